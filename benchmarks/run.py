@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""gradwire bench: measures each stage beside its yardstick, in the same run.
+
+A case runs ours and its yardsticks in turn for some rounds (9), the order changing from round to round, and
+reports the ratio of the medians. INVALID: the yardstick's quartiles are more than 20 % of its median apart (the
+machine was not quiet: measure again), or one of the programs failed or found its own result wrong (then the exit
+code is 1). No yardstick spins.
+"""
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from functools import cache, partial
+
+ROOT = os.environ.get("GRADWIRE_ROOT") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("GRADWIRE_BUILD") or os.path.join(ROOT, "build")
+JOB = os.path.join("examples", "mnist", "mlp.yaml")
+CNN = os.path.join("examples", "mnist", "cnn.yaml")
+NAMES = ["exchange", "roundtrip", "apply", "csv", "layers", "train"]
+QUARTILES_APART_MAX = 0.20
+SEED = 1
+KIB, MIB = 1 << 10, 1 << 20
+
+
+class Failed(Exception):
+    """A program failed, timed out, or found its own result wrong."""
+
+
+# ---- processes: each has a group of its own, ended by its number and reaped ----
+
+def end(child):
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, how)
+        except ProcessLookupError:
+            pass
+        try:
+            return child.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            continue
+    raise Failed(f"process {child.pid} cannot be ended")
+
+
+def run(command, deadline_s):
+    """What it wrote to stdout."""
+    name = os.path.basename(command[0])
+    try:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+                                 start_new_session=True)
+    except OSError as error:
+        raise Failed(f"{name}: {error}") from None
+    try:
+        out, err = child.communicate(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name}: not done after {deadline_s} s") from None
+    finally:
+        end(child)
+    if child.returncode != 0:
+        raise Failed(f"{name}: exit {child.returncode}: {(err.strip().splitlines() or ['no word'])[-1]}")
+    return out
+
+
+def measure(deadline_s, name, *flags):
+    """Run a program of this folder; the JSON that it printed, if its check of the result holds."""
+    out = run([os.path.join(BUILD, "benchmarks", name), *(str(flag) for flag in flags)], deadline_s)
+    try:
+        result = json.loads(out)
+    except ValueError:
+        raise Failed(f"{name}: it printed no JSON: {out!r}") from None
+    if not result.get("valid"):
+        raise Failed(f"{name}: its check of the result fails: {out.strip()}")
+    return result
+
+
+# ---- a case: rounds of ours and of its yardsticks ----
+
+def quartiles(values):
+    if len(values) < 2:
+        return values[0], values[0]
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, high
+
+
+def summarize(values):
+    low, high = quartiles(values)
+    return {"median": statistics.median(values), "q1": low, "q3": high, "values": values}
+
+
+def ratio_of(ours, yardstick):
+    return {"ratio": ours["median"] / yardstick["median"], "yardstick": yardstick,
+            "apart": (yardstick["q3"] - yardstick["q1"]) / yardstick["median"]}
+
+
+def judge(case):
+    """Why the case is INVALID, or nothing."""
+    for name, against in case["against"].items():
+        if against["apart"] > QUARTILES_APART_MAX:
+            return f"{name}'s quartiles are {against['apart']:.0%} apart"
+    return ""
+
+
+def finish(case, ours, yardsticks):
+    case["ours"] = summarize(ours)
+    case["against"] = {name: ratio_of(case["ours"], summarize(values)) for name, values in yardsticks.items()}
+    case["invalid"] = judge(case)
+    return case
+
+
+def failed(case, failure):
+    case.update(invalid=str(failure), failed=True, against={})
+    return case
+
+
+def interleave(case, sides, rounds):
+    """`sides`: name -> a call that measures once; "ours" and the yardsticks. The first call is a warm-up of the
+    page cache and of nothing else: every program warms up by itself."""
+    values = {name: [] for name in sides}
+    order = list(sides)
+    try:
+        for number in range(rounds):
+            for name in order if number % 2 == 0 else reversed(order):
+                values[name].append(sides[name]())
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, values.pop("ours"), values)
+
+
+# ---- exchange and round trips ----
+
+SIZES = {"64 KiB": (64 * KIB, 16), "4 MiB": (4 * MIB, 4), "64 MiB": (64 * MIB, 4)}
+
+
+def exchange_once(name, mode, size, window, milliseconds):
+    flags = ["--mode", mode, "--bytes", size, "--window", window, "--milliseconds", milliseconds]
+    if name == "exchange":
+        flags += ["--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB]
+    return measure(60, name, *flags)
+
+
+def exchange_case(options, mode, size, window):
+    case = {"unit": "GB/s", "bytes": size, "window": window}
+    return interleave(case, {
+        "ours": lambda: exchange_once("exchange", mode, size, window, options.milliseconds)["gb_per_s"],
+        "raw": lambda: exchange_once("raw_exchange", mode, size, window, options.milliseconds)["gb_per_s"],
+    }, options.rounds)
+
+
+def bench_exchange(options):
+    for mode in ("push", "pull", "pushpull"):
+        for label, (size, window) in SIZES.items():
+            yield f"{mode} {label}", partial(exchange_case, options, mode, size, window)
+
+
+def roundtrip_case(options, size):
+    latency = {"ours": [], "raw": []}
+
+    def once(side, name):
+        result = exchange_once(name, "roundtrip", size, 1, options.milliseconds)
+        latency[side].append((result["p50_us"], result["p99_us"]))
+        return result["per_s"]
+
+    case = {"unit": "1/s", "bytes": size, "window": 1}
+    interleave(case, {"ours": lambda: once("ours", "exchange"), "raw": lambda: once("raw", "raw_exchange")},
+               options.rounds)
+    for side, pairs in latency.items():
+        if pairs:
+            case[f"{side}_p50_us"] = statistics.median(p50 for p50, _ in pairs)
+            case[f"{side}_p99_us"] = statistics.median(p99 for _, p99 in pairs)
+    return case
+
+
+def bench_roundtrip(options):
+    for size in (64, 4 * KIB):
+        yield f"push {size} B", partial(roundtrip_case, options, size)
+
+
+# ---- apply ----
+
+APPLY_OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw", "adagrad", "rmsprop", "rmsprop_centered",
+                    "ftrl", "lamb")
+
+
+def apply_case(options, optimizer, size):
+    case = {"unit": "GB/s", "bytes": size}
+    milliseconds = max(options.milliseconds // 8, 20)
+    flags = ["--optimizer", optimizer, "--bytes", size, "--rounds", options.rounds, "--milliseconds", milliseconds]
+    try:
+        result = measure(300, "apply", *flags)
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result["gb_per_s"], {"memcpy": result["memcpy_gb_per_s"]})
+
+
+def bench_apply(options):
+    for optimizer in APPLY_OPTIMIZERS:
+        for label, (size, _) in SIZES.items():
+            yield f"{optimizer} {label}", partial(apply_case, options, optimizer, size)
+
+
+# ---- csv ----
+
+def csv_case(options, threads, quoted):
+    """Beside a loop that only counts the newlines of the same file, on one thread."""
+    case = {"unit": "GB/s", "threads": threads}
+    flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
+    try:
+        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []))
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result["gb_per_s"], {"count": result["count_gb_per_s"]})
+
+
+def bench_csv(options):
+    for threads in sorted({1, len(os.sched_getaffinity(0))}):
+        for quoted in (False, True):
+            yield f"{'quoted' if quoted else 'plain'} threads {threads}", partial(csv_case, options, threads, quoted)
+
+
+# ---- layers ----
+
+def layer_case(once, way):
+    try:
+        result = once()
+    except Failed as failure:
+        return failed({"unit": "GFLOP/s"}, failure)
+    return finish({"unit": result["unit"]}, result[way], {result["yardstick"]: result[f"{way}_yardstick"]})
+
+
+def bench_layers(options):
+    milliseconds = max(options.milliseconds // 40, 5)
+    for name in run([os.path.join(BUILD, "benchmarks", "layers"), "--list"], 60).splitlines():
+        once = cache(partial(measure, 300, "layers", "--case", name, "--rounds", options.rounds, "--milliseconds",
+                             milliseconds))
+        for way in ("forward", "backward"):
+            yield f"{name} {way}", partial(layer_case, once, way)
+
+
+# ---- train: whole jobs ----
+
+TRAIN_ROWS = 60000
+
+
+def check_summary(summary, update):
+    batches = summary["batches"]
+    wrong = []
+    if summary["status"] != "done" or summary["exit_code"] != 0:
+        wrong.append(f"status {summary['status']}, exit code {summary['exit_code']}")
+    if summary["restarts"]:
+        wrong.append(f"{summary['restarts']} restarts")
+    if update == "async" and not batches["dealt"] == batches["applied_min"] == batches["applied_max"]:
+        wrong.append(f"batches {batches}")
+    if not summary["eval"]["accuracy"] > 0.7:  # after few epochs; guessing gives 0.1
+        wrong.append(f"accuracy {summary['eval']['accuracy']}")
+    if wrong:
+        raise Failed("train: its result is wrong: " + "; ".join(wrong))
+
+
+def train_once(job, update, batch, ps, workers, microbatches, epochs):
+    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
+    sets = {"training.update": update, "training.batch_size": batch, "training.epochs": epochs,
+            "training.seed": SEED}
+    if microbatches:
+        sets["training.microbatches"] = microbatches
+    command = [os.path.join(BUILD, "launch", "launch"), "train", job, "--ps", str(ps), "--workers", str(workers),
+               "--output", os.path.join(folder, "job")]
+    for key, value in sets.items():
+        command += ["--set", f"{key}={value}"]
+    try:
+        run(command, 180)
+        with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
+            summary = json.load(file)
+    except OSError as error:
+        raise Failed(f"train: {error}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    check_summary(summary, update)
+    return summary["examples_per_s"]
+
+
+def train_case(options, job, update, batch, ps, workers, microbatches):
+    """In async, batch_size is one worker's: the yardsticks get as many rows per worker."""
+    rows = batch * workers if update == "async" else batch
+    epochs = options.epochs * (1 if batch < 512 else 4)
+    steps = max(TRAIN_ROWS * epochs // rows, 50)
+    net = [] if job == JOB else ["--job", job]  # of the MLP the yardsticks have an own arithmetic
+    case = {"unit": "examples/s", "batch": batch, "rows": rows, "epochs": epochs, "microbatches": microbatches}
+
+    def yardstick(name, *flags):
+        return measure(120, name, "--batch", rows, "--steps", steps, *net, *flags)["examples_per_s"]
+
+    return interleave(case, {
+        "ours": lambda: train_once(job, update, batch, ps, workers, microbatches, epochs),
+        "raw step": lambda: yardstick("raw_step", "--ps", ps, "--workers", workers),
+        "one process": lambda: yardstick("raw_train"),
+    }, options.rounds)
+
+
+def bench_train(options):
+    for batch in (64, 1024):
+        for update, ps, workers, microbatches in (("sync", 2, 2, 2), ("sync", 2, 2, None), ("sync", 1, 1, None),
+                                                  ("async", 1, 1, None), ("async", 2, 2, None)):
+            label = f"M={microbatches}" if microbatches else "default M"
+            yield (f"{update} {ps}+{workers} batch {batch} {label}",
+                   partial(train_case, options, JOB, update, batch, ps, workers, microbatches))
+    for batch in (64, 256):
+        for microbatches in (2, None):
+            label = f"M={microbatches}" if microbatches else "default M"
+            yield (f"cnn sync 2+2 batch {batch} {label}",
+                   partial(train_case, options, CNN, "sync", batch, 2, 2, microbatches))
+
+
+# ---- what is printed ----
+
+def cpu_model():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
+
+
+def blas_core():
+    try:
+        return measure(60, "raw_train", "--steps", 100)["blas_core"]
+    except Failed:
+        return "unknown"
+
+
+def configuration(options):
+    return {"cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+            "blas_core": blas_core(), "rounds": options.rounds, "milliseconds": options.milliseconds,
+            "epochs": options.epochs, "seed": SEED, "build": os.path.relpath(BUILD, ROOT)}
+
+
+def number(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def print_case(case):
+    name = f"{case['bench']:<10}{case['case']:<44}"
+    ours = number(case["ours"]["median"]) if "ours" in case else "-"
+    cells = [f"{against_name} {number(against['yardstick']['median'])} ratio {against['ratio']:.2f}"
+             for against_name, against in case["against"].items()]
+    if "ours_p50_us" in case:
+        cells.append("p50/p99 us " + " against ".join(
+            f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
+    if case["invalid"]:
+        cells.append(f"INVALID: {case['invalid']}")
+    print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)
+
+
+SLOWER = 0.9  # a ratio below this part of what it was is told
+
+
+def compare(path, report):
+    """What got slower since the report in `path`: by the ratios to the yardsticks, which travel between machines."""
+    with open(path, encoding="utf-8") as file:
+        old = json.load(file)
+    was = {(case["bench"], case["case"]): case for case in old["cases"] if not case["invalid"]}
+    known, slower = 0, 0
+    for case in report["cases"]:
+        before = was.get((case["bench"], case["case"]))
+        if before is None or case["invalid"]:
+            continue
+        known += 1
+        for name, against in case["against"].items():
+            ratio_was = before["against"].get(name, {}).get("ratio")
+            if ratio_was and against["ratio"] < SLOWER * ratio_was:
+                slower += 1
+                print(f"SLOWER {case['bench']} {case['case']}: ratio to {name} {ratio_was:.2f} -> {against['ratio']:.2f}")
+    print(f"compared with {path}: {known} cases are valid in both, {slower or 'nothing'} got slower")
+
+
+def options_parse():
+    parser = argparse.ArgumentParser(prog="gradwire bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], default="all", metavar="NAME",
+                        help=f"one of {', '.join(NAMES)}, all (default); update-modes and "
+                             "compression have flags of their own")
+    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since that --json")
+    parser.add_argument("--rounds", type=int, metavar="N", help="default 9")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
+    options = parser.parse_args()
+    if options.compare and not os.path.isfile(options.compare):
+        parser.error(f"--compare {options.compare}: there is no such file")
+    options.rounds = options.rounds or (3 if options.quick else 9)
+    if options.rounds < 1:
+        parser.error("--rounds is at least 1")
+    options.milliseconds = 200 if options.quick else 800
+    options.epochs = 1 if options.quick else 2
+    return options
+
+
+def main():
+    if sys.argv[1:2] == ["update-modes"]:
+        import update_modes  # which imports this file
+        return update_modes.main(sys.argv[2:])
+    if sys.argv[1:2] == ["compression"]:
+        import compression
+        return compression.main(sys.argv[2:])
+    options = options_parse()
+    report = {"configuration": configuration(options), "cases": []}
+    print(", ".join(f"{key} {value}" for key, value in report["configuration"].items()), flush=True)
+    for name in NAMES if options.name == "all" else [options.name]:
+        for label, call in globals()[f"bench_{name}"](options):
+            if options.only in f"{name} {label}":
+                case = {"bench": name, "case": label, **call()}
+                report["cases"].append(case)
+                print_case(case)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+    if options.compare:
+        compare(options.compare, report)
+    invalid = [case for case in report["cases"] if case["invalid"]]
+    if invalid:
+        print(f"{len(invalid)} of {len(report['cases'])} cases are INVALID", file=sys.stderr)
+    return 1 if any(case.get("failed") for case in invalid) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

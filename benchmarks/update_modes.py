@@ -1,0 +1,384 @@
+"""gradwire bench update-modes: one job under each update mode, with 1 to 8 workers, with and without a slow worker,
+on an unlimited and on a 1 Gbit/s link.
+
+Every worker gets as many examples per clock in every mode: sync's batch_size is the job's times the workers, the
+others' is the job's. The slow worker sleeps 4 x its own undisturbed step time after each compute. The limited link is
+one for all processes: the loopback of a network namespace of its own, shaped by tc tbf.
+
+Each run is checked (its end, its counts, its loss, in sync its digest against the same run on another link or with a
+slow worker) and is INVALID where a check fails. What is measured is kept as it comes: started again with the same
+--output, it goes on where it was interrupted.
+"""
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from run import BUILD, ROOT, Failed, blas_core, cpu_model, measure, run
+import update_modes_report as report
+
+MODES = ["sync", "ssp-2", "ssp-8", "async", "geo"]
+BACKUP = "backup"  # sync with one backup worker; refused by a build that has none
+WORKERS = [1, 2, 4, 8]
+LINKS = {"unlimited": None, "1gbit": "1gbit"}
+STRAGGLERS = {"none": 0, "one": 4}
+DEFAULT_JOB = os.path.join("examples", "mnist", "mlp.yaml")
+GEO_EVERY = 8
+RUN_DEADLINE_S = 900
+LAUNCHER = os.path.join(BUILD, "launch", "launch")
+
+
+# ---- which runs there are ----
+
+def mode_sets(mode, workers, batch):
+    """The keys that make the mode: sync's global batch is every worker's batch, one microbatch each."""
+    if mode in ("sync", "backup"):
+        sets = {"training.update": "sync", "training.batch_size": batch * workers,
+                "training.microbatches": 1 << (workers - 1).bit_length()}
+        if mode == "backup":
+            sets["sync.replicas_to_aggregate"] = workers - 1
+        return sets
+    sets = {"training.batch_size": batch, "training.microbatches": 1}
+    if mode.startswith("ssp-"):
+        return {**sets, "training.update": "ssp", "training.staleness": int(mode[4:])}
+    if mode == "geo":
+        return {**sets, "training.update": "geo", "training.geo_every": GEO_EVERY}
+    return {**sets, "training.update": mode}
+
+
+def key_of(case):
+    return f"{case['mode']} {case['workers']}w straggler={case['straggler']} link={case['link']}"
+
+
+def cases_of(options):
+    """In an order that gives a whole comparison early: few workers and undisturbed runs first."""
+    for link, straggler, workers, mode in itertools.product(options.links, options.stragglers, options.workers,
+                                                            options.modes):
+        if mode == "backup" and workers < 2:
+            continue
+        yield {"mode": mode, "workers": workers, "straggler": straggler, "link": link,
+               "sets": mode_sets(mode, workers, options.batch)}
+
+
+# ---- a link of its own ----
+
+class Link:
+    """A network namespace whose loopback carries at most `rate`; nothing for an unlimited one."""
+
+    def __init__(self, rate):
+        self.rate, self.name = rate, f"gradwire-bench-{os.getpid()}"
+
+    def __enter__(self):
+        if self.rate:
+            self.ip("netns", "add", self.name)
+            try:
+                self.inside("ip", "link", "set", "lo", "up")
+                self.inside("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", self.rate, "burst", "256kb",
+                            "latency", "100ms")
+            except Failed:
+                self.__exit__()
+                raise
+        return self
+
+    def __exit__(self, *_):
+        if self.rate:
+            subprocess.run(["ip", "netns", "del", self.name], stderr=subprocess.DEVNULL, check=False)
+
+    def prefix(self):
+        return ["ip", "netns", "exec", self.name] if self.rate else []
+
+    def inside(self, *command):
+        self.ip("netns", "exec", self.name, *command)
+
+    @staticmethod
+    def ip(*command):
+        try:
+            subprocess.run(["ip", *command], check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            why = getattr(error, "stderr", "") or str(error)
+            raise Failed(f"a limited link needs root, ip and tc: {why.strip()}") from None
+
+
+def link_works(rate):
+    try:
+        with Link(rate):
+            return ""
+    except Failed as failure:
+        return str(failure)
+
+
+# ---- one run ----
+
+def command_of(options, case, folder):
+    command = [LAUNCHER, "train", options.job, "--ps", str(options.ps), "--workers", str(case["workers"]),
+               "--output", folder]
+    sets = {"training.epochs": options.epochs, "training.seed": options.seed, "worker.threads": 1, "ps.threads": 1,
+            "checkpoint.every_steps": 0, "checkpoint.every_seconds": 0, **case["sets"]}
+    for key, value in sets.items():
+        command += ["--set", f"{key}={value}"]
+    for given in options.set:
+        command += ["--set", given]
+    factor = STRAGGLERS[case["straggler"]]
+    if factor:
+        command += ["--fault", f"worker-{case['workers'] - 1}=straggle:{factor}"]
+    return command
+
+
+def train(options, case):
+    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
+    try:
+        with Link(LINKS[case["link"]]) as link:
+            run([*link.prefix(), *command_of(options, case, os.path.join(folder, "job"))], RUN_DEADLINE_S)
+        with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        raise Failed(f"train: {error}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check(options, case, summary):
+    """Why the run counts for nothing; empty where it does."""
+    wrong = []
+    batches = summary["batches"]
+    if summary["status"] != "done" or summary["exit_code"]:
+        wrong.append(f"status {summary['status']}, exit code {summary['exit_code']}")
+    if summary["restarts"]:
+        wrong.append(f"{summary['restarts']} restarts")
+    if case["mode"] in ("async", "ssp-2", "ssp-8") and \
+            not batches["dealt"] == batches["applied_min"] == batches["applied_max"]:
+        wrong.append(f"batches {batches}")
+    seen = [epoch["epoch"] for epoch in summary["history"]]  # async: an epoch that passes in no time is left out
+    if seen[-1:] != [options.epochs]:
+        wrong.append(f"the epochs {seen} of {options.epochs}")
+    loss = summary["eval"].get("loss")
+    if loss is None or not loss < 10:
+        wrong.append(f"loss {loss}")
+    if not summary["per_worker"] or sum(w["examples"] for w in summary["per_worker"]) <= 0:
+        wrong.append("nobody trained")
+    return "; ".join(wrong)
+
+
+def time_to(options, history):
+    for epoch in history:
+        value = epoch["eval"].get(options.metric)
+        if value is not None and value >= options.target:
+            return epoch["seconds"]
+    return None
+
+
+def figures(options, case, summary):
+    did = summary["per_worker"]
+    examples = sum(w["examples"] for w in did)
+    others = did[:-1] if STRAGGLERS[case["straggler"]] and len(did) > 1 else did
+    busy = sum(w["computed_s"] for w in others)
+    idle = sum(w["waited_s"] for w in others)
+    staleness = summary.get("staleness") or {}
+    return {
+        "examples_per_s": summary["examples_per_s"],
+        "seconds_to_target": time_to(options, summary["history"]),
+        "final": summary["eval"].get(options.metric),
+        "idle_share": idle / (idle + busy) if idle + busy > 0 else None,
+        "bytes_per_example": sum(w["bytes_out"] + w["bytes_in"] for w in did) / examples,
+        "staleness_mean": staleness.get("mean"),
+        "staleness_max": staleness.get("max"),
+        "dropped": summary.get("dropped"),
+        "global_batch": case["sets"]["training.batch_size"] if case["mode"] in ("sync", "backup") else None,
+        "worker_batch": options.batch,
+        "digest": summary["digest"],
+    }
+
+
+def measure_case(options, case):
+    began = time.monotonic()
+    result = {"key": key_of(case), **{k: v for k, v in case.items() if k != "sets"}, "sets": case["sets"]}
+    runs = []
+    try:
+        for _ in range(options.repeats):
+            summary = train(options, case)
+            result["invalid"] = check(options, case, summary)
+            if result["invalid"]:
+                break
+            runs.append(figures(options, case, summary))
+    except Failed as failure:
+        result["invalid"] = str(failure)
+    if runs:
+        middle = sorted(runs, key=lambda r: r["examples_per_s"])[len(runs) // 2]
+        result.update(middle)
+        result["examples_per_s_all"] = [r["examples_per_s"] for r in runs]
+    result["took_s"] = time.monotonic() - began
+    return result
+
+
+def check_digests(results):
+    """In sync neither a link nor a slow worker changes a bit."""
+    first = {}
+    for result in results:
+        if result["mode"] != "sync" or result.get("invalid"):
+            continue
+        known = first.setdefault(result["workers"], result)
+        if known["digest"] != result["digest"]:
+            result["invalid"] = f"its digest is not that of {known['key']}"
+
+
+# ---- going on where it was interrupted ----
+
+def fingerprint(options):
+    """Results of other settings are not mixed in."""
+    with open(os.path.join(ROOT, options.job), "rb") as file:
+        text = file.read()
+    said = json.dumps([options.batch, options.epochs, options.seed, options.ps, options.repeats, options.set,
+                       options.target, options.metric, cpu_model()])
+    return hashlib.sha256(text + said.encode()).hexdigest()[:16]
+
+
+def load(path, mark):
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return {}
+    return {line["key"]: line for line in lines if line["mark"] == mark and not line.get("invalid")}
+
+
+def append(path, result, mark):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps({"mark": mark, **result}) + "\n")
+
+
+def left(todo, took):
+    if not took:
+        return f"{len(todo)} runs left"
+    return f"{len(todo)} runs left, about {len(todo) * statistics.mean(took) / 60:.0f} min"
+
+
+def line_of(result):
+    if result.get("invalid"):
+        return f"INVALID: {result['invalid']}"
+    reached = result["seconds_to_target"]
+    return (f"{result['examples_per_s']:>9,.0f} examples/s, target " +
+            (f"after {reached:.1f} s" if reached is not None else "not reached") +
+            f", idle {result['idle_share']:.0%}, {result['bytes_per_example']:,.0f} bytes an example")
+
+
+# ---- the yardstick ----
+
+def bound(options):
+    """Examples/s of the default job's arithmetic in one process on these cores; None for other jobs."""
+    if options.job != DEFAULT_JOB:
+        return None
+    try:
+        return measure(120, "raw_train", "--batch", options.batch, "--steps", 4000)["examples_per_s"]
+    except Failed:
+        return None
+
+
+# ---- the command ----
+
+def words(allowed, cast=str):
+    def parse(text):
+        chosen = [cast(word) for word in text.split(",")]
+        wrong = [str(word) for word in chosen if word not in allowed]
+        if wrong:
+            raise argparse.ArgumentTypeError(f"{', '.join(wrong)}: not among {', '.join(map(str, allowed))}")
+        return chosen
+    return parse
+
+
+def worker_counts(text):
+    counts = [int(word) for word in text.split(",")]
+    if not counts or min(counts) < 1 or max(counts) > 64:
+        raise argparse.ArgumentTypeError("numbers of workers, 1 to 64, with commas")
+    return counts
+
+
+def options_parse(arguments):
+    parser = argparse.ArgumentParser(prog="gradwire bench update-modes", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", nargs="?", default=DEFAULT_JOB, metavar="JOB", help=f"default {DEFAULT_JOB}")
+    parser.add_argument("--modes", type=words([*MODES, BACKUP]), default=MODES, metavar="LIST",
+                        help=f"of {','.join([*MODES, BACKUP])}; default all but {BACKUP}")
+    parser.add_argument("--workers", type=worker_counts, default=WORKERS, metavar="LIST", help="default 1,2,4,8")
+    parser.add_argument("--links", type=words(list(LINKS)), default=list(LINKS), metavar="LIST",
+                        help=f"of {','.join(LINKS)}")
+    parser.add_argument("--stragglers", type=words(list(STRAGGLERS)), default=list(STRAGGLERS), metavar="LIST",
+                        help=f"of {','.join(STRAGGLERS)}")
+    parser.add_argument("--ps", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument("--batch", type=int, default=64, metavar="N", help="examples of a worker per clock, default 64")
+    parser.add_argument("--epochs", type=int, default=5, metavar="N", help="default 5")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each case: the median counts")
+    parser.add_argument("--seed", type=int, default=1, metavar="N")
+    parser.add_argument("--metric", default="accuracy", metavar="NAME", help="default accuracy")
+    parser.add_argument("--target", type=float, default=0.97, metavar="X", help="time to this is measured, default 0.97")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for train")
+    parser.add_argument("--output", default=os.path.join("runs", "bench-update-modes"), metavar="DIR")
+    parser.add_argument("--fresh", action="store_true", help="measure all again")
+    parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since")
+    parser.add_argument("--quick", action="store_true", help="2 workers, 1 epoch, no limited link: does it run at all?")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.workers, options.links, options.epochs = [2], ["unlimited"], 1
+    if min(options.ps, options.batch, options.epochs, options.repeats) < 1:
+        parser.error("--ps, --batch, --epochs and --repeats are at least 1")
+    if not os.path.isfile(os.path.join(ROOT, options.job)):
+        parser.error(f"{options.job}: there is no such job file")
+    return options
+
+
+def drop_links(options):
+    """Links that cannot be made here are left out, with the reason."""
+    notes = []
+    for link in list(options.links):
+        why = link_works(LINKS[link])
+        if why:
+            notes.append(f"link {link} was left out: {why}")
+            options.links.remove(link)
+    return notes
+
+
+def main(arguments):
+    options = options_parse(arguments)
+    os.chdir(ROOT)
+    os.makedirs(options.output, exist_ok=True)
+    lines, mark = os.path.join(options.output, "results.jsonl"), fingerprint(options)
+    if options.fresh and os.path.exists(lines):
+        os.remove(lines)
+    notes = drop_links(options)
+    for note in notes:
+        print(note, file=sys.stderr)
+    cases = list(cases_of(options))
+    known = load(lines, mark)
+    todo = [case for case in cases if key_of(case) not in known]
+    if len(todo) < len(cases):
+        print(f"{len(cases) - len(todo)} of {len(cases)} runs are known from before", flush=True)
+    bounds, took = [bound(options)], []
+    while todo:
+        case = todo.pop(0)
+        result = measure_case(options, case)
+        append(lines, result, mark)
+        known[result["key"]] = result
+        took.append(result["took_s"])
+        print(f"{result['key']:<44}{line_of(result)}; {left(todo, took)}", flush=True)
+    bounds.append(bound(options))
+    results = [known[key_of(case)] for case in cases]
+    check_digests(results)
+    done = {"configuration": {
+        "job": options.job, "cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)), "blas_core": blas_core(),
+        "ps": options.ps, "worker_batch": options.batch, "epochs": options.epochs, "seed": options.seed,
+        "repeats": options.repeats, "metric": options.metric, "target": options.target,
+        "one_process_examples_per_s": [b for b in bounds if b], "notes": notes}, "cases": results}
+    report.write(done, options.output)
+    invalid = [result for result in results if result.get("invalid")]
+    for result in invalid:
+        print(f"INVALID: {result['key']}: {result['invalid']}", file=sys.stderr)
+    print(f"{len(results) - len(invalid)} of {len(results)} runs are valid; report in {options.output}")
+    if options.compare:
+        print(report.compare(options.compare, done))
+    return 1 if invalid else 0

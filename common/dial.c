@@ -1,0 +1,400 @@
+#include "common/dial.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg.h"
+#include "common/socket.h"
+#include "common/token.h"
+
+enum { ADDRESSES_MAX = 16 };
+
+/* One look-up on its helper thread. Two hold it, the dialer and the thread: who lets go last frees
+ * it, so a dialer does not wait for a resolver that is slow. */
+struct lookup {
+    atomic_int holders;
+    char host[SOCKET_HOST_MAX];
+    uint16_t port;
+    int fd;           /* readable when it is done */
+    atomic_bool done; /* from here on the dialer may read what follows */
+    int code;         /* of getaddrinfo */
+    int error;
+    size_t n;
+    struct socket_address address[ADDRESSES_MAX];
+};
+
+struct dialer {
+    struct loop *loop;
+    const struct conn_ops *ops;
+    void *owner;
+    char what[64], host_port[SOCKET_NAME_MAX], host[SOCKET_HOST_MAX];
+    uint16_t port;
+    bool trying, waits_challenge;
+    struct loop_timer timer; /* until the next round, or for one connect */
+    int64_t wait_ms, opened_ms;
+    char why[128], said[128];
+
+    struct lookup *lookup; /* in flight, or NULL */
+    struct event looked_up;
+    size_t n, next; /* addresses of this round */
+    struct socket_address address[ADDRESSES_MAX];
+    struct conn *conn;                /* connecting, or NULL */
+    uint8_t nonce[TOKEN_NONCE_BYTES]; /* of the last challenge */
+};
+
+static void next_address(struct dialer *d);
+static void round_begin(struct dialer *d);
+
+/* ---- Names ---- */
+
+static void lookup_unref(struct lookup *u)
+{
+    if (atomic_fetch_sub(&u->holders, 1) > 1)
+        return;
+    close(u->fd);
+    mem_free(u);
+}
+
+static void lookup_fill(struct lookup *u, const struct addrinfo *found)
+{
+    for (const struct addrinfo *a = found; a && u->n < ADDRESSES_MAX; a = a->ai_next) {
+        struct socket_address *to = &u->address[u->n];
+        if (a->ai_addrlen > sizeof(to->addr))
+            continue;
+        memcpy(&to->addr, a->ai_addr, a->ai_addrlen);
+        to->bytes = a->ai_addrlen;
+        u->n++;
+    }
+}
+
+static void *lookup_main(void *arg)
+{
+    struct lookup *u = arg;
+    char service[8];
+    uint64_t one = 1;
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    snprintf(service, sizeof(service), "%u", u->port);
+    u->code = getaddrinfo(u->host, service, &hints, &found);
+    u->error = errno;
+    if (u->code == 0) {
+        lookup_fill(u, found);
+        freeaddrinfo(found);
+    }
+    atomic_store(&u->done, true);
+    (void)!write(u->fd, &one, sizeof(one));
+    lookup_unref(u);
+    return NULL;
+}
+
+static struct lookup *lookup_new(const char *host, uint16_t port)
+{
+    struct lookup *u = mem_zalloc(1, sizeof(*u));
+    if (!u)
+        return NULL;
+    u->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (u->fd < 0) {
+        mem_free(u);
+        return NULL;
+    }
+    atomic_store(&u->holders, 1);
+    snprintf(u->host, sizeof(u->host), "%s", host);
+    u->port = port;
+    return u;
+}
+
+static bool lookup_start(struct lookup *u)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    atomic_fetch_add(&u->holders, 1);
+    bool started = pthread_create(&thread, &attr, lookup_main, u) == 0;
+    if (!started)
+        atomic_fetch_sub(&u->holders, 1);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+static void lookup_drop(struct dialer *d)
+{
+    if (!d->lookup)
+        return;
+    event_del(&d->looked_up);
+    lookup_unref(d->lookup);
+    d->lookup = NULL;
+}
+
+/* ---- Rounds ---- */
+
+static void say_why(struct dialer *d, const char *why)
+{
+    snprintf(d->why, sizeof(d->why), "%s", why);
+    if (strcmp(d->why, d->said) == 0)
+        return;
+    memcpy(d->said, d->why, sizeof(d->said));
+    log_info("%s at %s: %s, trying on", d->what, d->host_port, why);
+}
+
+static int64_t wait_next(struct dialer *d)
+{
+    int64_t ms = d->wait_ms;
+    d->wait_ms = ms * 2 < DIAL_WAIT_MAX_MS ? ms * 2 : DIAL_WAIT_MAX_MS;
+    return ms;
+}
+
+static void round_later(struct dialer *d, int64_t ms)
+{
+    if (loop_timer_once(&d->timer, ms) != ERR_OK)
+        log_error("%s at %s: no memory to try on", d->what, d->host_port);
+}
+
+static void round_failed(struct dialer *d, const char *why)
+{
+    say_why(d, why);
+    round_later(d, wait_next(d));
+}
+
+static void on_looked_up(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct dialer *d = arg;
+    struct lookup *u = d->lookup;
+    char why[sizeof(d->why)];
+    assert(atomic_load(&u->done));
+    snprintf(why, sizeof(why), "%s",
+             u->code == EAI_SYSTEM ? strerror(u->error) : gai_strerror(u->code));
+    bool found = u->code == 0 && u->n > 0;
+    if (found)
+        memcpy(d->address, u->address, u->n * sizeof(*u->address));
+    d->n = found ? u->n : 0;
+    lookup_drop(d);
+    if (found)
+        next_address(d);
+    else
+        round_failed(d, why);
+}
+
+static void look_up(struct dialer *d)
+{
+    struct lookup *u = lookup_new(d->host, d->port);
+    if (!u) {
+        round_failed(d, "no memory or descriptor to look the name up");
+        return;
+    }
+    event_assign(&d->looked_up, d->loop->base, u->fd, EV_READ, on_looked_up, d);
+    if (event_add(&d->looked_up, NULL) != 0)
+        goto failed;
+    if (!lookup_start(u))
+        goto remove;
+    d->lookup = u;
+    return;
+remove:
+    event_del(&d->looked_up);
+failed:
+    lookup_unref(u);
+    round_failed(d, "no thread to look the name up");
+}
+
+static void round_begin(struct dialer *d)
+{
+    d->next = 0;
+    d->n = socket_numeric(d->host, d->port, &d->address[0]) ? 1 : 0;
+    if (d->n == 1)
+        next_address(d);
+    else
+        look_up(d);
+}
+
+/* ---- One address ---- */
+
+/* It is the owner's from here on. */
+static void hand_over(struct dialer *d, struct conn *c)
+{
+    loop_timer_stop(&d->timer);
+    d->conn = NULL;
+    d->trying = d->waits_challenge = false;
+    d->opened_ms = clock_now_ms();
+    d->said[0] = '\0';
+    conn_set_owner(c, d->ops, d->owner);
+    if (d->ops->on_open)
+        d->ops->on_open(c, d->owner);
+}
+
+static void on_open(struct conn *c, void *owner)
+{
+    struct dialer *d = owner;
+    if (!token_held())
+        hand_over(d, c);
+    else if (loop_timer_once(&d->timer, DIAL_CHALLENGE_MS) != ERR_OK)
+        conn_close(c, ERR_NOMEM, err_str(ERR_NOMEM));
+    else
+        d->waits_challenge = true;
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c;
+    struct dialer *d = owner;
+    if (f->type != FRAME_CHALLENGE || f->body_bytes)
+        return ERR_PROTO;
+    Gradwire__Challenge *m = (Gradwire__Challenge *)msg_unpack(f->type, head, f->head_bytes);
+    bool right = m && m->nonce.len == sizeof d->nonce;
+    if (right)
+        memcpy(d->nonce, m->nonce.data, sizeof d->nonce);
+    msg_free(m ? &m->base : NULL);
+    return right ? ERR_OK : ERR_PROTO;
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    hand_over(owner, c);
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    (void)code;
+    struct dialer *d = owner;
+    loop_timer_stop(&d->timer);
+    d->conn = NULL;
+    d->waits_challenge = false;
+    if (d->next < d->n)
+        next_address(d);
+    else
+        round_failed(d, why);
+}
+
+/* Without a token on_open comes before any byte is read, and hands over: no head is seen here. */
+static const struct conn_ops dial_ops = {
+    .on_open = on_open, .on_head = on_head, .on_frame = on_frame, .on_close = on_close};
+static const struct conn_ops no_ops;
+
+static void next_address(struct dialer *d)
+{
+    const struct socket_address *a = &d->address[d->next++];
+    char peer[SOCKET_NAME_MAX];
+    snprintf(peer, sizeof(peer), "%s at %.250s", d->what, d->host_port);
+    if (conn_dial(&d->conn, d->loop, (const struct sockaddr *)&a->addr, a->bytes, peer, &dial_ops,
+                  d) != ERR_OK)
+        round_failed(d, err_str(ERR_NOMEM));
+    else if (loop_timer_once(&d->timer, DIAL_CONNECT_MS) != ERR_OK)
+        conn_close(d->conn, ERR_NOMEM, err_str(ERR_NOMEM));
+}
+
+static void on_timer(void *arg)
+{
+    struct dialer *d = arg;
+    if (d->conn)
+        conn_close(d->conn, ERR_TIMEOUT,
+                   d->waits_challenge ? "it does not ask for the job's token, and this process has "
+                                        "one: was it started without?"
+                                      : "no answer");
+    else
+        round_begin(d);
+}
+
+/* ---- The dialer ---- */
+
+enum err dial_new(struct dialer **d, struct loop *l, const char *what, const char *host_port,
+                  const struct conn_ops *ops, void *owner, struct errmsg *e)
+{
+    char host[SOCKET_HOST_MAX];
+    uint16_t port;
+    enum err rc = socket_split(host_port, false, host, &port, e);
+    if (rc != ERR_OK)
+        return err_wrap(e, rc, "%s: ", what);
+    if (!*host)
+        return err_set(e, ERR_INPUT, "%s: \"%.300s\" names no host", what, host_port);
+    struct dialer *fresh = mem_zalloc(1, sizeof(*fresh));
+    if (!fresh)
+        return err_set(e, ERR_NOMEM, "%s: %s", what, err_str(ERR_NOMEM));
+    fresh->loop = l;
+    fresh->ops = ops;
+    fresh->owner = owner;
+    fresh->port = port;
+    snprintf(fresh->what, sizeof(fresh->what), "%s", what);
+    snprintf(fresh->host_port, sizeof(fresh->host_port), "%s", host_port);
+    memcpy(fresh->host, host, sizeof(host));
+    loop_timer_init(&fresh->timer, l, on_timer, fresh);
+    fresh->wait_ms = DIAL_WAIT_FIRST_MS;
+    fresh->opened_ms = -DIAL_WAIT_MAX_MS;
+    *d = fresh;
+    return ERR_OK;
+}
+
+void dial_start(struct dialer *d)
+{
+    if (d->trying)
+        return;
+    d->trying = true;
+    bool lived = clock_now_ms() - d->opened_ms >= DIAL_WAIT_MAX_MS;
+    if (lived)
+        d->wait_ms = DIAL_WAIT_FIRST_MS;
+    round_later(d, lived ? 0 : wait_next(d));
+}
+
+void dial_stop(struct dialer *d)
+{
+    struct conn *c = d->conn;
+    d->trying = d->waits_challenge = false;
+    d->conn = NULL;
+    loop_timer_stop(&d->timer);
+    lookup_drop(d);
+    if (!c)
+        return;
+    conn_set_owner(c, &no_ops, NULL); /* it ends after the dialer may be gone */
+    conn_close(c, ERR_STATE, "no longer wanted");
+}
+
+void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m)
+{
+    uint8_t proof[TOKEN_PROOF_BYTES];
+    bool proves = token_held();
+    size_t bytes = gradwire__hello__get_packed_size(m);
+    uint8_t *head = mem_zalloc(bytes, 1);
+    if (!head) {
+        conn_close(c, ERR_NOMEM, "no memory for a message");
+        return;
+    }
+    (void)gradwire__hello__pack(m, head);
+    if (proves && !token_prove(proof, d->nonce, head, bytes)) {
+        conn_close(c, ERR_NOMEM, "no memory for a proof");
+    } else { /* a body this small is copied */
+        enum err err = conn_send(c, FRAME_HELLO, head, bytes, proof, proves ? sizeof proof : 0);
+        (void)err; /* the connection closes itself, and says why in on_close */
+    }
+    mem_free(head);
+}
+
+bool dial_trying(const struct dialer *d)
+{
+    return d->trying;
+}
+
+const char *dial_why(const struct dialer *d)
+{
+    return d->why;
+}
+
+void dial_free(struct dialer *d)
+{
+    if (!d)
+        return;
+    dial_stop(d);
+    mem_free(d);
+}

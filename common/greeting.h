@@ -1,0 +1,38 @@
+/* How a connection begins on the side that accepted it: CHALLENGE goes out, HELLO comes back with
+ * its proof (token.h). Without a token nothing goes out, and the hello stands alone. */
+#ifndef GRADWIRE_COMMON_GREETING_H
+#define GRADWIRE_COMMON_GREETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/conn.h"
+#include "common/token.h"
+
+enum {
+    GREETING_HEAD_MAX = 64 << 10, /* of a hello */
+    GREETING_MS = 30000,          /* for it to come */
+    GREETING_MAX = 256,           /* connections that have said none: then the oldest goes */
+    GREETING_SAY_MS = 10000       /* between two log lines about strangers */
+};
+
+struct greeting {
+    bool asked; /* a token is held, and the nonce is out */
+    int64_t since_ms;
+    uint8_t nonce[TOKEN_NONCE_BYTES], expected[TOKEN_PROOF_BYTES], got[TOKEN_PROOF_BYTES];
+};
+
+/* On a fresh connection: its limits until the hello, and the challenge. */
+void greeting_begin(struct greeting *g, struct conn *c);
+/* The head of the hello is here: what its proof has to be. Errors: ERR_PROTO it is no hello, or its
+ * body is no proof; ERR_NOMEM. */
+enum err greeting_on_head(struct greeting *g, const struct frame *f,
+                          const uint8_t *head) MUST_CHECK;
+/* conn_ops.on_space of the hello. */
+enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p,
+                           size_t *bytes) MUST_CHECK;
+/* The hello is whole: does who sent it hold our token? If not it is refused, in words that tell
+ * nothing of the job, and the connection finishes. */
+bool greeting_proved(const struct greeting *g, struct conn *c);
+
+#endif

@@ -1,0 +1,339 @@
+/* The job file: YAML -> struct, from one table of keys (job_keys.c) that also makes docs/job-file.md,
+ * --set, the identity hash and the "nearest known key" hints. */
+#ifndef GRADWIRE_COMMON_JOB_H
+#define GRADWIRE_COMMON_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum {
+    JOB_NAME_MAX = 64,
+    JOB_RANK_MAX = 4,
+    JOB_LAYERS_MAX = 128,
+    JOB_INPUTS_MAX = 8,
+    JOB_COLUMNS_MAX = 4096,
+    JOB_METRICS_MAX = 8,
+    JOB_SUMS_MAX = 2 * JOB_METRICS_MAX, /* of metrics */
+    JOB_CLASS_WEIGHTS_MAX = 64,
+    JOB_MICROBATCHES_MAX = 256,
+    JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
+    JOB_NAMES_BYTES = 256,
+    JOB_LIST_MAX = 16 /* numbers of a list */
+};
+#define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
+
+enum activation {
+    ACT_LINEAR,
+    ACT_RELU,
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_SOFTMAX,
+    ACT_LEAKY_RELU,
+    ACT_ELU,
+    ACT_GELU,
+    ACT_GELU_TANH, /* gelu with approximate: true */
+    ACT_SELU,
+    ACT_SILU,
+    ACT_SOFTPLUS
+};
+enum layer_kind {
+    LAYER_FLATTEN,
+    LAYER_DENSE,
+    LAYER_DROPOUT,
+    LAYER_ACTIVATION,
+    LAYER_CONV2D,
+    LAYER_MAX_POOLING2D,
+    LAYER_AVERAGE_POOLING2D,
+    LAYER_GLOBAL_MAX_POOLING2D,
+    LAYER_GLOBAL_AVERAGE_POOLING2D,
+    LAYER_RESHAPE,
+    LAYER_ADD,
+    LAYER_CONCATENATE,
+    LAYER_LEAKY_RELU,
+    LAYER_ELU,
+    LAYER_GELU,
+    LAYER_BATCH_NORMALIZATION,
+    LAYER_LAYER_NORMALIZATION,
+    LAYER_EMBEDDING
+};
+enum padding { PADDING_VALID, PADDING_SAME };
+enum init_kind {
+    INIT_ZEROS,
+    INIT_ONES,
+    INIT_GLOROT_UNIFORM,
+    INIT_CONSTANT,
+    INIT_GLOROT_NORMAL,
+    INIT_HE_NORMAL,
+    INIT_HE_UNIFORM,
+    INIT_LECUN_NORMAL,
+    INIT_LECUN_UNIFORM,
+    INIT_RANDOM_NORMAL,
+    INIT_RANDOM_UNIFORM,
+    INIT_TRUNCATED_NORMAL
+};
+enum loss_kind {
+    LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+    LOSS_BINARY_CROSSENTROPY,
+    LOSS_MEAN_SQUARED_ERROR,
+    LOSS_MEAN_ABSOLUTE_ERROR
+};
+enum metric_kind {
+    METRIC_ACCURACY,
+    METRIC_MEAN_ABSOLUTE_ERROR,
+    METRIC_MEAN_SQUARED_ERROR,
+    METRIC_AUC,
+    METRIC_PRECISION,
+    METRIC_RECALL,
+    METRIC_LOGLOSS
+};
+enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
+struct class_weight {
+    uint32_t label;
+    float weight;
+};
+/* On the wire and in checkpoints' jobs: new ones are added at the end. */
+enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };
+enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
+/* What training.monitor looks at: the loss, or MONITOR_METRIC + a metric_kind. */
+enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
+enum schedule_kind {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_EXPONENTIAL_DECAY,
+    SCHEDULE_COSINE_DECAY,
+    SCHEDULE_POLYNOMIAL_DECAY,
+    SCHEDULE_PIECEWISE_CONSTANT_DECAY,
+    SCHEDULE_INVERSE_TIME_DECAY
+};
+enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
+enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
+enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
+enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
+/* How gradients or parameters travel (common/codec.h); the numbers of `enum Codec` on the wire. */
+enum codec {
+    CODEC_RAW,
+    CODEC_FP16,
+    CODEC_BF16,
+    CODEC_INT8,
+    CODEC_TOP_K,
+    CODEC_ZSTD,      /* lossless: zstd over the four planes of bytes */
+    CODEC_INT8_ZSTD, /* zstd over int8's bytes */
+    CODECS,
+    CODEC_AUTO = 64, /* as a choice: the sender measures and chooses */
+};
+enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
+enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS };
+enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
+enum column_kind { COLUMN_NUMBER, COLUMN_CATEGORY, COLUMN_LABEL, COLUMN_IGNORE };
+enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
+enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
+enum column_encode { ENCODE_ONE_HOT, ENCODE_ID };
+enum csv_header { HEADER_NONE, HEADER_SKIP, HEADER_NAMES };
+enum csv_delimiter {
+    DELIMITER_COMMA,
+    DELIMITER_TAB,
+    DELIMITER_SEMICOLON,
+    DELIMITER_PIPE,
+    DELIMITER_SPACE
+};
+enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
+
+struct job_layer {
+    enum layer_kind kind;
+    char name[JOB_NAME_MAX]; /* given, or as Keras makes them: dense, dense_1, ... */
+    uint32_t inputs,
+        input[JOB_INPUTS_MAX]; /* 0: the model's input, i + 1: layer i; none: the layer before */
+    uint32_t units;            /* dense */
+    enum activation activation;
+    bool use_bias;
+    enum init_kind kernel_initializer, bias_initializer; /* default glorot_uniform, zeros */
+    float kernel_init_value, bias_init_value; /* the constant, a normal's stddev, maxval */
+    float kernel_init_other, bias_init_other; /* a normal's mean, minval */
+    enum regularizer_kind kernel_regularizer, bias_regularizer;
+    float kernel_l1, kernel_l2, bias_l1, bias_l2;
+    float rate;              /* dropout */
+    float alpha;             /* elu; leaky_relu's negative_slope */
+    bool approximate;        /* gelu */
+    float momentum, epsilon; /* normalizations */
+    bool center, scale;
+    uint32_t input_dim, output_dim; /* embedding */
+    uint32_t filters;               /* conv2d */
+    /* (height, width); strides of a pooling layer: 0, 0 is its pool_size until the job is read */
+    uint32_t kernel_size[2], pool_size[2], strides[2], dilation_rate[2];
+    enum padding padding;
+    bool keepdims;                                    /* global pooling */
+    uint32_t target_rank, target_shape[JOB_RANK_MAX]; /* reshape */
+};
+
+/* One column of a csv file. */
+struct job_column {
+    enum column_kind kind;
+    char name[JOB_NAME_MAX]; /* "": none */
+    /* number */
+    enum column_scale scale;
+    enum column_missing missing;
+    float missing_value;
+    /* category */
+    enum column_encode encode;
+    char
+        *words; /* category: its vocabulary; label: its classes; joined by '\n'; NULL: none given */
+};
+
+/* How csv files are read. */
+struct job_csv {
+    uint32_t columns;
+    struct job_column *column; /* (columns) */
+    enum csv_header header;
+    enum csv_delimiter delimiter;
+    bool quotes, trim;
+    char comment[JOB_NAME_MAX]; /* lines that begin with it are left out; "": none */
+    char *missing;              /* markers of a missing value, joined by '\n' */
+    enum bad_rows bad_rows;
+    uint32_t bad_rows_max;
+};
+
+/* What is done to a training image each time it is drawn. */
+struct job_augment {
+    enum flip_kind flip;
+    uint32_t crop, shift; /* pixels; 0: none */
+};
+
+struct job_integers {
+    uint32_t n, value[JOB_LIST_MAX];
+};
+struct job_reals {
+    uint32_t n;
+    float value[JOB_LIST_MAX];
+};
+
+/* How the learning rate moves with t (common/schedule.h); all 0 is a constant rate. */
+struct job_schedule {
+    enum schedule_kind kind;
+    uint32_t warmup_steps; /* of any kind: updates at a rate that climbs to the schedule's */
+    uint32_t decay_steps;
+    float decay_rate;             /* exponential, inverse time */
+    bool staircase;               /* exponential, inverse time */
+    float alpha, warmup_target;   /* cosine; warmup_target 0: none */
+    uint32_t warmup_target_steps; /* cosine: Keras's own warmup_steps */
+    float end_learning_rate, power;
+    bool cycle;                     /* polynomial */
+    struct job_integers boundaries; /* piecewise, rising */
+    struct job_reals values;        /* piecewise: one more */
+};
+
+struct job_optimizer {
+    enum optimizer_kind kind;
+    float learning_rate; /* training.learning_rate, or the optimizer's own; default Keras's */
+    struct job_schedule schedule;
+    float momentum;
+    bool nesterov;
+    float beta_1, beta_2, epsilon;
+    bool amsgrad;                                          /* adam, adamw */
+    float rho;                                             /* rmsprop */
+    bool centered;                                         /* rmsprop */
+    float initial_accumulator_value;                       /* adagrad, ftrl */
+    float learning_rate_power, beta, l1, l2, l2_shrinkage; /* ftrl */
+    float weight_decay;                                    /* 0: none */
+    uint32_t accumulation_steps; /* gradients whose mean is an update's; 0, 1: each is one */
+    uint64_t
+        staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
+};
+
+struct job {
+    char name[JOB_NAME_MAX];
+    struct {
+        uint32_t rank, shape[JOB_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
+        uint32_t layers;
+        struct job_layer layer[JOB_LAYERS_MAX];
+        enum loss_kind loss;
+        bool from_logits;
+        uint32_t metrics;
+        enum metric_kind metric[JOB_METRICS_MAX];
+    } model;
+    struct {
+        enum data_format format;
+        char *train,
+            *eval;   /* resolved paths or globs (relative to the job file or, by --set, to the
+                             * current folder), a YAML list joined by '\n'; NULL: none */
+        float scale; /* inputs are divided by it */
+        enum synthetic_kind synthetic;
+        uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
+        struct job_augment augment;
+        struct job_csv csv;
+    } data;
+    struct job_optimizer optimizer;
+    char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensors' names, joined by commas */
+    struct {
+        uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */
+        uint32_t class_weights;                    /* others weigh 1 */
+        struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
+        enum update_mode update;
+        uint64_t seed;
+        float clip_norm;          /* 0: off */
+        uint32_t monitor;         /* MONITOR_.. */
+        uint32_t geo_every;       /* geo */
+        uint32_t staleness;       /* ssp */
+        float delay_compensation; /* lambda; 0: none */
+        bool staleness_rate;
+        enum nan_guard nan_guard;
+        uint32_t max_recoveries, max_rejected;
+    } training;
+    struct {
+        uint32_t patience; /* epochs; 0: off */
+        uint32_t start_from_epoch;
+        float min_delta;
+        bool restore_best_weights;
+    } early_stopping;
+    struct {
+        enum codec push, reply;
+        float push_ratio; /* top_k */
+        uint32_t allow;   /* bit i: `auto` may choose codec i beside the lossless ones */
+    } compression;
+    struct {
+        uint32_t every_steps, every_seconds, keep;
+        enum checkpoint_store store;
+    } checkpoint;
+    struct {
+        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s;
+    } timeouts;
+    struct {
+        uint32_t threads; /* 0: the cores it may use */
+    } ps, worker;
+    uint8_t identity
+        [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
+    char
+        *canonical; /* the job as it is run, YAML with every key resolved: goes to model/job.yaml */
+    char *
+        identity_text; /* "key = value\n" lines of the identity keys: a mismatch is named from it */
+};
+
+/* Read `path`, then apply `sets` ("key=value", in order). On error e->text is one clear line: file, line,
+ * key, what is allowed, the nearest known name.
+ * Owns: *job is the caller's after ERR_OK; close with job_close. Unchanged on error.
+ * Errors: ERR_INPUT, ERR_NOMEM. Thread: any. */
+enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
+                  struct errmsg *e) MUST_CHECK;
+
+/* The same from memory; `name` stands for the file in messages, `dir` resolves relative paths. */
+enum err job_parse(struct job *job, const char *text, size_t bytes, const char *name,
+                   const char *dir, const char *const *sets, size_t n_sets,
+                   struct errmsg *e) MUST_CHECK;
+
+void job_close(struct job *job);
+
+/* "sync" */
+const char *job_update_word(enum update_mode update);
+
+/* Its rows come from csv text, of files or drawn. */
+bool job_reads_csv(const struct job *job);
+
+/* Compare two identity texts; names the first key that differs with its old and new value
+ * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
+enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+
+/* docs/job-file.md from the table of keys, to stdout. */
+void job_print_reference(void);
+
+#endif

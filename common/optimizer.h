@@ -1,0 +1,43 @@
+/* Optimizers as Keras 3 defines them, over flat blocks. Pure. Used by ps; by tests and the bench beside it. */
+#ifndef GRADWIRE_COMMON_OPTIMIZER_H
+#define GRADWIRE_COMMON_OPTIMIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job.h"
+
+enum { OPTIMIZER_SLOTS_MAX = 4 };
+
+/* How many slots (floats per parameter) the optimizer keeps: sgd 0, with momentum 1; adam 2, with amsgrad 3; .. */
+uint32_t optimizer_slots(const struct job_optimizer *o);
+const char *optimizer_slot_name(const struct job_optimizer *o, uint32_t slot);
+/* What a slot holds before the first update. */
+float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot);
+
+/* How many updates `t` gradients have made: with accumulation, one of every accumulation_steps. */
+uint64_t optimizer_updates(const struct job_optimizer *o, uint64_t t);
+/* The learning rate of update t, from 1, as its schedule has it. */
+double optimizer_rate(const struct job_optimizer *o, uint64_t t);
+
+/* lamb alone. What its trust ratio is made of, (n) each: the direction of update t, and the weights with their decay
+ * taken. Nothing else changes. */
+void optimizer_direction(const struct job_optimizer *o, uint64_t t, float *u, float *decayed,
+                         const float *w, float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
+                         float inv_n, size_t n);
+/* lamb's ratio of a tensor from the sums of squares over it; 1 where either is 0. */
+float optimizer_ratio(double squares_of_decayed, double squares_of_u);
+
+/* As optimizer_apply, by `ratio` of the rate: lamb's, of the tensor that these elements are in. */
+void optimizer_apply_trusted(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+                             const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
+                             const float *g, float inv_n, size_t n);
+
+/* w_out = update of w by the mean gradient g * inv_n; `t` is the number of this gradient, from 1, and of the update
+ * unless gradients are accumulated: then w_out = w but for every accumulation_steps-th. slots[i] are updated in place.
+ * w_out may be w, or g. Thread: any; no state. */
+void optimizer_apply(const struct job_optimizer *o, uint64_t t, float *w_out, const float *w,
+                     float *const slots[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
+                     size_t n);
+
+#endif

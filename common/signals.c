@@ -1,0 +1,23 @@
+#include "common/signals.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void leave(int number)
+{
+    (void)number;
+    _exit(143);
+}
+
+void signals_init(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = SIG_IGN;
+    (void)sigaction(SIGPIPE, &action, NULL);
+    action.sa_handler = leave;
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+}

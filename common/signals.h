@@ -1,0 +1,10 @@
+/* What signals mean to a process of ours before its event loop takes them (loop_signal_init), and
+ * again once the loop has let go of them. */
+#ifndef GRADWIRE_COMMON_SIGNALS_H
+#define GRADWIRE_COMMON_SIGNALS_H
+
+/* First thing in main: SIGPIPE is ignored (a write says EPIPE); SIGTERM and SIGINT end the process
+ * at once with 143: it holds nothing yet that a cut could save. */
+void signals_init(void);
+
+#endif

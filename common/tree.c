@@ -1,0 +1,71 @@
+#include "common/tree.h"
+
+#include "common/kernels.h"
+
+bool tree_valid(uint32_t leaves, uint32_t level, uint32_t index)
+{
+    return level < TREE_LEVELS_MAX && (leaves >> level) > 0 && index < (leaves >> level);
+}
+
+uint32_t tree_cover(uint32_t first, uint32_t count, struct tree_node out[2 * TREE_LEVELS_MAX])
+{
+    uint32_t nodes = 0;
+    while (count) {
+        uint32_t level = 0;
+        while ((first & ((2u << level) - 1)) == 0 && (2u << level) <= count)
+            level++;
+        out[nodes++] = (struct tree_node){level, first >> level};
+        first += 1u << level;
+        count -= 1u << level;
+    }
+    return nodes;
+}
+
+void tree_share(uint32_t leaves, uint32_t workers, uint32_t position, uint32_t *first,
+                uint32_t *count)
+{
+    uint64_t begin = ((uint64_t)leaves * position + workers - 1) / workers;
+    uint64_t end = ((uint64_t)leaves * (position + 1) + workers - 1) / workers;
+    *first = (uint32_t)begin;
+    *count = (uint32_t)(end - begin);
+}
+
+static int find(const struct tree_node *node, uint32_t nodes, struct tree_node wanted)
+{
+    for (uint32_t i = 0; i < nodes; i++)
+        if (node[i].level == wanted.level && node[i].index == wanted.index)
+            return (int)i;
+    return -1;
+}
+
+const float *tree_sum(const struct tree_values *v, struct tree_node root, size_t at, size_t n,
+                      float *scratch)
+{
+    int i = find(v->node, v->nodes, root);
+    if (i >= 0)
+        return v->value[i] + at;
+    struct tree_node left = {root.level - 1, root.index * 2};
+    struct tree_node right = {root.level - 1, root.index * 2 + 1};
+    const float *a = tree_sum(v, left, at, n, scratch);
+    const float *b = tree_sum(v, right, at, n, scratch + n);
+    kernels()->add(scratch, a, b, n);
+    return scratch;
+}
+
+void tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double *sums, uint32_t k,
+                      struct tree_node root, double *out)
+{
+    int i = find(node, nodes, root);
+    if (i >= 0) {
+        for (uint32_t j = 0; j < k; j++)
+            out[j] = sums[(uint32_t)i * k + j];
+        return;
+    }
+    double left[1 + 1 + JOB_SUMS_MAX], right[1 + 1 + JOB_SUMS_MAX];
+    tree_sum_doubles(node, nodes, sums, k, (struct tree_node){root.level - 1, root.index * 2},
+                     left);
+    tree_sum_doubles(node, nodes, sums, k, (struct tree_node){root.level - 1, root.index * 2 + 1},
+                     right);
+    for (uint32_t j = 0; j < k; j++)
+        out[j] = left[j] + right[j];
+}

@@ -1,0 +1,60 @@
+/* The fixed pairwise tree over the microbatches of a step: leaves 0..M-1, M a power of two. Node (level, index)
+ * covers the leaves [index << level, (index + 1) << level). Whoever sums what, the bits are the same. */
+#ifndef GRADWIRE_COMMON_TREE_H
+#define GRADWIRE_COMMON_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job.h"
+
+enum { TREE_LEAVES_MAX = JOB_MICROBATCHES_MAX, TREE_LEVELS_MAX = 9 };
+
+struct tree_node {
+    uint32_t level, index;
+};
+
+static inline uint32_t tree_first_leaf(struct tree_node n)
+{
+    return n.index << n.level;
+}
+
+static inline uint32_t tree_end_leaf(struct tree_node n)
+{
+    return (n.index + 1) << n.level;
+}
+
+static inline bool tree_covers(struct tree_node outer, struct tree_node inner)
+{
+    return outer.level >= inner.level && inner.index >> (outer.level - inner.level) == outer.index;
+}
+
+/* Is it a node of the tree over `leaves` leaves? (Numbers from a peer.) */
+bool tree_valid(uint32_t leaves, uint32_t level, uint32_t index);
+
+/* The fewest nodes that cover exactly the leaves [first, first + count): writes at most 2 * TREE_LEVELS_MAX. */
+uint32_t tree_cover(uint32_t first, uint32_t count, struct tree_node out[2 * TREE_LEVELS_MAX]);
+
+/* Which leaves worker `position` of `workers` computes: the lowest positions never go without. */
+void tree_share(uint32_t leaves, uint32_t workers, uint32_t position, uint32_t *first,
+                uint32_t *count);
+
+/* The values of a set of nodes that cover `root`'s leaves once each. */
+struct tree_values {
+    uint32_t nodes;
+    const struct tree_node *node;
+    const float *const *value; /* (n) each */
+};
+
+/* out = the sum over root's leaves, in the tree's order, of elements [at, at + n). `scratch` holds
+ * n * TREE_LEVELS_MAX floats. Where root itself is among the nodes, its own memory is returned and nothing is
+ * copied. */
+const float *tree_sum(const struct tree_values *v, struct tree_node root, size_t at, size_t n,
+                      float *scratch);
+
+/* The same for doubles: sums[i] belongs to node i, k values each; writes k. */
+void tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double *sums, uint32_t k,
+                      struct tree_node root, double *out);
+
+#endif

@@ -1,0 +1,256 @@
+#include "launch/check.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/files.h"
+#include "common/job.h"
+#include "common/mem.h"
+#include "common/sha256.h"
+#include "common/socket.h"
+
+enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
+
+json_t *check_answer_new(void)
+{
+    return json_pack("{s:[]}", "problems");
+}
+
+void check_problem(json_t *answer, const char *fmt, ...)
+{
+    char text[800];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    json_t *line = json_string(text); /* NULL where it is no UTF-8 */
+    (void)json_array_append_new(json_object_get(answer, "problems"),
+                                line ? line : json_string("a problem that cannot be shown"));
+}
+
+json_t *check_clock(void)
+{
+    struct timespec now;
+    json_t *answer = check_answer_new();
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)json_object_set_new(
+        answer, "time_ms",
+        json_integer((json_int_t)now.tv_sec * 1000 + (json_int_t)now.tv_nsec / 1000000));
+    return answer;
+}
+
+/* ---- the job file, the programs ---- */
+
+static bool hash_end(struct sha256 *take, char hex[CHECK_HASH_HEX])
+{
+    uint8_t digest[SHA256_BYTES];
+    bool ok = !sha256_final(take, digest);
+    for (int i = 0; ok && i < SHA256_BYTES; i++)
+        (void)sprintf(hex + 2 * i, "%02x", digest[i]);
+    sha256_free(take);
+    return ok;
+}
+
+bool check_hash_file(const char *path, char hex[CHECK_HASH_HEX])
+{
+    uint8_t *text = NULL;
+    size_t bytes;
+    if (files_read(path, JOB_BYTES_MAX, &text, &bytes, NULL))
+        return false;
+    struct sha256 *h = sha256_new();
+    if (h)
+        sha256_add(h, text, bytes);
+    mem_free(text);
+    return h && hash_end(h, hex);
+}
+
+static void check_programs(json_t *answer, const json_t *programs)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(programs, i, one)
+    {
+        const char *path = json_string_value(one);
+        if (path && access(path, X_OK) != 0)
+            check_problem(answer, "%s is not there or not executable: run ./gradwire build there",
+                          path);
+    }
+}
+
+/* ---- the data ---- */
+
+/* Names and sizes of what one pattern names go into the hash. */
+static void check_pattern(json_t *answer, const char *key, const char *pattern, struct sha256 *h)
+{
+    glob_t found = {0};
+    struct stat s;
+    char line[NAME_MAX + 64];
+    if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc == 0)
+        check_problem(answer, "%s: %s: nothing of that name is there", key, pattern);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *path = found.gl_pathv[i], *slash = strrchr(path, '/');
+        if (stat(path, &s) != 0 || access(path, R_OK) != 0) {
+            check_problem(answer, "%s: %s: %s", key, path, strerror(errno));
+            continue;
+        }
+        int n = snprintf(line, sizeof line, "%s %lld\n", slash ? slash + 1 : path,
+                         (long long)s.st_size);
+        sha256_add(h, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    }
+    globfree(&found);
+}
+
+static void check_key(json_t *answer, const char *key, const char *patterns, struct sha256 *h)
+{
+    char *copy = patterns ? mem_strdup(patterns) : NULL, *rest = copy, *one;
+    while (rest && (one = strsep(&rest, "\n")))
+        check_pattern(answer, key, one, h);
+    mem_free(copy);
+}
+
+static void check_data(json_t *answer, const struct job *job)
+{
+    char hex[CHECK_HASH_HEX];
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return;
+    check_key(answer, "data.train", job->data.train, h);
+    check_key(answer, "data.eval", job->data.eval, h);
+    if (hash_end(h, hex))
+        (void)json_object_set_new(answer, "data_sha256", json_string(hex));
+}
+
+json_t *check_job(const json_t *ask)
+{
+    json_t *answer = check_answer_new(), *sets = json_object_get(ask, "sets");
+    const char *path = json_string_value(json_object_get(ask, "job"));
+    const char *wanted = json_string_value(json_object_get(ask, "job_sha256"));
+    char hex[CHECK_HASH_HEX];
+    struct job job;
+    struct errmsg e = {""};
+    size_t n = json_array_size(sets);
+    const char **set = mem_zalloc(n + 1, sizeof *set);
+    for (size_t i = 0; set && i < n; i++)
+        set[i] = json_string_value(json_array_get(sets, i));
+    check_programs(answer, json_object_get(ask, "programs"));
+    if (!set || !path || !wanted)
+        check_problem(answer, "out of memory");
+    else if (!check_hash_file(path, hex))
+        check_problem(answer, "the job file %s is not there, or cannot be read", path);
+    else if (strcmp(hex, wanted) != 0)
+        check_problem(answer, "the job file %s is not the one here: its contents differ", path);
+    else if (job_load(&job, path, set, n, &e))
+        check_problem(answer, "%s", e.text);
+    else {
+        if (json_is_true(json_object_get(ask, "data")))
+            check_data(answer, &job);
+        job_close(&job);
+    }
+    mem_free(set);
+    return answer;
+}
+
+/* ---- the other hosts ---- */
+
+/* One connection on its way. */
+struct reach {
+    const char *address;
+    int fd; /* -1: it is known what comes of it */
+    int error;
+};
+
+static void reach_begin(struct reach *r)
+{
+    char host[SOCKET_HOST_MAX], service[8];
+    uint16_t port;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
+    r->fd = -1;
+    r->error = EDESTADDRREQ;
+    if (socket_split(r->address, false, host, &port, NULL))
+        return;
+    (void)snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        return;
+    r->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    r->error = 0;
+    if (r->fd < 0 ||
+        (connect(r->fd, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
+        r->error = errno;
+        if (r->fd >= 0)
+            (void)close(r->fd);
+        r->fd = -1;
+    }
+    freeaddrinfo(found);
+}
+
+static void reach_end(struct reach *r, bool in_time)
+{
+    socklen_t bytes = sizeof r->error;
+    if (r->fd < 0)
+        return;
+    if (!in_time)
+        r->error = ETIMEDOUT;
+    else if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &r->error, &bytes) != 0)
+        r->error = errno;
+    (void)close(r->fd);
+    r->fd = -1;
+}
+
+json_t *check_reach(const json_t *ask)
+{
+    json_t *answer = check_answer_new(), *addresses = json_object_get(ask, "addresses");
+    size_t n = json_array_size(addresses);
+    struct reach *r = mem_zalloc(n, sizeof *r);
+    int64_t until_ms = clock_now_ms() + CHECK_REACH_MS;
+    if (!r) {
+        check_problem(answer, "out of memory");
+        return answer;
+    }
+    for (size_t i = 0; i < n; i++) {
+        r[i].address = json_string_value(json_array_get(addresses, i));
+        if (r[i].address)
+            reach_begin(&r[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct pollfd p = {.fd = r[i].fd, .events = POLLOUT};
+        int64_t left_ms = until_ms - clock_now_ms();
+        if (r[i].fd >= 0)
+            reach_end(&r[i], poll(&p, 1, left_ms > 0 ? (int)left_ms : 0) == 1);
+        if (r[i].error)
+            check_problem(answer, "it does not reach %s: %s", r[i].address,
+                          r[i].error == EDESTADDRREQ ? "no such host" : strerror(r[i].error));
+    }
+    mem_free(r);
+    return answer;
+}
+
+json_t *check_shared(const json_t *ask)
+{
+    json_t *answer = check_answer_new();
+    const char *path = json_string_value(json_object_get(ask, "path"));
+    const char *text = json_string_value(json_object_get(ask, "text"));
+    uint8_t *found = NULL;
+    size_t bytes;
+    bool same = path && text && !files_read(path, SHARED_BYTES_MAX, &found, &bytes, NULL) &&
+                strcmp((const char *)found, text) == 0;
+    if (!same)
+        check_problem(answer,
+                      "%s is not the folder of that name here: give an --output on storage that "
+                      "this host shares with it",
+                      path ? path : "?");
+    mem_free(found);
+    return answer;
+}

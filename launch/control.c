@@ -1,0 +1,263 @@
+#include "launch/control.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/dirlock.h"
+#include "common/job.h"
+#include "launch/progress.h"
+#include "launch/rundir.h"
+#include "launch/summary.h"
+
+enum {
+    CONTROL_FAILED = 1,
+    CONTROL_INPUT = 2,
+    CONTROL_SAY_EVERY_MS = 10000,
+    CONTROL_LOGS_MAX = 4096
+};
+
+/* DIR of the command line, or NULL after one line on stderr. */
+static const char *control_dir(int argc, char **argv, const char *usage)
+{
+    struct stat s;
+    char processes[PATH_MAX];
+    if (argc < 2 || argv[1][0] == '-') {
+        (void)fprintf(stderr, "gradwire: which DIR? gradwire %s\n", usage);
+        return NULL;
+    }
+    if (stat(argv[1], &s) != 0) {
+        (void)fprintf(stderr, "gradwire: %s: %s\n", argv[1], strerror(errno));
+        return NULL;
+    }
+    if (rundir_file(argv[1], "processes", processes, NULL) || stat(processes, &s) != 0) {
+        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", argv[1]);
+        return NULL;
+    }
+    return argv[1];
+}
+
+/* ---- status ---- */
+
+static FILE *control_open(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return rundir_file(dir, name, path, NULL) ? NULL : fopen(path, "re");
+}
+
+static void control_print_processes(const char *dir)
+{
+    FILE *f = control_open(dir, "processes/pids");
+    char line[512], role[16], host[300];
+    unsigned index;
+    long pid;
+    while (f && fgets(line, sizeof line, f)) {
+        int words = sscanf(line, "%15s %u %ld %299s", role, &index, &pid, host);
+        if (words < 3 || strcmp(role, "launcher") == 0)
+            continue;
+        bool gone = words == 3 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+        (void)printf("  %s %u: pid %ld%s%s%s\n", role, index, pid, words == 4 ? " on " : "",
+                     words == 4 ? host : "", gone ? ", gone" : "");
+    }
+    if (f)
+        (void)fclose(f);
+}
+
+static void control_print_progress(const char *dir)
+{
+    char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
+    json_t *kept = rundir_file(dir, "processes/progress.json", path, NULL)
+                       ? NULL
+                       : json_load_file(path, 0, NULL);
+    char *line = json_dumps(json_object_get(kept, "progress"), 0);
+    struct progress_event event = {0};
+    if (line && !progress_parse(&event, line, strlen(line))) {
+        json_int_t batch_size = json_integer_value(json_object_get(kept, "batch_size"));
+        progress_format_step(text, sizeof text, &event, (uint32_t)batch_size);
+        (void)printf("  %s  (%lld s ago)\n", text,
+                     (long long)(time(NULL) - json_integer_value(json_object_get(kept, "time"))));
+    } else {
+        (void)printf("  no step yet\n");
+    }
+    json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
+    if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)
+        (void)printf("  last checkpoint: cut %lld\n", (long long)cut);
+    (void)printf("  restarts: %lld\n",
+                 (long long)json_integer_value(json_object_get(kept, "restarts")));
+    free(line);
+    json_decref(kept);
+}
+
+int control_status(int argc, char **argv)
+{
+    const char *dir = control_dir(argc, argv, "status DIR");
+    if (!dir)
+        return CONTROL_INPUT;
+    bool launcher_lives;
+    pid_t holder = dirlock_holder(dir, &launcher_lives);
+    if (holder > 0) {
+        (void)printf("%s: %s, launcher pid %ld\n", dir,
+                     launcher_lives ? "running" : "ending, its launcher is gone", (long)holder);
+        control_print_processes(dir);
+        control_print_progress(dir);
+        return 0;
+    }
+    struct stat s;
+    char summary[PATH_MAX];
+    if (!rundir_file(dir, "summary.json", summary, NULL) && stat(summary, &s) == 0) {
+        (void)printf("%s: not running; the last run:\n", dir);
+        summary_print(stdout, dir);
+    } else {
+        (void)printf("%s: not running; the last run left no summary (its launcher was killed): "
+                     "run train again to resume\n",
+                     dir);
+    }
+    return 0;
+}
+
+/* ---- stop ---- */
+
+/* A pidfd of DIR's launcher, checked after it was opened, so that no other process of that number
+ * is hit. -1: no launcher. */
+static int control_launcher(const char *dir, pid_t *pid)
+{
+    bool ours;
+    *pid = dirlock_holder(dir, &ours);
+    int fd = ours ? pidfd_open(*pid, 0) : -1;
+    if (fd < 0)
+        return -1;
+    if (dirlock_holder(dir, &ours) == *pid && ours)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+static void control_wait(int pidfd, const char *dir)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    for (;;) {
+        int n = poll(&p, 1, CONTROL_SAY_EVERY_MS);
+        if (n > 0)
+            return;
+        if (n == 0)
+            (void)fprintf(stderr, "gradwire: %s is still ending\n", dir);
+    }
+}
+
+int control_stop(int argc, char **argv)
+{
+    const char *dir = control_dir(argc, argv, "stop DIR");
+    if (!dir)
+        return CONTROL_INPUT;
+    pid_t pid;
+    int fd = control_launcher(dir, &pid);
+    if (fd < 0) {
+        (void)printf("%s: nothing to stop, no launcher runs\n", dir);
+        return 0;
+    }
+    if (pidfd_send_signal(fd, SIGTERM, NULL, 0) != 0) {
+        (void)fprintf(stderr, "gradwire: %s: cannot stop pid %ld: %s\n", dir, (long)pid,
+                      strerror(errno));
+        (void)close(fd);
+        return CONTROL_FAILED;
+    }
+    (void)fprintf(stderr, "gradwire: %s: pid %ld is told to end\n", dir, (long)pid);
+    control_wait(fd, dir);
+    (void)close(fd);
+    summary_print(stdout, dir);
+    return 0;
+}
+
+/* ---- logs ---- */
+
+static bool control_is_log(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 4 && strcmp(name + n - 4, ".log") == 0;
+}
+
+static bool control_is_wanted(const char *name, char **wanted)
+{
+    if (!*wanted)
+        return true;
+    for (; *wanted; wanted++)
+        if (strncmp(name, *wanted, strlen(*wanted)) == 0 &&
+            (strcmp(name + strlen(*wanted), ".log") == 0 || strcmp(name, *wanted) == 0))
+            return true;
+    return false;
+}
+
+static int control_by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The wanted logs in order of their names; how many. */
+static size_t control_find_logs(const char *dir, char **wanted, char **found, size_t max)
+{
+    char folder[PATH_MAX];
+    DIR *d = rundir_file(dir, "processes", folder, NULL) ? NULL : opendir(folder);
+    size_t n = 0;
+    for (struct dirent *entry; d && n < max && (entry = readdir(d));)
+        if (control_is_log(entry->d_name) && control_is_wanted(entry->d_name, wanted) &&
+            asprintf(&found[n], "%s/%s", folder, entry->d_name) > 0)
+            n++;
+    if (d)
+        (void)closedir(d);
+    qsort(found, n, sizeof *found, control_by_name);
+    return n;
+}
+
+/* The -f of "DIR [-f] [PROCESS]...", taken out of argv; the rest are processes. */
+static bool control_take_follow(int argc, char **argv)
+{
+    bool follow = false;
+    int kept = 2;
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], "-f") == 0 || strcmp(argv[i], "--follow") == 0)
+            follow = true;
+        else
+            argv[kept++] = argv[i];
+    argv[kept] = NULL;
+    return follow;
+}
+
+int control_logs(int argc, char **argv)
+{
+    static char *tail[CONTROL_LOGS_MAX + 8];
+    char pid_flag[32];
+    const char *dir = control_dir(argc, argv, "logs DIR [-f] [PROCESS]...");
+    if (!dir)
+        return CONTROL_INPUT;
+    bool follow = control_take_follow(argc, argv);
+    size_t n = 0;
+    tail[n++] = (char[]){"tail"};
+    tail[n++] = follow ? (char[]){"--lines=20"} : (char[]){"--lines=+1"};
+    bool launcher_lives;
+    pid_t launcher = dirlock_holder(dir, &launcher_lives);
+    if (follow && launcher > 0 && launcher_lives) {
+        (void)snprintf(pid_flag, sizeof pid_flag, "--pid=%ld", (long)launcher);
+        tail[n++] = (char[]){"--follow=name"};
+        tail[n++] = pid_flag;
+    }
+    tail[n++] = (char[]){"--"};
+    size_t logs = control_find_logs(dir, argv + 2, tail + n, CONTROL_LOGS_MAX);
+    if (logs == 0) {
+        (void)fprintf(stderr, "gradwire: %s/processes has no such log\n", dir);
+        return CONTROL_INPUT;
+    }
+    execvp(tail[0], tail);
+    (void)fprintf(stderr, "gradwire: tail: %s\n", strerror(errno));
+    return CONTROL_FAILED;
+}

@@ -1,0 +1,267 @@
+/* Before the run: all hosts are looked at together, and every problem is told with its line. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "common/msg.h"
+#include "launch/check.h"
+#include "launch/fleet_state.h"
+#include "launch/rundir.h"
+#include "launch/say.h"
+
+enum { FLEET_ANSWER_MS = 60000 };
+
+static void camp_problem(struct camp *c, const char *text)
+{
+    problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
+                 c->line->name, text);
+}
+
+/* ---- one question to all ---- */
+
+static bool fleet_waits(const struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        const struct camp *c = &f->camp[i];
+        if (c->n && !c->failed && (c->asked ? !c->answered : c->link.state != LINK_READY))
+            return true;
+    }
+    return false;
+}
+
+static void fleet_wait(struct fleet *f)
+{
+    int64_t until_ms = clock_now_ms() + FLEET_ANSWER_MS;
+    while (fleet_waits(f) && clock_now_ms() < until_ms) /* the links tick */
+        (void)event_base_loop(f->config.base, EVLOOP_ONCE);
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct camp *c = &f->camp[i];
+        if (c->n && !c->failed && (c->asked && !c->answered)) {
+            camp_problem(c, "it does not answer");
+            c->failed = true;
+        }
+    }
+}
+
+static void camp_take_problems(struct camp *c)
+{
+    size_t i;
+    json_t *one, *list = json_object_get(c->answer, "problems");
+    if (!json_is_array(list))
+        camp_problem(c, "its answer makes no sense");
+    json_array_foreach(list, i, one) if (json_is_string(one))
+        camp_problem(c, json_string_value(one));
+}
+
+/* `make` gives the question to a camp (NULL: none), `judge` looks at an answer without problems. */
+static void fleet_ask(struct fleet *f, json_t *(*make)(struct camp *), void (*judge)(struct camp *))
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct camp *c = &f->camp[i];
+        json_t *ask = c->n && !c->failed ? make(c) : NULL;
+        c->asked = ask;
+        c->answered = false;
+        if (ask)
+            camp_ask(c, ask);
+    }
+    fleet_wait(f);
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct camp *c = &f->camp[i];
+        if (!c->answered)
+            continue;
+        size_t before = f->problems->n;
+        camp_take_problems(c);
+        if (judge && f->problems->n == before)
+            judge(c);
+        json_decref(c->answer);
+        c->answer = NULL;
+        c->answered = c->asked = false;
+    }
+}
+
+/* ---- clocks ---- */
+
+static json_t *ask_clock(struct camp *c)
+{
+    (void)c;
+    return json_pack("{s:s}", "what", "clock");
+}
+
+static void judge_clock(struct camp *c)
+{
+    char text[200];
+    int64_t there_ms = json_integer_value(json_object_get(c->answer, "time_ms"));
+    int64_t here_ms = c->asked_ms + (c->answered_ms - c->asked_ms) / 2;
+    int64_t off_ms = there_ms - here_ms, unsure_ms = (c->answered_ms - c->asked_ms) / 2;
+    if (llabs(off_ms) - unsure_ms <= CHECK_CLOCK_MAX_MS)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "its clock is %.1f s %s this host's; up to %d s are allowed: let chrony or ntpd "
+                   "set both",
+                   (double)llabs(off_ms) / 1000.0, off_ms > 0 ? "ahead of" : "behind",
+                   CHECK_CLOCK_MAX_MS / 1000);
+    camp_problem(c, text);
+}
+
+/* ---- the job file and the data ---- */
+
+static bool camp_trains(const struct camp *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index && config->crew->process[i].role != ROLE_PS)
+            return true;
+    return false;
+}
+
+static json_t *ask_check(struct camp *c)
+{
+    const struct options *o = c->fleet->config.options;
+    json_t *sets = json_array();
+    for (size_t i = 0; i < o->n_sets; i++)
+        (void)json_array_append_new(sets, json_string(o->sets[i]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b}", "what", "check", "job", c->site.job,
+                     "job_sha256", c->fleet->job_hash, "sets", sets, "programs", c->site.ps_program,
+                     c->site.worker_program, "data", (int)camp_trains(c));
+}
+
+/* Names and sizes of the data are those of the first host that trains. */
+static void judge_check(struct camp *c)
+{
+    static const char key[] = "data_sha256";
+    const char *mine = json_string_value(json_object_get(c->answer, key));
+    char text[400];
+    for (uint32_t i = 0; mine && i < c->index; i++) {
+        const struct camp *other = &c->fleet->camp[i];
+        if (!other->data_hash[0])
+            continue;
+        if (strcmp(other->data_hash, mine) != 0) {
+            (void)snprintf(text, sizeof text,
+                           "its data are not those of %.200s: names or sizes of the files differ",
+                           other->line->name);
+            camp_problem(c, text);
+        }
+        break;
+    }
+    if (mine)
+        (void)snprintf(c->data_hash, sizeof c->data_hash, "%s", mine);
+}
+
+/* ---- ports ---- */
+
+static json_t *ask_bind(struct camp *c)
+{
+    return camp_ask_bind(c);
+}
+
+static void judge_bind(struct camp *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    json_t *ports = json_object_get(c->answer, "ports");
+    size_t k = 0;
+    for (uint32_t i = 0; i < config->crew->n; i++) {
+        struct process *p = &config->crew->process[i];
+        if (config->host_of[i] != c->index)
+            continue;
+        c->fleet->place[i].port = (uint16_t)json_integer_value(json_array_get(ports, k++));
+        (void)snprintf(p->address, sizeof p->address, "%s:%u", c->line->address,
+                       c->fleet->place[i].port);
+        if (c->fleet->place[i].port == 0)
+            camp_problem(c, "its answer makes no sense");
+    }
+    c->settled = true;
+}
+
+static json_t *ask_reach(struct camp *c)
+{
+    const struct crew *crew = c->fleet->config.crew;
+    json_t *addresses = json_array();
+    for (uint32_t i = 0; i < crew->n; i++)
+        (void)json_array_append_new(addresses, json_string(crew->process[i].address));
+    return json_pack("{s:s, s:o}", "what", "reach", "addresses", addresses);
+}
+
+/* ---- all of it ---- */
+
+static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
+{
+    const struct fleet_config *config = &f->config;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; !err && i < config->crew->n; i++)
+        err = crew_make_argv(config->crew, i, config->options, config->job,
+                             &f->camp[config->host_of[i]].site, config->host_of, -1, -1, e);
+    return err;
+}
+
+static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        enum err err = f->camp[i].n ? camp_open(&f->camp[i], e) : ERR_OK;
+        if (err)
+            return err;
+    }
+    fleet_wait(f);
+    return ERR_OK;
+}
+
+enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
+{
+    char hash[CHECK_HASH_HEX];
+    f->problems = p;
+    if (!check_hash_file(f->config.options->job, hash))
+        return err_set(e, ERR_INPUT, "%s: %s", f->config.options->job, strerror(errno));
+    f->job_hash = mem_strdup(hash);
+    enum err err = f->job_hash ? fleet_open_all(f, e) : err_set(e, ERR_NOMEM, "out of memory");
+    if (err)
+        return err;
+    fleet_ask(f, ask_clock, judge_clock);
+    fleet_ask(f, ask_check, judge_check);
+    if (!p->n)
+        fleet_ask(f, ask_bind, judge_bind);
+    if (!p->n)
+        fleet_ask(f, ask_reach, NULL);
+    err = problems_verdict(p);
+    return err ? err : fleet_make_argv(f, e);
+}
+
+/* ---- DIR ---- */
+
+/* The chief's DIR is the one that the launcher locks and completes; a ps's is the same only where
+ * its files are to be in it (checkpoint.store). */
+static bool camp_shares(const struct camp *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index &&
+            (i == config->crew->chief || (config->crew->process[i].role == ROLE_PS &&
+                                          config->job->checkpoint.store == STORE_SHARED)))
+            return true;
+    return false;
+}
+
+static json_t *ask_shared(struct camp *c)
+{
+    if (!camp_shares(c))
+        return NULL;
+    char path[PATH_MAX + 64];
+    (void)snprintf(path, sizeof path, "%s/processes/hosts", c->site.output);
+    return json_pack("{s:s, s:s, s:s}", "what", "shared", "path", path, "text",
+                     c->fleet->config.shared_text);
+}
+
+enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *e)
+{
+    f->problems = p;
+    enum err err = rundir_put(f->config.output, "processes/hosts", f->config.shared_text,
+                              strlen(f->config.shared_text), e);
+    if (err)
+        return err;
+    fleet_ask(f, ask_shared, NULL);
+    err = problems_verdict(p);
+    f->running = !err;
+    return err;
+}

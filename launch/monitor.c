@@ -1,0 +1,146 @@
+#include "launch/monitor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "launch/rundir.h"
+#include "launch/say.h"
+
+enum {
+    MONITOR_LINE_EVERY_MS = 2000,
+    MONITOR_SAVE_EVERY_MS = 1000,
+    MONITOR_REDRAW_EVERY_MS = 100,
+    MONITOR_STATUS_BYTES = 256
+};
+
+/* ---- kept ---- */
+
+void monitor_save(struct monitor *m)
+{
+    char text[PROGRESS_LINE_BYTES + 256];
+    int n = snprintf(text, sizeof text,
+                     "{\"time\":%lld,\"restarts\":%u,\"batch_size\":%u,\"cut\":%lld,"
+                     "\"progress\":%s}\n",
+                     (long long)time(NULL), m->config.policy->restarts,
+                     m->config.job->training.batch_size,
+                     m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
+                     m->any_progress ? m->last_line : "null");
+    struct errmsg e;
+    if (n > 0 && (size_t)n < sizeof text &&
+        rundir_put(m->config.dir, "processes/progress.json", text, (size_t)n, &e))
+        say_warn("%s", e.text);
+    m->saved_ms = clock_now_ms();
+}
+
+/* At most once in MONITOR_SAVE_EVERY_MS. */
+void monitor_keep(struct monitor *m)
+{
+    int64_t wait_ms = m->saved_ms + MONITOR_SAVE_EVERY_MS - clock_now_ms();
+    if (evtimer_pending(m->save, NULL))
+        return;
+    wait_ms = wait_ms > 0 ? wait_ms : 0;
+    struct timeval after = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    (void)event_add(m->save, &after);
+}
+
+static void on_save(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    monitor_save(arg);
+}
+
+/* ---- shown ---- */
+
+static void monitor_show_step(struct monitor *m)
+{
+    char text[MONITOR_STATUS_BYTES];
+    int64_t now_ms = clock_now_ms();
+    int64_t *when_ms = say_on_terminal() ? &m->drawn_ms : &m->said_ms;
+    int64_t every_ms = say_on_terminal() ? MONITOR_REDRAW_EVERY_MS : MONITOR_LINE_EVERY_MS;
+    if (now_ms - *when_ms < every_ms)
+        return;
+    *when_ms = now_ms;
+    progress_format_step(text, sizeof text, &m->last, m->config.job->training.batch_size);
+    if (say_on_terminal())
+        say_status(text);
+    else
+        say_info("%s", text);
+}
+
+static void monitor_on_step(struct monitor *m, const struct progress_event *event, const char *line,
+                            size_t bytes)
+{
+    m->last = *event;
+    m->any_progress = true;
+    (void)snprintf(m->last_line, sizeof m->last_line, "%.*s", (int)bytes, line);
+    m->config.result->epoch = event->epoch;
+    m->config.result->step = progress_total_step(event);
+    policy_at_step(m->config.policy, m->config.result->step);
+    monitor_show_step(m);
+    monitor_keep(m);
+}
+
+static void monitor_on_epoch(struct monitor *m, const struct progress_event *event)
+{
+    char text[MONITOR_STATUS_BYTES];
+    progress_format_epoch(text, sizeof text, event);
+    say_info("%s", text);
+    m->said_ms = clock_now_ms();
+}
+
+static void monitor_on_first_step(struct monitor *m)
+{
+    policy_made_step(m->config.policy);
+    if (isnan(m->config.result->first_step_s))
+        m->config.result->first_step_s = clock_now_s() - m->config.start_s;
+}
+
+static void monitor_on_line(void *arg, const char *line, size_t bytes)
+{
+    struct monitor *m = arg;
+    struct progress_event event = {0};
+    if (progress_parse(&event, line, bytes))
+        return;
+    switch (event.type) {
+    case PROGRESS_STEP:
+        monitor_on_step(m, &event, line, bytes);
+        break;
+    case PROGRESS_EPOCH:
+        monitor_on_epoch(m, &event);
+        break;
+    case PROGRESS_FIRST_STEP:
+        monitor_on_first_step(m);
+        break;
+    case PROGRESS_CHECKPOINT:
+        m->checkpoint = event;
+        m->any_checkpoint = true;
+        monitor_keep(m);
+        break;
+    case PROGRESS_LOG:
+        say_info("%s", event.text);
+        break;
+    }
+}
+
+void monitor_feed(struct monitor *m, const char *bytes, size_t n)
+{
+    progress_lines_feed(&m->lines, bytes, n, monitor_on_line, m);
+}
+
+/* ---- life ---- */
+
+enum err monitor_init(struct monitor *m, const struct monitor_config *config)
+{
+    *m = (struct monitor){.config = *config};
+    m->save = evtimer_new(config->base, on_save, m);
+    return m->save ? ERR_OK : ERR_NOMEM;
+}
+
+void monitor_close(struct monitor *m)
+{
+    if (m->save)
+        event_free(m->save);
+    m->save = NULL;
+}

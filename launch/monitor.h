@@ -1,0 +1,47 @@
+/* What the chief tells of its progress: shown on stderr, and kept in processes/progress.json for
+ * `gradwire status`. Thread: the supervisor's loop. */
+#ifndef GRADWIRE_LAUNCH_MONITOR_H
+#define GRADWIRE_LAUNCH_MONITOR_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/job.h"
+#include "launch/policy.h"
+#include "launch/progress.h"
+#include "launch/supervisor.h"
+
+struct monitor_config {
+    struct event_base *base;
+    const struct job *job;
+    const char *dir;
+    double start_s;                   /* clock_now_s of the launcher's start */
+    struct policy *policy;            /* is told of steps */
+    struct supervisor_result *result; /* step, epoch, first_step_s */
+};
+
+struct monitor {
+    struct monitor_config config;
+    struct event *save;
+    struct progress_lines lines;
+    struct progress_event last;          /* progress */
+    char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
+    struct progress_event checkpoint;
+    int64_t said_ms, saved_ms, drawn_ms; /* when progress was last told and kept */
+    bool any_progress, any_checkpoint;
+};
+
+/* Close with monitor_close, on error too. Errors: ERR_NOMEM. */
+enum err monitor_init(struct monitor *m, const struct monitor_config *config) MUST_CHECK;
+void monitor_close(struct monitor *m);
+
+/* What came from the chief's progress pipe (progress.h). */
+void monitor_feed(struct monitor *m, const char *bytes, size_t n);
+/* Something is new: keep it, soon, or now. */
+void monitor_keep(struct monitor *m);
+void monitor_save(struct monitor *m);
+
+#endif

@@ -1,0 +1,61 @@
+/* The supervisor's rules, those of a TFJob's ExitCode policy. Pure: exits and steps come in,
+ * verdicts go out.
+ *
+ *   exit 0                     that process is done; once the chief is, nobody is started again
+ *   exit 1..127                the job ends with this code (the first one counts)
+ *   a signal, or exit >= 128   started again after 0.1 s, doubling to 5 s for each process; the job
+ * ends with 1 when all restarts are used, or at the third death without a new step between */
+#ifndef GRADWIRE_LAUNCH_POLICY_H
+#define GRADWIRE_LAUNCH_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum { POLICY_DELAY_FIRST_MS = 100, POLICY_DELAY_MAX_MS = 5000, POLICY_DEATHS_WITHOUT_STEP = 3 };
+
+enum policy_action {
+    POLICY_GONE,    /* leave it at that */
+    POLICY_RESTART, /* start it again after delay_ms */
+    POLICY_END      /* end the job with exit_code */
+};
+
+struct policy_verdict {
+    enum policy_action action;
+    uint32_t delay_ms;
+    int exit_code;
+    char why[96]; /* for people: "killed by signal 9 (Killed)", what follows, why the job ends */
+};
+
+struct policy_process {
+    uint32_t restarts;            /* of this process */
+    uint32_t deaths_without_step; /* since the job last made a step */
+};
+
+struct policy {
+    uint32_t restarts, restarts_max;
+    uint64_t step;   /* as last reported */
+    bool ending;     /* the launcher is ending the job: nothing is started again */
+    bool chief_done; /* the chief exited 0 */
+    uint32_t chief;  /* which process */
+    uint32_t n;
+    struct policy_process *process;
+};
+
+enum err policy_init(struct policy *p, uint32_t n, uint32_t chief,
+                     uint32_t restarts_max) MUST_CHECK;
+void policy_close(struct policy *p);
+
+/* The chief reports that the job stands at this step. More than last time is a new step; less is a
+ * job rolled back, whose steps count again. */
+void policy_at_step(struct policy *p, uint64_t step);
+/* A step was made, whatever its number. */
+void policy_made_step(struct policy *p);
+
+/* Process i ended with this wait status. */
+struct policy_verdict policy_exit(struct policy *p, uint32_t i, int wait_status);
+/* Process i is gone with its host: a death as by a signal. */
+struct policy_verdict policy_lost(struct policy *p, uint32_t i);
+
+#endif

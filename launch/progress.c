@@ -1,0 +1,174 @@
+#include "launch/progress.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static double progress_real(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static uint64_t progress_count(const json_t *object, const char *key)
+{
+    double value = progress_real(object, key);
+    return value > 0 && value < 0x1p63 ? (uint64_t)value : 0; /* false for NAN */
+}
+
+static void progress_text(char *out, size_t bytes, const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    (void)snprintf(out, bytes, "%s", text ? text : "");
+}
+
+static bool progress_type_of(enum progress_type *type, const json_t *object)
+{
+    static const char *const names[] = {"progress", "epoch", "first_step", "checkpoint", "log"};
+    const char *name = json_string_value(json_object_get(object, "type"));
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *type = (enum progress_type)i;
+            return true;
+        }
+    return false;
+}
+
+static void progress_fill(struct progress_event *event, const json_t *object)
+{
+    event->epoch = progress_count(object, "epoch");
+    event->epochs = progress_count(object, "epochs");
+    event->step = progress_count(object, "step");
+    event->steps = progress_count(object, "steps");
+    event->total_steps = progress_count(object, "total_steps");
+    event->cut = progress_count(object, "cut");
+    event->loss = progress_real(object, "loss");
+    event->metric = progress_real(object, "metric");
+    event->examples_per_s = progress_real(object, "examples_per_s");
+    event->train_loss = progress_real(object, "train_loss");
+    event->train_metric = progress_real(object, "train_metric");
+    event->eval_loss = progress_real(object, "eval_loss");
+    event->eval_metric = progress_real(object, "eval_metric");
+    event->seconds = progress_real(object, "seconds");
+    progress_text(event->metric_name, sizeof event->metric_name, object, "metric_name");
+    progress_text(event->text, sizeof event->text, object, "text");
+}
+
+enum err progress_parse(struct progress_event *event, const char *line, size_t bytes)
+{
+    json_t *object = json_loadb(line, bytes, 0, NULL);
+    enum progress_type type;
+    if (!progress_type_of(&type, object)) {
+        json_decref(object);
+        return ERR_PROTO;
+    }
+    event->type = type;
+    progress_fill(event, object);
+    json_decref(object);
+    return ERR_OK;
+}
+
+uint64_t progress_total_step(const struct progress_event *event)
+{
+    uint64_t before = event->epoch > 0 ? (event->epoch - 1) * event->steps : 0;
+    return before + event->step;
+}
+
+/* A line that grows; what does not fit is cut. */
+struct line {
+    char *text;
+    size_t n, room;
+};
+
+static void line_add(struct line *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void line_add(struct line *l, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(l->text + l->n, l->room - l->n, fmt, args);
+    va_end(args);
+    if (n > 0)
+        l->n = l->n + (size_t)n < l->room ? l->n + (size_t)n : l->room - 1;
+}
+
+static void line_add_eta(struct line *l, uint64_t seconds)
+{
+    if (seconds >= 3600)
+        line_add(l, "  ETA %llu:%02llu:%02llu", (unsigned long long)seconds / 3600,
+                 (unsigned long long)seconds / 60 % 60, (unsigned long long)seconds % 60);
+    else
+        line_add(l, "  ETA %llu:%02llu", (unsigned long long)seconds / 60,
+                 (unsigned long long)seconds % 60);
+}
+
+void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
+                          uint32_t batch_size)
+{
+    struct line l = {.text = out, .room = bytes};
+    line_add(&l, "epoch %llu/%llu  step %llu/%llu", (unsigned long long)event->epoch,
+             (unsigned long long)event->epochs, (unsigned long long)event->step,
+             (unsigned long long)event->steps);
+    if (!isnan(event->loss))
+        line_add(&l, "  loss %.4f", event->loss);
+    if (!isnan(event->metric) && *event->metric_name)
+        line_add(&l, "  %s %.4f", event->metric_name, event->metric);
+    else if (*event->metric_name)
+        line_add(&l, "  %s -", event->metric_name);
+    if (!(event->examples_per_s > 0))
+        return;
+    line_add(&l, "  %.0f examples/s", event->examples_per_s);
+    uint64_t done = progress_total_step(event);
+    if (event->total_steps > done) {
+        double left = (double)(event->total_steps - done) * batch_size / event->examples_per_s;
+        if (left < 1e9)
+            line_add_eta(&l, (uint64_t)left);
+    }
+}
+
+static void line_add_results(struct line *l, const char *before, double loss, double metric,
+                             const char *metric_name)
+{
+    if (isnan(loss))
+        return;
+    line_add(l, "%sloss %.4f", before, loss);
+    if (!isnan(metric) && *metric_name)
+        line_add(l, ", %s %.4f", metric_name, metric);
+    else if (*metric_name) /* there is none: an auc in training */
+        line_add(l, ", %s -", metric_name);
+}
+
+void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event)
+{
+    struct line l = {.text = out, .room = bytes};
+    line_add(&l, "epoch %llu/%llu done", (unsigned long long)event->epoch,
+             (unsigned long long)event->epochs);
+    if (!isnan(event->seconds))
+        line_add(&l, " in %.1f s", event->seconds);
+    line_add_results(&l, ": ", event->train_loss, event->train_metric, event->metric_name);
+    line_add_results(&l, "; eval ", event->eval_loss, event->eval_metric, event->metric_name);
+}
+
+static void progress_lines_end(struct progress_lines *l,
+                               void (*on_line)(void *arg, const char *line, size_t bytes),
+                               void *arg)
+{
+    if (!l->skipping && l->n > 0)
+        on_line(arg, l->bytes, l->n);
+    l->n = 0;
+    l->skipping = false;
+}
+
+void progress_lines_feed(struct progress_lines *l, const char *bytes, size_t n,
+                         void (*on_line)(void *arg, const char *line, size_t bytes), void *arg)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n')
+            progress_lines_end(l, on_line, arg);
+        else if (l->n == sizeof l->bytes)
+            l->skipping = true;
+        else
+            l->bytes[l->n++] = bytes[i];
+    }
+}

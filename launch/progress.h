@@ -1,0 +1,63 @@
+/* What the chief tells the launcher over --progress_fd: a JSON object per line. Parsing and
+ * wording; no I/O.
+ *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
+ *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}        step within the epoch,
+ * epoch from 1
+ *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"train_metric":..,"eval_loss":..,"eval_metric":..,
+ *    "metric_name":..,"seconds":..}
+ *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
+ * A number may be missing or null. Unknown types are skipped. */
+#ifndef GRADWIRE_LAUNCH_PROGRESS_H
+#define GRADWIRE_LAUNCH_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum { PROGRESS_LINE_BYTES = 8192, PROGRESS_TEXT_BYTES = 512, PROGRESS_NAME_BYTES = 48 };
+
+enum progress_type {
+    PROGRESS_STEP,
+    PROGRESS_EPOCH,
+    PROGRESS_FIRST_STEP,
+    PROGRESS_CHECKPOINT,
+    PROGRESS_LOG
+};
+
+struct progress_event {
+    enum progress_type type;
+    uint64_t epoch, epochs, step, steps, total_steps;
+    uint64_t cut;
+    double loss, metric, examples_per_s;                     /* NAN: not given */
+    double train_loss, train_metric, eval_loss, eval_metric; /* NAN: not given */
+    double seconds;                                          /* NAN: not given */
+    char metric_name[PROGRESS_NAME_BYTES];                   /* "": none */
+    char text[PROGRESS_TEXT_BYTES];
+};
+
+/* Errors: ERR_PROTO not an object of a known type; *event is unchanged then. */
+enum err progress_parse(struct progress_event *event, const char *line, size_t bytes) MUST_CHECK;
+
+/* Steps made in all, over the epochs. */
+uint64_t progress_total_step(const struct progress_event *event);
+
+/* "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42".
+ * `batch_size` examples a step. */
+void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
+                          uint32_t batch_size);
+/* "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723" */
+void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event);
+
+/* Bytes of a pipe -> lines. A line that is too long is dropped. */
+struct progress_lines {
+    char bytes[PROGRESS_LINE_BYTES];
+    size_t n;
+    bool skipping;
+};
+/* Feed `n` bytes; each whole line goes to `on_line`, without its end. */
+void progress_lines_feed(struct progress_lines *l, const char *bytes, size_t n,
+                         void (*on_line)(void *arg, const char *line, size_t bytes), void *arg);
+
+#endif

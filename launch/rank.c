@@ -1,0 +1,448 @@
+#include "launch/rank.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/cluster_given.h"
+#include "common/cores.h"
+#include "common/files.h"
+#include "common/job.h"
+#include "common/listen.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/socket.h"
+#include "launch/crew.h"
+#include "launch/options.h"
+#include "launch/rundir.h"
+
+enum {
+    RANK_EXIT_FAILED = 1,
+    RANK_EXIT_INPUT = 2,
+    RANK_EXIT_NO_EXEC = 127,
+    RANK_LOOK_EVERY_MS = 50,
+    RANK_SAY_EVERY_MS = 10000
+};
+
+static const char rank_help[] =
+    "srun gradwire rank JOB --ps P [flags]: this rank of a job that srun or mpirun starts\n"
+    "  --ps P            ranks 0 .. P-1 are ps (default 1), the others workers\n"
+    "  --output DIR      the same for all, on storage that they share (default runs/NAME)\n"
+    "  --set key=value   override a key of the job file, as often as wanted\n"
+    "  --address HOST    how the other ranks reach this host (default its name)\n"
+    "  --ports LO-HI     what to listen on (default: any port)\n"
+    "  --attempt ID      one for all ranks of a start, another for each start; srun and Open\n"
+    "                    MPI's mpirun have one\n"
+    "  --token-file FILE the secret that all ranks hold (gradwire train --hosts makes its own)\n"
+    "  --bin-dir DIR     the folder with ps/ps and worker/worker (also GRADWIRE_BIN_DIR)\n";
+
+struct rank {
+    uint32_t rank, size;
+    struct options options; /* what crew.c reads of them */
+    const char *address, *attempt_given, *token_file;
+    uint16_t port_low, port_high; /* 0: any */
+    bool help;
+    struct job job;
+    struct site site;
+    struct crew crew;
+    char output[PATH_MAX - 256], folder[PATH_MAX], attempt[RANK_ATTEMPT_BYTES];
+    int listen_fd;
+};
+
+/* ---- the environment ---- */
+
+static bool number_of(const char *text, uint32_t *out)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (n == 0 || n > 6 || strspn(text, "0123456789") != n)
+        return false;
+    *out = (uint32_t)strtoul(text, NULL, 10);
+    return true;
+}
+
+enum err rank_find(uint32_t *rank, uint32_t *size, char *(*lookup)(const char *name),
+                   struct errmsg *e)
+{
+    static const struct {
+        const char *rank, *size, *other_size;
+    } by[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"},
+              {"PMI_RANK", "PMI_SIZE", "PMI_SIZE"},
+              {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}};
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        if (!lookup(by[i].rank))
+            continue;
+        const char *n = lookup(by[i].size) ? lookup(by[i].size) : lookup(by[i].other_size);
+        if (number_of(lookup(by[i].rank), rank) && number_of(n, size) && *rank < *size)
+            return ERR_OK;
+        return err_set(e, ERR_INPUT, "%s=%.40s and %s=%.40s: a rank and how many there are, wanted",
+                       by[i].rank, lookup(by[i].rank), by[i].other_size, n ? n : "");
+    }
+    return err_set(e, ERR_INPUT,
+                   "no rank: none of OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is set; this is "
+                   "for srun and mpirun, and gradwire train for one host or a hosts file");
+}
+
+static const char *or_zero(const char *text)
+{
+    return text ? text : "0";
+}
+
+enum err rank_attempt(char out[RANK_ATTEMPT_BYTES], const char *given,
+                      char *(*lookup)(const char *name), struct errmsg *e)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    const char *by_mpi =
+        lookup("PMIX_NAMESPACE") ? lookup("PMIX_NAMESPACE") : lookup("OMPI_MCA_ess_base_jobid");
+    int n = 0;
+    if (given)
+        n = snprintf(out, RANK_ATTEMPT_BYTES, "given-%s", given);
+    else if (lookup("OMPI_COMM_WORLD_RANK") && by_mpi)
+        n = snprintf(out, RANK_ATTEMPT_BYTES, "mpi-%s", by_mpi);
+    else if (lookup("SLURM_PROCID") && lookup("SLURM_JOB_ID"))
+        n = snprintf(out, RANK_ATTEMPT_BYTES, "slurm-%s-%s-%s", lookup("SLURM_JOB_ID"),
+                     or_zero(lookup("SLURM_STEP_ID")), or_zero(lookup("SLURM_RESTART_COUNT")));
+    else
+        return err_set(e, ERR_INPUT,
+                       "nothing tells this start from the last one: give --attempt ID, the same to "
+                       "all ranks, such as --attempt $(date +%%s)");
+    if (n >= RANK_ATTEMPT_BYTES)
+        return err_set(e, ERR_INPUT, "--attempt: it is too long");
+    for (char *p = out; *p; p++)
+        if (!strchr(plain, *p))
+            *p = '_';
+    return ERR_OK;
+}
+
+/* ---- flags ---- */
+
+static enum err take_ports(struct rank *r, const char *text, struct errmsg *e)
+{
+    char low[8] = "";
+    const char *dash = strchr(text, '-');
+    uint32_t a = 0, b = 0;
+    if (dash && dash - text < (ptrdiff_t)sizeof low)
+        memcpy(low, text, (size_t)(dash - text));
+    if (!dash || !number_of(low, &a) || !number_of(dash + 1, &b) || a < 1 || b > 65535 || a > b)
+        return err_set(e, ERR_INPUT, "--ports %s: a range of ports is wanted, such as 20000-20099",
+                       text);
+    r->port_low = (uint16_t)a;
+    r->port_high = (uint16_t)b;
+    return ERR_OK;
+}
+
+static enum err take_flag(struct rank *r, int flag, const char *value, struct errmsg *e)
+{
+    switch (flag) {
+    case 'p':
+        if (!number_of(value, &r->options.ps) || r->options.ps < 1 ||
+            r->options.ps > OPTIONS_PS_MAX)
+            return err_set(e, ERR_INPUT, "--ps %s: a whole number from 1 to %d is wanted", value,
+                           OPTIONS_PS_MAX);
+        return ERR_OK;
+    case 'o':
+        r->options.output = value;
+        return ERR_OK;
+    case 's':
+        r->options.sets[r->options.n_sets++] = value;
+        return ERR_OK;
+    case 'a':
+        r->address = value;
+        return ERR_OK;
+    case 'l':
+        return take_ports(r, value, e);
+    case 'i':
+        r->attempt_given = value;
+        return ERR_OK;
+    case 't':
+        r->token_file = value;
+        return ERR_OK;
+    case 'b':
+        r->options.bin_dir = value;
+        return ERR_OK;
+    default:
+        r->help = true;
+        return ERR_OK;
+    }
+}
+
+static enum err rank_read_flags(struct rank *r, int argc, char **argv, struct errmsg *e)
+{
+    static const struct option flags[] = {{"ps", required_argument, NULL, 'p'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"set", required_argument, NULL, 's'},
+                                          {"address", required_argument, NULL, 'a'},
+                                          {"ports", required_argument, NULL, 'l'},
+                                          {"attempt", required_argument, NULL, 'i'},
+                                          {"token-file", required_argument, NULL, 't'},
+                                          {"token_file", required_argument, NULL, 't'},
+                                          {"bin-dir", required_argument, NULL, 'b'},
+                                          {"bin_dir", required_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int found;
+    opterr = 0;
+    r->options = (struct options){.ps = 1, .bin_dir = getenv("GRADWIRE_BIN_DIR")};
+    r->options.sets = mem_zalloc((size_t)argc + 1, sizeof *r->options.sets);
+    if (!r->options.sets)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    while ((found = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
+        if (found == '?' || found == ':')
+            return err_set(e, ERR_INPUT,
+                           "%s: no such flag, or its value is missing; see gradwire "
+                           "rank --help",
+                           argv[optind - 1]);
+        enum err err = take_flag(r, found, optarg, e);
+        if (err)
+            return err;
+    }
+    if (!r->help && optind + 1 != argc)
+        return err_set(e, ERR_INPUT, "one job file is wanted; see gradwire rank --help");
+    r->options.job = argv[optind];
+    return ERR_OK;
+}
+
+static enum err rank_check(struct rank *r, struct errmsg *e)
+{
+    enum err err = rank_find(&r->rank, &r->size, getenv, e);
+    if (!err)
+        err = rank_attempt(r->attempt, r->attempt_given, getenv, e);
+    if (!err && r->options.ps >= r->size)
+        err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
+                      r->options.ps, r->size);
+    if (!err)
+        err = crew_find_programs(&r->site, &r->options, e);
+    if (!err)
+        err = job_load(&r->job, r->options.job, r->options.sets, r->options.n_sets, e);
+    if (err)
+        return err;
+    r->options.workers = r->size - r->options.ps;
+    int n = r->options.output ? snprintf(r->output, sizeof r->output, "%s", r->options.output)
+                              : snprintf(r->output, sizeof r->output, "runs/%s", r->job.name);
+    if (n < 0 || (size_t)n >= sizeof r->output || strlen(r->options.job) >= sizeof r->site.job)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    memcpy(r->site.job, r->options.job, strlen(r->options.job) + 1);
+    memcpy(r->site.output, r->output, strlen(r->output) + 1);
+    return crew_init(&r->crew, &r->options, r->output, e);
+}
+
+/* ---- the address ---- */
+
+static enum err rank_bind(struct rank *r, struct errmsg *e)
+{
+    uint32_t count = (uint32_t)r->port_high - r->port_low + 1;
+    char at[16];
+    enum err err = ERR_IO;
+    for (uint32_t k = 0; err && k < count; k++) {
+        uint32_t port = r->port_low + (r->rank + k) % count;
+        (void)snprintf(at, sizeof at, ":%u", port);
+        err = listen_bind(&r->listen_fd, at, 0, e);
+    }
+    if (err)
+        return r->port_low
+                   ? err_set(e, ERR_IO, "no port of %u-%u is free", r->port_low, r->port_high)
+                   : err;
+    return fcntl(r->listen_fd, F_SETFD, 0) == 0 ? ERR_OK
+                                                : err_set(e, ERR_IO, "%s", strerror(errno));
+}
+
+static enum err rank_name_address(struct rank *r, char *out, size_t bytes, struct errmsg *e)
+{
+    char name[256] = "";
+    const char *node = getenv("SLURMD_NODENAME");
+    (void)gethostname(name, sizeof name - 1);
+    (void)snprintf(out, bytes, "%.255s:%u",
+                   r->address ? r->address
+                   : node     ? node
+                              : name,
+                   socket_port(r->listen_fd));
+    const char *problem = cluster_address_problem(out);
+    return problem ? err_set(e, ERR_INPUT, "--address: '%s': %s", out, problem) : ERR_OK;
+}
+
+/* ---- where they meet ---- */
+
+static enum err rank_leave_address(const struct rank *r, const char *address, struct errmsg *e)
+{
+    char name[16], line[PROCESS_ADDRESS_BYTES + 2];
+    enum err err = files_mkdirs(r->folder, e);
+    if (err)
+        return err;
+    (void)snprintf(name, sizeof name, "%u", r->rank);
+    int n = snprintf(line, sizeof line, "%s\n", address);
+    return rundir_put(r->folder, name, line, (size_t)n, e);
+}
+
+/* The address that rank i left; false: none yet. */
+static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS_ADDRESS_BYTES])
+{
+    char path[PATH_MAX + 16];
+    uint8_t *text = NULL;
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/%u", r->folder, i);
+    if (files_read(path, PROCESS_ADDRESS_BYTES - 1, &text, &bytes, NULL))
+        return false;
+    text[strcspn((char *)text, "\n")] = 0;
+    bool right = !cluster_address_problem((char *)text);
+    if (right)
+        (void)snprintf(out, PROCESS_ADDRESS_BYTES, "%s", (char *)text);
+    mem_free(text);
+    return right;
+}
+
+/* "3, 5 and 7 more": who has not come. How many. */
+static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
+{
+    uint32_t missing = 0, named = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < r->size; i++) {
+        struct process *p = &r->crew.process[i];
+        if (p->address[0] || rank_read_address(r, i, p->address))
+            continue;
+        missing++;
+        if (at + 16 < bytes && named < 8) {
+            at += (size_t)snprintf(out + at, bytes - at, "%s%u", named ? ", " : "", i);
+            named++;
+        }
+    }
+    if (missing > named)
+        (void)snprintf(out + at, bytes - at, " and %u more", missing - named);
+    return missing;
+}
+
+static enum err rank_meet(struct rank *r, struct errmsg *e)
+{
+    const struct timespec pause = {.tv_nsec = RANK_LOOK_EVERY_MS * 1000000L};
+    int64_t began_ms = clock_now_ms(), said_ms = began_ms;
+    char names[160] = "";
+    while (rank_missing(r, names, sizeof names)) {
+        int64_t now_ms = clock_now_ms();
+        if (now_ms - began_ms > (int64_t)r->job.timeouts.start_s * 1000)
+            return err_set(e, ERR_TIMEOUT,
+                           "of %u ranks these did not come to %.200s within %u s "
+                           "(timeouts.start_s): %s",
+                           r->size, r->folder, r->job.timeouts.start_s, names);
+        if (now_ms - said_ms >= RANK_SAY_EVERY_MS) {
+            said_ms = now_ms;
+            log_info("waiting %lld s for ranks %s of %u in %s",
+                     (long long)(now_ms - began_ms) / 1000, names, r->size, r->folder);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return ERR_OK;
+}
+
+static void remove_folder(const char *path)
+{
+    DIR *d = opendir(path);
+    char file[2 * PATH_MAX];
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (entry->d_name[0] != '.' &&
+            snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file)
+            (void)unlink(file);
+    if (d)
+        (void)closedir(d);
+    (void)rmdir(path);
+}
+
+/* All have come: what other attempts left is of no use to anybody. */
+static void rank_forget_others(const struct rank *r)
+{
+    char meeting[PATH_MAX], path[2 * PATH_MAX];
+    (void)snprintf(meeting, sizeof meeting, "%s/rendezvous", r->output);
+    DIR *d = opendir(meeting);
+    for (struct dirent *entry; d && (entry = readdir(d));)
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, r->attempt) != 0 &&
+            snprintf(path, sizeof path, "%s/%s", meeting, entry->d_name) < (int)sizeof path)
+            remove_folder(path);
+    if (d)
+        (void)closedir(d);
+}
+
+/* ---- becoming it ---- */
+
+/* Ranks on one host share its cores, unless the scheduler has given each its own. */
+static void rank_share(struct rank *r, uint32_t *site_of)
+{
+    r->site.cores = cores_usable();
+    bool bound = (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
+    const char *mine = r->crew.process[r->rank].address;
+    size_t host = (size_t)(strrchr(mine, ':') - mine);
+    for (uint32_t i = 0; i < r->size; i++) {
+        const char *other = r->crew.process[i].address;
+        bool here =
+            strncmp(other, mine, host) == 0 && other[host] == ':' && !strchr(other + host + 1, ':');
+        site_of[i] = i == r->rank || (here && !bound) ? 0 : 1;
+    }
+}
+
+static enum err rank_become(struct rank *r, struct errmsg *e)
+{
+    char token[PATH_MAX + 32];
+    uint32_t *site_of = mem_zalloc(r->size, sizeof *site_of);
+    if (!site_of)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    rank_share(r, site_of);
+    if (r->token_file) {
+        (void)snprintf(token, sizeof token, "--token_file=%.4000s", r->token_file);
+        r->crew.token_flag = token;
+    }
+    enum err err = crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of,
+                                  r->listen_fd, -1, e);
+    mem_free(site_of);
+    if (err)
+        return err;
+    (void)unsetenv("TF_CONFIG");
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    char **argv = r->crew.process[r->rank].argv;
+    (void)execv(argv[0], argv);
+    return err_set(e, ERR_IO, "%s: %s", argv[0], strerror(errno));
+}
+
+static enum err rank_run(struct rank *r, struct errmsg *e)
+{
+    char address[PROCESS_ADDRESS_BYTES], who[32];
+    (void)snprintf(who, sizeof who, "rank %u", r->rank);
+    log_init(who, LOG_INFO);
+    int n = snprintf(r->folder, sizeof r->folder, "%s/rendezvous/%s", r->output, r->attempt);
+    if (n < 0 || (size_t)n >= sizeof r->folder)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    enum err err = rank_bind(r, e);
+    if (!err)
+        err = rank_name_address(r, address, sizeof address, e);
+    if (!err)
+        err = rank_leave_address(r, address, e);
+    if (!err)
+        err = rank_meet(r, e);
+    if (!err && r->rank == 0)
+        rank_forget_others(r);
+    return err ? err : rank_become(r, e);
+}
+
+int rank_main(int argc, char **argv)
+{
+    struct rank r = {.listen_fd = -1};
+    struct errmsg e = {""};
+    enum err err = rank_read_flags(&r, argc, argv, &e);
+    if (!err && r.help) {
+        (void)fputs(rank_help, stdout);
+    } else {
+        if (!err)
+            err = rank_check(&r, &e);
+        if (!err)
+            err = rank_run(&r, &e);
+    }
+    crew_close(&r.crew);
+    job_close(&r.job);
+    options_close(&r.options);
+    if (!err)
+        return 0;
+    (void)fprintf(stderr, "gradwire: %s\n", e.text);
+    return err == ERR_INPUT ? RANK_EXIT_INPUT : RANK_EXIT_FAILED;
+}

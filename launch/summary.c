@@ -1,0 +1,185 @@
+#include "launch/summary.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/files.h"
+#include "launch/rundir.h"
+
+enum { SUMMARY_REAL_DIGITS = 15 };
+
+static const char *summary_status(int exit_code)
+{
+    if (exit_code == 0)
+        return "done";
+    return exit_code == SUPERVISOR_EXIT_INT || exit_code == SUPERVISOR_EXIT_TERM ? "interrupted"
+                                                                                 : "failed";
+}
+
+static void summary_set(json_t *summary, const char *key, json_t *take_value)
+{
+    (void)json_object_set_new(summary, key, take_value ? take_value : json_null());
+}
+
+/* What the launcher knows by itself, for a job whose chief could not write. */
+static json_t *summary_alone(const struct supervisor_result *result, const struct options *o,
+                             const struct job *job)
+{
+    json_t *summary = json_object();
+    summary_set(summary, "status", json_string(summary_status(result->exit_code)));
+    summary_set(summary, "exit_code", json_integer(result->exit_code));
+    summary_set(summary, "error", *result->error ? json_string(result->error) : json_null());
+    summary_set(summary, "job", json_string(job->name));
+    summary_set(summary, "update", json_string(job_update_word(job->training.update)));
+    summary_set(summary, "ps", json_integer(o->ps));
+    summary_set(summary, "workers", json_integer(options_trainers(o)));
+    summary_set(summary, "microbatches", json_integer(job->training.microbatches));
+    summary_set(summary, "steps", json_integer((json_int_t)result->step));
+    summary_set(summary, "epochs",
+                json_integer(result->epoch > 0 ? (json_int_t)result->epoch - 1 : 0));
+    return summary;
+}
+
+static json_t *summary_rss(const struct crew *crew)
+{
+    json_t *rss = json_object();
+    for (uint32_t i = 0; i < crew->n; i++)
+        summary_set(rss, crew->process[i].name,
+                    json_integer((json_int_t)crew->process[i].peak_rss_bytes));
+    return rss;
+}
+
+static void summary_agree_on_status(json_t *summary, const struct supervisor_result *result)
+{
+    const char *status = summary_status(result->exit_code);
+    const char *was = json_string_value(json_object_get(summary, "status"));
+    const char *error = json_string_value(json_object_get(summary, "error"));
+    if (!was || strcmp(was, status) != 0)
+        summary_set(summary, "status", json_string(status));
+    if (*result->error && (!error || !*error))
+        summary_set(summary, "error", json_string(result->error));
+}
+
+static enum err summary_write(const char *path, const json_t *summary, struct errmsg *e)
+{
+    char *text = json_dumps(summary, JSON_INDENT(2) | JSON_REAL_PRECISION(SUMMARY_REAL_DIGITS));
+    if (!text)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    size_t n = strlen(text);
+    text[n++] = '\n'; /* in place of the NUL */
+    enum err err = files_write(path, text, n, e);
+    free(text);
+    return err;
+}
+
+enum err summary_complete(const char *dir, const struct supervisor_result *result,
+                          const struct options *o, const struct job *job, const struct crew *crew,
+                          struct errmsg *e)
+{
+    char path[PATH_MAX];
+    enum err err = rundir_file(dir, "summary.json", path, e);
+    if (err)
+        return err;
+    json_t *summary = json_load_file(path, 0, NULL);
+    if (!json_is_object(summary)) {
+        json_decref(summary);
+        summary = summary_alone(result, o, job);
+    }
+    summary_agree_on_status(summary, result);
+    summary_set(summary, "exit_code", json_integer(result->exit_code));
+    summary_set(summary, "first_step_s",
+                isnan(result->first_step_s) ? json_null() : json_real(result->first_step_s));
+    summary_set(summary, "restarts", json_integer(result->restarts));
+    summary_set(summary, "peak_rss_bytes", summary_rss(crew));
+    err = summary_write(path, summary, e);
+    json_decref(summary);
+    return err;
+}
+
+/* ---- for people ---- */
+
+static void summary_print_head(FILE *out, const json_t *s)
+{
+    const char *job = json_string_value(json_object_get(s, "job"));
+    const char *status = json_string_value(json_object_get(s, "status"));
+    const char *error = json_string_value(json_object_get(s, "error"));
+    const json_t *seconds = json_object_get(s, "seconds"),
+                 *rate = json_object_get(s, "examples_per_s");
+    (void)fprintf(out, "%s: %s", job ? job : "job", status ? status : "?");
+    if (json_is_number(seconds))
+        (void)fprintf(out, " in %.1f s", json_number_value(seconds));
+    (void)fprintf(out, ", %lld epochs, %lld steps",
+                  (long long)json_integer_value(json_object_get(s, "epochs")),
+                  (long long)json_integer_value(json_object_get(s, "steps")));
+    if (json_is_number(rate))
+        (void)fprintf(out, ", %.0f examples/s", json_number_value(rate));
+    (void)fprintf(out, "\n");
+    if (error && *error)
+        (void)fprintf(out, "  error: %s\n", error);
+}
+
+/* "  eval: loss 0.0712, accuracy 0.9789" */
+static void summary_print_results(FILE *out, const json_t *s, const char *key)
+{
+    json_t *results = json_object_get(s, key), *value;
+    const char *name, *before = "";
+    if (!json_is_object(results) || json_object_size(results) == 0)
+        return;
+    (void)fprintf(out, "  %s: ", key);
+    json_object_foreach(results, name, value)
+    {
+        if (json_is_number(value)) {
+            (void)fprintf(out, "%s%s %.4f", before, name, json_number_value(value));
+            before = ", ";
+        }
+    }
+    (void)fprintf(out, "\n");
+}
+
+static void summary_print_cluster(FILE *out, const json_t *s)
+{
+    const char *update = json_string_value(json_object_get(s, "update"));
+    const json_t *first = json_object_get(s, "first_step_s");
+    (void)fprintf(out, "  %s, %lld ps, %lld workers, %lld restarts", update ? update : "?",
+                  (long long)json_integer_value(json_object_get(s, "ps")),
+                  (long long)json_integer_value(json_object_get(s, "workers")),
+                  (long long)json_integer_value(json_object_get(s, "restarts")));
+    if (json_is_number(first))
+        (void)fprintf(out, "; first step after %.2f s", json_number_value(first));
+    (void)fprintf(out, "\n");
+}
+
+static void summary_print_rss(FILE *out, const json_t *s)
+{
+    json_t *rss = json_object_get(s, "peak_rss_bytes"), *value;
+    const char *name, *before = "";
+    if (!json_is_object(rss) || json_object_size(rss) == 0)
+        return;
+    (void)fprintf(out, "  peak memory: ");
+    json_object_foreach(rss, name, value)
+    {
+        (void)fprintf(out, "%s%s %.0f MB", before, name, json_number_value(value) / 1e6);
+        before = ", ";
+    }
+    (void)fprintf(out, "\n");
+}
+
+void summary_print(FILE *out, const char *dir)
+{
+    char path[PATH_MAX];
+    json_t *s = rundir_file(dir, "summary.json", path, NULL) ? NULL : json_load_file(path, 0, NULL);
+    if (!s)
+        return;
+    const char *digest = json_string_value(json_object_get(s, "digest"));
+    summary_print_head(out, s);
+    summary_print_results(out, s, "train");
+    summary_print_results(out, s, "eval");
+    summary_print_cluster(out, s);
+    summary_print_rss(out, s);
+    if (digest)
+        (void)fprintf(out, "  digest %s\n", digest);
+    (void)fprintf(out, "  %s\n", path);
+    json_decref(s);
+}

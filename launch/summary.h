@@ -1,0 +1,24 @@
+/* summary.json: the chief writes it, the launcher completes it when the last process has ended. */
+#ifndef GRADWIRE_LAUNCH_SUMMARY_H
+#define GRADWIRE_LAUNCH_SUMMARY_H
+
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/job.h"
+#include "launch/crew.h"
+#include "launch/options.h"
+#include "launch/supervisor.h"
+
+/* Put restarts, peak_rss_bytes, exit_code and first_step_s into DIR/summary.json; where the chief
+ * left none, write one alone. A status that does not fit the exit code (0 done, 130 and 143
+ * interrupted, else failed) is replaced, and the error given. Errors: ERR_IO, ERR_NOMEM. Blocks:
+ * fsync. */
+enum err summary_complete(const char *dir, const struct supervisor_result *result,
+                          const struct options *o, const struct job *job, const struct crew *crew,
+                          struct errmsg *e) MUST_CHECK;
+
+/* The final lines for people. A missing file prints nothing. */
+void summary_print(FILE *out, const char *dir);
+
+#endif

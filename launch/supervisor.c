@@ -1,0 +1,576 @@
+#include "launch/supervisor.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "launch/fleet.h"
+#include "launch/monitor.h"
+#include "launch/policy.h"
+#include "launch/rundir.h"
+#include "launch/say.h"
+
+enum {
+    SUPERVISOR_SAME_INT_MS = 300 /* timeout(1) signals a process and then its group: one Ctrl-C */
+};
+
+enum { EVENT_INT, EVENT_TERM, EVENT_HUP, EVENT_CHILD, EVENT_PROGRESS, EVENT_KILL, EVENTS };
+
+struct supervisor;
+struct restart {
+    struct supervisor *owner;
+    struct process *process;
+    struct event *timer;
+    bool waiting;
+};
+
+struct supervisor {
+    const struct supervisor_plan *plan;
+    struct supervisor_result *result;
+    struct event *event[EVENTS];
+    bool announced; /* all have been started */
+    struct policy policy;
+    struct restart *restart; /* of each process */
+    struct monitor monitor;
+    int64_t interrupted_ms; /* when the job was interrupted */
+};
+
+static struct timeval supervisor_after_ms(int64_t ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+static void supervisor_signal_all(const struct supervisor *s, int sig)
+{
+    for (uint32_t i = 0; i < s->plan->crew->n; i++) {
+        struct process *p = &s->plan->crew->process[i];
+        p->ops->signal(p, sig);
+    }
+}
+
+/* ---- the files that tell others ---- */
+
+/* A line of processes/pids. Bytes. */
+static size_t supervisor_pid_line(char *out, size_t room, const struct process *p)
+{
+    int n = snprintf(out, room, "%s %u %ld%s%s\n", role_str(p->role), p->index, (long)p->pid,
+                     p->host ? " " : "", p->host ? p->host : "");
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* processes/pids: "role index pid" of all that run, the launcher first; behind it the host, where
+ * that is another one. */
+static void supervisor_write_pids(const struct supervisor *s)
+{
+    const struct crew *c = s->plan->crew;
+    size_t room = 64;
+    for (uint32_t i = 0; i < c->n; i++)
+        room += supervisor_pid_line(NULL, 0, &c->process[i]);
+    char *text = mem_zalloc(room, 1);
+    if (!text)
+        return;
+    size_t n = (size_t)snprintf(text, room, "launcher 0 %ld\n", (long)getpid());
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->process[i].pid > 0)
+            n += supervisor_pid_line(text + n, room - n, &c->process[i]);
+    struct errmsg e;
+    if (rundir_put(s->plan->dir, "processes/pids", text, n, &e))
+        say_warn("%s", e.text);
+    mem_free(text);
+}
+
+/* ---- progress ---- */
+
+static void supervisor_read_progress(struct supervisor *s)
+{
+    char bytes[4096];
+    ssize_t n;
+    while ((n = read(s->plan->progress_fd, bytes, sizeof bytes)) > 0)
+        monitor_feed(&s->monitor, bytes, (size_t)n);
+}
+
+static void on_progress(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    supervisor_read_progress(arg);
+}
+
+/* ---- the end ---- */
+
+static bool supervisor_is_over(const struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->plan->crew->n; i++)
+        if (s->plan->crew->process[i].state != PROCESS_ENDED || s->restart[i].waiting)
+            return false;
+    return true;
+}
+
+static void supervisor_stop_if_over(struct supervisor *s)
+{
+    if (supervisor_is_over(s))
+        (void)event_base_loopbreak(s->plan->base);
+}
+
+static void supervisor_kill(struct supervisor *s)
+{
+    supervisor_signal_all(s, SIGKILL);
+}
+
+static void supervisor_cancel_restarts(struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->plan->crew->n; i++) {
+        struct process *p = &s->plan->crew->process[i];
+        s->restart[i].waiting = false;
+        (void)event_del(s->restart[i].timer);
+        p->ops->cancel(p);
+    }
+}
+
+static void supervisor_kill_after_ms(struct supervisor *s, int64_t ms)
+{
+    struct timeval after = supervisor_after_ms(ms);
+    (void)event_add(s->event[EVENT_KILL], &after);
+}
+
+/* SIGTERM to all; the grace begins. The caller has set the exit code. */
+static void supervisor_end(struct supervisor *s)
+{
+    s->policy.ending = true;
+    supervisor_cancel_restarts(s);
+    supervisor_signal_all(s, SIGTERM);
+    supervisor_kill_after_ms(s, (int64_t)s->plan->job->timeouts.grace_s * 1000);
+    supervisor_stop_if_over(s);
+}
+
+/* The grace is over; or, where nobody was told to end yet, the chief is done and others linger. */
+static void on_kill(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct supervisor *s = arg;
+    if (!s->policy.ending) {
+        say_warn("the chief is done, but others still run after %d s: ending them",
+                 SUPERVISOR_LINGER_S);
+        supervisor_end(s);
+        return;
+    }
+    say_warn("the grace of %u s is over: killing what still runs", s->plan->job->timeouts.grace_s);
+    supervisor_kill(s);
+}
+
+static void supervisor_interrupt(struct supervisor *s, int exit_code, const char *what)
+{
+    if (s->policy.ending)
+        return;
+    say_status("");
+    say_info("%s: ending after a checkpoint, within %u s%s", what, s->plan->job->timeouts.grace_s,
+             exit_code == SUPERVISOR_EXIT_INT ? " (Ctrl-C again kills)" : "");
+    if (!s->policy.chief_done) {
+        s->result->exit_code = exit_code;
+        (void)snprintf(s->result->error, sizeof s->result->error, "interrupted by %s", what);
+    }
+    s->interrupted_ms = clock_now_ms();
+    supervisor_end(s);
+}
+
+static void on_interrupt(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct supervisor *s = arg;
+    if (s->policy.ending && clock_now_ms() - s->interrupted_ms < SUPERVISOR_SAME_INT_MS)
+        return;
+    if (s->policy.ending) {
+        say_warn("Ctrl-C: killing all processes");
+        supervisor_kill(s);
+    } else {
+        supervisor_interrupt(s, SUPERVISOR_EXIT_INT, "Ctrl-C");
+    }
+}
+
+static void on_terminate(evutil_socket_t sig, short what, void *arg)
+{
+    (void)what;
+    supervisor_interrupt(arg, SUPERVISOR_EXIT_TERM, sig == SIGHUP ? "SIGHUP" : "SIGTERM");
+}
+
+/* ---- processes come and go ---- */
+
+static void supervisor_fail(struct supervisor *s, int exit_code, const char *name, const char *text)
+{
+    s->result->exit_code = exit_code;
+    (void)snprintf(s->result->error, sizeof s->result->error, "%s: %s", name, text);
+}
+
+static void on_restart(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct restart *r = arg;
+    struct supervisor *s = r->owner;
+    struct errmsg e;
+    r->waiting = false;
+    if (r->process->ops->start(r->process, &e)) {
+        say_error("%s", e.text);
+        supervisor_fail(s, 1, r->process->name, e.text);
+        supervisor_end(s);
+    }
+    supervisor_write_pids(s);
+    supervisor_stop_if_over(s);
+}
+
+static void supervisor_restart(struct supervisor *s, uint32_t i, const struct policy_verdict *v)
+{
+    const struct process *p = &s->plan->crew->process[i];
+    say_warn("%s %s; starting it again in %.1f s (restart %u of %u)", p->name, v->why,
+             v->delay_ms / 1e3, s->policy.restarts, s->policy.restarts_max);
+    struct timeval after = supervisor_after_ms(v->delay_ms);
+    s->restart[i].waiting = true;
+    monitor_keep(&s->monitor);
+    (void)event_add(s->restart[i].timer, &after);
+}
+
+/* The job ends by this process. Its own last words say best why it exited; a death has the policy's
+ * reason. */
+static void supervisor_end_by(struct supervisor *s, const struct process *p,
+                              const struct policy_verdict *v, const char words[PROCESS_WORDS_BYTES],
+                              bool exited)
+{
+    char text[sizeof s->result->error - PROCESS_NAME_BYTES - 2];
+    if (exited && *words)
+        (void)snprintf(text, sizeof text, "%s", words);
+    else if (*words)
+        (void)snprintf(text, sizeof text, "%s (%s)", v->why, words);
+    else
+        (void)snprintf(text, sizeof text, "%s", v->why);
+    say_status("");
+    say_error("%s: %s", p->name, text);
+    supervisor_fail(s, v->exit_code, p->name, text);
+    supervisor_end(s);
+}
+
+/* The job is done, even where a Ctrl-C came at its last moment. */
+static void supervisor_on_chief_done(struct supervisor *s)
+{
+    supervisor_cancel_restarts(s);
+    if (!s->policy.ending)
+        supervisor_kill_after_ms(s, SUPERVISOR_LINGER_S * 1000);
+    if (s->result->exit_code == SUPERVISOR_EXIT_INT ||
+        s->result->exit_code == SUPERVISOR_EXIT_TERM) {
+        s->result->exit_code = 0;
+        s->result->error[0] = 0;
+    }
+}
+
+/* What follows from the end of process i: v. `quiet`: nothing is wrong with it, or it was told to
+ * end; `exited`: by its own word, so its last line says best why. */
+static void supervisor_follow(struct supervisor *s, uint32_t i, const struct policy_verdict *v,
+                              bool quiet, bool exited)
+{
+    const struct process *p = &s->plan->crew->process[i];
+    char words[PROCESS_WORDS_BYTES] = "";
+    if (!quiet)
+        process_last_words(p, exited, words, sizeof words);
+    if (v->action == POLICY_END)
+        supervisor_end_by(s, p, v, words, exited);
+    else if (*words)
+        say_error("%s: %s", p->name, words);
+    if (v->action == POLICY_RESTART)
+        supervisor_restart(s, i, v);
+    else if (v->action == POLICY_GONE && !quiet)
+        say_warn("%s %s after the chief was done", p->name, v->why);
+}
+
+static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
+{
+    bool was_ending = s->policy.ending, chief_was_done = s->policy.chief_done;
+    if (i == s->plan->crew->chief && !s->plan->fleet)
+        supervisor_read_progress(s); /* what it said before it died counts */
+    struct policy_verdict v = policy_exit(&s->policy, i, status);
+    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    supervisor_follow(s, i, &v, clean || was_ending,
+                      WIFEXITED(status) && v.exit_code == WEXITSTATUS(status));
+    if (s->policy.chief_done && !chief_was_done)
+        supervisor_on_chief_done(s);
+}
+
+/* All that run are told to the guardian. */
+static enum err supervisor_guard_all(const struct supervisor *s, struct errmsg *e)
+{
+    const struct crew *c = s->plan->crew;
+    enum err err = s->plan->fleet ? fleet_guard(s->plan->fleet, &c->local.guardian, e) : ERR_OK;
+    for (uint32_t i = 0; !err && i < c->n; i++)
+        if (!c->process[i].host && c->process[i].pid > 0)
+            err = guardian_register_child(&c->local.guardian, c->process[i].pid, e);
+    return err;
+}
+
+static void supervisor_renew_guardian(struct supervisor *s)
+{
+    struct errmsg e;
+    struct guardian *g = &s->plan->crew->local.guardian;
+    (void)close(g->fd);
+    enum err err = guardian_start(g, &e);
+    if (!err)
+        err = supervisor_guard_all(s, &e);
+    if (err)
+        say_warn("no guardian: %s; if the launcher is killed, its processes may stay", e.text);
+}
+
+static void supervisor_reaped(struct supervisor *s, pid_t pid, int status, const struct rusage *use)
+{
+    struct crew *c = s->plan->crew;
+    if (pid == c->local.guardian.pid)
+        supervisor_renew_guardian(s);
+    if (s->plan->fleet)
+        fleet_reaped(s->plan->fleet, pid);
+    for (uint32_t i = 0; i < c->n; i++)
+        if (local_reaped(&c->process[i], pid, (uint64_t)use->ru_maxrss * 1024)) {
+            supervisor_on_exit(s, i, status);
+            return;
+        }
+}
+
+static void on_child(evutil_socket_t sig, short what, void *arg)
+{
+    (void)sig, (void)what;
+    struct supervisor *s = arg;
+    int status;
+    struct rusage use;
+    pid_t pid;
+    bool any = false;
+    while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
+        supervisor_reaped(s, pid, status, &use);
+        any = true;
+    }
+    if (any)
+        supervisor_write_pids(s);
+    supervisor_stop_if_over(s);
+}
+
+/* ---- what other hosts tell ---- */
+
+static void supervisor_announce(struct supervisor *s)
+{
+    const struct crew *c = s->plan->crew;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (s->announced || c->process[i].state == PROCESS_AWAITED)
+            return;
+    s->announced = true;
+    say_info("%s: %u ps, %u worker processes; output in %s", s->plan->job->name, c->chief,
+             c->n - c->chief, s->plan->dir);
+    for (uint32_t i = 0; i < c->n; i++)
+        say_info("%s: pid %ld on %s", c->process[i].name, (long)c->process[i].pid,
+                 c->process[i].address);
+    if (s->plan->on_started)
+        s->plan->on_started(s->plan->arg);
+}
+
+static void remote_started(void *arg, struct process *p)
+{
+    (void)p;
+    supervisor_write_pids(arg);
+    supervisor_announce(arg);
+}
+
+static uint32_t supervisor_index(const struct supervisor *s, const struct process *p)
+{
+    return (uint32_t)(p - s->plan->crew->process);
+}
+
+static void remote_ended(void *arg, struct process *p, int wait_status)
+{
+    struct supervisor *s = arg;
+    supervisor_on_exit(s, supervisor_index(s, p), wait_status);
+    supervisor_write_pids(s);
+    supervisor_stop_if_over(s);
+}
+
+static void remote_lost(void *arg, struct process *p)
+{
+    struct supervisor *s = arg;
+    bool was_ending = s->policy.ending;
+    struct policy_verdict v = policy_lost(&s->policy, supervisor_index(s, p));
+    supervisor_follow(s, supervisor_index(s, p), &v, was_ending, false);
+    supervisor_write_pids(s);
+    supervisor_stop_if_over(s);
+}
+
+static void remote_end(void *arg, const char *who, const char *why)
+{
+    struct supervisor *s = arg;
+    if (s->policy.ending || s->policy.chief_done)
+        return;
+    say_status("");
+    say_error("%s: %s", who, why);
+    supervisor_fail(s, 1, who, why);
+    supervisor_end(s);
+}
+
+static void remote_failed(void *arg, struct process *p, const char *why)
+{
+    struct supervisor *s = arg;
+    remote_end(s, p->name, why);
+    supervisor_stop_if_over(s);
+}
+
+static void remote_progress(void *arg, const char *bytes, size_t n)
+{
+    struct supervisor *s = arg;
+    monitor_feed(&s->monitor, bytes, n);
+}
+
+static const struct process_events supervisor_events = {
+    .started = remote_started,
+    .ended = remote_ended,
+    .lost = remote_lost,
+    .failed = remote_failed,
+    .progress = remote_progress,
+    .end = remote_end,
+};
+
+/* ---- life ---- */
+
+/* nohup wants SIGHUP ignored: leave it so. */
+static bool supervisor_ignores(int sig)
+{
+    struct sigaction now;
+    return sigaction(sig, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static enum err supervisor_make_events(struct supervisor *s)
+{
+    static const struct {
+        int which, sig;
+        event_callback_fn call;
+    } signals[] = {{EVENT_INT, SIGINT, on_interrupt},
+                   {EVENT_TERM, SIGTERM, on_terminate},
+                   {EVENT_HUP, SIGHUP, on_terminate},
+                   {EVENT_CHILD, SIGCHLD, on_child}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        if (signals[i].sig == SIGHUP && supervisor_ignores(SIGHUP))
+            continue;
+        if (signals[i].sig != SIGCHLD)
+            (void)signal(signals[i].sig,
+                         SIG_IGN); /* again so once the events are gone: the summary gets written */
+        struct event *ev = evsignal_new(s->plan->base, signals[i].sig, signals[i].call, s);
+        s->event[signals[i].which] = ev;
+        if (!ev || event_add(ev, NULL) != 0)
+            return ERR_NOMEM;
+    }
+    s->event[EVENT_PROGRESS] =
+        event_new(s->plan->base, s->plan->progress_fd, EV_READ | EV_PERSIST, on_progress, s);
+    s->event[EVENT_KILL] = evtimer_new(s->plan->base, on_kill, s);
+    if (!s->event[EVENT_PROGRESS] || !s->event[EVENT_KILL] ||
+        event_add(s->event[EVENT_PROGRESS], NULL) != 0)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < s->plan->crew->n; i++) {
+        struct restart *r = &s->restart[i];
+        *r = (struct restart){.owner = s, .process = &s->plan->crew->process[i]};
+        r->timer = evtimer_new(s->plan->base, on_restart, r);
+        if (!r->timer)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
+static void supervisor_close(struct supervisor *s)
+{
+    for (uint32_t i = 0; s->restart && i < s->plan->crew->n; i++)
+        if (s->restart[i].timer)
+            event_free(s->restart[i].timer);
+    for (size_t i = 0; i < EVENTS; i++)
+        if (s->event[i])
+            event_free(s->event[i]);
+    monitor_close(&s->monitor);
+    policy_close(&s->policy);
+    mem_free(s->restart);
+}
+
+static enum err supervisor_init(struct supervisor *s)
+{
+    const struct crew *c = s->plan->crew;
+    const struct monitor_config config = {.base = s->plan->base,
+                                          .job = s->plan->job,
+                                          .dir = s->plan->dir,
+                                          .start_s = s->plan->start_s,
+                                          .policy = &s->policy,
+                                          .result = s->result};
+    if (policy_init(&s->policy, c->n, c->chief, s->plan->restarts_max) ||
+        monitor_init(&s->monitor, &config))
+        return ERR_NOMEM;
+    s->restart = mem_zalloc(c->n, sizeof *s->restart);
+    if (!s->restart)
+        return ERR_NOMEM;
+    if (s->plan->fleet)
+        fleet_tell(s->plan->fleet, &supervisor_events, s);
+    return supervisor_make_events(s);
+}
+
+/* What was started here before one could not be. */
+static void supervisor_undo_start(const struct supervisor *s)
+{
+    struct crew *c = s->plan->crew;
+    supervisor_signal_all(s, SIGKILL);
+    for (uint32_t i = 0; i < c->n; i++)
+        while (!c->process[i].host && c->process[i].pid > 0 &&
+               waitpid(c->process[i].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+/* All or none. */
+static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
+{
+    struct crew *c = s->plan->crew;
+    enum err err = guardian_start(&c->local.guardian, e);
+    if (err)
+        return err;
+    err = supervisor_guard_all(s, e);
+    for (uint32_t i = 0; !err && i < c->n; i++)
+        err = c->process[i].ops->start(&c->process[i], e);
+    if (!err)
+        return ERR_OK;
+    supervisor_undo_start(s);
+    if (s->plan->fleet)
+        fleet_close(s->plan->fleet);
+    guardian_close(&c->local.guardian);
+    return err;
+}
+
+enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
+                        struct errmsg *e)
+{
+    *result = (struct supervisor_result){.first_step_s = (double)NAN};
+    struct supervisor *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    s->plan = plan;
+    s->result = result;
+    enum err err = supervisor_init(s);
+    if (err)
+        err_set(e, err, "%s", err_str(err));
+    else
+        err = supervisor_start_all(s, e);
+    if (!err) {
+        supervisor_write_pids(s);
+        supervisor_announce(s);
+        (void)event_base_dispatch(plan->base);
+        supervisor_read_progress(s);
+        say_status("");
+        monitor_save(&s->monitor);
+        if (plan->fleet)
+            fleet_close(plan->fleet);
+        guardian_close(&plan->crew->local.guardian);
+        result->restarts = s->policy.restarts;
+    }
+    supervisor_close(s);
+    mem_free(s);
+    return err;
+}

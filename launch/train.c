@@ -1,0 +1,328 @@
+/* Happy path: flags, job file, programs, hosts are checked; DIR is locked; ports are bound; processes run;
+ * the summary is completed and printed. Failure modes: wrong input is one line and 2, before
+ * anything is touched; a locked DIR, or one that cannot be written, is one line and 1; from then on
+ * the supervisor's result is the exit code, and there is a summary.
+ * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
+ * stays. The one in front waits until the processes run, or passes the exit code on. */
+#include "launch/train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/cores.h"
+#include "common/job.h"
+#include "common/mem.h"
+#include "common/token.h"
+#include "launch/crew.h"
+#include "launch/fleet.h"
+#include "launch/hosts.h"
+#include "launch/options.h"
+#include "launch/rundir.h"
+#include "launch/say.h"
+#include "launch/summary.h"
+#include "launch/supervisor.h"
+
+enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
+
+struct train {
+    struct options options;
+    struct job job;
+    struct site here;
+    struct crew crew;
+    struct hosts hosts; /* --hosts */
+    uint32_t *host_of;  /* of each process */
+    struct fleet *fleet;
+    struct problems problems;
+    struct event_base *base;
+    char shared_text[64], token[TOKEN_HEX_BYTES];
+    struct rundir dir;
+    char output[PATH_MAX];
+    int progress[2]; /* the chief's pipe */
+    int started_fd;  /* --detach: the one in front waits for it; -1: none */
+    double start_s;
+};
+
+static int train_exit_code(enum err err)
+{
+    return err == ERR_INPUT ? EXIT_INPUT : EXIT_FAILED;
+}
+
+/* ---- checks, before anything is touched ---- */
+
+static enum err train_set_output(struct train *t, struct errmsg *e)
+{
+    int n = t->options.output ? snprintf(t->output, sizeof t->output, "%s", t->options.output)
+                              : snprintf(t->output, sizeof t->output, "runs/%s", t->job.name);
+    if (n < 0 || (size_t)n >= sizeof t->output || strlen(t->options.job) >= sizeof t->here.job)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    memcpy(t->here.job, t->options.job, strlen(t->options.job) + 1);
+    t->here.cores = cores_usable();
+    return ERR_OK;
+}
+
+/* The hosts file alone: who runs where. */
+static enum err train_place(struct train *t, struct errmsg *e)
+{
+    struct roles roles = {{0}};
+    if (!t->options.hosts)
+        return ERR_OK;
+    roles.n[ROLE_PS] = t->options.ps;
+    roles.n[ROLE_CHIEF] = t->options.chief ? 1 : 0;
+    roles.n[ROLE_WORKER] = t->options.workers;
+    t->host_of =
+        mem_zalloc((size_t)t->options.ps + options_trainers(&t->options), sizeof *t->host_of);
+    enum err err = t->host_of ? hosts_load(&t->hosts, t->options.hosts, &t->problems) : ERR_NOMEM;
+    if (!err)
+        err = hosts_place(&t->hosts, &roles, t->host_of, &t->problems);
+    return err == ERR_NOMEM ? err_set(e, err, "out of memory") : err;
+}
+
+static enum err train_check(struct train *t, struct errmsg *e)
+{
+    enum err err = crew_find_programs(&t->here, &t->options, e);
+    if (!err)
+        err = job_load(&t->job, t->options.job, t->options.sets, t->options.n_sets, e);
+    if (!err)
+        err = train_set_output(t, e);
+    if (!err)
+        err = train_place(t, e);
+    return err;
+}
+
+/* All that is wrong with the hosts, a line each; the last is the caller's to tell, by e. */
+static void train_tell_problems(const struct problems *p, struct errmsg *e)
+{
+    for (size_t i = 0; i + 1 < p->kept; i++)
+        (void)fprintf(stderr, "gradwire: %s\n", p->line[i]);
+    if (p->kept > 0)
+        err_set(e, ERR_INPUT, "%s", p->line[p->kept - 1]);
+}
+
+/* ---- the run ---- */
+
+/* The pipe that the chief writes progress to. Nobody blocks on it: a launcher that was stopped
+ * (Ctrl-Z) misses lines, the job goes on. */
+static enum err train_open_progress(struct train *t, struct errmsg *e)
+{
+    if (pipe2(t->progress, O_CLOEXEC | O_NONBLOCK) != 0)
+        return err_set(e, ERR_IO, "pipe: %s", strerror(errno));
+    return ERR_OK;
+}
+
+/* --detach: all runs, so leave the terminal and let the one in front go. */
+static void train_on_started(void *arg)
+{
+    struct train *t = arg;
+    if (t->started_fd < 0)
+        return;
+    char log[PATH_MAX];
+    int fd = rundir_file(t->dir.path, "processes/launcher.log", log, NULL)
+                 ? -1
+                 : open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    (void)setsid();
+    (void)dup2(null, STDIN_FILENO);
+    (void)dup2(fd >= 0 ? fd : null, STDOUT_FILENO);
+    (void)dup2(fd >= 0 ? fd : null, STDERR_FILENO);
+    (void)close(fd >= 0 ? fd : null);
+    say_init();
+    char byte = 0;
+    ssize_t written = write(t->started_fd, &byte, 1);
+    (void)written; /* nobody waits any more: then nobody needs it */
+    (void)close(t->started_fd);
+    t->started_fd = -1;
+}
+
+static void train_remove_pids(const struct train *t)
+{
+    char pids[PATH_MAX];
+    if (!rundir_file(t->dir.path, "processes/pids", pids, NULL))
+        (void)unlink(pids);
+}
+
+static enum err train_supervise(struct train *t, struct supervisor_result *result, struct errmsg *e)
+{
+    struct supervisor_plan plan = {.base = t->base,
+                                   .crew = &t->crew,
+                                   .fleet = t->fleet,
+                                   .job = &t->job,
+                                   .dir = t->dir.path,
+                                   .progress_fd = t->progress[0],
+                                   .restarts_max = t->options.restarts,
+                                   .start_s = t->start_s,
+                                   .on_started = train_on_started,
+                                   .arg = t};
+    enum err err = supervisor_run(result, &plan, e);
+    if (err)
+        return err;
+    train_remove_pids(t);
+    return summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
+}
+
+/* What processes inherit: BLAS on one thread each (the compute threads are ours), and no identity but the flags'. */
+static void train_set_environment(void)
+{
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    (void)unsetenv("TF_CONFIG");
+}
+
+/* The other hosts, before anything is touched: they are looked at, and their ports bound. */
+static enum err train_open_fleet(struct train *t, struct errmsg *e)
+{
+    struct fleet_config config = {.base = t->base,
+                                  .hosts = &t->hosts,
+                                  .host_of = t->host_of,
+                                  .crew = &t->crew,
+                                  .options = &t->options,
+                                  .job = &t->job,
+                                  .here = &t->here,
+                                  .output = t->output,
+                                  .token = t->token,
+                                  .shared_text = t->shared_text};
+    if (!t->options.hosts)
+        return ERR_OK;
+    (void)snprintf(t->shared_text, sizeof t->shared_text, "%ld %lld\n", (long)getpid(),
+                   (long long)time(NULL));
+    if (!token_make(t->token))
+        return err_set(e, ERR_IO, "the kernel gives no random bytes for a token");
+    enum err err = fleet_new(&t->fleet, &config, e);
+    if (!err)
+        err = fleet_check(t->fleet, &t->problems, e);
+    return err;
+}
+
+/* DIR is locked. */
+static enum err train_locked(struct train *t, struct supervisor_result *result, struct errmsg *e)
+{
+    train_set_environment();
+    (void)snprintf(t->here.output, sizeof t->here.output, "%s", t->dir.path);
+    enum err err = train_open_progress(t, e);
+    if (err)
+        return err;
+    if (t->fleet)
+        err = fleet_check_shared(t->fleet, &t->problems, e);
+    else
+        err = crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
+    if (!err)
+        err = train_supervise(t, result, e);
+    (void)close(t->progress[0]);
+    (void)close(t->progress[1]);
+    return err;
+}
+
+static enum err train_run_in_dir(struct train *t, struct supervisor_result *result,
+                                 struct errmsg *e)
+{
+    enum err err = rundir_open(&t->dir, t->output, t->options.fresh, e);
+    if (err)
+        return err;
+    err = train_locked(t, result, e);
+    if (!err) {
+        summary_print(stdout, t->dir.path);
+        (void)fflush(stdout);
+    }
+    return err;
+}
+
+static int train_run(struct train *t)
+{
+    struct errmsg e = {""};
+    struct supervisor_result result = {0};
+    t->base = event_base_new();
+    enum err err = t->base ? crew_init(&t->crew, &t->options, t->output, &e)
+                           : err_set(&e, ERR_NOMEM, "out of memory");
+    if (!err)
+        err = train_open_fleet(t, &e);
+    if (!err)
+        err = train_run_in_dir(t, &result, &e);
+    train_tell_problems(&t->problems, &e);
+    fleet_free(t->fleet);
+    crew_close(&t->crew);
+    rundir_close(&t->dir);
+    if (t->base)
+        event_base_free(t->base);
+    if (!err)
+        return result.exit_code;
+    if (t->problems.kept > 0)
+        (void)fprintf(stderr, "gradwire: %s\n", e.text);
+    else
+        say_error("%s", e.text);
+    return result.exit_code ? result.exit_code : train_exit_code(err);
+}
+
+/* ---- --detach ---- */
+
+/* The one in front: until the job runs in the background, or ended before it could. */
+static int train_wait_started(const struct train *t, pid_t launcher, int fd)
+{
+    char byte;
+    ssize_t n;
+    while ((n = read(fd, &byte, 1)) < 0 && errno == EINTR)
+        ;
+    (void)close(fd);
+    if (n == 1) {
+        (void)printf("%s runs in the background, launcher pid %ld\n", t->output, (long)launcher);
+        return 0;
+    }
+    int status;
+    while (waitpid(launcher, &status, 0) < 0)
+        if (errno != EINTR)
+            return EXIT_FAILED;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int train_detached(struct train *t)
+{
+    int started[2];
+    if (pipe2(started, O_CLOEXEC) != 0) {
+        say_error("pipe: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    pid_t launcher = fork();
+    if (launcher < 0) {
+        say_error("fork: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    if (launcher > 0) {
+        (void)close(started[1]);
+        return train_wait_started(t, launcher, started[0]);
+    }
+    (void)close(started[0]);
+    t->started_fd = started[1];
+    return train_run(t);
+}
+
+int train_main(int argc, char **argv, double start_s)
+{
+    struct train t = {.started_fd = -1, .start_s = start_s, .dir = {.lock_fd = -1}};
+    struct errmsg e = {""};
+    int exit_code = 0;
+    (void)signal(SIGPIPE, SIG_IGN);
+    enum err err = options_init(&t.options, argc, argv, &e);
+    if (!err && t.options.help) {
+        (void)fputs(options_help, stdout);
+    } else if (!err && !(err = train_check(&t, &e))) {
+        exit_code = t.options.detach ? train_detached(&t) : train_run(&t);
+    }
+    if (err)
+        train_tell_problems(&t.problems, &e);
+    job_close(&t.job);
+    hosts_close(&t.hosts);
+    problems_close(&t.problems);
+    mem_free(t.host_of);
+    options_close(&t.options);
+    if (err) {
+        (void)fprintf(stderr, "gradwire: %s\n", e.text);
+        return train_exit_code(err);
+    }
+    return exit_code;
+}

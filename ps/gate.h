@@ -1,0 +1,59 @@
+/* The sync gate: which nodes of the step's tree are there, chunk by chunk. A chunk is complete when all leaves are;
+ * whoever sent them and in whatever order, its sum has the same bits. Pure: no I/O, no clock, no locks. */
+#ifndef GRADWIRE_PS_GATE_H
+#define GRADWIRE_PS_GATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "common/tree.h"
+
+enum { GATE_SUMS_MAX = 1 + JOB_SUMS_MAX };
+
+struct gate_node {
+    struct tree_node node;
+    uint32_t examples;
+    struct buffer *run;         /* holds value's memory; a reference is the gate's */
+    const float *value;         /* the chunk's elements in it */
+    double sums[GATE_SUMS_MAX]; /* loss, metrics */
+};
+
+struct gate_chunk {
+    uint32_t nodes;
+    uint64_t there[TREE_LEAVES_MAX / 64]; /* leaves */
+    struct gate_node *node;               /* room for as many as there are leaves */
+};
+
+struct gate {
+    uint32_t leaves, chunks;
+    struct gate_chunk *chunk;
+    struct gate_node *nodes; /* all chunks' */
+};
+
+enum gate_verdict {
+    GATE_ADDED,
+    GATE_DUPLICATE, /* all of its leaves were there: nothing changed */
+};
+
+/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM. */
+enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks) MUST_CHECK;
+void gate_close(struct gate *g);
+
+/* Take one node for one chunk. n->node is valid for `leaves` (tree_valid). On GATE_ADDED the gate holds a reference
+ * to n->run of its own; nodes below the new one are dropped (the bits of their sum are the same). */
+enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_node *n);
+
+bool gate_complete(const struct gate *g, uint32_t chunk);
+
+/* Σ examples over the chunk's nodes. */
+uint64_t gate_examples(const struct gate *g, uint32_t chunk);
+
+/* Forget the chunk's nodes. */
+void gate_clear(struct gate *g, uint32_t chunk);
+
+/* Which leaves are missing from a chunk: the first of them, or `leaves`. For messages to people. */
+uint32_t gate_first_missing(const struct gate *g, uint32_t chunk);
+
+#endif

@@ -1,0 +1,738 @@
+#include "ps/server.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/conn.h"
+#include "common/cores.h"
+#include "common/greeting.h"
+#include "common/kernels.h"
+#include "common/list.h"
+#include "common/listen.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg_send.h"
+#include "common/plan.h"
+#include "common/store.h"
+#include "ps/shard_thread.h"
+#include "ps/store.h"
+
+enum {
+    TICK_MS = 200,
+    SAY_WAIT_MS = 10000,
+    GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+};
+
+struct client {
+    struct server *server;
+    struct conn *conn;
+    struct client *next;
+    Gradwire__Hello *hello; /* once it is there */
+    bool is_chief, waits_for_chief;
+    struct greeting greeting;
+    ProtobufCMessage *message;
+    uint16_t type;
+    uint64_t body_bytes;
+    uint8_t *space; /* where its body goes */
+};
+
+/* A fence on its way through the shard threads. */
+struct fence {
+    struct fence *next;
+    struct generation generation;
+    uint32_t worker, waits; /* shard threads that have not answered */
+    uint64_t incarnation;
+};
+
+struct server {
+    const struct server_config *config;
+    struct loop loop;
+    struct listener listener;
+    struct mailbox in;
+    struct loop_signal term, interrupt;
+    struct loop_timer tick;
+
+    uint32_t threads;
+    struct shard_thread **thread;
+    struct store store;
+    struct shard_report **report; /* being gathered for the chief's hello */
+    bool asked_status;
+
+    struct client *clients, *chief;
+    bool had_chief, entered;
+    char uuid[37], chief_address[300];
+    int64_t chief_lost_ms, said_ms;
+
+    size_t leases; /* noted by the chief */
+    struct {
+        uint32_t worker;
+        uint64_t first, count;
+    } lease[4096];
+
+    struct fence *fences; /* that not all shard threads have answered */
+
+    bool going;
+    int64_t going_ms;
+    int exit_code;
+};
+
+static void end(struct server *s, int exit_code)
+{
+    s->exit_code = exit_code;
+    loop_stop(&s->loop);
+}
+
+/* ---- the hello ---- */
+
+static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
+{
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    m.reason = reason;
+    m.text = (char *)text;
+    if (reason == GRADWIRE__REASON__OTHER_JOB)
+        m.identity_text = c->server->config->job->identity_text;
+    log_warn("%s is refused: %s", conn_peer(c->conn), text);
+    msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
+    conn_finish(c->conn, ERR_REFUSED, text);
+}
+
+static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char *why, size_t bytes)
+{
+    const struct cluster *own = s->config->cluster;
+    if (own->sparse) {
+        bool mine = m->ps_index == own->index && m->ps_index < m->n_ps_hosts &&
+                    strcmp(m->ps_hosts[m->ps_index], own->ps[0]) == 0;
+        (void)snprintf(why, bytes, "ps %u was dialed at %s; this is ps %u at %s", m->ps_index,
+                       m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : "?", own->index,
+                       own->ps[0]);
+        return mine;
+    }
+    if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index) {
+        (void)snprintf(why, bytes, "it dialed ps %u of %zu; this is ps %u of %u", m->ps_index,
+                       m->n_ps_hosts, own->index, own->n_ps);
+        return false;
+    }
+    for (uint32_t i = 0; i < own->n_ps; i++) {
+        if (strcmp(m->ps_hosts[i], own->ps[i]) != 0) {
+            (void)snprintf(why, bytes, "its ps %u is %s, ours is %s", i, m->ps_hosts[i],
+                           own->ps[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns whether the hello is one of our job; otherwise it is refused. */
+static bool check_hello(struct client *c, const Gradwire__Hello *m)
+{
+    struct server *s = c->server;
+    const struct job *job = s->config->job;
+    char why[400];
+    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
+        (void)snprintf(why, sizeof why, "version %.32s dialed a ps of version %s", m->version,
+                       GRADWIRE_VERSION);
+        refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
+    } else if (strcmp(m->job, job->name) != 0) {
+        (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
+        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
+    } else if (m->identity.len != sizeof job->identity ||
+               memcmp(m->identity.data, job->identity, sizeof job->identity) != 0) {
+        (void)snprintf(why, sizeof why, "job %s differs here in a key that makes its identity",
+                       job->name);
+        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
+    } else if (m->uuid[0] && s->uuid[0] && strcmp(m->uuid, s->uuid) != 0) {
+        (void)snprintf(why, sizeof why, "run %.36s of job %s dialed a ps of run %s", m->uuid,
+                       job->name, s->uuid);
+        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
+    } else if (!same_ps_list(s, m, why, sizeof why)) {
+        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void answer_waiting_workers(struct server *s)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.chief_address = s->chief_address;
+    m.uuid = s->uuid;
+    for (struct client *c = s->clients; c; c = c->next) {
+        if (!c->waits_for_chief)
+            continue;
+        c->waits_for_chief = false;
+        msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    }
+}
+
+static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
+{
+    struct server *s = c->server;
+    if (s->chief) {
+        conn_close(s->chief->conn, ERR_CLOSED, "another chief has come");
+        store_chief_gone(&s->store);
+    }
+    s->chief = c;
+    c->is_chief = true;
+    s->had_chief = true;
+    conn_limits(c->conn, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
+    (void)snprintf(s->chief_address, sizeof s->chief_address, "%s", m->chief_address);
+    answer_waiting_workers(s);
+    s->asked_status = true;
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (shard_thread_ask_status(s->thread[i]))
+            conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
+}
+
+static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
+{
+    struct server *s = c->server;
+    if (m->shard < 0) {
+        c->waits_for_chief = true;
+        if (s->chief)
+            answer_waiting_workers(s);
+        return;
+    }
+    if (m->shard >= (int64_t)s->threads) {
+        char why[128];
+        (void)snprintf(why, sizeof why, "shard thread %" PRId64 " of %u was dialed", m->shard,
+                       s->threads);
+        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
+        return;
+    }
+    int fd;
+    Gradwire__Hello *hello = c->hello;
+    if (conn_detach(c->conn, &fd)) {
+        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, "bytes came behind the hello before its answer");
+        return;
+    }
+    c->hello = NULL;
+    enum err err = shard_thread_take(s->thread[hello->shard], fd, hello);
+    if (err)
+        log_warn("a worker's connection is dropped: %s", err_str(err));
+    /* conn_detach ends the connection without on_close */
+    LIST_REMOVE(s->clients, c);
+    listen_release(&s->listener);
+    mem_free(c);
+}
+
+/* ---- the chief's hello reply, when every shard thread has reported ---- */
+
+static bool all_entered(const struct server *s)
+{
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (!s->report[i]->entered ||
+            !generation_equal(s->report[i]->generation, s->report[0]->generation))
+            return false;
+    return true;
+}
+
+static void forget_reports(struct server *s)
+{
+    for (uint32_t i = 0; i < s->threads; i++) {
+        if (s->report[i])
+            shard_report_free(s->report[i]);
+        s->report[i] = NULL;
+    }
+}
+
+static void send_hello_reply(struct server *s)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    struct generation largest = {0, 0};
+    Gradwire__ShardStatus *status[PLAN_SHARDS_MAX];
+    m.shards = status;
+    for (uint32_t i = 0; i < s->threads; i++) {
+        struct shard_report *r = s->report[i];
+        if (r->generation.number >= largest.number)
+            largest = r->generation;
+        if (r->max_incarnation > m.incarnation)
+            m.incarnation = r->max_incarnation;
+        if (r->next_cut > m.cut)
+            m.cut = r->next_cut;
+        if (r->status)
+            status[m.n_shards++] = r->status;
+    }
+    Gradwire__Generation g = msg_generation(largest);
+    Gradwire__WorkerLease *leases = mem_zalloc(s->leases, sizeof *leases);
+    Gradwire__Range *ranges = mem_zalloc(s->leases, sizeof *ranges);
+    Gradwire__WorkerLease **at = mem_zalloc(s->leases, sizeof(void *));
+    for (size_t i = 0; leases && ranges && at && i < s->leases; i++) {
+        gradwire__worker_lease__init(&leases[i]);
+        gradwire__range__init(&ranges[i]);
+        ranges[i].first = s->lease[i].first;
+        ranges[i].count = s->lease[i].count;
+        leases[i].worker = s->lease[i].worker;
+        leases[i].range = &ranges[i];
+        at[i] = &leases[i];
+        m.n_leases = i + 1;
+    }
+    m.leases = at;
+    m.generation = &g;
+    m.uuid = s->uuid;
+    m.entered = all_entered(s);
+    m.threads = s->threads;
+    m.chief_address = s->chief_address;
+    m.going = s->going;
+    msg_send(s->chief->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    mem_free(leases);
+    mem_free(ranges);
+    mem_free(at);
+}
+
+static void on_status(struct server *s, uint32_t thread, struct shard_report *take_report)
+{
+    if (s->report[thread])
+        shard_report_free(s->report[thread]);
+    s->report[thread] = take_report;
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (!s->report[i])
+            return;
+    if (s->chief && s->asked_status)
+        send_hello_reply(s);
+    s->asked_status = false;
+    forget_reports(s);
+}
+
+/* ---- the chief's messages ---- */
+
+static void note_leases(struct server *s, const Gradwire__LeaseNote *m)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->leases; i++)
+        if (s->lease[i].worker != m->worker)
+            s->lease[kept++] = s->lease[i];
+    s->leases = kept;
+    for (size_t i = 0; i < m->n_ranges && s->leases < sizeof s->lease / sizeof *s->lease; i++) {
+        s->lease[s->leases].worker = m->worker;
+        s->lease[s->leases].first = m->ranges[i]->first;
+        s->lease[s->leases++].count = m->ranges[i]->count;
+    }
+}
+
+/* A later fence of the same worker takes the place of the former one. */
+static struct fence *fence_of(struct server *s, uint32_t worker)
+{
+    struct fence *f = s->fences;
+    while (f && f->worker != worker)
+        f = f->next;
+    if (f)
+        return f;
+    f = mem_zalloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->worker = worker;
+    f->next = s->fences;
+    s->fences = f;
+    return f;
+}
+
+static void fence(struct server *s, const Gradwire__Fence *m)
+{
+    struct fence *f = fence_of(s, m->worker);
+    if (!f) {
+        log_error("no memory to fence worker %u", m->worker); /* the chief says it again */
+        return;
+    }
+    f->incarnation = m->incarnation;
+    f->waits = s->threads;
+    f->generation = msg_generation_get(m->generation);
+    for (uint32_t i = 0; i < s->threads; i++)
+        if (shard_thread_fence(s->thread[i], m->worker, m->incarnation))
+            log_error("shard thread %u does not hear of a fence", i);
+}
+
+static void tell_fenced(struct server *s, const struct fence *f)
+{
+    Gradwire__Fenced m = GRADWIRE__FENCED__INIT;
+    Gradwire__Generation g = msg_generation(f->generation);
+    m.generation = &g;
+    m.ps = s->config->cluster->index;
+    m.worker = f->worker;
+    m.incarnation = f->incarnation;
+    if (s->chief &&
+        !s->asked_status) /* nothing goes before the answer to its hello; it says the fence again */
+        msg_send(s->chief->conn, FRAME_FENCED, &m.base, NULL, 0);
+}
+
+/* A shard thread has heard of this fence; incarnations are never given twice. */
+static void on_fenced(struct server *s, uint64_t incarnation)
+{
+    struct fence **at = &s->fences;
+    while (*at && (*at)->incarnation != incarnation)
+        at = &(*at)->next;
+    struct fence *f = *at;
+    if (!f || --f->waits > 0)
+        return;
+    tell_fenced(s, f);
+    *at = f->next;
+    mem_free(f);
+}
+
+static void forget_fences(struct server *s)
+{
+    while (s->fences) {
+        struct fence *f = s->fences;
+        s->fences = f->next;
+        mem_free(f);
+    }
+}
+
+static void to_shards(struct server *s, enum frame_type type, const ProtobufCMessage *m)
+{
+    for (uint32_t i = 0; i < s->threads; i++) {
+        enum err err = shard_thread_tell(s->thread[i], type, m);
+        if (err && s->chief)
+            conn_close(s->chief->conn, err, "a shard thread cannot be told");
+    }
+}
+
+static void on_done(struct server *s, const Gradwire__Done *m)
+{
+    if (m->exit_code)
+        log_error("the chief ended the job: %s", m->text);
+    else
+        log_info("the job is done");
+    end(s, m->exit_code);
+}
+
+static void log_enter(const Gradwire__Enter *m)
+{
+    uint64_t number = msg_generation_get(m->generation).number;
+    if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
+        log_info("generation %" PRIu64 ": going on from cut %" PRIu64, number, (uint64_t)m->cut);
+    else
+        log_info("generation %" PRIu64 ": %s", number,
+                 m->mode == GRADWIRE__ENTER_MODE__INIT ? "initial values"
+                                                       : "a new chief takes over");
+}
+
+static enum err on_chief(struct server *s, enum frame_type type, const ProtobufCMessage *m)
+{
+    switch (type) {
+    case FRAME_ENTER:
+        s->entered = true;
+        s->leases =
+            ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
+        (void)snprintf(s->uuid, sizeof s->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
+        log_enter((const Gradwire__Enter *)m);
+        to_shards(s, type, m);
+        return ERR_OK;
+    case FRAME_CUT:
+    case FRAME_CUT_AT:
+    case FRAME_CUT_ENDED:
+    case FRAME_STEP_DECISION:
+    case FRAME_STEP_ASK:
+    case FRAME_GONE:
+        to_shards(s, type, m);
+        return ERR_OK;
+    case FRAME_LEAVE:
+        log_info("told to go: a cut with all that was learned is published");
+        end(s, 143);
+        return ERR_OK;
+    case FRAME_FENCE:
+        fence(s, (const Gradwire__Fence *)m);
+        return ERR_OK;
+    case FRAME_LEASE_NOTE:
+        note_leases(s, (const Gradwire__LeaseNote *)m);
+        return ERR_OK;
+    case FRAME_DONE:
+        on_done(s, (const Gradwire__Done *)m);
+        return ERR_OK;
+    default:
+        return ERR_PROTO;
+    }
+}
+
+/* ---- connections ---- */
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c;
+    struct client *client = owner;
+    client->type = f->type;
+    enum err err = client->hello ? ERR_OK : greeting_on_head(&client->greeting, f, head);
+    if (!err && client->hello &&
+        (!client->is_chief || (f->body_bytes && f->type != FRAME_STORE_ANSWER)))
+        err = ERR_PROTO;
+    if (err)
+        return err;
+    client->message = msg_unpack(f->type, head, f->head_bytes);
+    client->body_bytes = f->body_bytes;
+    client->space = NULL;
+    if (!client->message)
+        return ERR_PROTO;
+    if (f->body_bytes && client->hello)
+        client->space =
+            store_space(&client->server->store, (const Gradwire__StoreAnswer *)client->message);
+    return ERR_OK;
+}
+
+static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                         size_t *bytes)
+{
+    (void)c;
+    static uint8_t unwanted[4096];
+    struct client *client = owner;
+    if (!client->hello)
+        return greeting_on_space(&client->greeting, at, left, p, bytes);
+    bool wanted = client->space != NULL;
+    *p = wanted ? client->space + at : unwanted;
+    *bytes = wanted || left < sizeof unwanted ? (size_t)left : sizeof unwanted;
+    return ERR_OK;
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct client *client = owner;
+    ProtobufCMessage *m = client->message;
+    client->message = NULL;
+    if (client->hello) {
+        enum err err =
+            client->type == FRAME_STORE_ANSWER
+                ? store_on_answer(&client->server->store, (const Gradwire__StoreAnswer *)m,
+                                  client->body_bytes, c)
+                : on_chief(client->server, (enum frame_type)client->type, m);
+        msg_free(m);
+        return err;
+    }
+    client->hello = (Gradwire__Hello *)m;
+    if (!greeting_proved(&client->greeting, c))
+        return ERR_OK;
+    if (!check_hello(client, client->hello))
+        return ERR_OK;
+    if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
+        hello_of_chief(client, client->hello);
+    else
+        hello_of_worker(client, client->hello);
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    struct client *client = owner;
+    struct server *s = client->server;
+    if (code == ERR_PROTO || code == ERR_TOOBIG)
+        log_warn("%s: closed: %s", conn_peer(c), why);
+    if (s->chief == client) {
+        s->chief = NULL;
+        s->chief_lost_ms = clock_now_ms();
+        store_chief_gone(&s->store);
+        log_info("the chief's connection is lost: %s", why);
+    }
+    LIST_REMOVE(s->clients, client);
+    listen_release(&s->listener);
+    msg_free(client->message);
+    msg_free(client->hello ? &client->hello->base : NULL);
+    mem_free(client);
+}
+
+static const struct conn_ops client_ops = {
+    .on_head = on_head,
+    .on_space = on_space,
+    .on_frame = on_frame,
+    .on_close = on_close,
+};
+
+/* Who has said no hello yet: no more than GREETING_MAX, or the oldest goes. */
+static void bound_strangers(struct server *s)
+{
+    struct client *oldest = NULL;
+    uint32_t n = 0;
+    for (struct client *c = s->clients; c; c = c->next)
+        if (!c->hello && !conn_closed(c->conn)) {
+            oldest = c; /* the newest stand in front */
+            n++;
+        }
+    if (n >= GREETING_MAX)
+        conn_close(oldest->conn, ERR_TOOBIG, "too many connections without a hello");
+}
+
+static void on_accept(void *owner, int fd, const char *peer)
+{
+    struct server *s = owner;
+    struct client *c = mem_zalloc(1, sizeof *c);
+    bound_strangers(s);
+    if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
+        log_warn("%s: no memory for a connection", peer);
+        listen_release(&s->listener);
+        mem_free(c);
+        return;
+    }
+    c->server = s;
+    c->next = s->clients;
+    s->clients = c;
+    greeting_begin(&c->greeting, c->conn);
+}
+
+/* ---- letters, signals, time ---- */
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct server *s = arg;
+    if (m->type == SHARD_TELLS) {
+        if (s->chief && !s->asked_status)
+            msg_send(s->chief->conn, (enum frame_type)m->number, m->data, NULL, 0);
+    } else if (m->type == SHARD_STATUS) {
+        on_status(s, (uint32_t)m->number, m->data);
+        m->data = NULL;
+    } else if (m->type == SHARD_FENCED) {
+        on_fenced(s, m->number);
+    } else if (m->type == SHARD_STORE) {
+        store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+    }
+}
+
+static void on_signal(int number, void *arg)
+{
+    (void)number;
+    struct server *s = arg;
+    if (s->going) {
+        log_warn("told to go twice: leaving at once");
+        end(s, 143);
+        return;
+    }
+    s->going = true;
+    s->going_ms = clock_now_ms();
+    if (!s->entered) {
+        log_info("told to go before training began");
+        end(s, 143);
+        return;
+    }
+    log_info("told to go: asking the chief for a cut");
+    if (s->chief) {
+        Gradwire__Going m = GRADWIRE__GOING__INIT;
+        msg_send(s->chief->conn, FRAME_GOING, &m.base, NULL, 0);
+    }
+}
+
+static void check_going(struct server *s, int64_t now)
+{
+    int64_t grace_ms = (int64_t)s->config->job->timeouts.grace_s * 1000;
+    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
+        now - s->going_ms > GOING_ALONE_MS) {
+        log_warn("told to go, and the chief is not there: what stands is the last published cut");
+        end(s, 143);
+    } else if (now - s->going_ms > grace_ms) {
+        log_warn("the grace of %u s ended before a cut was published",
+                 s->config->job->timeouts.grace_s);
+        end(s, 143);
+    }
+}
+
+static void check_chief(struct server *s, int64_t now)
+{
+    const struct job *job = s->config->job;
+    uint32_t bound = s->had_chief ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    int64_t away_s = (now - s->chief_lost_ms) / 1000;
+    if (away_s > bound) {
+        log_error("no chief for %" PRId64 " s (timeouts.%s)", away_s,
+                  s->had_chief ? "ps_rejoin_s" : "start_s");
+        end(s, 1);
+    } else if (now - s->said_ms >= SAY_WAIT_MS) {
+        s->said_ms = now;
+        log_info("waiting %" PRId64 " s for the chief", away_s);
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct server *s = arg;
+    int64_t now = clock_now_ms();
+    if (s->going)
+        check_going(s, now);
+    else if (!s->chief)
+        check_chief(s, now);
+    for (struct client *c = s->clients; c; c = c->next)
+        if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
+            conn_close(c->conn, ERR_TIMEOUT, "no hello");
+}
+
+/* ---- the process ---- */
+
+static enum err start_threads(struct server *s, struct errmsg *e)
+{
+    uint32_t wanted = s->config->job->ps.threads ? s->config->job->ps.threads : cores_usable();
+    s->thread = mem_zalloc(wanted, sizeof *s->thread);
+    s->report = mem_zalloc(wanted, sizeof *s->report);
+    if (!s->thread || !s->report)
+        return err_set(e, ERR_NOMEM, "no memory for %u shard threads", wanted);
+    for (uint32_t i = 0; i < wanted; i++) {
+        enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
+                                        s->config->output, &s->store, &s->in, e);
+        if (err)
+            return err;
+        s->threads++;
+    }
+    return ERR_OK;
+}
+
+static enum err start(struct server *s, struct errmsg *e)
+{
+    enum err err = loop_init(&s->loop);
+    if (err)
+        return err_set(e, err, "no event loop: %s", err_str(err));
+    err = mailbox_init(&s->in, &s->loop, on_letter, s);
+    if (err)
+        return err_set(e, err, "no mailbox: %s", err_str(err));
+    store_open(&s->store, &s->in, SHARD_STORE);
+    err = start_threads(s, e);
+    if (err)
+        return err;
+    loop_timer_init(&s->tick, &s->loop, on_tick, s);
+    err = loop_signal_init(&s->term, &s->loop, SIGTERM, on_signal, s);
+    if (!err)
+        err = loop_signal_init(&s->interrupt, &s->loop, SIGINT, on_signal, s);
+    if (!err)
+        err = loop_timer_every(&s->tick, TICK_MS);
+    if (!err)
+        err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
+                           s);
+    return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;
+}
+
+static void stop(struct server *s)
+{
+    listen_close(&s->listener);
+    store_shut(&s->store); /* shard threads that wait for the chief go on */
+    for (uint32_t i = 0; i < s->threads; i++)
+        shard_thread_free(s->thread[i]);
+    for (struct client *c = s->clients; c; c = c->next)
+        conn_close(c->conn, ERR_CLOSED, "the ps ends");
+    while (s->clients && loop_tick(&s->loop, NULL) == ERR_OK)
+        ;
+    store_close(&s->store); /* behind the last on_close, which tells it that the chief is gone */
+    forget_reports(s);
+    forget_fences(s);
+    loop_timer_stop(&s->tick);
+    loop_signal_close(&s->term);
+    loop_signal_close(&s->interrupt);
+    mailbox_close(&s->in);
+    loop_close(&s->loop);
+    mem_free(s->thread);
+    mem_free(s->report);
+}
+
+int server_run(const struct server_config *config)
+{
+    static struct server server; /* the lease table alone is 96 KiB */
+    struct server *s = &server;
+    struct errmsg e = {""};
+    s->config = config;
+    s->chief_lost_ms = s->said_ms = clock_now_ms();
+    enum err err = start(s, &e);
+    if (err) {
+        log_error("%s", e.text);
+        return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
+    }
+    err = loop_run(&s->loop);
+    if (err) {
+        log_error("the event loop failed: %s", err_str(err));
+        s->exit_code = 138;
+    }
+    stop(s);
+    return s->exit_code;
+}

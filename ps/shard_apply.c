@@ -1,0 +1,47 @@
+/* The update of a shard's parameters: each tensor by its own rule. Weights go to the optimizer; statistics are moving
+ * averages, outside optimizer, clip and decay. */
+#include "ps/shard_state.h"
+
+/* Neighbours that are updated in one go; lamb has a ratio for each. */
+static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)
+{
+    return s->optimizer.kind != OPT_LAMB && a->role == TENSOR_WEIGHT && b->role == TENSOR_WEIGHT &&
+           a->undecayed == b->undecayed;
+}
+
+/* r = m r + (1 - m) s, s the mean over examples. */
+static void average(float *to, const float *from, const float *g, float inv_n, float momentum,
+                    size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = momentum * from[i] + (1.0f - momentum) * (g[i] * inv_n);
+}
+
+void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
+                 const float *g, float inv_n, float scale)
+{
+    uint64_t first = s->me.first_elem + at, end = first + n;
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        uint32_t last = i;
+        const struct tensor *tensor = &s->layout.tensor[i];
+        while (layout_end(&s->layout, last) < end && alike(s, tensor, &s->layout.tensor[last + 1]))
+            last++;
+        uint64_t stop = layout_end(&s->layout, last) < end ? layout_end(&s->layout, last) : end;
+        size_t k = (size_t)(begin - first), elems = (size_t)(stop - begin);
+        float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+        for (uint32_t j = 0; j < s->slots; j++)
+            slot[j] = s->slot[j] + at + k;
+        if (tensor->role == TENSOR_STATISTIC) {
+            average(to + k, from + k, g + k, inv_n, tensor->momentum, elems);
+        } else {
+            struct job_optimizer optimizer =
+                tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
+            optimizer.staleness = s->rate_staleness;
+            optimizer_apply_trusted(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
+                                    to + k, from + k, slot, g + k, inv_n * scale, elems);
+        }
+        begin = stop;
+        i = last;
+    }
+}

@@ -1,0 +1,232 @@
+/* A shard in sync: gate -> tree sum -> optimizer -> the next step's block -> one run to all who wait. Where a round is
+ * on, the sum waits in that block for the decision (shard_round.c). */
+#include <string.h>
+
+#include "ps/shard_state.h"
+
+uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)
+{
+    return plan_chunk_elem(&s->plan, s->me.first_chunk + chunk) - s->me.first_elem;
+}
+
+/* The step's loss and metric sums come with the lead's first chunk, and count when the step is made. */
+static void sum_step(struct shard *s, uint32_t chunk)
+{
+    const struct gate_chunk *c = &s->gate.chunk[chunk];
+    struct tree_node node[TREE_LEAVES_MAX];
+    double sums[TREE_LEAVES_MAX * GATE_SUMS_MAX];
+    uint32_t k = 1 + s->metrics;
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        node[i] = c->node[i].node;
+        memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
+    }
+    struct tree_node root = {(uint32_t)__builtin_ctz(s->leaves), 0};
+    tree_sum_doubles(node, c->nodes, sums, k, root, s->step_sums);
+}
+
+void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
+{
+    const struct gate_chunk *c = &s->gate.chunk[chunk];
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        sum->node[i] = c->node[i].node;
+        sum->value[i] = c->node[i].value;
+    }
+    sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
+    sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->leaves), 0};
+}
+
+const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n)
+{
+    return tree_sum(&sum->values, sum->root, at, n, s->scratch);
+}
+
+static void update(struct shard *s, uint32_t chunk, float *to, const float *from, uint64_t at,
+                   uint64_t elems, uint64_t examples)
+{
+    struct shard_sum sum;
+    shard_sum_begin(s, chunk, &sum);
+    float inv = 1.0f / (float)examples;
+    for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
+        size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
+        const float *g = shard_sum(s, &sum, i, n);
+        shard_apply(s, s->t + 1, at + i, n, to + i, from + i, g, inv, 1.0f);
+    }
+}
+
+void shard_sync_taken(struct shard *s, uint32_t chunk)
+{
+    s->step_examples = (double)gate_examples(&s->gate, chunk);
+    if (s->me.first_chunk + chunk == 0)
+        sum_step(s, chunk);
+    gate_clear(&s->gate, chunk);
+    s->made[chunk] = 1;
+}
+
+static void make_chunk(struct shard *s, uint32_t chunk)
+{
+    uint64_t at = shard_chunk_at(s, chunk);
+    uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
+    const float *from = s->block[s->now] + at;
+    float *to = s->block[!s->now] + at;
+    uint64_t examples = gate_examples(&s->gate, chunk);
+    s->before_there = false;
+    s->io->before_write(s->ctx, to, elems);
+    if (examples)
+        update(s, chunk, to, from, at, elems, examples);
+    else
+        memcpy(to, from, elems * sizeof *to); /* no update, but the step counts */
+    shard_sync_taken(s, chunk);
+    s->chunks_made++;
+}
+
+/* A rejected step is named as such, to who comes late too. */
+static Gradwire__Outcome outcome_of(const struct shard *s, uint64_t step,
+                                    Gradwire__Outcome otherwise)
+{
+    bool rejected = s->round.last.there && s->round.last.step == step && s->round.last.rejected;
+    return rejected ? GRADWIRE__OUTCOME__REJECTED : otherwise;
+}
+
+static void send_run(struct shard *s, struct shard_peer *to, const struct shard_run *run)
+{
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
+    reply.step = s->step + 1;
+    reply.pulled = to->want_pulled;
+    reply.outcome = outcome_of(s, s->step, GRADWIRE__OUTCOME__APPLIED);
+    if (s->me.first_chunk + run->first == 0) {
+        sums.epoch = s->step / s->batches_per_epoch;
+        sums.batches = 1;
+        sums.examples = s->step_examples;
+        sums.loss = s->step_sums[0];
+        sums.metric = s->step_sums + 1;
+        sums.n_metric = s->metrics;
+        reply.sums = &sums;
+    }
+    shard_send_run(s, to, &reply, run);
+}
+
+void shard_sync_publish(struct shard *s, uint32_t first, uint32_t count)
+{
+    struct shard_run *made = &s->run[s->runs++];
+    *made = (struct shard_run){.first = first, .count = count};
+    shard_reply_make(s, made);
+    for (struct shard_peer *p = s->peers; p; p = p->next)
+        if (p->want_step == s->step + 1)
+            send_run(s, p, made);
+}
+
+void shard_sync_finish(struct shard *s)
+{
+    for (struct shard_peer *p = s->peers; p; p = p->next) {
+        if (p->want_step == s->step + 1) {
+            p->want_step = 0;
+            p->answered_step = s->step + 1;
+            shard_reply_whole(p, s->step + 1);
+        }
+    }
+    if (s->index == 0)
+        shard_add_sums(s, s->step, s->step_examples, s->step_sums);
+    if (s->step_examples > 0)
+        s->t++;
+    s->step++;
+    s->now = !s->now;
+    s->before_there = true;
+    memset(s->made, 0, s->me.chunks);
+    s->chunks_made = 0;
+    s->runs = 0;
+    shard_cut_boundary(s);
+}
+
+static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
+{
+    for (uint32_t c = first; c < first + count; c++)
+        if (!s->made[c] && gate_complete(&s->gate, c))
+            shard_round_sum(s, c);
+}
+
+/* Make what is complete among [first, first + count), and publish it in as few runs as there are. */
+static void make_complete(struct shard *s, uint32_t first, uint32_t count)
+{
+    struct shard_run run = {.count = 0};
+    if (s->round.on) {
+        sum_complete(s, first, count);
+        return;
+    }
+    for (uint32_t c = first; c < first + count; c++) {
+        if (s->made[c] || !gate_complete(&s->gate, c)) {
+            if (run.count)
+                shard_sync_publish(s, run.first, run.count);
+            run.count = 0;
+            continue;
+        }
+        if (run.count == 0)
+            run.first = c;
+        run.count++;
+        make_chunk(s, c);
+    }
+    if (run.count)
+        shard_sync_publish(s, run.first, run.count);
+    if (s->chunks_made == s->me.chunks)
+        shard_sync_finish(s);
+}
+
+void shard_sync_release(struct shard *s)
+{
+    if (!shard_cut_holds(s))
+        make_complete(s, 0, s->me.chunks);
+    shard_round_go_on(s);
+}
+
+/* A push of a step that is over: the outcome, and the present step's parameters, once. */
+static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step)
+{
+    s->duplicates++;
+    if (peer->answered_step == s->step)
+        return;
+    peer->answered_step = s->step;
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    reply.step = s->step;
+    reply.outcome = outcome_of(s, step, GRADWIRE__OUTCOME__DUPLICATE);
+    shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
+    shard_reply_whole(peer, s->step);
+}
+
+/* From now on the peer gets each run of the step; those that are made already come at once. */
+static void subscribe(struct shard *s, struct shard_peer *peer)
+{
+    if (peer->want_step == s->step + 1)
+        return;
+    peer->want_step = s->step + 1;
+    peer->want_pulled = false;
+    for (uint32_t i = 0; i < s->runs; i++)
+        send_run(s, peer, &s->run[i]);
+}
+
+enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                         struct buffer *body, struct errmsg *e)
+{
+    if (m->name > s->step)
+        return err_set(e, ERR_PROTO, "a push of step %llu while step %llu is on",
+                       (unsigned long long)m->name, (unsigned long long)s->step);
+    if (m->name < s->step || !body) {
+        answer_late(s, peer, m->name);
+        return ERR_OK;
+    }
+    subscribe(s, peer);
+    uint32_t first = m->first_chunk - s->me.first_chunk;
+    struct gate_node n = {
+        .node = {m->level, m->index}, .examples = m->examples, .run = body, .value = body->data};
+    for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
+        n.sums[i] = m->sums[i];
+    bool duplicate = true;
+    for (uint32_t c = first; c < first + m->chunks; c++) {
+        if (!s->made[c] && gate_admit(&s->gate, c, &n) == GATE_ADDED)
+            duplicate = false;
+        n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
+    }
+    s->duplicates += duplicate;
+    if (!shard_cut_holds(s))
+        make_complete(s, first, m->chunks);
+    return ERR_OK;
+}

@@ -1,0 +1,634 @@
+#include "ps/shard_thread.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/checkpoint_file.h"
+#include "common/clock.h"
+#include "common/conn.h"
+#include "common/kernels.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg_send.h"
+#include "common/socket.h"
+#include "ps/shard.h"
+#include "ps/store.h"
+
+enum { SCRATCH_BYTES = 64 << 10 };
+
+/* Letters to the shard thread. */
+enum { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, TO_SAVED, TO_STOP };
+
+struct take {
+    int fd;
+    Gradwire__Hello *hello;
+};
+
+struct saved {
+    uint64_t cut;
+    struct checkpoint_file file;
+    enum err err;
+    struct errmsg e;
+};
+
+struct shard_thread {
+    uint32_t ps, thread;
+    char checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
+    bool remote; /* the chief's storage is not ours: files go by way of `store` */
+    struct store *store;
+    struct mailbox *out;
+    pthread_t pthread;
+    struct loop loop;
+    struct mailbox in;
+    struct shard *shard;
+    struct buffer_pool pool;
+    struct peer *peers;
+    uint8_t *scratch; /* where bodies go that nobody wants */
+    uint64_t next_cut;
+
+    pthread_t writer;
+    bool writing;
+    bool writes_remote;
+    struct shard_image *waiting; /* what it writes */
+    struct saved *saved;         /* its answer, before it becomes a letter */
+};
+
+/* A worker's connection. */
+struct peer {
+    struct shard_peer base;
+    struct shard_thread *t;
+    struct conn *conn;
+    struct peer *next;
+    bool admitted;
+    ProtobufCMessage *message; /* the frame in the works */
+    uint16_t type;
+    bool encoded; /* the body, until the frame is over */
+    uint64_t elems, body_bytes;
+    struct buffer *body;
+};
+
+void shard_report_free(void *report)
+{
+    struct shard_report *r = report;
+    msg_free(r->status ? &r->status->base : NULL);
+    mem_free(r);
+}
+
+static void free_message(void *m)
+{
+    msg_free(m);
+}
+
+/* ---- what the shard asks of us (struct shard_io) ---- */
+
+static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                     const float *body, uint64_t elems)
+{
+    (void)ctx;
+    msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, elems * sizeof *body);
+}
+
+static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                             const void *body, uint64_t bytes)
+{
+    (void)ctx;
+    msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, bytes);
+}
+
+static enum err io_progress(void *ctx, const struct shard_peer *of, uint64_t *acked_bytes,
+                            double *busy_s)
+{
+    (void)ctx;
+    return socket_progress(conn_fd(((const struct peer *)of)->conn), acked_bytes, busy_s);
+}
+
+static double io_now_s(void *ctx)
+{
+    (void)ctx;
+    return clock_now_s();
+}
+
+static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+{
+    (void)ctx;
+    msg_send(((struct peer *)to)->conn, FRAME_REFUSE, &head->base, NULL, 0);
+}
+
+static void io_before_write(void *ctx, const float *lo, uint64_t elems)
+{
+    struct shard_thread *t = ctx;
+    for (struct peer *p = t->peers; p; p = p->next)
+        if (!conn_idle(p->conn))
+            conn_copy_out(p->conn, lo, elems * sizeof *lo);
+}
+
+static void post_out(struct shard_thread *t, int type, uint64_t number, void *data,
+                     void (*release)(void *))
+{
+    struct mail m = {.type = type, .number = number, .data = data, .free = release};
+    enum err err = mailbox_post(t->out, &m);
+    if (err && err != ERR_CLOSED)
+        log_error("shard thread %u: a letter to the server is lost: %s", t->thread, err_str(err));
+}
+
+static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct shard_thread *t = ctx;
+    ProtobufCMessage *copy = msg_copy(m);
+    if (copy)
+        post_out(t, SHARD_TELLS, (uint64_t)type, copy, free_message);
+    else
+        log_error("shard thread %u: no memory to tell the chief", t->thread);
+}
+
+/* What passed through the spool; the folder goes with its last file. */
+static void forget_spooled(const struct shard_thread *t, uint64_t cut, const char *file)
+{
+    char path[FILES_PATH_MAX];
+    if (checkpoint_path(path, t->spool, cut, file, NULL) == ERR_OK)
+        (void)unlink(path);
+    if (checkpoint_path(path, t->spool, cut, NULL, NULL) == ERR_OK)
+        (void)rmdir(path);
+}
+
+static enum err write_spooled(struct shard_thread *t, const struct shard_image *image,
+                              struct checkpoint_file *file, struct errmsg *e)
+{
+    enum err err = checkpoint_write_shard(t->spool, image->cut, &image->blocks, file, e);
+    if (!err)
+        err = store_put(t->store, t->spool, image->cut, file->name, e);
+    forget_spooled(t, image->cut, file->name);
+    return err;
+}
+
+static void *write_image(void *arg)
+{
+    struct shard_thread *t = arg;
+    struct shard_image *image = t->waiting;
+    struct saved *saved = t->saved;
+    saved->cut = image->cut;
+    saved->err = t->writes_remote ? write_spooled(t, image, &saved->file, &saved->e)
+                                  : checkpoint_write_shard(t->checkpoints, image->cut,
+                                                           &image->blocks, &saved->file, &saved->e);
+    shard_image_free(image);
+    struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
+    enum err err = mailbox_post(&t->in, &m);
+    if (err)
+        log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
+                  err_str(err));
+    return NULL;
+}
+
+static void join_writer(struct shard_thread *t)
+{
+    if (t->writing)
+        pthread_join(t->writer, NULL);
+    t->writing = false;
+}
+
+static void io_save(void *ctx, struct shard_image *take_image)
+{
+    struct shard_thread *t = ctx;
+    t->next_cut = take_image->cut + 1;
+    join_writer(t); /* one of a cut that was given up: the chief has seen the end of all others */
+    t->waiting = take_image;
+    t->writes_remote = t->remote;
+    t->saved = mem_zalloc(1, sizeof *t->saved);
+    if (t->saved && pthread_create(&t->writer, NULL, write_image, t) == 0) {
+        t->writing = true;
+        return;
+    }
+    mem_free(t->saved);
+    uint64_t cut = take_image->cut;
+    shard_image_free(take_image);
+    shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
+}
+
+/* Fetch the manifest and the files that hold some of [first, first + n). */
+static enum err fetch(struct shard_thread *t, uint64_t cut, uint64_t first, uint64_t n,
+                      struct manifest *m, struct errmsg *e)
+{
+    enum err err = store_get(t->store, t->spool, cut, CHECKPOINT_MANIFEST, e);
+    if (!err)
+        err = checkpoint_load_manifest(t->spool, cut, m, e);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < m->files && !err; i++) {
+        const struct checkpoint_file *file = &m->file[i];
+        if (file->first_elem < first + n && file->first_elem + file->elems > first)
+            err = store_get(t->store, t->spool, cut, file->name, e);
+    }
+    if (err)
+        manifest_close(m);
+    return err;
+}
+
+static enum err load_remote(struct shard_thread *t, uint64_t cut, struct manifest *m,
+                            struct checkpoint_shard *blocks, struct errmsg *e)
+{
+    enum err err = fetch(t, cut, blocks->first_elem, blocks->elems, m, e);
+    if (!err) {
+        err = checkpoint_read(t->spool, m, blocks->first_elem, blocks->elems, blocks->w,
+                              blocks->slot, e);
+        for (uint32_t i = 0; i < m->files; i++)
+            forget_spooled(t, cut, m->file[i].name);
+        if (err)
+            manifest_close(m);
+    }
+    forget_spooled(t, cut, CHECKPOINT_MANIFEST);
+    return err;
+}
+
+static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
+                        struct checkpoint_shard *blocks, struct errmsg *e)
+{
+    struct shard_thread *t = ctx;
+    if (t->remote)
+        return load_remote(t, cut, m, blocks, e);
+    enum err err = checkpoint_load(t->checkpoints, cut, m, e);
+    if (err)
+        return err;
+    err = checkpoint_read(t->checkpoints, m, blocks->first_elem, blocks->elems, blocks->w,
+                          blocks->slot, e);
+    if (err)
+        manifest_close(m);
+    return err;
+}
+
+static void io_drop_peers(void *ctx)
+{
+    struct shard_thread *t = ctx;
+    for (struct peer *p = t->peers; p; p = p->next)
+        conn_close(p->conn, ERR_REFUSED, "a new generation has begun");
+}
+
+static const struct shard_io shard_io = {
+    .reply = io_reply,
+    .refuse = io_refuse,
+    .before_write = io_before_write,
+    .tell = io_tell,
+    .save = io_save,
+    .load = io_load,
+    .drop_peers = io_drop_peers,
+    .reply_encoded = io_reply_encoded,
+    .now_s = io_now_s,
+    .progress = io_progress,
+};
+
+/* ---- connections ---- */
+
+static void drop_frame(struct peer *p)
+{
+    msg_free(p->message);
+    buffer_unref(p->body);
+    p->message = NULL;
+    p->body = NULL;
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    struct peer *p = owner;
+    if (f->type != FRAME_PUSH && f->type != FRAME_PULL && f->type != FRAME_TICK)
+        return ERR_PROTO;
+    conn_cork(c);
+    p->type = f->type;
+    p->message = msg_unpack(f->type, head, f->head_bytes);
+    if (!p->message)
+        return ERR_PROTO;
+    if (f->type != FRAME_PUSH)
+        return f->body_bytes ? ERR_PROTO : ERR_OK;
+    bool wanted;
+    struct errmsg e = {""};
+    const Gradwire__Push *m = (const Gradwire__Push *)p->message;
+    enum err err = shard_push_fits(p->t->shard, m, f->body_bytes, &p->elems, &wanted, &e);
+    if (err) {
+        log_warn("%s: %s", conn_peer(c), e.text);
+        return err;
+    }
+    p->encoded = m->codec != GRADWIRE__CODEC__RAW;
+    p->body_bytes = f->body_bytes;
+    if (wanted) {
+        uint64_t room = (f->body_bytes + sizeof(float) - 1) / sizeof(float);
+        p->body = buffer_acquire(&p->t->pool, room);
+        if (!p->body)
+            return ERR_NOMEM;
+    }
+    return ERR_OK;
+}
+
+static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                         size_t *bytes)
+{
+    (void)c;
+    struct peer *peer = owner;
+    if (peer->body) {
+        *p = (uint8_t *)peer->body->data + at;
+        *bytes = (size_t)left;
+    } else {
+        *p = peer->t->scratch;
+        *bytes = left < SCRATCH_BYTES ? (size_t)left : SCRATCH_BYTES;
+    }
+    return ERR_OK;
+}
+
+/* The body becomes what it stands for. */
+static enum err decode_body(struct peer *p, const Gradwire__Push *m, struct errmsg *e)
+{
+    struct buffer *plain = buffer_acquire(&p->t->pool, p->elems);
+    if (!plain)
+        return err_set(e, ERR_NOMEM, "no memory for a gradient");
+    enum err err = shard_push_decode(p->t->shard, m, p->body->data, p->body_bytes, plain->data, e);
+    buffer_unref(p->body);
+    p->body = plain;
+    return err;
+}
+
+static enum err on_push(struct peer *p, struct errmsg *e)
+{
+    const Gradwire__Push *m = (const Gradwire__Push *)p->message;
+    enum err err = p->body && p->encoded ? decode_body(p, m, e) : ERR_OK;
+    return err ? err : shard_on_push(p->t->shard, &p->base, m, p->body, e);
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct peer *p = owner;
+    struct errmsg e = {""};
+    enum err err =
+        p->type == FRAME_PUSH ? on_push(p, &e)
+        : p->type == FRAME_TICK
+            ? shard_on_tick(p->t->shard, &p->base, (const Gradwire__Tick *)p->message, &e)
+            : shard_on_pull(p->t->shard, &p->base, (const Gradwire__Pull *)p->message, &e);
+    if (err)
+        log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
+    drop_frame(p);
+    return err;
+}
+
+static void on_drained(struct conn *c, void *owner)
+{
+    (void)owner;
+    conn_uncork(c);
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    struct peer *p = owner;
+    struct shard_thread *t = p->t;
+    log_debug("worker %u's connection to shard thread %u is closed: %s (%s)", p->base.worker,
+              t->thread, why, err_str(code));
+    drop_frame(p);
+    if (p->admitted)
+        shard_peer_gone(t->shard, &p->base);
+    LIST_REMOVE(t->peers, p);
+    mem_free(p);
+}
+
+static const struct conn_ops peer_ops = {
+    .on_head = on_head,
+    .on_space = on_space,
+    .on_frame = on_frame,
+    .on_close = on_close,
+    .on_drained = on_drained,
+};
+
+static void close_fenced(struct shard_thread *t)
+{
+    for (struct peer *p = t->peers; p; p = p->next)
+        if (p->admitted && shard_peer_fenced(t->shard, &p->base))
+            conn_close(p->conn, ERR_REFUSED, "a later process has taken this worker's place");
+}
+
+static void take_connection(struct shard_thread *t, struct take *take)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "worker %u", take->hello->worker);
+    struct peer *p = mem_zalloc(1, sizeof *p);
+    if (!p) {
+        (void)close(take->fd);
+        return;
+    }
+    p->t = t;
+    if (conn_new(&p->conn, &t->loop, take->fd, name, &peer_ops, p)) {
+        mem_free(p);
+        return;
+    }
+    p->next = t->peers;
+    t->peers = p;
+    Gradwire__Refuse refuse;
+    if (shard_on_hello(t->shard, &p->base, take->hello, &refuse) == ERR_OK) {
+        Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+        Gradwire__Generation g = msg_generation(shard_generation(t->shard));
+        p->admitted = true;
+        reply.generation = &g;
+        reply.entered = true;
+        msg_send(p->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+        close_fenced(t);
+    } else {
+        Gradwire__Generation g = msg_generation(shard_generation(t->shard));
+        refuse.generation = &g;
+        msg_send(p->conn, FRAME_REFUSE, &refuse.base, NULL, 0);
+        conn_finish(p->conn, ERR_REFUSED, refuse.text);
+    }
+}
+
+/* ---- letters ---- */
+
+/* Is the chief's folder of cuts the one that we see under the same DIR? */
+static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
+{
+    char path[FILES_PATH_MAX + 64];
+    bool was = t->remote;
+    (void)snprintf(path, sizeof path, "%s/%.40s", t->checkpoints, m->store_token);
+    t->remote = m->store == STORE_CHIEF ||
+                (m->store == STORE_AUTO && m->store_token[0] && access(path, F_OK) != 0);
+    if (t->remote && !was && t->thread == 0)
+        log_info("checkpoints are the chief's to write: %s is not its storage%s", t->checkpoints,
+                 m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
+}
+
+static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type == FRAME_ENTER) {
+        find_storage(t, (const Gradwire__Enter *)m);
+        shard_on_enter(t->shard, (const Gradwire__Enter *)m);
+    } else if (type == FRAME_CUT)
+        shard_on_cut(t->shard, (const Gradwire__Cut *)m);
+    else if (type == FRAME_CUT_AT)
+        shard_on_cut_at(t->shard, (const Gradwire__CutAt *)m);
+    else if (type == FRAME_GONE)
+        shard_on_gone(t->shard, (const Gradwire__Gone *)m);
+    else if (type == FRAME_CUT_ENDED)
+        shard_on_cut_ended(t->shard, (const Gradwire__CutEnded *)m);
+    else if (type == FRAME_STEP_DECISION)
+        shard_on_decision(t->shard, (const Gradwire__StepDecision *)m);
+    else if (type == FRAME_STEP_ASK)
+        shard_on_step_ask(t->shard, (const Gradwire__StepAsk *)m);
+}
+
+static void report_status(struct shard_thread *t)
+{
+    struct shard_report *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return;
+    uint64_t first, elems;
+    (void)shard_weights(t->shard, &first, &elems);
+    r->entered = shard_entered(t->shard);
+    r->empty = r->entered && elems == 0;
+    r->generation = shard_generation(t->shard);
+    r->max_incarnation = shard_max_incarnation(t->shard);
+    r->next_cut = t->next_cut;
+    if (r->entered && !r->empty)
+        r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
+    post_out(t, SHARD_STATUS, t->thread, r, shard_report_free);
+}
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct shard_thread *t = arg;
+    if (m->type == TO_TELL) {
+        tell_shard(t, (enum frame_type)m->number, m->data);
+    } else if (m->type == TO_TAKE) {
+        take_connection(t, m->data);
+        ((struct take *)m->data)->fd = -1;
+    } else if (m->type == TO_FENCE) {
+        const Gradwire__Fence *f = m->data;
+        bool fenced = shard_fence(t->shard, f->worker, f->incarnation) == ERR_OK;
+        close_fenced(t);
+        if (fenced) /* else the chief says it again */
+            post_out(t, SHARD_FENCED, f->incarnation, NULL, NULL);
+    } else if (m->type == TO_STATUS) {
+        report_status(t);
+    } else if (m->type == TO_SAVED) {
+        struct saved *s = m->data;
+        join_writer(t);
+        shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
+    } else if (m->type == TO_STOP) {
+        loop_stop(&t->loop);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct shard_thread *t = arg;
+    struct errmsg e = {"the event loop failed"};
+    kernels_flush_denormals();
+    if (loop_run(&t->loop))
+        log_error("shard thread %u: %s", t->thread, e.text);
+    for (struct peer *p = t->peers; p; p = p->next)
+        conn_close(p->conn, ERR_CLOSED, "the ps ends");
+    while (t->peers && loop_tick(&t->loop, NULL) == ERR_OK)
+        ;
+    join_writer(t);
+    return NULL;
+}
+
+static void free_take(void *data)
+{
+    struct take *take = data;
+    if (take->fd >= 0)
+        (void)close(take->fd);
+    msg_free(&take->hello->base);
+    mem_free(take);
+}
+
+enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t thread,
+                          const char *output, struct store *store, struct mailbox *mailbox,
+                          struct errmsg *e)
+{
+    struct shard_thread *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return err_set(e, ERR_NOMEM, "no memory for shard thread %u", thread);
+    t->ps = ps;
+    t->thread = thread;
+    t->out = mailbox;
+    t->store = store;
+    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
+    (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
+    t->scratch = mem_zalloc(SCRATCH_BYTES, 1);
+    enum err err = t->scratch ? ERR_OK : ERR_NOMEM;
+    if (err)
+        goto no_memory;
+    err = shard_new(&t->shard, ps, thread, &shard_io, t);
+    if (err)
+        goto no_memory;
+    err = loop_init(&t->loop);
+    if (err)
+        goto no_loop;
+    err = mailbox_init(&t->in, &t->loop, on_letter, t);
+    if (err)
+        goto no_mailbox;
+    if (pthread_create(&t->pthread, NULL, run, t) == 0) {
+        *out = t;
+        return ERR_OK;
+    }
+    err = ERR_NOMEM;
+    mailbox_close(&t->in);
+no_mailbox:
+    loop_close(&t->loop);
+no_loop:
+    shard_free(t->shard);
+no_memory:
+    mem_free(t->scratch);
+    mem_free(t);
+    return err_set(e, err, "shard thread %u cannot be started: %s", thread, err_str(err));
+}
+
+static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
+                        void (*release)(void *))
+{
+    struct mail m = {.type = type, .number = number, .data = data, .free = release};
+    return mailbox_post(&t->in, &m);
+}
+
+void shard_thread_free(struct shard_thread *t)
+{
+    if (!t)
+        return;
+    while (post_in(t, TO_STOP, 0, NULL, NULL) == ERR_TOOBIG)
+        usleep(1000); /* the thread is behind with thousands of letters: let it read */
+    pthread_join(t->pthread, NULL);
+    mailbox_close(&t->in);
+    shard_free(t->shard);
+    loop_close(&t->loop);
+    buffer_pool_close(&t->pool);
+    mem_free(t->scratch);
+    mem_free(t);
+}
+
+enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
+{
+    ProtobufCMessage *copy = msg_copy(m);
+    return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, free_message) : ERR_NOMEM;
+}
+
+enum err shard_thread_take(struct shard_thread *t, int take_fd, Gradwire__Hello *take_hello)
+{
+    struct take *take = mem_zalloc(1, sizeof *take);
+    if (!take) {
+        (void)close(take_fd);
+        msg_free(&take_hello->base);
+        return ERR_NOMEM;
+    }
+    *take = (struct take){take_fd, take_hello};
+    return post_in(t, TO_TAKE, 0, take, free_take);
+}
+
+enum err shard_thread_fence(struct shard_thread *t, uint32_t worker, uint64_t incarnation)
+{
+    Gradwire__Fence f = GRADWIRE__FENCE__INIT;
+    f.worker = worker;
+    f.incarnation = incarnation;
+    ProtobufCMessage *copy = msg_copy(&f.base);
+    return copy ? post_in(t, TO_FENCE, 0, copy, free_message) : ERR_NOMEM;
+}
+
+enum err shard_thread_ask_status(struct shard_thread *t)
+{
+    return post_in(t, TO_STATUS, 0, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+/* The shell of one shard: its thread, its loop, its workers' connections, and the writer of its snapshots. Other
+ * threads come in by the mailbox; what the shard tells the chief goes out as letters to the server's mailbox. */
+#ifndef GRADWIRE_PS_SHARD_THREAD_H
+#define GRADWIRE_PS_SHARD_THREAD_H
+
+#include "common/mailbox.h"
+#include "common/msg.h"
+
+struct shard_thread;
+struct store;
+
+/* Letters from a shard thread to the server. */
+enum shard_letter {
+    SHARD_TELLS,  /* number: frame type; data: ProtobufCMessage, for the chief */
+    SHARD_STATUS, /* data: struct shard_report, the answer to shard_thread_ask_status */
+    SHARD_FENCED, /* number: incarnation */
+    SHARD_STORE,  /* number: a request of ps/store.h */
+};
+
+struct shard_report {
+    bool entered, empty; /* empty: the plan has no place for this thread */
+    struct generation generation;
+    uint64_t max_incarnation, next_cut;
+    Gradwire__ShardStatus *status; /* a copy */
+};
+void shard_report_free(void *report);
+
+/* Start the thread. `output`: DIR, whose checkpoints/ has the cuts where it is the chief's too; otherwise files pass
+ * through its spool/ on their way to the chief and from it. `store` and `out` outlive the thread.
+ * Errors: ERR_NOMEM, ERR_IO. */
+enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread, const char *output,
+                          struct store *store, struct mailbox *out, struct errmsg *e) MUST_CHECK;
+/* Close its connections, end and join the thread; a snapshot in the works is finished first. */
+void shard_thread_free(struct shard_thread *t);
+
+/* All of these post a letter; thread: the server's. Lost letters (a full mailbox) are told by ERR_TOOBIG. */
+/* A message of the chief: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK; copied. */
+enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
+                           const ProtobufCMessage *m) MUST_CHECK;
+/* A worker's connection after its hello; both are taken. */
+enum err shard_thread_take(struct shard_thread *t, int take_fd,
+                           Gradwire__Hello *take_hello) MUST_CHECK;
+enum err shard_thread_fence(struct shard_thread *t, uint32_t worker,
+                            uint64_t incarnation) MUST_CHECK;
+enum err shard_thread_ask_status(struct shard_thread *t) MUST_CHECK;
+
+#endif

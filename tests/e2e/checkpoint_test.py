@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# labels: short
+"""Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job goes on from them."""
+import hashlib
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+
+KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 4,
+        "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in folder.rglob("*") if p.is_file()}
+
+
+def may_mount():
+    probe = "mount -t tmpfs none /tmp"
+    return not subprocess.run(["unshare", "--mount", "sh", "-c", probe], capture_output=True).returncode
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class CheckpointTest(TrainCase):
+    def stopped(self):
+        """A job that was stopped with at least two cuts after the first; returns it and its cuts."""
+        job = self.launch(keys=KEYS)
+        job.until_cut(2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        self.assertGreaterEqual(len(job.cuts()), 2)
+        return job, job.cuts()
+
+    def cut(self, number):
+        return self.out / f"checkpoints/cut-{number:010}"
+
+    def goes_on_from(self, number, want, said=None):
+        job = self.launch("--ps=1", "--workers=3", keys=KEYS).wait()
+        self.assertIn(f"going on from cut {number} ", job.log("worker-0"))
+        if said:
+            self.assertIn(said, job.log("worker-0"))
+        self.assertEqual(job.summary()["digest"], want, job.logs())
+
+    def test_a_corrupt_newest_checkpoint_is_passed_over_and_said_so(self):
+        want = self.undisturbed(keys=KEYS)
+        _, cuts = self.stopped()
+        shard = sorted(self.cut(cuts[-1]).glob("shard-*"))[0]
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 1
+        shard.write_bytes(data)
+        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used, the one before it is tried: ")
+
+    def test_a_corrupt_manifest_is_passed_over_and_said_so(self):
+        want = self.undisturbed(keys=KEYS)
+        _, cuts = self.stopped()
+        manifest = self.cut(cuts[-1]) / "manifest.gw"
+        manifest.write_bytes(manifest.read_bytes()[:-1])
+        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used, the one before it is tried: ")
+
+    def test_where_no_checkpoint_can_be_used_the_job_fails_and_does_not_begin_anew(self):
+        self.stopped()
+        for manifest in self.out.glob("checkpoints/cut-*/manifest.gw"):
+            manifest.write_bytes(manifest.read_bytes()[:-1])
+        job = self.launch(keys=KEYS).wait(1)
+        self.assertIn("none of its cuts can be used", job.log("worker-0"))
+        self.assertEqual(job.summary()["status"], "failed")
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
+    def test_a_half_written_checkpoint_does_not_exist(self):
+        want = self.undisturbed(keys=KEYS)
+        _, cuts = self.stopped()
+        half = self.cut(cuts[-1] + 1)  # as a chief leaves it that dies before it publishes
+        shutil.copytree(self.cut(cuts[-1]), half)
+        (half / "manifest.gw").unlink()
+        shard = sorted(half.glob("shard-*"))[0]
+        shard.write_bytes(shard.read_bytes()[:100])
+        self.goes_on_from(cuts[-1], want)
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
+    def test_without_a_shard_of_the_newest_the_one_before_is_taken(self):
+        want = self.undisturbed(keys=KEYS)
+        _, cuts = self.stopped()
+        sorted(self.cut(cuts[-1]).glob("shard-*"))[1].unlink()
+        self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used")
+
+    def test_another_identity_is_refused_naming_key_old_and_new_and_touches_nothing(self):
+        job, cuts = self.stopped()
+        before = contents(self.out / "checkpoints")
+        for key, old, new in (("model.layers[1].dense.units", "128", "64"), ("training.seed", "1", "2"),
+                              ("training.batch_size", "64", "32"), ("training.update", "sync", "async"),
+                              ("data.synthetic_train_rows", KEYS["data.synthetic_train_rows"], "900")):
+            with self.subTest(key):
+                job = self.launch(keys={**KEYS, key: new}).wait(2)
+                self.assertIn(f"goes on from cut {cuts[-1]}, which is of another job: {key} was {old}, is {new}",
+                              job.stderr())
+                self.assertEqual(job.summary()["exit_code"], 2)
+        self.assertEqual(contents(self.out / "checkpoints"), before)
+
+    def test_fresh_starts_anew(self):
+        self.stopped()
+        before = contents(self.out / "checkpoints")
+        other = {"training.seed": 2}
+        want = self.undisturbed(keys=other)
+        job = self.train("--fresh", keys=other)
+        self.assertEqual(job.summary()["digest"], want)
+        self.assertEqual(contents(self.tmp / "out.1/checkpoints"), before)
+
+    def test_a_job_that_is_done_ends_at_once_and_more_epochs_reopen_it(self):
+        want = self.undisturbed(keys={"training.epochs": 3})
+        first = self.train(keys={"training.epochs": 2}).summary()
+        shutil.rmtree(self.out / "model")
+        again = self.launch("--ps=3", keys={"training.epochs": 2})
+        began = time.monotonic()
+        s = again.wait().summary()
+        self.assertLess(time.monotonic() - began, 60 if SANITIZED else 10)
+        self.assertEqual([s[k] for k in ("status", "digest", "steps", "epochs", "eval", "train")],
+                         [first[k] for k in ("status", "digest", "steps", "epochs", "eval", "train")])
+        self.assertTrue((self.out / "model/weights.safetensors").exists())
+        s = self.train(keys={"training.epochs": 3}).summary()
+        self.assertEqual((s["digest"], s["epochs"]), (want, 3))
+
+    # ---- a full disk ----
+
+    def on_a_disk_of(self, kib, keys, code):
+        """Runs a job whose DIR/checkpoints is a small disk of its own, of which `kib` are free."""
+        for name in ("checkpoints", "processes"):
+            (self.out / name).mkdir(parents=True)
+        script = f'mount -t tmpfs -o size={kib}k none "$1" && shift && exec "$@"'
+        job = self.launch(before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh",
+                                  str(self.out / "checkpoints")], keys=keys)
+        job.wait(code)
+        return job
+
+    @unittest.skipUnless(may_mount(), "a disk that is full needs the right to mount one")
+    def test_a_full_disk_fails_the_final_checkpoint_alone_and_that_ends_the_job(self):
+        # Cut 0 compresses well; what was learned does not fit beside it.
+        job = self.on_a_disk_of(1000, {**KEYS, "training.epochs": 1}, code=1)
+        chief = job.log("worker-0")
+        self.assertIn("No space left on device", chief)
+        self.assertIn("failed", chief)
+        s = job.summary()
+        self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
+        self.assertIn("the final checkpoint failed", s["error"])
+        self.assertIn("No space left on device", s["error"])
+        self.assertEqual(s["restarts"], 0)
+
+    @unittest.skipUnless(may_mount(), "a disk that is full needs the right to mount one")
+    def test_a_full_disk_delays_a_checkpoint_and_the_job_goes_on(self):
+        want = self.undisturbed(keys=KEYS)
+        for name in ("checkpoints", "processes"):
+            (self.out / name).mkdir(parents=True)
+        disk = self.out / "checkpoints"
+        # The disk is full until the chief has said so; then there is room.
+        script = ('mount -t tmpfs -o size=16m none "$1"; dd if=/dev/zero of="$1/ballast" bs=1k count=15300; disk=$1; '
+                  'log=$2; shift 2; { until grep -qs "No space left" "$log" || ! [ -d "${log%/*}" ]; do sleep 0.02; '
+                  'done; rm "$disk/ballast"; } & exec "$@"')
+        job = self.launch(before=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh",
+                                  str(disk), str(self.out / "processes/worker-0.log")], keys=KEYS)
+        s = job.wait().summary()
+        self.assertIn("No space left on device", job.log("worker-0"))
+        self.assertEqual((s["digest"], s["restarts"]), (want, 0), job.logs())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# labels: short
+"""The step commit: one decision for all shards. Clipping by the global norm changes nothing of sync's bit-for-bit
+promise; in async each batch is clipped at its worker. The NaN guard keeps what is not finite out of the parameters."""
+import pathlib
+import signal
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+
+CLIP = {"training.clip_norm": 0.5}
+DISTURBED = {**CLIP, "data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 4,
+             "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
+
+# One dense unit whose every parameter has a gradient of 1 for each example: the norm of the mean is exactly 64.
+FEATURES, BATCH, BATCHES, RATE, START = 4095, 8, 64, 0.125, 1024.0
+ONE = f"""name: one
+model:
+  input: {{shape: [{FEATURES}]}}
+  layers:
+    - dense: {{units: 1, kernel_initializer: {{constant: {START}}}, bias_initializer: {{constant: {START}}}}}
+  loss: mean_absolute_error
+data: {{format: idx, train: [x.idx, y.idx]}}
+optimizer: sgd
+training: {{epochs: 1, batch_size: {BATCH}, microbatches: 2, learning_rate: {RATE}}}
+"""
+
+
+def idx(path, type_code, shape, values):
+    path.write_bytes(bytes((0, 0, type_code, len(shape))) + struct.pack(f">{len(shape)}I", *shape) + values)
+
+
+class ClipTest(TrainCase):
+    def test_the_digest_is_the_same_for_any_number_of_ps_and_workers(self):
+        want = self.undisturbed(keys=CLIP)
+        self.assertNotEqual(want, self.digest("--ps=1", "--workers=1", out=self.tmp / "free"))
+        small = ((2, 2, 2), (3, 4, 1))
+        whole = [(ps, workers, threads) for ps in (1, 2, 3) for workers in (1, 2, 3, 4) for threads in (1, 2)]
+        for ps, workers, threads in small if SHORT or SANITIZED else whole:
+            with self.subTest(ps=ps, workers=workers, threads=threads):
+                got = self.digest("--ps", ps, "--workers", workers, keys={**CLIP, "ps.threads": threads},
+                                  out=self.tmp / f"{ps}-{workers}-{threads}")
+                self.assertEqual(got, want)
+
+    def test_a_bound_that_is_never_reached_changes_nothing(self):
+        want = self.undisturbed()
+        self.assertEqual(self.digest("--ps=2", "--workers=2", keys={"training.clip_norm": 1e9}), want)
+
+    def test_who_is_killed_in_the_middle_of_a_round_changes_nothing(self):
+        want = self.undisturbed(keys=DISTURBED)
+        for name in ("worker-0",) if SHORT or SANITIZED else ("worker-0", "ps-1", "worker-1"):
+            with self.subTest(name):
+                job = self.launch("--ps=2", "--workers=3", keys=DISTURBED, out=self.tmp / name)
+                job.until_cut(1)
+                job.kill(name, signal.SIGKILL)
+                s = job.wait().summary()
+                self.assertEqual(s["restarts"], 1)
+                self.assertEqual(s["digest"], want, job.logs())
+
+
+class NanTest(TrainCase):
+    """The NaN guard. --fault breaks batches of one worker; the oracle of sync is the same job with the same batches
+    broken on one worker."""
+    SKIP = {"training.nan_guard": "skip"}
+    LONG = {"data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 2, "checkpoint.every_steps": 20,
+            "checkpoint.every_seconds": 0}
+
+    def journal(self, out=None):
+        return [line for line in ((out or self.out) / "checkpoints/journal").read_text().splitlines() if line]
+
+    def test_without_the_guard_a_nan_reaches_the_parameters(self):
+        s = self.train("--workers=2", "--fault=worker-1=nan:7").summary()
+        self.assertIsNone(s["train"]["loss"])
+        self.assertEqual(s["batches"]["rejected"], 0)
+
+    def test_skip_rejects_the_step_on_all_shards(self):
+        want = None
+        for ps, workers, broken in ((1, 1, 0), (2, 2, 1), (3, 4, 2)):
+            with self.subTest(ps=ps, workers=workers):
+                out = self.tmp / f"{ps}-{workers}"
+                s = self.train("--ps", ps, "--workers", workers, f"--fault=worker-{broken}=nan:7-8", keys=self.SKIP,
+                               out=out).summary()
+                self.assertEqual(s["batches"]["rejected"], 2)
+                self.assertEqual(s["batches"]["recoveries"], 0)
+                self.assertTrue(s["exact"])
+                self.assertIsNotNone(s["train"]["loss"])
+                want = want or s["digest"]
+                self.assertEqual(s["digest"], want)
+                self.assertIn("rejected batch 7 ", self.journal(out)[0])
+        self.assertNotEqual(self.undisturbed(keys=self.SKIP), want)
+
+    def test_a_guard_that_finds_nothing_changes_nothing(self):
+        want = self.undisturbed()
+        self.assertEqual(self.digest("--workers=2", keys={"training.nan_guard": "rollback"}), want)
+
+    def test_stop_ends_the_job_and_names_tensor_and_step(self):
+        for update, unit in ("sync", "step"), ("async", "batch"):
+            with self.subTest(update):
+                out = self.tmp / update
+                job = self.train("--workers=2", "--fault=worker-0=nan:0-63", "--fault=worker-1=nan:0-63", code=1,
+                                 out=out, keys={"training.nan_guard": "stop", "training.update": update})
+                s = job.summary()
+                self.assertEqual(s["status"], "failed")
+                self.assertRegex(s["error"], unit + r" \d+: the gradient of \S+/kernel is not finite "
+                                                    r"\(training.nan_guard: stop\)")
+
+    def test_too_many_in_a_row_end_the_job_and_name_the_tensor(self):
+        job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1,
+                         keys={**self.SKIP, "training.max_rejected": 4})
+        self.assertRegex(job.summary()["error"], r"step 8: the gradient of \S+/kernel is not finite; 4 in a row")
+        self.assertEqual(len(self.journal()), 4)
+
+    def test_rollback_goes_back_to_the_last_cut_and_skips_the_batch(self):
+        at = 60 if TSAN else 200
+        fault = f"--fault=worker-1=nan:{at}"
+        want = self.digest("--workers=2", fault, out=self.tmp / "skip", keys={**self.LONG, **self.SKIP})
+        job = self.train("--ps=2", "--workers=3", fault, keys={**self.LONG, "training.nan_guard": "rollback"})
+        s = job.summary()
+        self.assertEqual(s["digest"], want, job.logs())
+        self.assertEqual((s["batches"]["recoveries"], s["batches"]["rejected"], s["restarts"]), (1, 1, 0))
+        self.assertIn("going on from cut", job.log("worker-0"))
+        self.assertEqual(len(self.journal()), 1)
+        self.assertIn(f"recovered batch {at} ", self.journal()[0])
+
+    def test_too_many_recoveries_end_the_job_for_good(self):
+        keys = {"training.nan_guard": "rollback", "training.max_recoveries": 2, "checkpoint.every_steps": 100000}
+        for again in range(2):  # the journal stays: to begin again does not give it three more
+            job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1, keys=keys)
+            self.assertIn("after 2 recoveries from the same checkpoint", job.summary()["error"])
+            self.assertEqual(len(self.journal()), 2)
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the rollback")
+    def test_who_dies_while_steps_are_rejected_changes_nothing(self):
+        fault = "--fault=worker-1=nan:30-35"
+        want = self.digest("--workers=2", fault, out=self.tmp / "want", keys={**self.LONG, **self.SKIP})
+        for name in "worker-0", "ps-1":
+            with self.subTest(name):
+                job = self.launch("--ps=2", "--workers=2", fault, keys={**self.LONG, **self.SKIP}, out=self.tmp / name)
+                job.until_said("worker-0", "step 31: ")
+                job.kill(name)
+                s = job.wait().summary()
+                self.assertEqual(s["digest"], want, job.logs())
+                self.assertEqual(s["batches"]["rejected"], 6)
+
+
+class FaultTest(TrainCase):
+    def test_a_fault_that_cannot_be_is_refused(self):
+        job = self.train("--workers=2", "--fault=worker-1=limp:3", code=2)
+        self.assertIn("allowed, for tests and benchmarks: nan:BATCH", job.stderr())
+        for fault in "worker-2=nan:1", "ps-0=nan:1", "nan:1":
+            self.train("--workers=2", f"--fault={fault}", code=2)
+
+    def test_a_straggler_changes_nothing_in_sync(self):
+        want = self.undisturbed()
+        self.assertEqual(self.digest("--workers=2", "--fault=worker-1=straggle:3"), want)
+
+
+class OneTest(TrainCase):
+    KEYS = {}
+
+    def setUp(self):
+        super().setUp()
+        rows = BATCH * BATCHES
+        idx(self.tmp / "x.idx", 8, (rows, FEATURES), b"\1" * (rows * FEATURES))
+        idx(self.tmp / "y.idx", 8, (rows,), bytes(rows))
+        self.job = self.tmp / "one.yaml"
+        self.job.write_text(ONE)
+
+    def weights(self, out=None):
+        """The set of all parameters."""
+        data = ((out or self.out) / "model/weights.safetensors").read_bytes()
+        head_bytes = struct.unpack("<Q", data[:8])[0]
+        body = data[8 + head_bytes:]
+        return set(struct.unpack(f"<{len(body) // 4}f", body))
+
+    def test_the_norm_is_that_of_the_whole_mean_gradient(self):
+        for update in "sync", "async":
+            for clip, scale in ((16, 0.25), (64, 1), (0, 1)):
+                with self.subTest(update=update, clip=clip):
+                    out = self.tmp / f"{update}-{clip}"
+                    self.train("--ps=2", "--workers=2", job=self.job, out=out,
+                               keys={"training.update": update, "training.clip_norm": clip})
+                    self.assertEqual(self.weights(out), {START - RATE * scale * BATCHES})
+                    self.assertEqual(self.summary(out)["batches"]["clipped"], BATCHES if scale < 1 else 0)
+
+    def test_async_resolves_a_rejected_batch_and_does_not_learn_it(self):
+        """Whoever computes a broken batch pushes it as one without examples; after a rollback it is skipped."""
+        for policy, recoveries in ("skip", 0), ("rollback", 3):
+            with self.subTest(policy):
+                out = self.tmp / policy
+                job = self.train("--ps=2", "--workers=2", "--fault=worker-0=nan:9-11", "--fault=worker-1=nan:9-11",
+                                 job=self.job, out=out, keys={"training.update": "async", "training.nan_guard": policy})
+                s = job.summary()
+                self.assertEqual(s["batches"]["rejected"], 3, job.logs())
+                self.assertLessEqual(s["batches"]["recoveries"], recoveries)
+                self.assertEqual({s["batches"][k] for k in ("dealt", "applied_min", "applied_max")}, {BATCHES})
+                self.assertEqual(self.weights(out), {START - RATE * (BATCHES - 3)})
+
+
+if __name__ == "__main__":
+    unittest.main()

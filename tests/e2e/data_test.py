@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# timeout: 900
+"""What jobs read: csv (adult) and CIFAR-10, and that the cluster's shape changes nothing of it."""
+import gzip
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import ROOT, SANITIZED, TrainCase  # noqa: E402
+
+DATA = os.environ.get("GRADWIRE_DATA")
+FOLDER = pathlib.Path(DATA or "/nonexistent")
+
+JOB = """name: people
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 8, activation: relu}}, {dense: {units: 1, activation: sigmoid}}]
+  loss: binary_crossentropy
+  metrics: [accuracy]
+data:
+  format: csv
+  train: people-*.csv.gz
+  eval: people.eval
+  header: names
+  bad_rows: skip
+  columns: [number: {name: age, scale: standard}, category: town, label: {name: rich, classes: ["no", "yes"]}]
+optimizer: adam
+training: {batch_size: 32, epochs: 20, learning_rate: 0.02, microbatches: 4}
+"""
+TOWNS = ["Rome", '"Paris, Texas"', "Oslo", '"the ""Hague"""']
+
+
+def people(first, rows, bad=()):
+    """The rich are the old ones of two of the towns."""
+    lines = ["rich,age,street,town"]
+    for i in range(first, first + rows):
+        age, town = i * 7 % 80, i * 13 % 4
+        rich = "yes" if age > 40 and town < 2 else "no"
+        lines.append(f"{rich},{'old' if i in bad else age},x,{TOWNS[town]}")
+    return "\n".join(lines) + "\n"
+
+
+class CsvTest(TrainCase):
+    KEYS = {"timeouts.worker_rejoin_s": 2}
+
+    def setUp(self):
+        super().setUp()
+        self.JOB = self.tmp / "people.yaml"
+        self.JOB.write_text(JOB)
+        self.write(bad=(5, 700))
+        (self.tmp / "people.eval").write_text(people(2000, 400))
+
+    def write(self, bad):
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(people(0, 500, bad).encode()))
+        (self.tmp / "people-2.csv.gz").write_bytes(gzip.compress(people(500, 1100, bad).encode()))
+
+    def test_what_is_learned_does_not_depend_on_workers_or_threads(self):
+        undisturbed = self.undisturbed()
+        s = self.summary(self.tmp / "undisturbed")
+        self.assertGreater(s["eval"]["accuracy"], 0.98)
+        self.assertEqual(s["steps"], 20 * 50)  # bad rows keep their places: 1,600 rows, 32 a step
+        for n, threads in ((1, 3), (3, 1), (2, 2)):
+            self.assertEqual(self.digest(f"--workers={n}", "--ps=2", out=self.tmp / f"{n}-{threads}",
+                                         keys={"worker.threads": threads}), undisturbed)
+
+    def test_a_bad_row_stops_the_job_with_its_file_line_and_column(self):
+        job = self.train(code=2, keys={"data.bad_rows": "stop"})
+        self.assertIn("people-1.csv.gz: line 7: column 2 (age): 'old' is no number", job.stderr())
+
+    def test_other_contents_or_columns_are_not_resumed(self):
+        self.train(keys={"training.epochs": 1})
+        job = self.train(code=2, keys={"training.epochs": 2, "data.trim": "true"})
+        self.assertIn("data.trim was false, is true", job.stderr())
+        self.write(bad=(6, 700))
+        job = self.train(code=2, keys={"training.epochs": 2})
+        self.assertIn("which was trained on other data", job.stderr())
+
+
+class CensusTest(TrainCase):
+    JOB = ROOT / "examples/adult/mlp.yaml"
+    KEYS = {"training.epochs": 3}
+
+    def test_the_example_trains_without_any_data(self):
+        self.assertGreater(self.train("--ps=1", "--workers=2").summary()["eval"]["accuracy"], 0.84)
+
+
+@unittest.skipUnless(DATA, "GRADWIRE_DATA is not set: it names the folder with adult/adult.data.gz and adult.test.gz")
+class AdultTest(TrainCase):
+    JOB = ROOT / "examples/adult/mlp.yaml"
+    KEYS = {"data.format": "csv", "data.train": FOLDER / "adult/adult.data.gz",
+            "data.eval": FOLDER / "adult/adult.test.gz"}
+
+    @unittest.skipIf(SANITIZED, "of the release build")
+    def test_it_reaches_accuracy_0_85_and_auc_0_903(self):
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed):
+                s = self.train("--ps=2", "--workers=2", keys={"training.seed": seed}, out=self.tmp / str(seed)).summary()
+                self.assertGreaterEqual(s["eval"]["accuracy"], 0.85)
+                self.assertGreaterEqual(s["eval"]["auc"], 0.903)
+
+
+@unittest.skipUnless(DATA, "GRADWIRE_DATA is not set: it names the folder with cifar10-subset/*.bin.gz")
+@unittest.skipIf(SANITIZED, "of the release build")
+class CifarTest(TrainCase):
+    JOB = ROOT / "examples/cifar10/cnn.yaml"
+    KEYS = {"data.train": FOLDER / "cifar10-subset/train_batch.bin.gz",
+            "data.eval": FOLDER / "cifar10-subset/test_batch.bin.gz"}
+
+    def test_the_subset_trains_past_0_45(self):
+        s = self.train("--ps=2", "--workers=2").summary()
+        self.assertGreater(s["eval"]["accuracy"], 0.45)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Early stopping and the best epoch's weights: exact in sync however the job is split or disturbed, known to a job that
+is started again, and refused where there is nothing to look at. The learning-rate finder."""
+import json
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, PS, WORKER, TrainCase  # noqa: E402
+
+# A rate at which the evaluation soon gets no better.
+KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 400, "training.epochs": 60,
+        "training.learning_rate": 0.01, "training.monitor": "loss", "early_stopping.patience": 3,
+        "early_stopping.restore_best_weights": "true"}
+
+
+class EarlyTest(TrainCase):
+    def best(self, out=None):
+        """What DIR/best says of itself."""
+        data = ((out or self.out) / "best/weights.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        return json.loads(data[8:8 + size])["__metadata__"], data[8 + size:]
+
+    def check(self, summary, out=None):
+        history = summary["history"]
+        losses = [epoch["eval"]["loss"] for epoch in history]
+        best, weights = self.best(out)
+        lowest = min(losses)
+        self.assertEqual(best["monitor"], "loss")
+        self.assertAlmostEqual(float(best["loss"]), lowest, places=12)
+        self.assertEqual(int(best["epoch"]), history[losses.index(lowest)]["epoch"])
+        self.assertAlmostEqual(summary["eval"]["loss"], lowest, places=12)
+        model = ((out or self.out) / "model/weights.safetensors").read_bytes()
+        self.assertTrue(model.endswith(weights))
+        return history
+
+    def test_in_sync_it_ends_three_epochs_after_the_best_whatever_the_split(self):
+        digests = set()
+        for ps, workers in ((1, 1), (2, 3)):
+            s = self.train(f"--ps={ps}", f"--workers={workers}", "--fresh", keys=KEYS).summary()
+            history = self.check(s)
+            self.assertLess(s["epochs"], 60)
+            self.assertEqual(history[-1]["epoch"], int(self.best()[0]["epoch"]) + 3)
+            self.assertEqual(s["epochs"], history[-1]["epoch"])
+            digests.add(s["digest"])
+        self.assertEqual(len(digests), 1)
+        again = self.train(keys=KEYS)  # it is done: nothing is trained
+        self.assertEqual((again.summary()["digest"], again.summary()["history"]), (digests.pop(), []))
+
+    def test_a_chief_that_is_killed_stops_at_the_same_epoch(self):
+        keys = {**KEYS, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
+        calm = self.tmp / "calm"
+        want = self.train(keys=keys, out=calm).summary()
+        job = self.launch(keys=keys)
+        job.until_cut(3)
+        job.kill("worker-0", signal.SIGKILL)
+        got = job.wait().summary()
+        self.assertEqual((got["digest"], got["epochs"], got["restarts"]), (want["digest"], want["epochs"], 1))
+
+    def test_in_async_it_ends_early_and_a_finished_job_stays_finished(self):
+        keys = {**KEYS, "training.update": "async"}
+        s = self.train(keys=keys).summary()
+        self.assertLess(s["epochs"], 60)
+        self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
+        again = self.train(keys=keys).summary()
+        self.assertEqual((again["steps"], again["digest"]), (s["steps"], s["digest"]))
+
+    def test_more_patience_reopens_the_job(self):
+        first = self.train(keys=KEYS).summary()
+        more = self.train(keys={**KEYS, "early_stopping.patience": 6}).summary()
+        self.assertGreater(more["epochs"], first["epochs"])
+
+    def test_wrong_keys_are_refused(self):
+        for keys, text in (({"training.monitor": "none"}, "early_stopping.patience"),
+                           ({"training.monitor": "mae"}, "training.monitor"),
+                           ({"training.monitor": "speed"}, "training.monitor")):
+            self.assertIn(text, self.train(code=2, keys={**KEYS, **keys}).stderr())
+
+
+class LearningRateTest(TrainCase):
+    def find(self, *flags, code=0):
+        got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
+                              *self.sets({}), *flags], capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(got.returncode, code, got.stderr)
+        return got
+
+    def test_the_suggested_rates_train_and_far_larger_ones_do_not(self):
+        got = self.find("--set=optimizer=sgd")
+        suggested = float(got.stdout.split("falls fastest at ")[1].split(",")[0])
+        losses = {}
+        for rate in (suggested, suggested * 1000, suggested / 1000):
+            keys = {"optimizer": "sgd", "training.learning_rate": rate, "training.epochs": 2}
+            losses[rate] = self.train("--fresh", keys=keys).summary()["eval"]["loss"] or float("inf")
+        self.assertEqual(min(losses, key=losses.get), suggested, losses)
+
+    def test_it_gives_the_same_on_any_number_of_threads(self):
+        tables = set()
+        for threads in (1, 2):
+            self.find(f"--set=worker.threads={threads}")
+            tables.add((self.out / "learning-rates.csv").read_text())
+        self.assertEqual(len(tables), 1)
+
+    def test_it_is_a_worker_s_and_wants_a_job(self):
+        got = subprocess.run([PS, "--find_learning_rate", f"--job={self.JOB}"], capture_output=True, text=True,
+                             timeout=DEADLINE_S)
+        self.assertEqual((got.returncode, "worker" in got.stderr), (2, True))
+        self.assertIn("no-such.yaml", self.find("--job=no-such.yaml", code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# labels: short
+"""ps and worker started by hand, without a launcher: by flags, by TF_CONFIG, alone; on ports that are taken, wrong, or
+full of garbage."""
+import json
+import os
+import pathlib
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, alive, free_ports  # noqa: E402
+
+
+class HandCase(TrainCase):
+    def addresses(self, n):
+        return [f"127.0.0.1:{port}" for port in free_ports(n)]
+
+    def start(self, program, name, *flags, keys={}, out=None, env=None):
+        return Process(self, [program, f"--job={self.JOB}", f"--output={out or self.out}", *self.sets(keys), *flags],
+                       name, env)
+
+    def cluster(self, ps, workers, keys={}, out=None):
+        """Processes by flags: (ps, workers, address of the first ps, address of the chief)."""
+        hosts = self.addresses(ps + workers)
+        of = [f"--ps_hosts={','.join(hosts[:ps])}", f"--worker_hosts={','.join(hosts[ps:])}"]
+        return ([self.start(PS, f"ps-{i}", "--job_name=ps", f"--task_index={i}", *of, keys=keys, out=out)
+                 for i in range(ps)],
+                [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of, keys=keys, out=out)
+                 for i in range(workers)], hosts[0], hosts[ps])
+
+    def all_done(self, *processes):
+        for p in processes:
+            p.wait(0)
+        return self.summary()
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class HandTest(HandCase):
+    def test_flags_alone_make_a_cluster(self):
+        ps, workers, _, _ = self.cluster(2, 2)
+        s = self.all_done(*workers, *ps)
+        self.assertEqual(s["digest"], self.undisturbed())
+        self.assertEqual((s["ps"], s["workers"], s["restarts"]), (2, 2, 0))
+
+    def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
+        worker = self.start(WORKER, "alone").wait(0)
+        ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])
+        self.assertFalse(alive(ps))
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+        again = self.start(WORKER, "again").wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed(), again.log())
+
+    def test_a_lone_worker_that_is_killed_leaves_no_ps(self):
+        worker = self.start(WORKER, "alone", keys={"training.epochs": 1000})
+        worker.until_said("generation 1")
+        ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])
+        worker.process.kill()
+        worker.process.wait()
+        self.until("its ps is gone", lambda: not alive(ps))
+
+    def test_a_lone_worker_told_to_go_leaves_a_checkpoint_and_goes_on(self):
+        keys = {"training.epochs": 3, "data.synthetic_train_rows": 20000}
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            worker = self.start(WORKER, "alone", keys=keys)
+            worker.until_said("generation")
+            worker.process.send_signal(sig)
+            worker.wait(143)
+            self.assertEqual((self.summary()["status"], self.summary()["exit_code"]), ("interrupted", 143))
+        self.start(WORKER, "alone", keys=keys).wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed(keys=keys))
+
+    # ---- TF_CONFIG ----
+
+    def tf_config(self, cluster, role, index, **more):
+        return dict(os.environ, TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": role, "index": index},
+                                                      **more}))
+
+    def test_a_dense_tf_config_with_a_chief_of_its_own(self):
+        a = self.addresses(5)
+        cluster = {"ps": a[:2], "worker": a[2:4], "chief": a[4:]}
+        processes = [self.start(PS if role == "ps" else WORKER, f"{role}-{i}", env=self.tf_config(cluster, role, i))
+                     for role, hosts in cluster.items() for i in range(len(hosts))]
+        s = self.all_done(*processes)
+        self.assertEqual((s["digest"], s["ps"], s["workers"]), (self.undisturbed(), 2, 3))
+
+    def test_a_sparse_tf_config(self):
+        a = self.addresses(4)
+        start = [(WORKER, "worker", 0, {"ps": a[:2], "worker": {"0": a[2]}}),
+                 (WORKER, "worker", 1, {"ps": a[:2], "worker": {"1": a[3]}}),
+                 (PS, "ps", 0, {"ps": a[:1], "worker": {}}), (PS, "ps", 1, {"ps": a[1:2], "worker": {}})]
+        processes = []
+        for program, role, index, cluster in start:
+            env = dict(os.environ, TF_CONFIG=json.dumps({"sparseCluster": cluster,
+                                                         "task": {"type": role, "index": index}}))
+            processes.append(self.start(program, f"{role}-{index}", env=env))
+        self.assertEqual(self.all_done(*processes)["digest"], self.undisturbed())
+
+    # ---- ports ----
+
+    def test_a_port_in_use_is_waited_for_and_then_named(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            other, = self.addresses(1)
+            ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={address}",
+                            f"--worker_hosts={other}")
+            chief = self.start(WORKER, "chief", "--job_name=worker", "--task_index=0", f"--ps_hosts={other}",
+                               f"--worker_hosts={address}")
+            for p in (ps, chief):
+                p.wait(1)
+                self.assertIn(f"{address}: the port is still taken after 10 s", p.last_line())
+
+    def test_a_ps_that_cannot_be_reached_ends_workers_with_its_name_and_why(self):
+        keys = {"timeouts.start_s": 2}
+        ps, *hosts = self.addresses(3)
+        of = [f"--ps_hosts={ps}", f"--worker_hosts={','.join(hosts)}", "--job_name=worker"]
+        chief = self.start(WORKER, "chief", *of, "--task_index=0", keys=keys)
+        worker = self.start(WORKER, "worker", *of, "--task_index=1", keys=keys)
+        for p in (chief, worker):
+            p.wait(1)
+            self.assertIn("ps 0 was not there for 2 s (timeouts.start_s): Connection refused", p.last_line())
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
+
+    def test_a_ps_without_a_chief_ends_too(self):
+        a, b = self.addresses(2)
+        ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={a}", f"--worker_hosts={b}",
+                        keys={"timeouts.start_s": 1}).wait(1)
+        self.assertRegex(ps.last_line(), r"no chief for \d s \(timeouts.start_s\)")
+
+    def test_another_jobs_ps_is_refused_naming_both(self):
+        ps, chief = self.addresses(2)
+        of = [f"--ps_hosts={ps}", f"--worker_hosts={chief}", "--task_index=0"]
+        first = self.start(PS, "first", "--job_name=ps", *of)
+        for keys, texts in (({"training.seed": 4}, ("training.seed was 1, is 4",)),
+                            ({"name": "other"}, ("job other dialed a ps of job mnist-mlp",))):
+            got = self.start(WORKER, "second", "--job_name=worker", *of, keys={**keys, "timeouts.start_s": 2},
+                             out=self.tmp / "second").wait(1)
+            for text in ("ps 0 is another job's", *texts):
+                self.assertIn(text, got.last_line())
+        self.start(WORKER, "chief", "--job_name=worker", *of).wait(0)  # its own chief finds it as it was
+        first.wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    # ---- the token ----
+
+    def test_processes_that_hold_a_token_train_and_who_lacks_it_is_told(self):
+        secret = self.tmp / "secret"
+        secret.write_text("0123456789abcdef0123456789abcdef\n")
+        ps, chief = self.addresses(2)
+        of = [f"--ps_hosts={ps}", f"--worker_hosts={chief}", "--task_index=0"]
+        keys = {"timeouts.start_s": 7}
+        with_token = self.start(PS, "ps", "--job_name=ps", f"--token_file={secret}", *of)
+        got = self.start(WORKER, "bare", "--job_name=worker", *of, keys=keys, out=self.tmp / "bare").wait(1)
+        self.assertIn("the job's token is wanted: --token_file=FILE or --token_fd=N", got.last_line())
+        self.start(WORKER, "worker", "--job_name=worker", f"--token_file={secret}", *of).wait(0)
+        with_token.wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+        bare = self.start(PS, "bare-ps", "--job_name=ps", *of)
+        got = self.start(WORKER, "other", "--job_name=worker", f"--token_file={secret}", *of, keys=keys,
+                         out=self.tmp / "other").wait(1)
+        self.assertIn("it does not ask for the job's token", got.last_line())
+        bare.stop()
+
+    def test_a_lone_worker_needs_no_token_and_takes_one(self):
+        (self.tmp / "secret").write_text("0123456789abcdef0123456789abcdef\n")
+        self.start(WORKER, "alone", f"--token_file={self.tmp}/secret").wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    # ---- strangers ----
+
+    def pester(self, addresses, stop):
+        """Talks nonsense to the addresses until told to stop; returns how often somebody hung up on it."""
+        junk = (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", os.urandom(4096), b"\0" * 4096, b"", b"GRW1",
+                # a frame's header: right magic, a head of 4 GiB; a body of 2^63 bytes
+                b"GRW1" + struct.pack("<HHIIQ", 1, 1, 0xffffffff, 0, 0),
+                b"GRW1" + struct.pack("<HHIIQ", 1, 1, 8, 0, 1 << 63) + b"\xff" * 8)
+        hung_up = 0
+        while not stop.is_set():
+            for address in addresses:
+                host, port = address.split(":")
+                for said in junk:
+                    try:
+                        with socket.create_connection((host, int(port)), timeout=1) as s:
+                            s.sendall(said)
+                            s.shutdown(socket.SHUT_WR)
+                            if select.select([s], [], [], 1)[0]:
+                                hung_up += s.recv(1) == b""
+                    except OSError:
+                        hung_up += 1
+        self.hung_up = hung_up
+
+    def test_garbage_on_the_ports_of_the_ps_and_the_chief_disturbs_nobody(self):
+        keys = {"data.synthetic_train_rows": 8000, "training.epochs": 4}
+        ps, workers, ps_at, chief_at = self.cluster(1, 2, keys=keys)
+        workers[0].until_said("generation 1")
+        stop = threading.Event()
+        thread = threading.Thread(target=self.pester, args=((ps_at, chief_at), stop))
+        thread.start()
+        try:
+            s = self.all_done(*workers, *ps)
+        finally:
+            stop.set()
+            thread.join()
+        self.assertGreater(self.hung_up, 0)
+        self.assertEqual((s["digest"], s["status"]), (self.undisturbed(keys=keys), "done"))
+
+    def test_told_to_go_at_any_moment_of_its_start_a_process_ends_with_143(self):
+        for _ in range(5):
+            for p in (*(c := self.cluster(1, 1))[0], *c[1]):
+                self.until(lambda p=p: f"takes SIGTERM:\n{p.log()}", lambda p=p: p.takes(signal.SIGTERM))
+                p.process.send_signal(signal.SIGTERM)
+                p.wait(143)
+
+    @unittest.skipIf(SHORT or SANITIZED, "the launcher's tests have it")
+    def test_a_cluster_told_to_go_ends_with_143_and_goes_on(self):
+        keys = {"data.synthetic_train_rows": 8000, "training.epochs": 4}
+        ps, workers, _, _ = self.cluster(2, 2, keys=keys)
+        for worker in workers:
+            worker.until_said("generation 1")
+        for p in (*ps, *workers):
+            p.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        for p in (*ps, *workers):
+            p.wait(143)
+        self.assertLess(time.monotonic() - began, 20)  # long before the grace ends
+        ps, workers, _, _ = self.cluster(1, 3, keys=keys)
+        self.assertEqual(self.all_done(*workers, *ps)["digest"], self.undisturbed(keys=keys))
+
+
+if __name__ == "__main__":
+    unittest.main()

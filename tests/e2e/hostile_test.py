@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+# labels: short
+"""Whatever a peer sends: the process that hears it closes that connection, says why, and goes on serving the others.
+
+Random messages come from a seed that is printed; HOSTILE_SEED replays one."""
+import os
+import pathlib
+import random
+import socket
+import struct
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, SANITIZED, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
+
+SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
+ROUNDS = 150 if SANITIZED else 400
+HEADER = struct.Struct("<IHHIIQ")
+MAGIC = 0x31575247
+HELLO, HELLO_REPLY, REFUSE, ENTER, ENTERED, PUSH, REPLY, PULL = 1, 2, 3, 10, 11, 20, 21, 22
+CUT, CUT_AT, CUT_ENDED, FENCE, LEASE_NOTE = 30, 32, 35, 36, 38
+WELCOME, LEASE_ASK, HELD, GOING, DONE_ACK = 50, 52, 55, 57, 60
+EDGES = (0, 1, 2, 63, 64, 4095, 4096, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes((n & 127 | 128,))
+        n >>= 7
+    return out + bytes((n,))
+
+
+class Fixed64(int):
+    """A number whose wire type is fixed64."""
+
+
+def message(fields):
+    """{number: value or list of values} -> protobuf: int, float (32 bits), Fixed64, str, bytes, dict."""
+    out = b""
+    for number, values in fields.items():
+        for v in values if isinstance(values, list) else [values]:
+            if isinstance(v, Fixed64):
+                out += varint(number << 3 | 1) + struct.pack("<Q", v)
+            elif isinstance(v, int):
+                out += varint(number << 3) + varint(v % 2**64)
+            elif isinstance(v, float):
+                out += varint(number << 3 | 5) + struct.pack("<f", v)
+            else:
+                v = message(v) if isinstance(v, dict) else v.encode() if isinstance(v, str) else v
+                out += varint(number << 3 | 2) + varint(len(v)) + v
+    return out
+
+
+def frame(kind, head=b"", body=b""):
+    head = message(head) if isinstance(head, dict) else head
+    return HEADER.pack(MAGIC, 1, kind, len(head), 0, len(body)) + head + body
+
+
+class Peer:
+    """A connection that speaks frames, well or badly."""
+
+    def __init__(self, port):
+        self.s = socket.create_connection(("127.0.0.1", port), 30)
+        self.s.settimeout(30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.s.close()
+
+    def send(self, data):
+        try:
+            self.s.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def exactly(self, n):
+        got = b""
+        while len(got) < n:
+            more = self.s.recv(n - len(got))
+            if not more:
+                raise EOFError
+            got += more
+        return got
+
+    def hear(self):
+        """(type, head, body) of the next frame."""
+        magic, _, kind, head, _, body = HEADER.unpack(self.exactly(HEADER.size))
+        assert magic == MAGIC
+        return kind, self.exactly(head), self.exactly(body)
+
+    def hear_kind(self, wanted):
+        while (got := self.hear())[0] != wanted:
+            pass
+        return got
+
+    def until_closed(self):
+        try:
+            while self.s.recv(1 << 16):
+                pass
+        except ConnectionResetError:
+            pass
+
+
+def fields_of(data):
+    """The fields of a protobuf head, the other way: {number: value}, submessages as bytes."""
+    out, i = {}, 0
+
+    def number():
+        nonlocal i
+        n = shift = 0
+        while True:
+            b = data[i]
+            i += 1
+            n |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return n
+    while i < len(data):
+        key = number()
+        if key & 7 == 0:
+            value = number()
+        elif key & 7 == 1:
+            value, i = Fixed64(struct.unpack_from("<Q", data, i)[0]), i + 8
+        elif key & 7 == 5:
+            value, i = struct.unpack_from("<f", data, i)[0], i + 4
+        else:
+            n = number()
+            value, i = data[i:i + n], i + n
+        out[key >> 3] = value
+    return out
+
+
+JOB = """name: hostile
+model:
+  input: {shape: [28, 28]}
+  layers:
+    - flatten
+    - dense: {units: 10}
+  loss: {sparse_categorical_crossentropy: {from_logits: true}}
+data: {format: synthetic, scale: 255, synthetic_train_rows: 64}
+optimizer: sgd
+training: {epochs: 1, batch_size: 8, microbatches: 2, learning_rate: 0.1, update: %s}
+ps: {threads: 1}
+"""
+ELEMS = 8192  # 8 chunks of 1024
+GENERATION = {1: 1, 2: Fixed64(77)}
+
+
+def plan(**over):
+    tensor = {1: "w", 2: [ELEMS], 3: 0, 4: ELEMS, 5: 0}
+    return {1: over.get("tensors", [tensor]), 2: over.get("elems", ELEMS), 3: over.get("threads", [1])}
+
+
+def settings(update):
+    return {1: update, 2: 0, 3: 0.5, 9: 1, 10: 2, 11: 8, 12: 8, 13: 1, 14: 0}
+
+
+def enter(update=0, **over):
+    return {**{1: GENERATION, 2: "u" * 36, 3: 0, 4: plan(), 5: settings(update)}, **over.get("fields", {})}
+
+
+class PsCase(Case):
+    """A ps by hand, and what a real worker's hello to it says."""
+
+    UPDATE = "sync"
+
+    def setUp(self):
+        super().setUp()
+        print(f"HOSTILE_SEED={SEED}", end=" ", flush=True)
+        self.random = random.Random(SEED)
+        self.job = self.tmp / "hostile.yaml"
+        self.job.write_text(JOB % self.UPDATE)
+        self.port = free_ports(1)[0]
+        self.hosts = f"127.0.0.1:{self.port}"
+        self.hello = self.hello_of_a_worker()
+        self.ps = Process(self, [PS, "--job_name=ps", "--task_index=0", f"--ps_hosts={self.hosts}",
+                                 f"--job={self.job}", f"--output={self.out}"], "ps",
+                          {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1",
+                           "TSAN_OPTIONS": "allocator_may_return_null=1"})
+
+        def listens():
+            try:
+                Peer(self.port).s.close()
+                return True
+            except ConnectionRefusedError:
+                return False
+        self.until("the ps listens", listens)
+
+    def hello_of_a_worker(self):
+        with socket.create_server(("127.0.0.1", self.port)) as server:
+            server.settimeout(20)
+            worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--ps_hosts={self.hosts}",
+                                    "--worker_hosts=127.0.0.1:1,127.0.0.1:2", f"--job={self.job}",
+                                    f"--output={self.out}"], "worker")
+            peer = Peer.__new__(Peer)
+            peer.s = server.accept()[0]
+            with peer:
+                kind, head, _ = peer.hear()
+            worker.stop()
+        self.assertEqual(kind, HELLO)
+        return fields_of(head)
+
+    def a_hello(self, **fields):
+        numbers = {"uuid": 4, "role": 5, "worker": 6, "incarnation": 7, "generation": 8, "shard": 9,
+                   "ps_index": 10, "hosts": 11, "chief": 12}
+        return {**self.hello, **{numbers[k]: v for k, v in fields.items()}}
+
+    def chief(self, reply=True):
+        peer = Peer(self.port)
+        peer.send(frame(HELLO, self.a_hello(role=0, worker=0, shard=-1, chief="127.0.0.1:9")))
+        if reply:
+            self.assertEqual(peer.hear()[0], HELLO_REPLY)
+        self.addCleanup(peer.s.close)
+        return peer
+
+    def worker(self, worker=1):
+        peer = Peer(self.port)
+        peer.send(frame(HELLO, self.a_hello(worker=worker, incarnation=1, generation=GENERATION, shard=0)))
+        self.assertEqual(peer.hear()[0], HELLO_REPLY)
+        self.addCleanup(peer.s.close)
+        return peer
+
+    def still_serves(self):
+        self.assertIsNone(self.ps.process.poll(), self.ps.log())
+        self.chief().s.close()
+
+    def entered(self):
+        chief = self.chief()
+        chief.send(frame(ENTER, enter(1 if self.UPDATE == "async" else 0)))
+        kind, head, _ = chief.hear()
+        self.assertEqual((kind, fields_of(head).get(3, b"")), (ENTERED, b""))
+        return chief
+
+    def mutate(self, fields, depth=2):
+        """Some fields of a head become what nobody expects."""
+        out = dict(fields)
+        for number in list(out):
+            luck = self.random.random()
+            if luck < 0.2:
+                del out[number]
+            elif luck < 0.5 and isinstance(out[number], int):
+                out[number] = type(out[number])(self.random.choice(EDGES))
+            elif luck < 0.5 and isinstance(out[number], dict) and depth:
+                out[number] = self.mutate(out[number], depth - 1)
+            elif luck < 0.3:
+                out[number] = self.random.choice((b"", b"\x00", b"\xff" * 40, "%s%n", [], [1, 2, 3] * 100))
+        return out
+
+
+class Bytes(PsCase):
+    def test_garbage_before_the_hello_closes_that_connection_alone(self):
+        hello = frame(HELLO, self.a_hello(role=0, shard=-1))
+        bad = [b"GET / HTTP/1.1\r\nHost: ps\r\n\r\n", os.urandom(4096), HEADER.pack(0, 1, HELLO, 0, 0, 0),
+               HEADER.pack(MAGIC, 2, HELLO, 0, 0, 0), HEADER.pack(MAGIC, 1, 0, 0, 0, 0),
+               HEADER.pack(MAGIC, 1, 999, 0, 0, 0), HEADER.pack(MAGIC, 1, HELLO, 2**32 - 1, 0, 0),
+               HEADER.pack(MAGIC, 1, HELLO, 0, 1, 0), HEADER.pack(MAGIC, 1, HELLO, 0, 0, 2**64 - 1),
+               HEADER.pack(MAGIC, 1, HELLO, 0, 0, 4) + b"body", frame(HELLO, b"\xff" * 64), frame(HELLO),
+               frame(ENTER, enter()), frame(PUSH), hello + hello, hello + frame(PUSH, {}, b"1234"),
+               hello + frame(CUT, b"\xff")]
+        for data in bad:
+            with Peer(self.port) as peer:
+                peer.send(data)
+                peer.until_closed()
+        self.still_serves()
+
+    def test_hellos_of_others_are_refused(self):
+        for fields in ({1: "9.9"}, {2: "another"}, {3: b""}, {3: b"x" * 32}, {3: b"x" * 4000}, {10: 7}, {11: []},
+                       {11: [b"x" * 300] * 100}, {9: 4096}, {9: 2**62}, {1: b"\xff\xfe%n" * 300, 2: b"%s" * 900}):
+            with Peer(self.port) as peer:
+                peer.send(frame(HELLO, {**self.a_hello(shard=0), **fields}))
+                self.assertEqual(peer.hear()[0], REFUSE, fields)
+                peer.until_closed()
+        self.still_serves()
+
+
+class Chief(PsCase):
+    def test_orders_that_make_no_sense_are_answered_or_closed(self):
+        orders = [{}, {1: GENERATION}, enter(fields={4: {}}), enter(fields={5: {}}), enter(fields={2: "u" * 5000}),
+                  enter(fields={4: plan(threads=[])}), enter(fields={4: plan(threads=[0])}),
+                  enter(fields={4: plan(threads=[2**32 - 1] * 3)}), enter(fields={4: plan(elems=0)}),
+                  enter(fields={4: plan(elems=2**40, tensors=[])}), enter(fields={4: plan(elems=2**63, tensors=[])}),
+                  enter(fields={4: plan(tensors=[{}])}), enter(fields={4: plan(tensors=[{1: "w", 4: ELEMS}] * 2)}),
+                  enter(fields={4: plan(tensors=[{1: "w" * 9999, 2: [ELEMS], 4: ELEMS}])}),
+                  enter(fields={4: plan(tensors=[{1: "w", 2: [2**16] * 5, 4: ELEMS}])}),
+                  enter(fields={4: plan(tensors=[{1: "w", 2: [ELEMS], 3: 2**64 - 1, 4: ELEMS}])}),
+                  *(enter(fields={5: {**settings(0), k: v}}) for k in (2, 10, 12, 14) for v in (3, 0, 4096, 2**32 - 1)),
+                  enter(fields={3: 1, 6: 2**64 - 1}), enter(fields={3: 2}), enter(fields={3: 99})]
+        chief = self.chief()
+        for number, order in enumerate(orders, 1):
+            if 1 in order:
+                order[1] = {1: number, 2: Fixed64(number)}
+            chief.send(frame(ENTER, order))
+            try:
+                self.assertEqual(chief.hear()[0], ENTERED, order)
+            except (EOFError, ConnectionResetError):
+                chief = self.chief()
+        self.still_serves()
+
+    def test_random_orders_leave_it_serving(self):
+        chief, generation = self.chief(), 1
+        for _ in range(ROUNDS):
+            kind = self.random.choice((ENTER, CUT, CUT_AT, CUT_ENDED, FENCE, LEASE_NOTE))
+            ranges = [{1: self.random.choice(EDGES), 2: self.random.choice(EDGES)} for _ in range(self.random.choice((1, 9, 5000)))]
+            now = {1: generation, 2: Fixed64(77)}
+            head = {ENTER: {**enter(), 1: {1: generation + 1, 2: Fixed64(77)}}, CUT: {1: now, 2: 5},
+                    CUT_AT: {1: now, 2: 5, 3: 0}, CUT_ENDED: {1: now, 2: 5, 3: 1},
+                    FENCE: {1: now, 2: 1, 3: 9}, LEASE_NOTE: {1: now, 2: 1, 3: ranges}}[kind]
+            if kind == ENTER:
+                generation += 1
+            elif self.random.random() < 0.7:
+                head = self.mutate(head)
+            chief.send(frame(kind, head))
+            if self.random.random() < 0.1:
+                chief.s.close()
+                chief = self.chief()
+        self.still_serves()
+
+
+class Worker(PsCase):
+    PUSH = {1: GENERATION, 2: 0, 3: 0, 4: 0, 5: 8, 6: 0, 7: 8}
+
+    def push(self, fields, body):
+        with self.worker() as peer:
+            peer.send(frame(PUSH, fields, body))
+            peer.send(frame(PULL, {1: GENERATION, 2: 1}))
+            try:
+                while True:
+                    kind, head, got = peer.hear()
+                    if kind == REPLY and fields_of(head).get(8):
+                        self.assertEqual(len(got), 4 * ELEMS)
+                        return True
+            except (EOFError, ConnectionResetError):
+                return False
+
+    def test_pushes_beyond_the_plan_close_that_connection_alone(self):
+        self.entered()
+        whole = bytes(4 * ELEMS)
+        self.assertTrue(self.push(self.PUSH, whole))
+        for fields, body in (({7: 9}, whole), ({6: 8}, whole), ({6: 2**32 - 1, 7: 2}, whole), ({7: 0}, b""),
+                             ({7: 2**32 - 1}, whole), ({}, whole[4:]), ({}, b""), ({8: 3}, whole), ({2: 2**64 - 1}, whole),
+                             ({3: 9}, whole), ({3: 1, 4: 1}, whole), ({3: 2**32 - 1, 4: 2**32 - 1}, whole),
+                             ({10: struct.pack("<9d", *range(9))}, whole)):
+            if self.UPDATE == "async" and set(fields) & {3, 4}:
+                continue  # nodes are sync's
+            self.assertFalse(self.push({**self.PUSH, **fields}, body), fields)
+        self.still_serves()
+
+    def test_a_push_of_another_generation_is_refused_and_the_connection_stays(self):
+        self.entered()
+        for generation in ({}, {1: 2, 2: Fixed64(77)}, {1: 1, 2: Fixed64(78)}):
+            self.assertTrue(self.push({**self.PUSH, 1: generation, 7: 77}, b"\x00" * 12345))
+
+    def test_random_pushes_and_pulls_leave_it_serving(self):
+        self.entered()
+        peer = self.worker()
+        for _ in range(ROUNDS):
+            first = self.random.randrange(8)
+            count = self.random.randrange(1, 9 - first)
+            head = {**self.PUSH, 3: self.random.randrange(2), 6: first, 7: count, 2: self.random.randrange(3)}
+            kind = self.random.choice((PUSH, PUSH, PULL))
+            head = head if kind == PUSH else {1: GENERATION, 2: self.random.randrange(2), 3: self.random.randrange(4)}
+            if self.random.random() < 0.3:
+                head = self.mutate(head)
+            body = self.random.randbytes(4096 * count) if kind == PUSH and self.random.random() < 0.95 else b""
+            peer.send(frame(kind, head, body))
+            if self.random.random() < 0.2:
+                peer.s.close()
+                peer = self.worker(self.random.randrange(4))
+        self.still_serves()
+
+    def test_who_never_reads_costs_what_the_limits_say(self):
+        self.entered()
+        with self.worker() as deaf:
+            deaf.s.setblocking(False)
+            pull = frame(PULL, {1: GENERATION, 2: 1})
+            try:
+                for _ in range(100000):
+                    deaf.s.send(pull)
+            except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+                pass
+            self.still_serves()
+        rss = int(pathlib.Path(f"/proc/{self.ps.process.pid}/statm").read_text().split()[1]) * 4096
+        self.assertLess(rss, (8 if SANITIZED else 2) << 28)
+
+
+class AsyncWorker(Worker):
+    UPDATE = "async"
+
+
+class Guests(TrainCase):
+    """Strangers at the ports of a job that runs: it learns what it would have learned."""
+
+    def test_a_job_with_strangers_at_its_ports_ends_as_it_would_have(self):
+        rng = random.Random(SEED)
+        print(f"HOSTILE_SEED={SEED}", end=" ", flush=True)
+        keys = {"training.epochs": 20}
+        undisturbed = self.undisturbed(keys=keys)
+        job = self.launch("--ps=2", "--workers=2", keys=keys)
+        job.until("it listens", lambda: job.stderr().count(" on 127.0.0.1:") >= 4)
+        ports = [int(line.rsplit(":", 1)[1]) for line in job.stderr().splitlines() if " on 127.0.0.1:" in line]
+        heads = [b"", b"\xff" * 9, message({1: GENERATION, 2: [{1: a, 2: b} for a in EDGES for b in EDGES]}),
+                 message({1: "0.1", 2: "mnist-mlp", 3: b"x" * 32, 6: 2**32 - 1, 9: -1})]
+        stop = threading.Event()
+
+        def strangers():
+            while not stop.is_set():
+                try:
+                    with Peer(rng.choice(ports)) as peer:
+                        peer.send(frame(rng.choice((HELLO, LEASE_ASK, HELD, GOING, DONE_ACK, WELCOME, 59)), rng.choice(heads)))
+                        peer.until_closed()
+                except OSError:
+                    pass
+        thread = threading.Thread(target=strangers)
+        thread.start()
+        try:
+            job.wait(0)
+        finally:
+            stop.set()
+            thread.join()
+        self.assertEqual(job.summary()["digest"], undisturbed)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

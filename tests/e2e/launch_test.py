@@ -1,0 +1,519 @@
+#!/usr/bin/env python3
+# labels: short
+"""The launcher on real processes: fakes in place of ps and worker play what a script of theirs says.
+
+Each start of a process plays the next of its scripts (the last one again and again): a list of actions, see FAKE.
+Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock), with a deadline."""
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, LAUNCH, Case, alive, command_line  # noqa: E402
+
+FAKE = r"""#!/usr/bin/env python3
+import json, os, signal, socket, sys, time
+flags = dict(a[2:].split("=", 1) for a in sys.argv[1:] if "=" in a and not a.startswith("--set="))
+me = flags["job_name"] + "-" + flags["task_index"]
+here = os.environ["FAKE_DIR"]
+scripts = json.load(open(here + "/scripts.json"))
+starts = open(here + "/" + me + ".starts", "a+")
+starts.write("%d %s\n" % (os.getpid(), json.dumps(sys.argv)))
+json.dump(dict(os.environ), open(here + "/" + me + ".env", "w"))
+starts.flush()
+starts.seek(0)
+nth = len(starts.readlines()) - 1
+mine = scripts.get(me) or scripts.get(flags["job_name"]) or [["run"]]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+def touch(name):
+    open(here + "/" + name, "w").close()
+for action in mine[min(nth, len(mine) - 1)]:
+    verb, _, rest = action.partition(" ")
+    if verb == "run":           # until SIGTERM, then exit as a ps or a worker does
+        touch(me + ".ready")
+        signal.sigwait([signal.SIGTERM])
+        touch(me + ".term")
+        sys.exit(int(rest or 143))
+    elif verb == "ignore":      # SIGTERM as well
+        touch(me + ".ready")
+        while True:
+            signal.sigwait([signal.SIGTERM])
+            touch(me + ".term")
+    elif verb == "exit":
+        sys.exit(int(rest))
+    elif verb == "kill":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), int(rest))
+    elif verb == "say":
+        print(rest, flush=True)
+    elif verb == "progress":
+        os.write(int(flags["progress_fd"]), (rest + "\n").encode())
+    elif verb == "summary":
+        open(flags["output"] + "/summary.json", "w").write(rest)
+    elif verb == "await":       # a file in FAKE_DIR
+        end = time.monotonic() + 60
+        while not os.path.exists(here + "/" + rest) and time.monotonic() < end:
+            time.sleep(0.01)
+    elif verb == "accept":      # one connection on the socket that was handed down
+        touch(me + ".ready")
+        peer = socket.socket(fileno=int(flags["listen_fd"])).accept()[0]
+        peer.sendall(str(os.getpid()).encode())
+"""
+
+JOB = """name: fake
+model:
+  input: {shape: [4]}
+  layers: [{dense: {units: 2}}]
+  loss: mean_squared_error
+data: {format: synthetic}
+optimizer: sgd
+training: {epochs: 1, batch_size: 8, learning_rate: 0.1}
+timeouts: {grace_s: 20}
+"""
+
+
+def step_line(step):
+    return "progress " + json.dumps({"type": "progress", "epoch": 1, "epochs": 2, "step": step, "steps": 100,
+                                     "total_steps": 200, "loss": 0.5, "metric_name": "accuracy", "metric": 0.75,
+                                     "examples_per_s": 1000})
+
+
+class LaunchTest(Case):
+    IN_MEMORY = False  # programs may not be run there
+
+    def setUp(self):
+        super().setUp()
+        for name in ("ps", "worker"):
+            path = self.tmp / "bin" / name / name
+            path.parent.mkdir(parents=True)
+            path.write_text(FAKE)
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        (self.tmp / "job.yaml").write_text(JOB)
+        self.scripts()
+
+    def scripts(self, **of):
+        """scripts(worker_0=[[first start], [second start]], ps=[[..]])"""
+        text = json.dumps({name.replace("_", "-"): plays for name, plays in of.items()})
+        (self.tmp / "scripts.json").write_text(text)
+
+    def command(self, *flags):
+        return [str(LAUNCH), "train", str(self.tmp / "job.yaml"), "--bin-dir", str(self.tmp / "bin"),
+                "--output", str(self.out), *flags]
+
+    def environment(self):
+        return dict(os.environ, FAKE_DIR=str(self.tmp))
+
+    def train(self, *flags):
+        return subprocess.run(self.command(*flags), env=self.environment(), capture_output=True, text=True,
+                              timeout=DEADLINE_S, cwd=self.tmp)
+
+    @contextlib.contextmanager
+    def background(self, *flags, before=()):
+        with open(self.tmp / "stderr", "w") as err, open(self.tmp / "stdout", "w") as out:
+            launcher = subprocess.Popen([*before, *self.command(*flags)], env=self.environment(), stdout=out,
+                                        stderr=err, cwd=self.tmp)
+        try:
+            yield launcher
+        finally:
+            if launcher.poll() is None:
+                launcher.kill()
+                launcher.wait()
+                self.lock_is_free()
+
+    def there(self, *names):
+        for name in names:
+            self.until(f"{name} is there", (self.tmp / name).exists)
+
+    def ready(self, *names):
+        self.there(*(name + ".ready" for name in names or ("ps-0", "ps-1", "worker-0", "worker-1")))
+
+    def starts(self, name):
+        path = self.tmp / f"{name}.starts"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def stderr(self):
+        return (self.tmp / "stderr").read_text()
+
+    # ---- exits ----
+
+    def test_all_done_is_0_and_the_chiefs_summary_is_completed(self):
+        self.scripts(ps=[["await over", "exit 0"]], worker_1=[["await over", "exit 0"]],
+                     worker_0=[['progress {"type":"first_step"}', step_line(100),
+                                'summary {"status":"done","job":"fake","steps":200,"epochs":2,"loss":0.125}',
+                                "say over", "exit 0"]])
+        (self.tmp / "over").touch()
+        got = self.train()
+        self.assertEqual(got.returncode, 0, got.stderr)
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"], s["restarts"], s["loss"]), ("done", 0, 0, 0.125))
+        self.assertGreater(s["first_step_s"], 0)
+        self.assertEqual(set(s["peak_rss_bytes"]), {"ps 0", "ps 1", "worker 0", "worker 1"})
+        self.assertGreater(min(s["peak_rss_bytes"].values()), 1 << 20)
+        self.assertIn("fake: done, 2 epochs, 200 steps", got.stdout)
+        self.assertIn("epoch 1/2  step 100/100  loss 0.5000  accuracy 0.7500  1000 examples/s", got.stderr)
+        self.assertFalse((self.out / "processes/pids").exists())
+
+    def test_the_first_exit_from_1_to_127_ends_the_job_with_its_code_and_line(self):
+        line = "2026-01-01T00:00:00.000Z error worker 1: the batch does not fit"
+        self.scripts(worker_1=[["await ps-0.ready", "say early line", "say " + line, "say late line", "exit 7"]])
+        got = self.train()
+        self.assertEqual(got.returncode, 7, got.stderr)
+        self.assertIn("worker 1: the batch does not fit", got.stderr)
+        self.assertNotIn("late line", got.stderr)
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"], s["error"]),
+                         ("failed", 7, "worker 1: the batch does not fit"))
+        self.assertTrue((self.tmp / "ps-0.term").exists())
+        self.assertEqual(len(self.starts("worker-1")), 1)
+
+    def test_without_an_error_line_the_last_line_is_told(self):
+        self.scripts(ps_0=[["say flag --x: no such flag", "exit 2"]])
+        got = self.train()
+        self.assertEqual(got.returncode, 2)
+        self.assertIn("ps 0: flag --x: no such flag", got.stderr)
+
+    def test_a_stale_summary_never_stands_for_this_run(self):
+        self.out.mkdir()
+        (self.out / "summary.json").write_text('{"status":"done","digest":"old"}')
+        self.scripts(worker_0=[["exit 1"]])
+        self.assertEqual(self.train().returncode, 1)
+        self.assertEqual(self.summary()["status"], "failed")
+        self.assertNotIn("digest", self.summary())
+
+    # ---- restarts ----
+
+    def test_a_process_that_dies_is_started_again_on_the_same_port(self):
+        self.scripts(worker_0=[["await go", "exit 0"]], worker_1=[["await go", "exit 0"]],
+                     ps_0=[["accept", "kill 9"], ["accept", "await go", "exit 0"]], ps_1=[["await go", "exit 0"]])
+        with self.background() as launcher:
+            import socket
+            self.ready("ps-0")
+            argv = json.loads(self.starts("ps-0")[0].split(" ", 1)[1])
+            hosts = [a for a in argv if a.startswith("--ps_hosts=")][0].split("=")[1]
+            address = hosts.split(",")[0].split(":")
+            seen = []
+            for _ in range(2):
+                with socket.create_connection((address[0], int(address[1])), timeout=DEADLINE_S) as s:
+                    seen.append(int(s.recv(64)))
+            self.assertEqual(seen, [int(line.split()[0]) for line in self.starts("ps-0")])
+            self.until("pids names the new one", lambda: self.pids().get("ps-0") == seen[1])
+            (self.tmp / "go").touch()
+            self.assertEqual(launcher.wait(DEADLINE_S), 0, self.stderr())
+        self.assertEqual(self.summary()["restarts"], 1)
+        self.assertIn("ps 0 killed by signal 9 (Killed); starting it again in 0.1 s (restart 1 of 10)",
+                      self.stderr())
+
+    def test_an_exit_of_128_or_more_is_a_restart_too(self):
+        self.scripts(ps=[["await worker-1.ready", "await over", "exit 0"]],
+                     worker_0=[["await over", "exit 0"]],
+                     worker_1=[["exit 138"], ["exit 143"], ["say third", "await over", "exit 0"]])
+        with self.background() as launcher:
+            self.until("the third start", lambda: len(self.starts("worker-1")) == 3)
+            (self.tmp / "worker-1.ready").touch()
+            (self.tmp / "over").touch()
+            self.assertEqual(launcher.wait(DEADLINE_S), 0, self.stderr())
+        self.assertEqual(self.summary()["restarts"], 2)
+        self.assertIn("in 0.2 s (restart 2 of 10)", self.stderr())
+
+    def test_three_deaths_without_a_new_step_end_the_job_naming_the_process(self):
+        self.scripts(worker_1=[["kill 9"]])
+        got = self.train()
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("worker 1: killed by signal 9 (Killed); 3 deaths without a new step", got.stderr)
+        self.assertEqual(len(self.starts("worker-1")), 3)
+        self.assertIn("worker 1", self.summary()["error"])
+
+    def test_steps_between_deaths_keep_the_job_alive_until_the_restarts_are_used(self):
+        self.scripts(worker_0=[[step_line(1), "kill 9"], [step_line(2), "kill 9"], [step_line(3), "kill 9"],
+                               [step_line(4), "kill 9"]])
+        got = self.train("--restarts", "3")
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("worker 0: killed by signal 9 (Killed); all 3 restarts are used", got.stderr)
+        self.assertEqual(len(self.starts("worker-0")), 4)
+
+    def test_once_the_chief_is_done_nobody_is_started_again(self):
+        self.scripts(ps=[["await worker-1.starts", "await over", "exit 0"]],
+                     worker_0=[["exit 0"]], worker_1=[["await over", "kill 9"]])
+        with self.background() as launcher:
+            self.until("the chief has left pids", lambda: (self.out / "processes/pids").exists()
+                       and len(self.starts("worker-0")) == 1 and "worker-0" not in self.pids())
+            (self.tmp / "over").touch()
+            self.assertEqual(launcher.wait(DEADLINE_S), 0, self.stderr())
+        self.assertEqual(len(self.starts("worker-1")), 1)
+
+    # ---- signals ----
+
+    def test_a_ctrl_c_at_the_last_moment_does_not_undo_a_job_that_is_done(self):
+        self.scripts(worker_0=[["run 0"]])
+        with self.background() as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGINT)
+            self.assertEqual(launcher.wait(DEADLINE_S), 0, self.stderr())
+        self.assertEqual(self.summary()["status"], "done")
+
+    def test_nohup_is_respected(self):
+        with self.background(before=["nohup"]) as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGHUP)
+            launcher.send_signal(signal.SIGTERM)
+            self.assertEqual(launcher.wait(DEADLINE_S), 143, self.stderr())
+        self.assertIn("interrupted by SIGTERM", self.summary()["error"])
+
+    def test_ctrl_c_ends_all_with_130_and_sigterm_with_143(self):
+        for sig, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(sig), self.background() as launcher:
+                self.ready()
+                pids = self.pids()
+                launcher.send_signal(sig)
+                self.assertEqual(launcher.wait(DEADLINE_S), code, self.stderr())
+                self.assertFalse([p for p in pids.values() if alive(p)])
+            s = self.summary()
+            self.assertEqual((s["status"], s["exit_code"]), ("interrupted", code))
+            for file in self.tmp.glob("*.ready"):
+                file.unlink()
+
+    def test_children_stand_in_process_groups_of_their_own(self):
+        with self.background():
+            self.ready()
+            pids = self.pids()
+            launcher = pids.pop("launcher-0")
+            for pid in pids.values():
+                self.assertEqual(os.getpgid(pid), pid)
+            self.assertNotIn(os.getpgid(launcher), pids.values())
+
+    def test_a_second_ctrl_c_kills(self):
+        self.scripts(ps=[["ignore"]], worker=[["ignore"]])
+        with self.background() as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGINT)
+            self.there("ps-0.term", "worker-1.term")
+            start = time.monotonic()
+            self.until("it ends", lambda: launcher.send_signal(signal.SIGINT) or launcher.poll() is not None)
+            self.assertLess(time.monotonic() - start, 10)  # long before grace_s
+            self.assertEqual(launcher.returncode, 130, self.stderr())
+
+    def test_two_interrupts_at_once_are_one_ctrl_c(self):
+        self.scripts(ps_0=[["ignore"]])
+        with self.background("--set", "timeouts.grace_s=1") as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGINT)
+            self.there("worker-0.term")
+            launcher.send_signal(signal.SIGINT)
+            self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
+        self.assertIn("the grace of 1 s is over", self.stderr())
+        self.assertNotIn("killing all processes", self.stderr())
+
+    def test_who_ignores_sigterm_is_killed_after_the_grace(self):
+        self.scripts(ps_1=[["ignore"]])
+        with self.background("--set", "timeouts.grace_s=1") as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGTERM)
+            self.assertEqual(launcher.wait(DEADLINE_S), 143, self.stderr())
+        self.assertIn("the grace of 1 s is over", self.stderr())
+
+    def test_a_launcher_killed_with_sigkill_leaves_nobody_behind(self):
+        self.scripts(ps_0=[["ignore"]])
+        with self.background() as launcher:
+            self.ready()
+            pids = self.pids()
+            launcher.kill()
+            launcher.wait()
+            self.there("ps-0.term", "ps-1.term", "worker-0.term", "worker-1.term")
+            start = time.monotonic()
+            self.lock_is_free()
+            self.assertLess(time.monotonic() - start, 10)
+            self.assertFalse([p for p in pids.values() if alive(p)])
+
+    def test_a_new_launcher_waits_until_the_last_ones_processes_are_gone(self):
+        self.scripts(ps_0=[["ignore"], ["exit 0"]], ps_1=[["run"], ["exit 0"]], worker=[["run"], ["exit 0"]])
+        with self.background() as launcher:
+            self.ready()
+            orphan = self.pids()["ps-0"]
+            launcher.kill()
+            launcher.wait()
+            got = self.train()
+            self.assertEqual(got.returncode, 0, got.stderr)
+            self.assertIn(f"is locked by pid {launcher.pid}", got.stderr)
+            self.assertFalse(alive(orphan))
+
+    def test_a_guardian_that_is_killed_is_replaced(self):
+        with self.background() as launcher:
+            self.ready()
+            pids = self.pids()
+
+            def guardian():
+                children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+                strange = [int(c) for c in children if int(c) not in pids.values()]
+                return [c for c in strange if command_line(c).startswith(b"gradwire-guard\0")]
+            first = self.until("a guardian", guardian)[0]
+            os.kill(first, signal.SIGKILL)
+            self.until("another guardian", lambda: [g for g in guardian() if g != first])
+            launcher.kill()
+            launcher.wait()
+            self.there("ps-0.term", "worker-1.term")
+            self.lock_is_free()
+            self.assertFalse([p for p in pids.values() if alive(p)])
+
+    # ---- DIR ----
+
+    def test_a_locked_dir_is_waited_for_and_then_refused_naming_the_pid(self):
+        with self.background() as launcher:
+            self.ready()
+            start = time.monotonic()
+            got = self.train()  # waits 15 s
+            self.assertEqual(got.returncode, 1)
+            self.assertIn(f"pid {launcher.pid}", got.stderr.splitlines()[0])
+            self.assertIn(f"still locked by pid {launcher.pid} after 15 s", got.stderr)
+            self.assertGreater(time.monotonic() - start, 14)
+            self.assertIsNone(launcher.poll())
+
+    def test_fresh_moves_dir_aside(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
+        self.assertEqual(self.train().returncode, 0)
+        for n in (1, 2):
+            (self.out / "mark").write_text(str(n))
+            got = self.train("--fresh")
+            self.assertEqual(got.returncode, 0, got.stderr)
+            self.assertFalse((self.out / "mark").exists())
+            self.assertEqual((self.tmp / f"out.{n}" / "mark").read_text(), str(n))
+
+    def test_logs_of_several_runs_are_appended(self):
+        self.scripts(ps=[["say hello", "exit 0"]], worker=[["exit 0"]])
+        self.train()
+        self.train()
+        self.assertEqual((self.out / "processes/ps-1.log").read_text().count("hello"), 2)
+
+    def test_wrong_input_is_2_and_touches_nothing(self):
+        for flags, text in ((["--evaluator"], "--evaluator is not supported yet"),
+                            (["--hosts", "x"], "--hosts x: No such file"),
+                            (["--rsh", "x"], "--rsh reaches the hosts of --hosts FILE"),
+                            (["--ps", "0"], "--ps 0: a whole number from 1 to"),
+                            (["--workers", "two"], "--workers two"),
+                            (["--nonsense"], "--nonsense"),
+                            (["--set"], "--set wants a value"),
+                            (["--set", "trainin.epochs=1"], "trainin"),
+                            (["second.yaml"], "second.yaml")):
+            with self.subTest(flags):
+                got = self.train(*flags)
+                self.assertEqual(got.returncode, 2, got.stderr)
+                self.assertIn(text, got.stderr)
+                self.assertEqual(len(got.stderr.splitlines()), 1, got.stderr)
+                self.assertFalse(self.out.exists())
+
+    # ---- the command lines ----
+
+    def test_threads_are_shared_out_and_the_users_own_set_comes_last(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]], chief=[["exit 0"]])
+        got = self.train("--chief", "--workers", "3", "--ps", "1", "--set", "training.epochs=2")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        argv = json.loads(self.starts("chief-0")[0].split(" ", 1)[1])
+        sets = [a for a in argv if a.startswith("--set=")]
+        self.assertEqual(sets[0][:len("--set=worker.threads=")], "--set=worker.threads=")
+        self.assertGreaterEqual(int(sets[0].rsplit("=", 1)[1]), 1)
+        self.assertEqual(sets[-1], "--set=training.epochs=2")
+        self.assertTrue(any(a.startswith("--chief_host=127.0.0.1:") for a in argv))
+        self.assertTrue(any(a.startswith("--progress_fd=") for a in argv))
+        other = json.loads(self.starts("worker-2")[0].split(" ", 1)[1])
+        self.assertFalse(any(a.startswith("--progress_fd=") for a in other))
+        (self.tmp / "chief-0.starts").unlink()
+        self.train("--chief", "--set", "worker.threads=3")
+        argv = json.loads(self.starts("chief-0")[0].split(" ", 1)[1])
+        self.assertEqual([a for a in argv if "worker.threads" in a], ["--set=worker.threads=3"])
+
+    def test_processes_get_single_threaded_blas_and_their_identity_from_flags_alone(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
+        os.environ["TF_CONFIG"] = "nonsense"
+        self.addCleanup(os.environ.pop, "TF_CONFIG")
+        self.assertEqual(self.train().returncode, 0)
+        for name in ("ps-0", "worker-1"):
+            env = json.loads((self.tmp / f"{name}.env").read_text())
+            self.assertEqual(env["OPENBLAS_NUM_THREADS"], "1")
+            self.assertNotIn("TF_CONFIG", env)
+
+    # ---- from outside ----
+
+    def control(self, *words):
+        return subprocess.run([str(LAUNCH), *words], capture_output=True, text=True, timeout=DEADLINE_S)
+
+    def test_detach_status_logs_stop(self):
+        self.scripts(worker_0=[['progress {"type":"first_step"}', step_line(42),
+                                'progress {"type":"checkpoint","cut":3,"step":40}', "say hello there", "run"]])
+        got = self.train("--detach")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertIn(str(self.out), got.stdout)
+        self.ready()
+        launcher = self.pids()["launcher-0"]
+        self.assertIn(f"pid {launcher}", got.stdout)
+        self.until("progress is kept", lambda: "cut 3" in self.control("status", str(self.out)).stdout)
+        status = self.control("status", str(self.out))
+        self.assertEqual(status.returncode, 0)
+        self.assertIn("running", status.stdout)
+        self.assertIn("step 42/100", status.stdout)
+        self.assertIn("ETA 0:01", status.stdout)  # 158 steps of 8 examples at 1000/s
+        self.assertIn("last checkpoint: cut 3", status.stdout)
+        self.assertIn(f"worker 0: pid {self.pids()['worker-0']}", status.stdout)
+        self.assertIn("hello there", self.control("logs", str(self.out)).stdout)
+        self.assertIn("hello there", self.control("logs", str(self.out), "worker-0").stdout)
+        self.assertNotIn("hello there", self.control("logs", str(self.out), "ps-0").stdout)
+        stop = self.control("stop", str(self.out))
+        self.assertEqual(stop.returncode, 0, stop.stderr)
+        self.assertFalse(alive(launcher))
+        self.assertEqual(self.summary()["exit_code"], 143)
+        self.assertIn("interrupted", (self.out / "processes/launcher.log").read_text())
+        self.assertIn("not running", self.control("status", str(self.out)).stdout)
+        self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
+
+    def test_detach_passes_an_early_failure_on(self):
+        got = self.train("--detach", "--set", "nonsense=1")
+        self.assertEqual(got.returncode, 2)
+        self.out.write_text("a file in the way")
+        self.assertEqual(self.train("--detach").returncode, 1)
+
+    def test_a_folder_that_is_no_jobs_is_2(self):
+        for command in ("status", "stop", "logs"):
+            self.assertEqual(self.control(command, str(self.tmp)).returncode, 2)
+            self.assertEqual(self.control(command, str(self.tmp / "nowhere")).returncode, 2)
+            self.assertEqual(self.control(command).returncode, 2)
+
+    def test_stop_never_signals_a_process_that_is_not_the_launcher(self):
+        bystander = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(bystander.wait)
+        self.addCleanup(bystander.kill)
+        (self.out / "processes").mkdir(parents=True)
+        (self.out / "processes/pids").write_text(f"launcher 0 {bystander.pid}\n")
+        with open(self.out / "lock", "w") as lock:
+            lock.write(f"{bystander.pid}\n")
+            lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
+        self.assertIsNone(bystander.poll())
+
+    def test_on_a_terminal_one_line_redraws(self):
+        self.scripts(ps=[["await over", "exit 0"]], worker_1=[["await over", "exit 0"]],
+                     worker_0=[[step_line(10), "await seen", "exit 0"]])
+        ours, theirs = os.openpty()
+        launcher = subprocess.Popen(self.command(), env=self.environment(), stdout=subprocess.DEVNULL,
+                                    stderr=theirs, stdin=theirs, cwd=self.tmp)
+        os.close(theirs)
+        shown = b""
+        while b"step 10/100" not in shown:
+            self.assertTrue(select.select([ours], [], [], DEADLINE_S)[0], shown)
+            shown += os.read(ours, 4096)
+        self.assertIn(b"\r\x1b[Kepoch 1/2  step 10/100  loss 0.5000", shown)
+        (self.tmp / "seen").touch()
+        (self.tmp / "over").touch()
+        self.assertEqual(launcher.wait(DEADLINE_S), 0)
+        os.close(ours)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# timeout: 600
+"""The main job on real input: MNIST, in the accuracy that Keras reaches with the same model, in little time and memory."""
+import gzip
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, TrainCase  # noqa: E402
+
+DATA = os.environ.get("GRADWIRE_DATA")
+MNIST = pathlib.Path(DATA or "/nonexistent") / "mnist"
+MIB = 1 << 20
+
+
+@unittest.skipUnless(DATA, "GRADWIRE_DATA is not set: it names the folder with mnist/train-*.gz and t10k-*.gz")
+@unittest.skipIf(SANITIZED, "of the release build")
+class MnistTest(TrainCase):
+    KEYS = {"data.format": "idx", "data.train": MNIST / "train-*.gz", "data.eval": MNIST / "t10k-*.gz"}
+
+    def trained(self, least, workers, **keys):
+        s = self.train("--ps=2", "--workers", workers, keys={f"training.{k}": v for k, v in keys.items()}, out=self.tmp /
+                       "-".join(map(str, keys.values()))).summary()
+        accuracy = s["eval"]["accuracy"]
+        print(f"{keys}: accuracy {accuracy}, {s['examples_per_s']:.0f} examples/s, first step {s['first_step_s']:.2f} s,"
+              f" memory {s['peak_rss_bytes']}", file=sys.stderr)
+        self.assertEqual(s["epochs"], 10)
+        self.assertGreaterEqual(accuracy, least)
+        return s
+
+    def learned(self, least, **keys):
+        s = self.trained(least, 2, **keys)
+        self.assertLess(s["first_step_s"], 2)
+        train, evaluation = (sum(len(gzip.open(p).read()) for p in MNIST.glob(f"{part}-*.gz"))
+                             for part in ("train", "t10k"))
+        data = {"ps 0": 0, "ps 1": 0, "worker 0": train + evaluation, "worker 1": train}
+        for name, peak in s["peak_rss_bytes"].items():
+            self.assertLessEqual(peak - data[name], 64 * MIB, name)
+
+    def test_sync_reaches_0_976_with_seeds_1_2_and_3(self):
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed):
+                self.learned(0.976, seed=seed)
+
+    def test_async_reaches_0_974(self):
+        for seed in (1, 2, 3):
+            with self.subTest(seed=seed):
+                self.learned(0.974, seed=seed, update="async")
+
+    def test_every_mode_reaches_0_974_with_four_workers_at_the_job_s_own_rate(self):
+        modes = ({"update": "sync"}, {"update": "async"}, {"update": "async", "delay_compensation": 0.04},
+                 {"update": "async", "staleness_rate": "true"}, {"update": "ssp", "staleness": 0}, {"update": "ssp"},
+                 {"update": "geo"})
+        for mode in modes:
+            with self.subTest(mode):
+                self.trained(0.974, 4, **mode)
+
+
+if __name__ == "__main__":
+    unittest.main()

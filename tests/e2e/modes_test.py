@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# timeout: 900
+# labels: short
+"""What every mode of training.update keeps: it trains to the end and ends by itself; who dies is replaced and the counts
+are right; what was stopped goes on; and where one worker makes the same updates as sync, the digest is the same."""
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+
+ROWS, BATCH, EPOCHS = 16000, 64, 3
+TOTAL = EPOCHS * (ROWS // BATCH)
+
+# keys of training.; exact: each batch is applied once whoever dies; alone: one worker with one microbatch is sync
+MODES = {
+    "sync": {"keys": {"update": "sync"}, "exact": True, "alone": True},
+    "async": {"keys": {"update": "async"}, "exact": True, "alone": True},
+    "async-compensated": {"keys": {"update": "async", "delay_compensation": 0.04}, "exact": True, "alone": True},
+    "async-by-staleness": {"keys": {"update": "async", "staleness_rate": "true"}, "exact": True, "alone": True},
+    "ssp-0": {"keys": {"update": "ssp", "staleness": 0}, "exact": True, "alone": True},
+    "geo": {"keys": {"update": "geo"}, "exact": False, "alone": False},
+    "ssp-2": {"keys": {"update": "ssp", "staleness": 2}, "exact": True, "alone": True},
+}
+
+
+class ModesTest(TrainCase):
+    KEYS = {"data.synthetic_train_rows": ROWS, "data.synthetic_eval_rows": 500, "training.epochs": EPOCHS,
+            "training.batch_size": BATCH, "checkpoint.every_steps": 50, "checkpoint.every_seconds": 0,
+            "timeouts.worker_rejoin_s": 2}
+
+    def keys(self, mode, **more):
+        return {f"training.{k}": v for k, v in {**MODES[mode]["keys"], **more}.items()}
+
+    def each(self, *modes):
+        for mode in modes or MODES:
+            with self.subTest(mode):
+                yield mode
+
+    def assert_trained(self, job, mode):
+        s = job.summary()
+        self.assertEqual((s["status"], s["exit_code"], s["steps"], s["update"]),
+                         ("done", 0, TOTAL, MODES[mode]["keys"]["update"]), job.logs())
+        b = s["batches"]
+        self.assertEqual((b["dealt"], b["applied_min"], b["applied_max"]), (TOTAL,) * 3, job.logs())
+        if MODES[mode]["exact"]:
+            self.assertEqual(b.get("lost", 0), 0)
+        self.assertGreater(s["eval"]["accuracy"], 0.5, job.logs())  # ten classes
+        return s
+
+    def disturbed(self, mode, *names, sig=signal.SIGKILL):
+        job = self.launch("--ps=2", "--workers=3", keys=self.keys(mode), out=self.tmp / "-".join((mode, *names)))
+        job.until_cut(1)
+        for name in names:
+            job.kill(name, sig)
+        job.wait()
+        self.assertGreaterEqual(job.summary()["restarts"], len(names), job.logs())
+        self.assert_trained(job, mode)
+
+    def test_it_trains_to_the_end(self):
+        for mode in self.each():
+            self.assert_trained(self.train("--ps=2", "--workers=3", keys=self.keys(mode), out=self.tmp / mode), mode)
+
+    def test_it_outlives_the_death_of_a_worker(self):
+        for mode in self.each(*(("ssp-0", "ssp-2") if SHORT or SANITIZED else ())):
+            self.disturbed(mode, "worker-1")
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the worker's death")
+    def test_it_outlives_the_death_of_a_ps(self):
+        for mode in self.each():
+            self.disturbed(mode, "ps-1")
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the worker's death")
+    def test_it_outlives_the_death_of_the_chief(self):
+        for mode in self.each():
+            self.disturbed(mode, "worker-0")
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has the worker's death")
+    def test_it_goes_on_without_a_worker_that_leaves(self):
+        for mode in self.each():
+            self.disturbed(mode, "worker-2", sig=signal.SIGTERM)
+
+    def test_it_goes_on_from_where_it_was_stopped_with_other_numbers_of_ps_and_workers(self):
+        for mode in self.each(*(("ssp-2",) if SHORT or SANITIZED else ())):
+            out = self.tmp / f"{mode}-stopped"
+            job = self.launch("--ps=2", "--workers=3", keys=self.keys(mode), out=out)
+            job.until_cut(1)
+            job.signal(signal.SIGTERM)
+            s = job.wait(143).summary()
+            self.assertEqual(s["batches"]["applied_min"], s["batches"]["applied_max"], job.logs())
+            self.assertLess(s["steps"], TOTAL)
+            self.assert_trained(self.train("--ps=1", "--workers=2", keys=self.keys(mode), out=out), mode)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_one_worker_with_one_microbatch_has_the_digest_of_sync(self):
+        alone = {"microbatches": 1}
+        want = self.digest("--ps=1", "--workers=1", keys=self.keys("sync", **alone), out=self.tmp / "alone-sync")
+        for mode in self.each(*(mode for mode in MODES if MODES[mode]["alone"] and mode != "sync")):
+            got = self.digest("--ps=2", "--workers=1", keys=self.keys(mode, **alone), out=self.tmp / f"alone-{mode}")
+            self.assertEqual(got, want)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Jobs on several hosts without a launcher: a rank of srun or mpirun, or a script that starts them by hand. The hosts are
+network namespaces of the test's own, and srun is played by this test: it starts each rank with what srun tells it."""
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import LAUNCH, ROOT, Process, TrainCase  # noqa: E402
+from netns import Hosts  # noqa: E402
+
+SCRIPT = ROOT / "examples/hosts/start-by-hand.sh"
+NAMES = ("SLURM_", "OMPI_", "PMI_", "PMIX_")
+
+
+def environment(**more):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(NAMES)}
+    return {**clean, **{k: str(v) for k, v in more.items()}}
+
+
+def slurm(rank, size, job=17):
+    return environment(SLURM_PROCID=rank, SLURM_NTASKS=size, SLURM_JOB_ID=job, SLURM_STEP_ID=0)
+
+
+class RankTest(TrainCase):
+    """All on this host."""
+
+    def rank(self, *flags, env, keys={}, before=()):
+        return Process(self, [*before, LAUNCH, "rank", self.JOB, f"--output={self.out}", *self.sets(keys), *flags],
+                       "rank", env)
+
+    def all(self, size, *flags, env=slurm, **options):
+        return [self.rank("--address=127.0.0.1", *flags, env=env(i, size), **options) for i in range(size)]
+
+    def test_under_srun_the_first_ranks_are_ps_and_the_others_workers(self):
+        ranks = self.all(5, "--ps=2")
+        for r in ranks:
+            r.wait(0)
+        s = self.summary()
+        self.assertEqual((s["digest"], s["ps"], s["workers"]), (self.undisturbed(), 2, 3))
+        self.assertIn("info ps 1: the job is done", ranks[1].log())
+        self.assertIn("info worker 0: generation 1", ranks[2].log())
+
+    def test_under_mpirun_too(self):
+        def mpi(rank, size):
+            return environment(OMPI_COMM_WORLD_RANK=rank, OMPI_COMM_WORLD_SIZE=size, PMIX_NAMESPACE="prterun-1@1",
+                               SLURM_PROCID=0, SLURM_NTASKS=1, SLURM_JOB_ID=3)
+        for r in self.all(3, "--ps=1", env=mpi):
+            r.wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    def test_what_a_former_attempt_left_does_no_harm_and_is_removed(self):
+        old = self.out / "rendezvous/slurm-16-0-0"
+        old.mkdir(parents=True)
+        for i in range(3):
+            (old / str(i)).write_text("127.0.0.1:1\n")
+        for job in (17, 18):  # the second goes on from where the first ended
+            for r in self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job)):
+                r.wait(0)
+            self.assertEqual([p.name for p in (self.out / "rendezvous").iterdir()], [f"slurm-{job}-0-0"])
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    def test_ranks_that_do_not_come_are_named(self):
+        ranks = [self.rank("--address=127.0.0.1", "--ps=2", env=slurm(i, 6), keys={"timeouts.start_s": 1})
+                 for i in (0, 1, 4)]
+        for r in ranks:
+            r.wait(1)
+            self.assertIn("of 6 ranks these did not come", r.last_line())
+            self.assertTrue(r.last_line().endswith("within 1 s (timeouts.start_s): 2, 3, 5"), r.last_line())
+
+    def test_a_rank_that_was_killed_in_the_middle_of_its_writing_is_not_read(self):
+        folder = self.out / "rendezvous/slurm-17-0-0"
+        folder.mkdir(parents=True)
+        (folder / "2~").write_text("127.0")
+        (folder / "2").write_text("127.0.0.1")  # no port: no address
+        r = self.rank("--address=127.0.0.1", env=slurm(0, 3), keys={"timeouts.start_s": 1}).wait(1)
+        self.assertTrue(r.last_line().endswith(": 1, 2"), r.last_line())
+
+    def test_wrong_input_is_2(self):
+        for flags, env, text in (
+                ([], environment(), "no rank: none of OMPI_COMM_WORLD_RANK"),
+                (["--ps=2"], slurm(0, 2), "--ps 2 of 2 ranks leave nobody to train"),
+                (["--ps=0"], slurm(0, 2), "--ps 0: a whole number from 1"),
+                ([], environment(PMI_RANK=0, PMI_SIZE=2), "give --attempt ID"),
+                (["--ports=9-3"], slurm(0, 2), "--ports 9-3: a range"),
+                (["--workers=3"], slurm(0, 2), "no such flag"),
+                (["--address=a b"], slurm(0, 2), "--address: 'a b:"),
+                (["--set=trainin.epochs=1"], slurm(0, 2), "trainin")):
+            with self.subTest(text):
+                self.assertIn(text, self.rank(*flags, env=env).wait(2).last_line())
+
+
+class HostsTest(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.hosts = Hosts(self, 3)
+
+    def test_ranks_on_several_hosts_meet_in_dir_and_hold_a_token(self):
+        (self.tmp / "secret").write_text("0123456789abcdef0123456789abcdef\n")
+        ranks = [Process(self, self.hosts.command(i % 3, LAUNCH, "rank", self.JOB, "--ps=2", f"--output={self.out}",
+                                                  f"--address={self.hosts.address(i % 3)}", "--ports=5000-5009",
+                                                  f"--token-file={self.tmp}/secret", *self.sets({})),
+                         "rank", slurm(i, 5)) for i in range(5)]
+        for r in ranks:
+            r.wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+        left = sorted(p.read_text() for p in (self.out / "rendezvous/slurm-17-0-0").iterdir())
+        self.assertRegex(left[0], rf"^{self.hosts.address(0)}:500\d\n$")
+
+    def test_the_same_line_of_the_script_on_every_host_trains(self):
+        (self.tmp / "secret").write_text("0123456789abcdef0123456789abcdef\n")
+        a = [self.hosts.address(i) for i in range(3)]
+        line = [SCRIPT, self.JOB, self.out, f"{a[0]}:7000,{a[1]}:7000", ",".join(f"{host}:7100" for host in a),
+                f"--token_file={self.tmp}/secret", *self.sets({})]
+        env = dict(os.environ, GRADWIRE_BUILD=str(LAUNCH.parents[1]))
+        for p in [Process(self, self.hosts.command(i, *line), f"script-{i}", env) for i in range(3)]:
+            p.wait(0)
+        s = self.summary()
+        self.assertEqual((s["digest"], s["ps"], s["workers"]), (self.undisturbed(), 2, 3))
+        self.assertEqual({p.name for p in (self.out / "by-hand").iterdir()},
+                         {"ps-0.log", "ps-1.log", "worker-0.log", "worker-1.log", "worker-2.log"})
+
+    def test_the_script_says_where_it_starts_nothing(self):
+        env = dict(os.environ, GRADWIRE_BUILD=str(LAUNCH.parents[1]))
+        got = Process(self, [SCRIPT, self.JOB, self.out, "elsewhere:1", "elsewhere:2"], "script", env).wait(2)
+        self.assertIn("none of elsewhere:1,elsewhere:2 is this host", got.last_line())
+        self.assertIn("run the same line on every host", Process(self, [SCRIPT], "script", env).wait(2).log())
+
+
+if __name__ == "__main__":
+    unittest.main()

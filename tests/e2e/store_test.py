@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# labels: short
+"""Processes that share no storage, each with a folder of its own: checkpoints are the chief's to write and to serve."""
+import pathlib
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cluster import PS, TSAN, WORKER  # noqa: E402
+from hand_test import HandCase  # noqa: E402
+
+KEYS = {"data.synthetic_train_rows": 4000, "training.epochs": 6, "checkpoint.every_steps": 20,
+        "checkpoint.every_seconds": 0}
+
+
+class StoreTest(HandCase):
+    def apart(self, ps, workers, keys=KEYS):
+        """As cluster(), each process with a DIR of its own; worker 0's is self.out. Returns also how to start ps I."""
+        hosts = self.addresses(ps + workers)
+        of = [f"--ps_hosts={','.join(hosts[:ps])}", f"--worker_hosts={','.join(hosts[ps:])}"]
+
+        def start_ps(i):
+            return self.start(PS, f"ps-{i}", "--job_name=ps", f"--task_index={i}", *of, keys=keys, out=self.dir_of(i))
+        return ([start_ps(i) for i in range(ps)],
+                [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of, keys=keys,
+                            out=self.tmp / f"worker-{i}" if i else self.out) for i in range(workers)], start_ps)
+
+    def dir_of(self, ps):
+        return self.tmp / f"ps-dir-{ps}"
+
+    def cuts(self):
+        return sorted(int(p.parent.name[4:]) for p in (self.out / "checkpoints").glob("cut-*/manifest.gw"))
+
+    def until_cut(self, cut, chief):
+        self.until(lambda: f"cut {cut}:\n{chief.log()}", lambda: (c := self.cuts()) and c[-1] >= cut)
+
+    def nothing_stays(self, ps):
+        """What passed through the ps's folders is gone, and the chief's token."""
+        for i in range(ps):
+            self.assertEqual([str(p) for p in self.dir_of(i).rglob("*") if p.is_file()], [])
+        self.assertEqual(list((self.out / "checkpoints").glob(".storage*")), [])
+
+    def test_it_learns_the_same_and_the_chief_has_every_file(self):
+        ps, workers, _ = self.apart(2, 2)
+        s = self.all_done(*workers, *ps)
+        self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
+        self.assertIn("checkpoints are the chief's to write", ps[0].log())
+        self.nothing_stays(2)
+        resumed = self.train("--ps=3", keys={**KEYS, "training.epochs": 7})  # on the chief's host alone
+        self.assertEqual(resumed.summary()["digest"], self.undisturbed(keys={**KEYS, "training.epochs": 7}))
+
+    def test_a_ps_that_comes_back_on_an_empty_host_gets_its_part_from_the_chief(self):
+        ps, workers, start_ps = self.apart(2, 2)
+        self.until_cut(2, workers[0])
+        ps[1].process.send_signal(signal.SIGKILL)
+        ps[1].wait(-signal.SIGKILL)
+        shutil.rmtree(self.dir_of(1), ignore_errors=True)
+        ps[1] = start_ps(1)
+        s = self.all_done(*workers, *ps)
+        self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
+        self.assertIn("going on from cut", ps[1].log())
+        self.nothing_stays(2)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_stopped_and_started_again_with_another_number_of_empty_ps(self):
+        ps, workers, _ = self.apart(2, 2)
+        self.until_cut(1, workers[0])
+        for p in (*ps, *workers):
+            p.process.send_signal(signal.SIGTERM)
+        for p in (*ps, *workers):
+            p.wait(143)
+        for i in range(2):
+            shutil.rmtree(self.dir_of(i), ignore_errors=True)
+        ps, workers, _ = self.apart(3, 1)
+        self.assertEqual(self.all_done(*workers, *ps)["digest"], self.undisturbed(keys=KEYS))
+        self.nothing_stays(3)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_the_chief_is_killed_while_it_keeps(self):
+        ps, workers, _ = self.apart(2, 2)
+        hosts = workers[0].process.args
+        for kills in range(3):
+            self.until_cut(kills + 1, workers[0])
+            workers[0].process.send_signal(signal.SIGKILL)
+            workers[0].wait(-signal.SIGKILL)
+            workers[0] = self.again(hosts)
+        s = self.all_done(*workers, *ps)
+        self.assertEqual(s["digest"], self.undisturbed(keys=KEYS))
+
+    def again(self, command):
+        from cluster import Process
+        return Process(self, command, "worker-0")
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_on_one_host_it_can_be_asked_for(self):
+        keys = {**KEYS, "checkpoint.store": "chief"}
+        job = self.train(keys=keys)
+        self.assertEqual(job.summary()["digest"], self.undisturbed(keys=KEYS))
+        self.assertIn("(checkpoint.store)", job.log("ps-0"))
+        self.assertEqual([str(p) for p in (self.out / "spool").rglob("*") if p.is_file()], [])
+
+    def test_where_storage_is_shared_nothing_is_sent(self):
+        job = self.train(keys=KEYS)
+        self.assertNotIn("chief's to write", job.log("ps-0"))
+        self.assertFalse((self.out / "spool").exists())
+        self.assertEqual(list((self.out / "checkpoints").glob(".storage*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

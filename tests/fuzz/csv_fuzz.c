@@ -1,0 +1,101 @@
+/* libFuzzer: csv text of any bytes, packed or not, is read or refused with a message, in the same way
+ * by one thread and by two. Input: which job (a byte), then the file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "worker/data/dataset.h"
+
+static void must(int ok, const char *what)
+{
+    if (ok)
+        return;
+    perror(what);
+    abort();
+}
+
+static const char *const columns[] = {
+    "columns: [number: a, category: b, label: c]",
+    "columns: [category: {name: a, encode: id}, label: {name: c, classes: ['x|y', '*']}], trim: "
+    "true",
+    "columns: [number: {name: b, scale: standard}, label: a], header: names, comment: '#'",
+    "columns: [ignore, category: {vocabulary: [x, y]}, number: {scale: min_max}, label: c], "
+    "header: skip, quotes: false, delimiter: space, missing: ['?', '-1']",
+};
+enum { JOBS = sizeof columns / sizeof *columns };
+
+static void make_jobs(struct job jobs[2 * JOBS], const char *path)
+{
+    char text[1024];
+    struct errmsg e;
+    for (size_t i = 0; i < 2 * JOBS; i++) {
+        snprintf(text, sizeof text,
+                 "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+                 "optimizer: sgd\n"
+                 "data: {format: csv, train: %s, bad_rows: %s, %s}\n",
+                 path, i % 2 ? "skip" : "stop", columns[i / 2]);
+        must(job_parse(&jobs[i], text, strlen(text), "j", "/", NULL, 0, &e) == ERR_OK, e.text);
+    }
+}
+
+static enum err load(struct dataset *d, struct job *job, uint32_t threads, struct errmsg *e)
+{
+    job->worker.threads = threads;
+    e->text[0] = 0;
+    return dataset_load(d, job, 0, 3, e);
+}
+
+static void same(const struct dataset *a, const struct dataset *b)
+{
+    size_t bytes = (a->table.schema->inputs + (size_t)1) * sizeof(uint32_t);
+    must(a->rows == b->rows && a->bad_rows == b->bad_rows && a->features == b->features, "sizes");
+    for (uint64_t row = 0; row < a->rows; row++)
+        must(memcmp(table_row(&a->table, row), table_row(&b->table, row), bytes) == 0, "cells");
+}
+
+static void gather_all(const struct dataset *d)
+{
+    float *x = calloc(d->features, sizeof *x), y;
+    uint64_t there = 0;
+    must(x != NULL, "calloc");
+    for (uint64_t row = 0; row < d->rows; row++)
+        there += dataset_gather(d, &row, 1, x, &y);
+    must(there == d->rows - d->bad_rows && there > 0, "rows");
+    free(x);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int file = -1;
+    static struct job jobs[2 * JOBS];
+    if (file < 0) {
+        char path[64];
+        log_init("fuzz", LOG_ERROR);
+        file = memfd_create("csv", 0);
+        must(file >= 0, "memfd_create");
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        make_jobs(jobs, path);
+    }
+    if (size < 1)
+        return 0;
+    must(ftruncate(file, 0) == 0, "ftruncate");
+    must(pwrite(file, data + 1, size - 1, 0) == (ssize_t)(size - 1), "pwrite");
+    struct dataset one, two;
+    struct errmsg e1, e2;
+    struct job *job = &jobs[data[0] % (2 * JOBS)];
+    enum err err = load(&one, job, 1, &e1);
+    must(load(&two, job, 2, &e2) == err && strcmp(e1.text, e2.text) == 0, "another answer");
+    if (err) {
+        must(e1.text[0] != '\0' && err == ERR_INPUT, "no reason given");
+        return 0;
+    }
+    same(&one, &two);
+    gather_all(&one);
+    dataset_close(&one);
+    dataset_close(&two);
+    return 0;
+}

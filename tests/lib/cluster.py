@@ -1,0 +1,263 @@
+"""What the e2e tests share: jobs in a folder of their own, launchers in the background, waits for events.
+
+Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock, a line of a log), with a deadline. Every
+process that a test starts is gone when the test ends."""
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("GRADWIRE_BUILD", ROOT / "build"))
+LAUNCH = BUILD / "launch" / "launch"
+PS = BUILD / "ps" / "ps"
+WORKER = BUILD / "worker" / "worker"
+SANITIZED = BUILD.name in ("asan", "tsan")
+TSAN = BUILD.name == "tsan"  # some thirty times slower
+SHORT = bool(os.environ.get("GRADWIRE_SHORT"))
+DEADLINE_S = 240 if SANITIZED else 60
+
+
+def command_line(pid):
+    """As bytes with NULs; empty for a process that is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:  # a zombie that nobody reaps is not alive
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def free_ports(n):
+    """Ports of 127.0.0.1 that are free now, and far from those that connect() picks by itself."""
+    found, port = [], 20000 + os.getpid() % 10000
+    while len(found) < n:
+        port += 1
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+                found.append(port)
+            except OSError:
+                pass
+    return found
+
+
+def memory_folder():
+    """A folder in memory, where cuts take steps and not a disk's time; None: there is none, or too little of it."""
+    folder = "/dev/shm"
+    try:
+        stat = os.statvfs(folder)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) and stat.f_bavail * stat.f_frsize >= 256 << 20 else None
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, self.tmp; its jobs write to self.out unless told otherwise."""
+
+    IN_MEMORY = True
+
+    def setUp(self):
+        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-e2e-", dir=memory_folder() if self.IN_MEMORY else None))
+        self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
+        self.out = self.tmp / "out"
+
+    def until(self, what, condition, deadline_s=DEADLINE_S):
+        end = time.monotonic() + deadline_s
+        while not (got := condition()):
+            if time.monotonic() > end:
+                self.fail(f"still not so after {deadline_s} s: {what() if callable(what) else what}")
+            time.sleep(0.002)
+        return got
+
+    def pids(self, out=None):
+        """{"ps-0": pid, .., "launcher-0": pid} of the job that runs on `out`."""
+        try:
+            lines = ((out or self.out) / "processes/pids").read_text().splitlines()
+        except FileNotFoundError:
+            return {}
+        return {f"{words[0]}-{words[1]}": int(words[2]) for words in map(str.split, lines)}  # a host may stand behind it
+
+    def summary(self, out=None):
+        return json.loads(((out or self.out) / "summary.json").read_text())
+
+    def lock_is_free(self, out=None):
+        """Waits until no process of the job is left: each holds DIR/lock."""
+        with open((out or self.out) / "lock") as lock:
+            def free():
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return True
+                except BlockingIOError:
+                    return False
+            self.until("the lock is free", free)
+
+
+class Launched:
+    """A launcher in the background, or one that has ended."""
+
+    def __init__(self, case, process, out, err_path):
+        self.case, self.process, self.out, self.err_path = case, process, out, err_path
+
+    def stderr(self):
+        return self.err_path.read_text(errors="replace")
+
+    def log(self, name):
+        path = self.out / "processes" / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def logs(self):
+        """All that was said, for a failing test's message."""
+        texts = [self.stderr()] + [f"--- {p.name}\n{p.read_text(errors='replace')}"
+                                   for p in sorted((self.out / "processes").glob("*.log"))]
+        return "\n".join(text[-6000:] for text in texts)
+
+    def pids(self):
+        return self.case.pids(self.out)
+
+    def summary(self):
+        return self.case.summary(self.out)
+
+    def cuts(self):
+        """Numbers of the cuts whose manifests are published, the oldest first."""
+        return sorted(int(p.parent.name[4:]) for p in (self.out / "checkpoints").glob("cut-*/manifest.gw"))
+
+    def until(self, what, condition):
+        """Waits for a condition; fails at once when the job ends before it is so."""
+        def so():
+            got = condition()
+            if not got and self.process.poll() is not None and not (got := condition()):
+                self.case.fail(f"the job ended with {self.process.returncode} before: {what}\n{self.logs()}")
+            return got
+        return self.case.until(lambda: f"{what}\n{self.logs()}", so)
+
+    def until_cut(self, cut):
+        return self.until(f"cut {cut} is published", lambda: (c := self.cuts()) and c[-1] >= cut)
+
+    def until_said(self, name, text, times=1):
+        """Waits until the log of a process ("launcher": its stderr) has said the text so often."""
+        said = self.stderr if name == "launcher" else lambda: self.log(name)
+        return self.until(f"{name} says: {text}", lambda: said().count(text) >= times)
+
+    def until_pid(self, name, other_than=None):
+        return self.until(f"{name} runs", lambda: (p := self.pids().get(name)) != other_than and p)
+
+    def kill(self, name, sig=signal.SIGKILL):
+        """Signals a process by name; returns its pid."""
+        pid = self.until_pid(name)
+        os.kill(pid, sig)
+        return pid
+
+    def signal(self, sig):
+        self.process.send_signal(sig)
+
+    def wait(self, code=0):
+        try:
+            got = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.case.fail(f"still running after {DEADLINE_S} s\n{self.logs()}")
+        self.case.assertEqual(got, code, self.logs())
+        return self
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+            self.case.lock_is_free(self.out)
+
+
+class TrainCase(Case):
+    """Real jobs: the MNIST example on few drawn digits unless told otherwise."""
+
+    JOB = ROOT / "examples/mnist/mlp.yaml"
+    KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 100, "training.epochs": 1,
+            "training.microbatches": 4, "timeouts.worker_rejoin_s": 2}
+
+    def sets(self, keys):
+        return [f"--set={k}={v}" for k, v in {**self.KEYS, **keys}.items() if v is not None]
+
+    def launch(self, *flags, out=None, job=None, before=(), keys={}, cwd=None):
+        """Starts a launcher. `keys`: --set, over KEYS; None leaves one out."""
+        out = out or self.out
+        command = [*before, str(LAUNCH), "train", str(job or self.JOB), f"--output={out}", *self.sets(keys),
+                   *map(str, flags)]
+        err_path = self.tmp / f"{out.name}.stderr"
+        with open(err_path, "w") as err, open(self.tmp / f"{out.name}.stdout", "w") as stdout:
+            launched = Launched(self, subprocess.Popen(command, stdout=stdout, stderr=err, cwd=cwd or self.tmp), out,
+                                err_path)
+        self.addCleanup(launched.stop)
+        return launched
+
+    def train(self, *flags, code=0, **options):
+        """Runs a job to its end, which is to be `code`."""
+        return self.launch(*flags, **options).wait(code)
+
+    def digest(self, *flags, **options):
+        """Trains; returns the digest of what was learned."""
+        s = self.train(*flags, **options).summary()
+        self.assertEqual(s["status"], "done")
+        self.assertTrue(s["digest"])
+        return s["digest"]
+
+    def undisturbed(self, **options):
+        """The digest of one worker and one ps: what every other cluster is held to."""
+        return self.digest("--ps=1", "--workers=1", out=self.tmp / "undisturbed", **options)
+
+
+class Process:
+    """A ps or a worker that a test starts by hand."""
+
+    def __init__(self, case, command, name, env=None):
+        self.case, self.log_path = case, case.tmp / f"{name}.{len(os.listdir(case.tmp))}.log"
+        with open(self.log_path, "w") as log:
+            self.process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT,
+                                            cwd=case.tmp, env=env)
+        case.addCleanup(self.stop)
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def takes(self, number):
+        """Has a handler for this signal: it is past its exec and the first line of main."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
+
+    def until_said(self, text):
+        def so():
+            if text not in self.log() and self.process.poll() is not None and text not in self.log():
+                self.case.fail(f"ended with {self.process.returncode} before it said {text!r}:\n{self.log()}")
+            return text in self.log()
+        self.case.until(lambda: f"said {text!r}:\n{self.log()}", so)
+
+    def wait(self, code=0):
+        try:
+            got = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.case.fail(f"still running after {DEADLINE_S} s\n{self.log()}")
+        self.case.assertEqual(got, code, self.log())
+        return self
+
+    def last_line(self):
+        return self.log().splitlines()[-1]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()

@@ -1,0 +1,124 @@
+#include "tests/lib/models.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, bool from_logits)
+{
+    memset(job, 0, sizeof *job);
+    job->model.rank = b ? 2 : 1;
+    job->model.shape[0] = a;
+    job->model.shape[1] = b;
+    job->model.loss = loss;
+    job->model.from_logits = from_logits;
+}
+
+static struct job_layer *add(struct job *job, enum layer_kind kind, const char *name)
+{
+    uint32_t i = job->model.layers++;
+    struct job_layer *l = &job->model.layer[i];
+    l->kind = kind;
+    (void)snprintf(l->name, sizeof l->name, "%s_%u", name, i);
+    return l;
+}
+
+void models_dense(struct job *job, uint32_t units, enum activation activation)
+{
+    struct job_layer *l = add(job, LAYER_DENSE, "dense");
+    l->units = units;
+    l->activation = activation;
+    l->use_bias = true;
+    l->kernel_initializer = INIT_GLOROT_UNIFORM;
+    l->bias_initializer = INIT_ZEROS;
+}
+
+void models_flatten(struct job *job)
+{
+    (void)add(job, LAYER_FLATTEN, "flatten");
+}
+
+void models_dropout(struct job *job, float rate)
+{
+    add(job, LAYER_DROPOUT, "dropout")->rate = rate;
+}
+
+void models_activation(struct job *job, enum activation activation)
+{
+    add(job, LAYER_ACTIVATION, "activation")->activation = activation;
+}
+
+struct job_layer *models_conv2d(struct job *job, uint32_t filters, uint32_t height, uint32_t width,
+                                enum activation activation)
+{
+    struct job_layer *l = add(job, LAYER_CONV2D, "conv2d");
+    l->filters = filters;
+    l->kernel_size[0] = height;
+    l->kernel_size[1] = width;
+    l->strides[0] = l->strides[1] = l->dilation_rate[0] = l->dilation_rate[1] = 1;
+    l->activation = activation;
+    l->use_bias = true;
+    l->kernel_initializer = INIT_GLOROT_UNIFORM;
+    l->bias_initializer = INIT_ZEROS;
+    return l;
+}
+
+struct job_layer *models_pooling(struct job *job, enum layer_kind kind, uint32_t size,
+                                 uint32_t stride)
+{
+    struct job_layer *l = add(job, kind, "pooling");
+    l->pool_size[0] = l->pool_size[1] = size;
+    l->strides[0] = l->strides[1] = stride;
+    return l;
+}
+
+void models_reshape(struct job *job, uint32_t height, uint32_t width, uint32_t channels)
+{
+    struct job_layer *l = add(job, LAYER_RESHAPE, "reshape");
+    l->target_rank = 3;
+    l->target_shape[0] = height;
+    l->target_shape[1] = width;
+    l->target_shape[2] = channels;
+}
+
+void models_metric(struct job *job, enum metric_kind metric)
+{
+    job->model.metric[job->model.metrics++] = metric;
+}
+
+void models_read(struct job *job, uint32_t a, uint32_t b)
+{
+    struct job_layer *l = &job->model.layer[job->model.layers - 1];
+    bool merges = l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE;
+    l->inputs = merges ? 2 : 1;
+    l->input[0] = a;
+    l->input[1] = b;
+}
+
+void models_merge(struct job *job, enum layer_kind kind, uint32_t a, uint32_t b)
+{
+    (void)add(job, kind, kind == LAYER_ADD ? "add" : "concatenate");
+    models_read(job, a, b);
+}
+
+struct job_layer *models_normalization(struct job *job, enum layer_kind kind)
+{
+    struct job_layer *l = add(job, kind, "normalization");
+    l->momentum = 0.99f;
+    l->epsilon = 1e-3f;
+    l->center = l->scale = true;
+    return l;
+}
+
+struct job_layer *models_slope(struct job *job, enum layer_kind kind, float alpha)
+{
+    struct job_layer *l = add(job, kind, "slope");
+    l->alpha = alpha;
+    return l;
+}
+
+void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim)
+{
+    struct job_layer *l = add(job, LAYER_EMBEDDING, "embedding");
+    l->input_dim = input_dim;
+    l->output_dim = output_dim;
+}

@@ -1,0 +1,31 @@
+/* Small models for tests, without a job file. */
+#ifndef GRADWIRE_TESTS_LIB_MODELS_H
+#define GRADWIRE_TESTS_LIB_MODELS_H
+
+#include "common/job.h"
+
+/* An empty model over inputs of this shape (b = 0: one dimension); biases start at zero. */
+void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, bool from_logits);
+void models_dense(struct job *job, uint32_t units, enum activation activation);
+void models_flatten(struct job *job);
+void models_dropout(struct job *job, float rate);
+void models_activation(struct job *job, enum activation activation);
+/* No padding, strides and dilation of 1; whoever wants others sets them. */
+struct job_layer *models_conv2d(struct job *job, uint32_t filters, uint32_t height, uint32_t width,
+                                enum activation activation);
+/* Square windows; a global one takes none. */
+struct job_layer *models_pooling(struct job *job, enum layer_kind kind, uint32_t size,
+                                 uint32_t stride);
+void models_reshape(struct job *job, uint32_t height, uint32_t width, uint32_t channels);
+/* add or concatenate of two: 0 is the model's input, i + 1 layer i. */
+void models_merge(struct job *job, enum layer_kind kind, uint32_t a, uint32_t b);
+/* The last layer reads a (and b), not the one before it. */
+void models_read(struct job *job, uint32_t a, uint32_t b);
+/* Batch or layer, with Keras's defaults. */
+struct job_layer *models_normalization(struct job *job, enum layer_kind kind);
+/* leaky_relu, elu; gelu. */
+struct job_layer *models_slope(struct job *job, enum layer_kind kind, float alpha);
+void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim);
+void models_metric(struct job *job, enum metric_kind metric);
+
+#endif

@@ -1,0 +1,276 @@
+#include "tests/lib/reference.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a layer gives: (rows, outer, cols) */
+struct plane {
+    uint32_t rows, outer, cols;
+    double v[REFERENCE_ROWS_MAX * REFERENCE_WIDTH_MAX];
+};
+
+static const double *tensor_named(const struct layout *l, const double *w, const char *layer,
+                                  const char *what)
+{
+    char name[TENSOR_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (!strcmp(l->tensor[i].name, name))
+            return w + l->tensor[i].offset_elems;
+    return NULL;
+}
+
+/* ---- activations ---- */
+
+static double activate_one(enum activation a, double alpha, double v)
+{
+    switch (a) {
+    case ACT_RELU:
+        return v > 0 ? v : 0;
+    case ACT_SIGMOID:
+        return 1 / (1 + exp(-v));
+    case ACT_TANH:
+        return tanh(v);
+    case ACT_LEAKY_RELU:
+        return v > 0 ? v : alpha * v;
+    case ACT_ELU:
+        return v > 0 ? v : alpha * expm1(v);
+    case ACT_SELU:
+        return 1.0507009873554805 * (v > 0 ? v : 1.6732632423543772 * expm1(v));
+    case ACT_GELU:
+        return 0.5 * v * (1 + erf(v / sqrt(2)));
+    case ACT_GELU_TANH:
+        return 0.5 * v * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+    case ACT_SILU:
+        return v / (1 + exp(-v));
+    case ACT_SOFTPLUS:
+        return log1p(exp(v));
+    case ACT_LINEAR:
+    case ACT_SOFTMAX:
+        break;
+    }
+    return v;
+}
+
+static void softmax(double *v, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += v[i] = exp(v[i]);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] /= sum;
+}
+
+static void activate(enum activation a, double alpha, struct plane *p)
+{
+    for (uint32_t i = 0; i < p->rows * p->outer; i++)
+        if (a == ACT_SOFTMAX)
+            softmax(p->v + i * p->cols, p->cols);
+    for (uint32_t i = 0; i < p->rows * p->outer * p->cols; i++)
+        p->v[i] = activate_one(a, alpha, p->v[i]);
+}
+
+/* ---- layers ---- */
+
+/* Of an activation that is named, without options. */
+static double slope_of(const struct job_layer *l)
+{
+    return l->activation == ACT_LEAKY_RELU ? 0.2 : 1;
+}
+
+/* Value i of n, `step` apart: by their own mean and variance, then gamma and beta. */
+static void normalize(double *v, uint32_t n, uint32_t step, double epsilon, const double *gamma,
+                      const double *beta, uint32_t each)
+{
+    double mean = 0, variance = 0;
+    for (uint32_t i = 0; i < n; i++)
+        mean += v[i * step] / n;
+    for (uint32_t i = 0; i < n; i++)
+        variance += (v[i * step] - mean) * (v[i * step] - mean) / n;
+    for (uint32_t i = 0; i < n; i++) {
+        double hat = (v[i * step] - mean) / sqrt(variance + epsilon);
+        v[i * step] = hat * (gamma ? gamma[i * each] : 1) + (beta ? beta[i * each] : 0);
+    }
+}
+
+static void normalization(const struct job_layer *l, const struct layout *lay, const double *w,
+                          struct plane *p)
+{
+    const double *gamma = tensor_named(lay, w, l->name, "gamma");
+    const double *beta = tensor_named(lay, w, l->name, "beta");
+    uint32_t rows = p->rows * p->outer;
+    double epsilon = (double)l->epsilon;
+    if (l->kind == LAYER_LAYER_NORMALIZATION)
+        for (uint32_t r = 0; r < rows; r++)
+            normalize(p->v + r * p->cols, p->cols, 1, epsilon, gamma, beta, 1);
+    else
+        for (uint32_t c = 0; c < p->cols; c++)
+            normalize(p->v + c, rows, p->cols, epsilon, gamma ? gamma + c : NULL,
+                      beta ? beta + c : NULL, 0);
+}
+
+static void embedding(const struct job_layer *l, const struct layout *lay, const double *w,
+                      struct plane *out, const struct plane *in)
+{
+    const double *table = tensor_named(lay, w, l->name, "embeddings");
+    out->outer = in->outer * in->cols;
+    out->cols = l->output_dim;
+    for (uint32_t r = 0; r < in->rows * out->outer; r++)
+        memcpy(out->v + r * out->cols, table + (uint32_t)in->v[r] * out->cols,
+               out->cols * sizeof *out->v);
+}
+
+static void dense(const struct job_layer *l, const struct layout *lay, const double *w,
+                  struct plane *out, const struct plane *in)
+{
+    const double *kernel = tensor_named(lay, w, l->name, "kernel");
+    const double *bias = tensor_named(lay, w, l->name, "bias");
+    out->cols = l->units;
+    for (uint32_t r = 0; r < in->rows * in->outer; r++)
+        for (uint32_t o = 0; o < l->units; o++) {
+            double sum = bias ? bias[o] : 0;
+            for (uint32_t i = 0; i < in->cols; i++)
+                sum += in->v[r * in->cols + i] * kernel[i * l->units + o];
+            out->v[r * l->units + o] = sum;
+        }
+    activate(l->activation, slope_of(l), out);
+}
+
+static void add(struct plane *out, const struct plane *other)
+{
+    for (uint32_t i = 0; i < out->rows * out->outer * out->cols; i++)
+        out->v[i] += other->v[i];
+}
+
+static void concatenate(struct plane *out, const struct plane *const *in, uint32_t inputs)
+{
+    out->cols = 0;
+    for (uint32_t k = 0; k < inputs; k++)
+        out->cols += in[k]->cols;
+    for (uint32_t r = 0, at = 0; r < out->rows * out->outer; r++)
+        for (uint32_t k = 0; k < inputs; k++)
+            for (uint32_t i = 0; i < in[k]->cols; i++)
+                out->v[at++] = in[k]->v[r * in[k]->cols + i];
+}
+
+static void layer(const struct job_layer *l, const struct layout *lay, const double *w,
+                  struct plane *out, const struct plane *const *in)
+{
+    *out = *in[0];
+    switch (l->kind) {
+    case LAYER_FLATTEN:
+        out->cols *= out->outer;
+        out->outer = 1;
+        return;
+    case LAYER_DENSE:
+        dense(l, lay, w, out, in[0]);
+        return;
+    case LAYER_ACTIVATION:
+        activate(l->activation, slope_of(l), out);
+        return;
+    case LAYER_LEAKY_RELU:
+        activate(ACT_LEAKY_RELU, (double)l->alpha, out);
+        return;
+    case LAYER_ELU:
+        activate(ACT_ELU, (double)l->alpha, out);
+        return;
+    case LAYER_GELU:
+        activate(l->approximate ? ACT_GELU_TANH : ACT_GELU, 0, out);
+        return;
+    case LAYER_BATCH_NORMALIZATION:
+    case LAYER_LAYER_NORMALIZATION:
+        normalization(l, lay, w, out);
+        return;
+    case LAYER_EMBEDDING:
+        embedding(l, lay, w, out, in[0]);
+        return;
+    case LAYER_ADD:
+        for (uint32_t k = 1; k < l->inputs; k++)
+            add(out, in[k]);
+        return;
+    case LAYER_CONCATENATE:
+        concatenate(out, in, l->inputs);
+        return;
+    case LAYER_DROPOUT:
+        return;
+    default: /* images have references of their own */
+        assert(0);
+    }
+}
+
+/* ---- losses: Keras's formulas on probabilities or outputs ---- */
+
+static double loss_of(const struct job *job, double *v, uint32_t n, double label)
+{
+    switch (job->model.loss) {
+    case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
+        if (job->model.from_logits)
+            softmax(v, n);
+        return -log(v[(int)label]);
+    case LOSS_BINARY_CROSSENTROPY:
+        if (job->model.from_logits)
+            v[0] = activate_one(ACT_SIGMOID, 0, v[0]);
+        return -label * log(v[0]) - (1 - label) * log(1 - v[0]);
+    case LOSS_MEAN_SQUARED_ERROR:
+        return (v[0] - label) * (v[0] - label);
+    case LOSS_MEAN_ABSOLUTE_ERROR:
+        return fabs(v[0] - label);
+    }
+    return NAN;
+}
+
+static double penalty_of(const struct layout *lay, const double *w, const struct job_layer *l,
+                         const char *what, double l1, double l2)
+{
+    double sum = 0;
+    char name[TENSOR_NAME_MAX];
+    (void)snprintf(name, sizeof name, "%s/%s", l->name, what);
+    for (uint32_t i = 0; i < lay->tensors; i++)
+        for (uint64_t k = 0; !strcmp(lay->tensor[i].name, name) && k < lay->tensor[i].elems; k++) {
+            double v = w[lay->tensor[i].offset_elems + k];
+            sum += l1 * fabs(v) + l2 * v * v;
+        }
+    return sum;
+}
+
+static double class_weight_of(const struct job *job, double label)
+{
+    for (uint32_t i = 0; i < job->training.class_weights; i++)
+        if (job->training.class_weight[i].label == (uint32_t)label)
+            return (double)job->training.class_weight[i].weight;
+    return 1;
+}
+
+double reference_loss(const struct job *job, const struct layout *lay, const double *w,
+                      const float *x, const float *y, uint32_t n)
+{
+    static struct plane plane[JOB_LAYERS_MAX + 1];
+    uint32_t rank = job->model.rank, outer = 1;
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        outer *= job->model.shape[i];
+    plane[0] = (struct plane){.rows = n, .outer = outer, .cols = job->model.shape[rank - 1]};
+    assert(n <= REFERENCE_ROWS_MAX && outer * plane[0].cols <= REFERENCE_WIDTH_MAX);
+    for (uint32_t i = 0; i < n * outer * plane[0].cols; i++)
+        plane[0].v[i] = (double)x[i];
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        const struct plane *in[JOB_INPUTS_MAX] = {&plane[i]};
+        for (uint32_t k = 0; k < l->inputs; k++)
+            in[k] = &plane[l->input[k]];
+        layer(l, lay, w, &plane[i + 1], in);
+        assert(plane[i + 1].outer * plane[i + 1].cols <= REFERENCE_WIDTH_MAX);
+    }
+    struct plane *last = &plane[job->model.layers];
+    double sum = 0;
+    for (uint32_t r = 0; r < n; r++)
+        sum += loss_of(job, last->v + r * last->cols, last->cols, (double)y[r]) *
+               class_weight_of(job, (double)y[r]);
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        sum += n * penalty_of(lay, w, l, "kernel", (double)l->kernel_l1, (double)l->kernel_l2);
+        sum += n * penalty_of(lay, w, l, "bias", (double)l->bias_l1, (double)l->bias_l2);
+    }
+    return sum;
+}

@@ -1,0 +1,15 @@
+/* An independent forward pass in double over a whole batch: plain loops, libm, no fusing, dropout
+ * left out. What gradients are held against by finite differences. */
+#ifndef GRADWIRE_TESTS_LIB_REFERENCE_H
+#define GRADWIRE_TESTS_LIB_REFERENCE_H
+
+#include "common/job.h"
+#include "common/layout.h"
+
+enum { REFERENCE_ROWS_MAX = 8, REFERENCE_WIDTH_MAX = 128 };
+
+/* The sum of the rows' losses, in training. w: the flat block. x: (n, features), y: (n). */
+double reference_loss(const struct job *job, const struct layout *lay, const double *w,
+                      const float *x, const float *y, uint32_t n);
+
+#endif

@@ -1,0 +1,390 @@
+/* A whole cluster in one process, for tests: the real chief, the real shards, the real sessions; simulated are
+ * processes, network, time and storage. One seed decides everything that happens, so a seed replays.
+ *
+ * Network: a connection is first in, first out; its delays are its own, so connections overtake each other; a break
+ * loses a suffix of what was sent and each end learns of it when it does; a dial to a dead process is refused. A
+ * message travels packed and is unpacked at the receiver. Storage: a file is there when its write has ended; what a
+ * dead process was writing is lost. Compute: a toy gradient of (parameters, batch, leaf). */
+#ifndef GRADWIRE_TESTS_LIB_SIM_H
+#define GRADWIRE_TESTS_LIB_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/msg.h"
+#include "ps/shard.h"
+#include "worker/chief/chief.h"
+#include "worker/local.h"
+#include "worker/session.h"
+
+enum {
+    SIM_PS_MAX = 4,
+    SIM_WORKERS_MAX = 5,
+    SIM_THREADS_MAX = 2,
+    SIM_SHARDS_MAX = SIM_PS_MAX * SIM_THREADS_MAX,
+    SIM_NODES_MAX = 32,
+    SIM_FAULTS_MAX = 16,
+    SIM_KEEP = 3,
+};
+
+enum sim_gradient {
+    SIM_TOY, /* depends on the parameters: every lost or doubled bit shows for ever */
+    SIM_IDS, /* a small whole number of the batch: sums are exact in any order */
+};
+
+enum sim_fault_kind {
+    FAULT_KILL_WORKER, /* not the chief */
+    FAULT_KILL_PS,
+    FAULT_KILL_CHIEF,
+    FAULT_KILL_ALL, /* and started again, perhaps with other numbers of ps and workers */
+    FAULT_BREAK,    /* one connection */
+    FAULT_BREAK_ALL,
+    FAULT_GO_WORKER,
+    FAULT_GO_PS,
+    FAULT_GO_CHIEF, /* the job is stopped, and resumed perhaps with other numbers */
+    FAULT_SAVE_FAILS,
+    FAULT_PUBLISH_FAILS,
+    FAULT_CORRUPT,       /* the newest cut, if there is one before it */
+    FAULT_FREEZE_WORKER, /* it says and hears nothing for a while, and then goes on */
+    FAULT_KINDS,
+};
+
+struct sim_fault {
+    int64_t at_us;
+    enum sim_fault_kind kind;
+};
+
+struct sim_config {
+    uint64_t seed;
+    uint32_t ps, workers, threads[SIM_PS_MAX];
+    uint64_t elems;
+    Gradwire__Settings settings; /* plain values */
+    uint32_t every_steps, every_seconds;
+    uint32_t worker_rejoin_s;
+    enum sim_gradient gradient;
+    uint32_t broken_one_in;       /* so many batches have a gradient that is not finite; 0: none */
+    int64_t delay_us, compute_us; /* up to */
+    uint32_t faults;
+    struct sim_fault fault[SIM_FAULTS_MAX];
+    bool reshape; /* numbers of ps and workers may change when all start again */
+};
+
+struct sim;
+
+/* ---- sim_queue.c: time, chance, what happens next ---- */
+
+struct sim_proc {
+    struct sim *sim;
+    enum sim_role { SIM_PS, SIM_WORKER } role;
+    uint32_t index;
+    bool up, exited;
+    int exit_code;
+    uint64_t life;     /* changes when it starts and when it dies */
+    int64_t frozen_us; /* until then nothing reaches it */
+};
+
+struct sim_event {
+    int64_t at_us;
+    uint64_t order;
+    struct sim_proc *proc; /* whose event it is: dropped if that life is over; NULL: nobody's */
+    uint64_t life;
+    void (*run)(struct sim *sim, struct sim_event *e);
+    void (*drop)(void *p); /* frees p of an event that does not run */
+    uint64_t a, b;
+    void *p;
+};
+
+struct sim_event *sim_after(struct sim *sim, int64_t us, struct sim_proc *proc,
+                            void (*run)(struct sim *, struct sim_event *));
+bool sim_next(struct sim *sim); /* run one event; false: none is left */
+void sim_queue_close(struct sim *sim);
+uint64_t sim_below(struct sim *sim, uint64_t n); /* [0, n); 0 for n = 0 */
+bool sim_chance(struct sim *sim, uint32_t one_in);
+int64_t sim_ms(const struct sim *sim);
+void sim_fail(struct sim *sim, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sim_trace(struct sim *sim, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* ---- sim_net.c ---- */
+
+enum sim_conn_kind {
+    CONN_LINK,    /* worker -> shard */
+    CONN_CONTROL, /* chief -> ps */
+    CONN_MEMBER,  /* worker -> chief; worker 0: inside its process */
+};
+enum { DIALER, ACCEPTOR };
+
+struct sim_conn {
+    struct sim_conn *next;
+    enum sim_conn_kind kind;
+    uint32_t from, to; /* worker and shard; 0 and ps; worker and 0 */
+    struct sim_proc *proc[2];
+    uint64_t life[2];
+    bool open[2];
+    int64_t last_us[2]; /* arrival of the last message to that end */
+    int64_t cut_us;     /* what would arrive later is lost */
+    bool said_hello;    /* the acceptor has taken the hello */
+    bool answered;      /* and the dialer has its answer */
+    struct sim_thread *thread;
+    struct shard_peer peer;
+    struct sim_message *paused, **paused_end; /* arrived while the dialer does not read */
+};
+
+struct sim_message {
+    struct sim_message *next;
+    struct sim_conn *conn;
+    int to; /* DIALER or ACCEPTOR */
+    uint16_t type;
+    size_t bytes;
+    uint8_t *head;
+    float *body;
+    uint64_t elems, body_bytes; /* elems: rounded up, where the body is no floats */
+    const float *from;          /* where the sender keeps the body: must not change under it */
+    struct sim_message *unsent_next, **unsent_at;
+};
+
+/* The dialer is told by sim_on_dialed; `tell` with c == NULL: refused. */
+void sim_dial(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
+              struct sim_proc *dialer, struct sim_proc *acceptor, uint64_t token);
+struct sim_conn *sim_connect(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
+                             struct sim_proc *dialer, struct sim_proc *acceptor);
+void sim_send(struct sim *sim, struct sim_conn *c, int to, enum frame_type type,
+              const ProtobufCMessage *m);
+void sim_send_body(struct sim *sim, struct sim_conn *c, int to, enum frame_type type,
+                   const ProtobufCMessage *m, const float *body, uint64_t elems,
+                   struct sim_message **unsent);
+void sim_send_bytes(struct sim *sim, struct sim_conn *c, int to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes,
+                    struct sim_message **unsent);
+void sim_unsent_forget(struct sim_message **unsent, const float *lo,
+                       uint64_t elems); /* lo NULL: all */
+void sim_close(struct sim *sim, struct sim_conn *c,
+               int end); /* this end; the other gets an end of file */
+void sim_break(struct sim *sim, struct sim_conn *c);
+bool sim_open(const struct sim_conn *c, int end);
+void sim_message_free(void *m);
+void sim_resume_reading(struct sim *sim, struct sim_conn *c);
+void sim_net_close(struct sim *sim);
+
+/* ---- sim_disk.c ---- */
+
+struct sim_file {
+    struct sim_file *next;
+    uint64_t cut, generation;
+    struct checkpoint_file name;
+    uint32_t slots;
+    float *w, *slot[OPTIMIZER_SLOTS_MAX];
+    bool corrupt;
+};
+
+struct sim_manifest {
+    struct sim_manifest *next; /* newest first */
+    struct manifest m;
+};
+
+void sim_disk_save(struct sim_thread *t, struct shard_image *take_image);
+enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
+                       struct checkpoint_shard *blocks, struct errmsg *e) MUST_CHECK;
+enum err sim_disk_find(struct sim *sim, uint64_t below, struct manifest *m) MUST_CHECK;
+void sim_disk_publish(struct sim *sim, const struct manifest *m);
+void sim_disk_discard(struct sim *sim, uint64_t cut);
+const struct sim_manifest *sim_disk_newest(const struct sim *sim);
+/* Elements [first, first + n) of a published cut; slots where not NULL. */
+enum err sim_disk_read(const struct sim *sim, const struct manifest *m, uint64_t first, uint64_t n,
+                       float *w, float *const slot[OPTIMIZER_SLOTS_MAX]) MUST_CHECK;
+void sim_disk_corrupt(struct sim *sim);
+void sim_disk_close(struct sim *sim);
+
+/* ---- sim_ps.c ---- */
+
+struct sim_thread {
+    struct sim *sim;
+    struct sim_ps *ps;
+    uint32_t index;
+    struct shard *core;
+    struct sim_message *unsent;
+    struct buffer_pool pool;
+    struct generation seen; /* generations only grow */
+    int64_t in_us, out_us;  /* when its last letter arrives, each way */
+    uint64_t next_cut;
+    uint64_t incarnation[SIM_WORKERS_MAX]; /* the largest that was let in */
+    uint64_t read_clock;                   /* ssp: the largest that was read at, in `seen` */
+};
+
+struct sim_ps {
+    struct sim_proc proc;
+    uint32_t threads;
+    struct sim_thread thread[SIM_THREADS_MAX];
+    struct sim_conn *control;
+    char uuid[37];
+    bool going, asked_status;
+    struct sim_report *report[SIM_THREADS_MAX]; /* for the chief's hello: being gathered */
+    uint32_t fence_waits[SIM_WORKERS_MAX];
+    uint64_t fence[SIM_WORKERS_MAX];
+    size_t leases;
+    Gradwire__WorkerLease *lease[64];
+};
+
+void sim_ps_start(struct sim *sim, struct sim_ps *ps);
+void sim_ps_stop(struct sim *sim, struct sim_ps *ps);
+void sim_ps_go(struct sim *sim, struct sim_ps *ps);
+void sim_ps_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                    ProtobufCMessage *head);
+void sim_ps_lost(struct sim *sim, struct sim_conn *c);
+
+/* ---- sim_worker.c: a worker's shell; sim_chief.c: what worker 0 has beside it ---- */
+
+struct sim_node {
+    struct tree_node node;
+    uint32_t examples;
+    double sums[GATE_SUMS_MAX];
+    float *value; /* (elems) */
+};
+
+struct sim_worker {
+    struct sim_proc proc;
+    struct session session;
+    struct local *local; /* geo */
+    float *w;            /* (elems) */
+    struct sim_conn *link[SIM_SHARDS_MAX];
+    uint64_t link_token[SIM_SHARDS_MAX];
+    struct sim_conn *member;
+    uint64_t member_token;
+    bool chief_up_due; /* the next WELCOME is the first on this connection */
+    uint64_t task;     /* counts; a compute event of another one is stale */
+    struct generation task_generation;
+    uint64_t task_name;
+    uint32_t nodes, piece_shard, piece_chunks; /* streaming: chunks of that shard not yet sent */
+    struct sim_node node[SIM_NODES_MAX];
+
+    struct chief *chief; /* worker 0 */
+    struct sim_conn *control[SIM_PS_MAX], *members[SIM_WORKERS_MAX];
+    uint64_t control_token[SIM_PS_MAX];
+    uint64_t told_step;
+    struct generation told_generation;
+    int64_t journal_us; /* when the last entry is on disk */
+    bool finishing;
+};
+
+void sim_worker_start(struct sim *sim, struct sim_worker *k);
+void sim_worker_stop(struct sim *sim, struct sim_worker *k);
+void sim_worker_go(struct sim *sim, struct sim_worker *k);
+void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind kind, uint32_t to,
+                       uint64_t token, struct sim_conn *c);
+void sim_worker_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                        ProtobufCMessage *head);
+void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                     ProtobufCMessage *head);
+void sim_worker_lost(struct sim *sim, struct sim_conn *c);
+bool sim_worker_reads(const struct sim *sim, const struct sim_conn *c);
+void sim_worker_pump(struct sim *sim, struct sim_worker *k);
+
+void sim_chief_start(struct sim *sim, struct sim_worker *k);
+void sim_chief_stop(struct sim *sim, struct sim_worker *k);
+void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64_t token,
+                      struct sim_conn *c);
+void sim_chief_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                       ProtobufCMessage *head);
+void sim_chief_lost(struct sim *sim, struct sim_conn *c);
+void sim_chief_pump(struct sim *sim, struct sim_worker *k);
+
+/* ---- sim_check.c: what is right ---- */
+
+/* ssp: a batch that somebody computed, and at which clock. */
+struct sim_update {
+    struct generation generation;
+    uint32_t worker;
+    uint64_t incarnation, id, clock;
+    bool outside; /* redone while all were held */
+};
+
+void sim_note_update(struct sim_worker *k, uint64_t id);
+/* A shard answers a pull at a clock; it takes a push. */
+void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
+void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m);
+
+struct sim_oracle {
+    uint64_t steps, elems;
+    uint32_t slots;
+    float **w;                         /* after each number of steps; async: w[0] alone */
+    float **view;                      /* the same as workers see it: w, or of lossy replies */
+    float **slot[OPTIMIZER_SLOTS_MAX]; /* sync */
+    uint64_t *t;
+    struct epoch_sums (*epoch)[CHECKPOINT_EPOCHS]; /* sync: after each number of steps */
+};
+
+bool sim_broken(const struct sim_config *config, uint64_t batch);
+uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
+double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);
+void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
+                       const float *w, uint64_t elems, float *out);
+/* A worker begins step `step` with parameters w: all that do so in one generation have the same. */
+void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, const float *w);
+void sim_oracle_init(struct sim *sim);
+void sim_oracle_close(struct sim *sim);
+void sim_check_manifest(struct sim *sim, const struct manifest *m);
+void sim_check_end(struct sim *sim);
+
+/* ---- sim_run.c ---- */
+
+struct sim {
+    struct sim_config config;
+    int64_t now_us;
+    uint64_t key, drawn, order;
+    size_t events, room;
+    struct sim_event **event; /* heap */
+    bool tracing, failed, over;
+    char failure[2048];
+    uint64_t messages;
+
+    struct layout layout;
+    struct sim_oracle oracle;
+    struct sim_conn *conns;
+    struct sim_file *files;
+    struct sim_manifest *manifests;
+    struct journal journal;                   /* on disk */
+    uint32_t crc;                             /* of the next file */
+    uint32_t save_failures, publish_failures; /* still to come */
+    bool failures_given; /* two in all: the third of the final cut would rightly end the job */
+
+    struct sim_ps ps[SIM_PS_MAX];
+    struct sim_worker worker[SIM_WORKERS_MAX];
+    size_t updates, updates_room;
+    struct sim_update *update;
+    uint64_t reads, reads_behind; /* ssp: at a clock; of these with somebody else's behind */
+    bool restored; /* a shard was filled from a cut: what lossy replies had left is gone */
+    struct sim_agreed {
+        struct generation generation;
+        uint64_t hash;
+    } * agreed; /* per step: the parameters that workers began it with */
+    uint64_t entered_tag;
+    uint64_t entered; /* the largest generation that any shard has entered */
+    int64_t last_fault_us;
+    uint32_t rounds;          /* times that all were started */
+    struct chief_facts facts; /* at the end */
+    float *learned;           /* what was evaluated last */
+    bool has_learned;
+};
+
+/* A random configuration, without faults. */
+void sim_config_random(struct sim_config *config, uint64_t seed, bool sync);
+void sim_faults_random(struct sim_config *config);
+/* Open a cluster and start all processes. */
+struct sim *sim_new(const struct sim_config *config);
+void sim_free(struct sim *sim);
+/* Until the job has ended or something is wrong (sim->failed). */
+void sim_run(struct sim *sim);
+/* Run until `until` says so or the job is over; false: the latter. */
+bool sim_run_until(struct sim *sim, bool (*until)(struct sim *sim));
+/* A process dies; it is started again after `restart_us` (negative: not). */
+void sim_kill(struct sim *sim, struct sim_proc *proc, int64_t restart_us);
+void sim_exit(struct sim *sim, struct sim_proc *proc, int code);
+void sim_restart_all(struct sim *sim);
+void sim_waits(struct sim *sim, char *out, size_t bytes);
+/* GRADWIRE_SIM_SEED, GRADWIRE_SIM_RUNS, GRADWIRE_SHORT; `run` makes one from a seed. */
+/* In ssp the bound is 0, 1, 2 or 8, by the seed. */
+void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,
+                    bool faults);
+void sim_sweep(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults);
+
+#endif

@@ -1,0 +1,469 @@
+/* What must be true: the final weights, every published cut, the counts. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/codec.h"
+#include "common/mem.h"
+#include "common/optimizer.h"
+#include "common/rng.h"
+#include "tests/lib/sim.h"
+
+/* ---- the toy model ---- */
+
+bool sim_broken(const struct sim_config *config, uint64_t batch)
+{
+    return config->broken_one_in &&
+           rng_u64(rng_key(config->seed, RNG_TEST, batch, 5000), 0) % config->broken_one_in == 0;
+}
+
+uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf)
+{
+    uint64_t r = rng_u64(rng_key(config->seed, RNG_TEST, batch, leaf), 0);
+    if (config->gradient == SIM_IDS)
+        return leaf == 0 && batch % 5 != 4 ? 4 : 0; /* a power of two, so that the mean is exact */
+    if (batch % 7 == 3)
+        return 0; /* a batch of bad rows: no update, but the step counts */
+    return r % 8 == 0 ? 0 : 1 + (uint32_t)(r >> 8) % 5;
+}
+
+double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which)
+{
+    double n = sim_examples(config, batch, leaf);
+    return n * (double)rng_unit(rng_key(config->seed, RNG_TEST, batch, leaf + 1000), which);
+}
+
+static uint32_t id_value(uint64_t batch)
+{
+    return 1 + (uint32_t)(batch * 7 % 13);
+}
+
+/* One element of one leaf is NaN, infinite, or absurd. */
+static void break_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
+                           uint64_t elems, float *out)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
+    uint64_t r = rng_u64(rng_key(config->seed, RNG_TEST, batch, 5001), 0);
+    if (sim_broken(config, batch) && leaf == r % config->settings.microbatches)
+        out[(r >> 8) % elems] = values[(r >> 4) % (config->settings.clip_norm > 0 ? 3 : 4)];
+}
+
+/* The sum of the gradients of a leaf's examples: n (w/8 + noise), or n times a number of the batch. */
+void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
+                       const float *w, uint64_t elems, float *out)
+{
+    float n = (float)sim_examples(config, batch, leaf);
+    if (config->gradient == SIM_IDS) {
+        for (uint64_t i = 0; i < elems; i++)
+            out[i] = n * (float)id_value(batch);
+        break_gradient(config, batch, leaf, elems, out);
+        return;
+    }
+    uint32_t h = (uint32_t)rng_u64(rng_key(config->seed, RNG_TEST, batch, leaf), 1);
+    for (uint64_t i = 0; i < elems; i++) {
+        uint32_t x = (h ^ (uint32_t)i) * 0x9E3779B1u;
+        x = (x ^ x >> 15) * 0x85EBCA77u;
+        out[i] = n * (w[i] * 0.125f + (float)(x >> 8) * 0x1p-24f - 0.5f);
+    }
+    break_gradient(config, batch, leaf, elems, out);
+}
+
+/* ---- the plain loop ---- */
+
+static struct job_optimizer optimizer_of(const Gradwire__Settings *s)
+{
+    struct job_optimizer o = {.kind = OPT_SGD};
+    if (msg_optimizer_get(s, &o, NULL))
+        abort();
+    return o;
+}
+
+/* The tree, written down as its definition. */
+static void node_gradient(const struct sim_config *c, uint64_t batch, uint32_t first,
+                          uint32_t leaves, const float *w, float *out)
+{
+    if (leaves == 1) {
+        sim_leaf_gradient(c, batch, first, w, c->elems, out);
+        return;
+    }
+    float *right = calloc(c->elems, sizeof *right);
+    node_gradient(c, batch, first, leaves / 2, w, out);
+    node_gradient(c, batch, first + leaves / 2, leaves / 2, w, right);
+    for (uint64_t i = 0; i < c->elems; i++)
+        out[i] = out[i] + right[i];
+    free(right);
+}
+
+static double node_sum(const struct sim_config *c, uint64_t batch, uint32_t first, uint32_t leaves,
+                       uint32_t which)
+{
+    if (leaves == 1)
+        return sim_sum(c, batch, first, which);
+    return node_sum(c, batch, first, leaves / 2, which) +
+           node_sum(c, batch, first + leaves / 2, leaves / 2, which);
+}
+
+static uint32_t batch_examples(const struct sim_config *c, uint64_t batch)
+{
+    uint32_t n = 0;
+    for (uint32_t leaf = 0; leaf < c->settings.microbatches; leaf++)
+        n += sim_examples(c, batch, leaf);
+    return n;
+}
+
+/* min(1, c / N), in the plainest way. */
+static float clip_scale(const struct sim_config *c, const float *g, uint32_t n)
+{
+    long double squares = 0;
+    for (uint64_t i = 0; i < c->elems; i++)
+        squares += (long double)g[i] * (long double)g[i];
+    double norm = sqrt((double)squares) / n;
+    return c->settings.clip_norm > 0 && norm > (double)c->settings.clip_norm
+               ? (float)((double)c->settings.clip_norm / norm)
+               : 1.0f;
+}
+
+static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t step)
+{
+    uint64_t epoch = step / c->settings.batches_per_epoch;
+    memcpy(o->epoch[step + 1], o->epoch[step], sizeof *o->epoch);
+    struct epoch_sums *to = &o->epoch[step + 1][epoch % CHECKPOINT_EPOCHS];
+    if (to->batches == 0 || to->epoch != epoch)
+        *to = (struct epoch_sums){.epoch = epoch};
+    to->batches++;
+    if (sim_broken(c, step))
+        return;
+    to->examples += batch_examples(c, step);
+    to->loss += node_sum(c, step, 0, c->settings.microbatches, 0);
+    for (uint32_t i = 0; i < c->settings.metrics; i++)
+        to->metric[i] += node_sum(c, step, 0, c->settings.microbatches, 1 + i);
+}
+
+/* What workers hold after the step: where replies lose, what was held before and the decoded difference to it. */
+static void next_view(const struct sim_config *c, const struct layout *layout, struct sim_oracle *o,
+                      uint64_t step)
+{
+    struct errmsg e;
+    struct plan plan;
+    struct coder *coder;
+    enum codec codec = (enum codec)c->settings.reply_codec;
+    uint64_t bytes;
+    if (codec_is_lossless(codec)) {
+        o->view[step + 1] = o->w[step + 1];
+        return;
+    }
+    float *d = calloc(c->elems, sizeof *d), *packed = calloc(c->elems, sizeof *packed);
+    const uint32_t one = 1;
+    if (plan_init(&plan, c->elems, &one, 1, &e) || coder_new(&coder))
+        abort();
+    const struct codec_shape shape = {&plan, layout, 0};
+    for (uint64_t i = 0; i < c->elems; i++)
+        d[i] = o->w[step + 1][i] - o->view[step][i];
+    if (codec_encode(coder, &shape, &codec, rng_key(c->settings.seed, RNG_REPLY_CODEC, step + 1, 0),
+                     0, plan.chunks, d, (uint8_t *)packed, &bytes) ||
+        codec_decode(coder, &shape, codec, 0, plan.chunks, (uint8_t *)packed, bytes, d))
+        abort();
+    for (uint64_t i = 0; i < c->elems; i++)
+        d[i] += o->view[step][i];
+    o->view[step + 1] = d;
+    free(packed);
+    coder_free(coder);
+    plan_close(&plan);
+}
+
+/* lamb's ratio of one tensor, in the plainest way; 1 of any other optimizer. */
+static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float *w,
+                         float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
+                         size_t n)
+{
+    if (o->kind != OPT_LAMB)
+        return 1.0f;
+    float *u = calloc(n, sizeof *u), *decayed = calloc(n, sizeof *decayed);
+    long double squares[2] = {0};
+    optimizer_direction(o, t, u, decayed, w, slot, g, inv_n, n);
+    for (size_t i = 0; i < n; i++) {
+        squares[0] += (long double)decayed[i] * (long double)decayed[i];
+        squares[1] += (long double)u[i] * (long double)u[i];
+    }
+    free(u);
+    free(decayed);
+    return optimizer_ratio((double)squares[0], (double)squares[1]);
+}
+
+/* Tensor by tensor, in place; the gaps stay. */
+static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, uint64_t t,
+                          float *w, float *const slot[OPTIMIZER_SLOTS_MAX], const float *g,
+                          float inv_n)
+{
+    for (uint32_t i = 0; i < sim->layout.tensors; i++) {
+        uint64_t at = sim->layout.tensor[i].offset_elems;
+        size_t n = (size_t)(layout_end(&sim->layout, i) - at);
+        float *part[OPTIMIZER_SLOTS_MAX] = {0};
+        for (uint32_t k = 0; k < optimizer_slots(o); k++)
+            part[k] = slot[k] + at;
+        float ratio = trust_ratio(o, t, w + at, part, g + at, inv_n, n);
+        optimizer_apply_trusted(o, t, ratio, w + at, w + at, part, g + at, inv_n, n);
+    }
+}
+
+static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step)
+{
+    const struct sim_config *c = &sim->config;
+    struct job_optimizer optimizer = optimizer_of(&c->settings);
+    uint32_t n = sim_broken(c, step) ? 0 : batch_examples(c, step);
+    float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    o->w[step + 1] = malloc(c->elems * sizeof(float));
+    memcpy(o->w[step + 1], o->w[step], c->elems * sizeof(float));
+    for (uint32_t k = 0; k < o->slots; k++) {
+        slot[k] = o->slot[k][step + 1] = malloc(c->elems * sizeof(float));
+        memcpy(slot[k], o->slot[k][step], c->elems * sizeof(float));
+    }
+    o->t[step + 1] = o->t[step] + (n > 0);
+    if (n) {
+        node_gradient(c, step, 0, c->settings.microbatches, o->view[step], g);
+        apply_tensors(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g,
+                      1.0f / (float)n * clip_scale(c, g, n));
+    }
+    next_sums(c, o, step);
+    next_view(c, &sim->layout, o, step);
+    free(g);
+}
+
+void sim_oracle_init(struct sim *sim)
+{
+    const struct sim_config *c = &sim->config;
+    struct sim_oracle *o = &sim->oracle;
+    struct job_optimizer optimizer = optimizer_of(&c->settings);
+    bool sync = c->settings.update == GRADWIRE__UPDATE__SYNC;
+    uint64_t total = c->settings.epochs * c->settings.batches_per_epoch;
+    o->steps = sync ? total : 0;
+    o->slots = optimizer_slots(&optimizer);
+    o->w = calloc(o->steps + 1, sizeof *o->w);
+    o->view = calloc(o->steps + 1, sizeof *o->view);
+    o->t = calloc(o->steps + 1, sizeof *o->t);
+    sim->agreed = calloc(o->steps + 1, sizeof *sim->agreed);
+    o->epoch = calloc(o->steps + 1, sizeof *o->epoch);
+    o->w[0] = malloc(c->elems * sizeof(float));
+    layout_init_values(&sim->layout, c->settings.seed, 0, c->elems, o->w[0]);
+    o->view[0] = o->w[0];
+    for (uint32_t k = 0; k < o->slots; k++) {
+        o->slot[k] = calloc(o->steps + 1, sizeof *o->slot[k]);
+        o->slot[k][0] = calloc(c->elems, sizeof(float));
+        for (uint64_t i = 0; i < c->elems; i++)
+            o->slot[k][0][i] = optimizer_slot_initial(&optimizer, k);
+    }
+    for (uint64_t step = 0; step < o->steps; step++)
+        next_step(sim, o, step);
+}
+
+void sim_oracle_close(struct sim *sim)
+{
+    struct sim_oracle *o = &sim->oracle;
+    for (uint64_t i = 0; o->w && i <= o->steps; i++) {
+        if (o->view[i] != o->w[i])
+            free(o->view[i]);
+        free(o->w[i]);
+        for (uint32_t k = 0; k < o->slots; k++)
+            free(o->slot[k][i]);
+    }
+    for (uint32_t k = 0; k < o->slots; k++)
+        free(o->slot[k]);
+    free(o->w);
+    free(o->view);
+    free(sim->agreed);
+    free(o->t);
+    free(o->epoch);
+}
+
+/* ---- cuts ---- */
+
+static bool same(struct sim *sim, const char *what, uint64_t step, const float *is,
+                 const float *want)
+{
+    if (memcmp(is, want, sim->config.elems * sizeof(float)) == 0)
+        return true;
+    uint64_t i = 0;
+    while (memcmp(&is[i], &want[i], sizeof *is) == 0)
+        i++;
+    sim_fail(sim, "%s of step %" PRIu64 ": element %" PRIu64 " is %a, it should be %a", what, step,
+             i, (double)is[i], (double)want[i]);
+    return false;
+}
+
+static uint64_t hash_of(const float *w, uint64_t elems)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (uint64_t i = 0; i < elems; i++) {
+        uint32_t bits;
+        memcpy(&bits, &w[i], sizeof bits);
+        h = (h ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, const float *w)
+{
+    uint64_t hash = hash_of(w, sim->config.elems);
+    struct sim_agreed *agreed = &sim->agreed[step];
+    if (generation_equal(agreed->generation, g) && agreed->hash != hash)
+        sim_fail(sim, "two workers begin step %" PRIu64 " with different parameters", step);
+    *agreed = (struct sim_agreed){g, hash};
+}
+
+static void check_sync(struct sim *sim, const struct manifest *m, const float *w,
+                       float *const *slot)
+{
+    const struct sim_oracle *o = &sim->oracle;
+    if (m->step > o->steps) {
+        sim_fail(sim, "a cut of step %" PRIu64 " of %" PRIu64, m->step, o->steps);
+        return;
+    }
+    const struct sim_config *c = &sim->config;
+    /* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
+    bool known = codec_is_lossless((enum codec)c->settings.push_codec) &&
+                 (!sim->restored || codec_is_lossless((enum codec)c->settings.reply_codec));
+    const struct sim_agreed *agreed = &sim->agreed[m->step];
+    if (known && !same(sim, "a cut's weights", m->step, w, o->view[m->step]))
+        return;
+    if (agreed->generation.number == sim->entered && agreed->generation.tag == sim->entered_tag &&
+        agreed->hash != hash_of(w, c->elems))
+        sim_fail(sim, "a cut's weights of step %" PRIu64 " are not what workers held", m->step);
+    for (uint32_t k = 0; known && k < o->slots; k++)
+        if (!same(sim, "a cut's slot", m->step, slot[k], o->slot[k][m->step]))
+            return;
+    if (m->t != o->t[m->step])
+        sim_fail(sim, "a cut's t is %" PRIu64 ", it should be %" PRIu64, m->t, o->t[m->step]);
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (memcmp(&m->epoch[i], &o->epoch[m->step][i], sizeof m->epoch[i]) != 0)
+            sim_fail(sim,
+                     "a cut's sums of epoch %" PRIu64 " at step %" PRIu64 ": %" PRIu64
+                     " batches, loss %a; should be %" PRIu64 ", %a",
+                     m->epoch[i].epoch, m->step, m->epoch[i].batches, m->epoch[i].loss,
+                     o->epoch[m->step][i].batches, o->epoch[m->step][i].loss);
+}
+
+/* Where nobody died all that moved is there: rounds take parts, so sums are not exact, but a batch that is missing or
+ * doubled moves far more. */
+static void check_geo(struct sim *sim, const struct manifest *m, const float *w, float moved)
+{
+    if (m->lost > m->step)
+        sim_fail(sim, "cut %" PRIu64 ": %" PRIu64 " lost of %" PRIu64, m->cut, m->lost, m->step);
+    for (uint32_t i = 0; i < sim->config.faults; i++)
+        if (sim->config.fault[i].kind != FAULT_BREAK &&
+            sim->config.fault[i].kind != FAULT_BREAK_ALL)
+            return;
+    if (m->lost)
+        sim_fail(sim, "cut %" PRIu64 ": %" PRIu64 " lost, and nobody died", m->cut, m->lost);
+    for (uint64_t i = 0; i < sim->config.elems; i++) {
+        float is = sim->oracle.w[0][i] - w[i], by = is - moved;
+        if (by > 0.01f || by < -0.01f) {
+            sim_fail(sim,
+                     "cut %" PRIu64 ": element %" PRIu64 " has moved by %g, it should have by %g",
+                     m->cut, i, (double)is, (double)moved);
+            return;
+        }
+    }
+}
+
+/* Every id that the cut calls resolved is in every element once, and no other one. */
+static void check_async(struct sim *sim, const struct manifest *m, const float *w)
+{
+    const struct sim_config *c = &sim->config;
+    struct ids done;
+    float moved = 0;
+    uint64_t t = 0;
+    if (ids_unpack(&done, m->mark, m->window_bits, m->window_bits_bytes)) {
+        sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);
+        return;
+    }
+    uint64_t end = ids_end(&done);
+    for (uint64_t id = 0; id < end; id++) {
+        if (!ids_has(&done, id) || sim_broken(c, id) || batch_examples(c, id) == 0)
+            continue;
+        moved += (float)id_value(id) * c->settings.learning_rate;
+        t++;
+    }
+    if (c->settings.update == GRADWIRE__UPDATE__GEO)
+        t = done.count; /* there it counts batches */
+    if (m->step != done.count || m->t != t)
+        sim_fail(sim,
+                 "cut %" PRIu64 ": step %" PRIu64 ", t %" PRIu64 "; should be %" PRIu64
+                 ", %" PRIu64,
+                 m->cut, m->step, m->t, done.count, t);
+    if (c->settings.update == GRADWIRE__UPDATE__GEO) {
+        check_geo(sim, m, w, moved);
+        return;
+    }
+    for (uint64_t i = 0; i < c->elems; i++) {
+        float want = sim->oracle.w[0][i] - moved;
+        if (memcmp(&w[i], &want, sizeof want) != 0) {
+            sim_fail(sim,
+                     "cut %" PRIu64 " of %" PRIu64 " ids: element %" PRIu64
+                     " has moved by %g, it should have by %g",
+                     m->cut, done.count, i, (double)(sim->oracle.w[0][i] - w[i]), (double)moved);
+            return;
+        }
+    }
+}
+
+void sim_check_manifest(struct sim *sim, const struct manifest *m)
+{
+    const struct sim_config *c = &sim->config;
+    float *w = malloc(c->elems * sizeof *w), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    for (uint32_t k = 0; k < sim->oracle.slots; k++)
+        slot[k] = malloc(c->elems * sizeof **slot);
+    if (m->slots != sim->oracle.slots || m->total_elems != c->elems)
+        sim_fail(sim, "cut %" PRIu64 " has %u slots, %" PRIu64 " elements", m->cut, m->slots,
+                 m->total_elems);
+    else if (sim_disk_read(sim, m, 0, c->elems, w, slot))
+        sim_fail(sim, "cut %" PRIu64 " of step %" PRIu64 " is published and not complete", m->cut,
+                 m->step);
+    else if (c->settings.update == GRADWIRE__UPDATE__SYNC)
+        check_sync(sim, m, w, slot);
+    else
+        check_async(sim, m, w);
+    for (uint32_t k = 0; k < sim->oracle.slots; k++)
+        free(slot[k]);
+    free(w);
+}
+
+/* ---- the end ---- */
+
+static void check_facts(struct sim *sim, uint64_t total)
+{
+    const struct chief_facts *f = &sim->facts;
+    if (f->steps != total || f->dealt != total || f->applied_min != total ||
+        f->applied_max != total)
+        sim_fail(sim,
+                 "at the end: steps %" PRIu64 ", dealt %" PRIu64 ", applied %" PRIu64 "..%" PRIu64
+                 "; all should be %" PRIu64,
+                 f->steps, f->dealt, f->applied_min, f->applied_max, total);
+}
+
+/* What was evaluated and exported is what the final cut holds. */
+static void check_learned(struct sim *sim, const struct manifest *m)
+{
+    float *w = malloc(sim->config.elems * sizeof *w);
+    if (sim_disk_read(sim, m, 0, sim->config.elems, w, NULL) == ERR_OK)
+        (void)same(sim, "what was evaluated", m->step, sim->learned, w);
+    free(w);
+}
+
+/* The job said that all is well. */
+void sim_check_end(struct sim *sim)
+{
+    const struct sim_manifest *last = sim_disk_newest(sim);
+    uint64_t total = sim->config.settings.epochs * sim->config.settings.batches_per_epoch;
+    if (!last || !last->m.final || last->m.step != total)
+        sim_fail(sim, "the job is done and its last cut is not the final one");
+    else if (last->m.dealt != total)
+        sim_fail(sim, "the final cut says %" PRIu64 " dealt of %" PRIu64, last->m.dealt, total);
+    else
+        sim_check_manifest(sim, &last->m);
+    if (!sim->failed && sim->has_learned)
+        check_learned(sim, &last->m);
+    if (sim->facts.running)
+        check_facts(sim, total);
+}

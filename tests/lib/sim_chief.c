@@ -1,0 +1,322 @@
+/* What worker 0 has beside its session: the chief, its connections to the ps, and those of the workers to it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/lib/sim.h"
+
+static struct sim *sim_of(const struct sim_worker *k)
+{
+    return k->proc.sim;
+}
+
+/* ---- chief_io ---- */
+
+static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "chief -> ps %u: %s", ps, frame_type_str((uint16_t)type));
+    if (sim_open(k->control[ps], DIALER))
+        sim_send(sim_of(k), k->control[ps], ACCEPTOR, type, m);
+}
+
+static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
+                         const ProtobufCMessage *m)
+{
+    struct sim_worker *k = ctx;
+    struct sim_conn *c = worker < SIM_WORKERS_MAX ? k->members[worker] : NULL;
+    sim_trace(sim_of(k), "chief -> worker %u: %s", worker, frame_type_str((uint16_t)type));
+    if (sim_open(c, ACCEPTOR))
+        sim_send(sim_of(k), c, DIALER, type, m);
+}
+
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+{
+    return sim_disk_find(sim_of(ctx), below, m);
+}
+
+static void io_publish(void *ctx, const struct manifest *m)
+{
+    sim_disk_publish(sim_of(ctx), m);
+}
+
+static void io_discard(void *ctx, uint64_t cut)
+{
+    sim_disk_discard(sim_of(ctx), cut);
+}
+
+static void on_finish(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    (void)e;
+    k->finishing = true;
+    if (!k->session.sync)
+        session_pull_final(&k->session);
+    sim_worker_pump(sim, k);
+}
+
+/* Between the chief's thread and the session's: letters, in the order in which they were posted. */
+static struct sim_event *letter(struct sim_worker *k, int to,
+                                void (*run)(struct sim *, struct sim_event *))
+{
+    struct sim *sim = sim_of(k);
+    int64_t at = sim->now_us + (int64_t)sim_below(sim, sim_chance(sim, 20) ? 5000 : 30);
+    if (at < k->member->last_us[to])
+        at = k->member->last_us[to];
+    k->member->last_us[to] = at;
+    return sim_after(sim, at - sim->now_us, &k->proc, run);
+}
+
+static void io_finish(void *ctx)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "chief: all is learned");
+    (void)letter(k, DIALER, on_finish);
+}
+
+static void on_ended(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    chief_facts(k->chief, &sim->facts);
+    sim_exit(sim, &k->proc, (int)e->a);
+}
+
+static void io_ended(void *ctx, int exit_code, const char *text)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "chief: ended, %d: %s", exit_code, text);
+    if (exit_code != 0 && exit_code != 143)
+        sim_fail(sim_of(k), "the job has failed: %s", text);
+    sim_after(sim_of(k), 1, &k->proc, on_ended)->a = (uint64_t)exit_code;
+}
+
+static void io_say(void *ctx, int is_warning, const char *text)
+{
+    sim_trace(sim_of(ctx), "chief: %s%s", is_warning ? "! " : "", text);
+}
+
+static uint64_t io_random(void *ctx)
+{
+    return sim_below(sim_of(ctx), UINT64_MAX);
+}
+
+/* On disk when the write has ended: what a chief that dies was writing is lost. */
+static void on_written(struct sim *sim, struct sim_event *e)
+{
+    if (journal_add(&sim->journal, e->p))
+        abort();
+    free(e->p);
+    chief_on_journaled(sim->worker[0].chief, NULL, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+static void io_journal(void *ctx, const struct journal_entry *entry)
+{
+    struct sim_worker *k = ctx;
+    struct sim *sim = sim_of(k);
+    int64_t at = sim->now_us + 300 + (int64_t)sim_below(sim, 5000);
+    if (at < k->journal_us)
+        at = k->journal_us; /* in order */
+    k->journal_us = at;
+    struct sim_event *e = sim_after(sim, at - sim->now_us, &k->proc, on_written);
+    e->p = malloc(sizeof *entry);
+    memcpy(e->p, entry, sizeof *entry);
+    e->drop = free;
+}
+
+static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
+                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+
+/* ---- connections to ps ---- */
+
+static void on_redial(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    if (e->b == k->control_token[e->a])
+        sim_dial(sim, CONN_CONTROL, 0, (uint32_t)e->a, &k->proc, &sim->ps[e->a].proc, e->b);
+}
+
+static void dial(struct sim_worker *k, uint32_t ps, int64_t us)
+{
+    k->control[ps] = NULL;
+    struct sim_event *e = sim_after(sim_of(k), us, &k->proc, on_redial);
+    e->a = ps;
+    e->b = ++k->control_token[ps];
+}
+
+void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64_t token,
+                      struct sim_conn *c)
+{
+    if (token != k->control_token[ps]) {
+        sim_close(sim, c, DIALER);
+        return;
+    }
+    if (!c) {
+        dial(k, ps, 20000 + (int64_t)sim_below(sim, 200000));
+        return;
+    }
+    k->control[ps] = c;
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    m.role = GRADWIRE__ROLE__CHIEF;
+    m.shard = -1;
+    m.ps_index = ps;
+    sim_send(sim, c, ACCEPTOR, FRAME_HELLO, &m.base);
+}
+
+/* ---- messages ---- */
+
+static void on_control(struct sim *sim, struct sim_worker *k, struct sim_conn *c,
+                       const struct sim_message *m, ProtobufCMessage *head)
+{
+    if (k->control[c->to] != c)
+        return;
+    if (m->type == FRAME_HELLO_REPLY) {
+        c->answered = true;
+        chief_on_ps_up(k->chief, c->to, (const Gradwire__HelloReply *)head, sim_ms(sim));
+    } else {
+        chief_on_ps(k->chief, c->to, (enum frame_type)m->type, head, sim_ms(sim));
+    }
+}
+
+static void on_member(struct sim *sim, struct sim_worker *k, struct sim_conn *c,
+                      const struct sim_message *m, ProtobufCMessage *head)
+{
+    struct errmsg e = {""};
+    uint32_t worker = c->from;
+    if (m->type == FRAME_HELLO) {
+        if (k->members[worker] != c && sim_open(k->members[worker], ACCEPTOR)) {
+            sim_close(sim, k->members[worker], ACCEPTOR);
+            chief_on_worker_down(k->chief, worker, sim_ms(sim));
+        }
+        k->members[worker] = c;
+        if (chief_on_worker_up(k->chief, worker, (const Gradwire__Hello *)head, sim_ms(sim), &e))
+            sim_fail(sim, "worker %u is refused: %s", worker, e.text);
+    } else if (k->members[worker] == c) {
+        chief_on_worker(k->chief, worker, (enum frame_type)m->type, head, sim_ms(sim));
+    }
+}
+
+void sim_chief_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                       ProtobufCMessage *head)
+{
+    struct sim_worker *k = &sim->worker[0];
+    if (c->kind == CONN_CONTROL)
+        on_control(sim, k, c, m, head);
+    else
+        on_member(sim, k, c, m, head);
+    sim_worker_pump(sim, k);
+}
+
+void sim_chief_lost(struct sim *sim, struct sim_conn *c)
+{
+    struct sim_worker *k = &sim->worker[0];
+    if (c->kind == CONN_CONTROL && k->control[c->to] == c) {
+        if (c->answered)
+            chief_on_ps_down(k->chief, c->to, sim_ms(sim));
+        dial(k, c->to, 20000 + (int64_t)sim_below(sim, 200000));
+    } else if (c->kind == CONN_MEMBER && k->members[c->from] == c) {
+        k->members[c->from] = NULL;
+        chief_on_worker_down(k->chief, c->from, sim_ms(sim));
+    }
+    sim_worker_pump(sim, k);
+}
+
+/* ---- the end ---- */
+
+static void on_evaluated(struct sim *sim, struct sim_event *e)
+{
+    (void)e;
+    sim_trace(sim, "chief: evaluated");
+    chief_on_evaluated(sim->worker[0].chief, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+static void on_step(struct sim *sim, struct sim_event *e)
+{
+    chief_on_step(sim->worker[0].chief, e->a, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+static void tell_step(struct sim_worker *k)
+{
+    const struct session *s = &k->session;
+    if (!s->sync || s->phase < SESSION_READY ||
+        (s->step == k->told_step && generation_equal(s->generation, k->told_generation)))
+        return;
+    k->told_step = s->step;
+    k->told_generation = s->generation;
+    letter(k, ACCEPTOR, on_step)->a = s->step;
+}
+
+void sim_chief_pump(struct sim *sim, struct sim_worker *k)
+{
+    tell_step(k);
+    const struct session *s = &k->session;
+    if (!k->finishing ||
+        !(s->sync ? s->phase == SESSION_READY && s->step >= s->total : session_is_final(s)))
+        return;
+    k->finishing = false;
+    sim->has_learned = true;
+    memcpy(sim->learned, k->w, sim->config.elems * sizeof(float));
+    (void)sim_after(sim, 1000 + (int64_t)sim_below(sim, 20000), &k->proc, on_evaluated);
+}
+
+/* ---- life ---- */
+
+static void on_tick(struct sim *sim, struct sim_event *e)
+{
+    chief_tick(sim->worker[0].chief, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+    if (e->proc->up)
+        (void)sim_after(sim, 100000, e->proc, on_tick);
+}
+
+void sim_chief_start(struct sim *sim, struct sim_worker *k)
+{
+    struct errmsg e = {""};
+    struct chief_config config = {.layout = &sim->layout,
+                                  .settings = sim->config.settings,
+                                  .ps = sim->config.ps,
+                                  .workers = sim->config.workers,
+                                  .every_steps = sim->config.every_steps,
+                                  .every_seconds = sim->config.every_seconds,
+                                  .start_s = 300,
+                                  .worker_rejoin_s = sim->config.worker_rejoin_s,
+                                  .ps_rejoin_s = 600,
+                                  .max_recoveries = 1000,
+                                  .max_rejected = 1000,
+                                  .journal = &sim->journal};
+    if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
+        sim_fail(sim, "no chief: %s", e.text);
+        return;
+    }
+    k->finishing = false;
+    k->told_generation = (struct generation){0, 0};
+    k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);
+    k->chief_up_due = true;
+    Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    k->members[0] = k->member;
+    if (chief_on_worker_up(k->chief, 0, &hello, sim_ms(sim), &e))
+        sim_fail(sim, "the chief's own session is refused: %s", e.text);
+    for (uint32_t i = 0; i < sim->config.ps; i++)
+        dial(k, i, (int64_t)sim_below(sim, 1000));
+    (void)sim_after(sim, 100000, &k->proc, on_tick);
+}
+
+void sim_chief_stop(struct sim *sim, struct sim_worker *k)
+{
+    for (uint32_t i = 0; i < SIM_PS_MAX; i++) {
+        if (sim_open(k->control[i], DIALER))
+            sim_close(sim, k->control[i], DIALER);
+        k->control[i] = NULL;
+    }
+    for (uint32_t i = 0; i < SIM_WORKERS_MAX; i++) {
+        if (sim_open(k->members[i], ACCEPTOR))
+            sim_close(sim, k->members[i], ACCEPTOR);
+        k->members[i] = NULL;
+    }
+    chief_free(k->chief);
+    k->chief = NULL;
+}

@@ -1,0 +1,293 @@
+/* Storage of the simulated cluster: files of shards, and manifests. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/lib/sim.h"
+
+static void file_free(struct sim_file *f)
+{
+    free(f->w);
+    for (int i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
+        free(f->slot[i]);
+    free(f);
+}
+
+static void remove_files(struct sim *sim, uint64_t cut, const char *name)
+{
+    for (struct sim_file **at = &sim->files; *at;) {
+        struct sim_file *f = *at;
+        if (f->cut == cut && (!name || strcmp(f->name.name, name) == 0)) {
+            *at = f->next;
+            file_free(f);
+        } else {
+            at = &f->next;
+        }
+    }
+}
+
+static float *copy(const float *from, uint64_t elems)
+{
+    float *to = malloc(elems * sizeof *to);
+    memcpy(to, from, elems * sizeof *to);
+    return to;
+}
+
+/* ---- a shard's file ---- */
+
+struct save {
+    struct sim_thread *thread;
+    struct shard_image *image;
+    struct checkpoint_file name;
+    char error[64];
+};
+
+static void save_free(void *p)
+{
+    struct save *s = p;
+    shard_image_free(s->image);
+    free(s);
+}
+
+static void on_saved(struct sim *sim, struct sim_event *e)
+{
+    struct save *s = e->p;
+    (void)sim;
+    shard_on_saved(s->thread->core, s->image->cut, s->error[0] ? NULL : &s->name,
+                   s->error[0] ? s->error : NULL);
+    save_free(s);
+}
+
+/* The rename: from here on the file is there, whatever becomes of its writer. */
+static void on_written(struct sim *sim, struct sim_event *e)
+{
+    struct save *s = e->p;
+    const struct checkpoint_shard *b = &s->image->blocks;
+    if (sim->save_failures && sim_chance(sim, 2)) {
+        sim->save_failures--;
+        (void)snprintf(s->error, sizeof s->error, "No space left on device");
+    } else {
+        struct sim_file *f = calloc(1, sizeof *f);
+        f->cut = s->image->cut;
+        f->generation = s->image->generation.number;
+        f->slots = b->slots;
+        f->w = copy(b->w, b->elems);
+        for (uint32_t i = 0; i < b->slots; i++)
+            f->slot[i] = copy(b->slot[i], b->elems);
+        (void)snprintf(s->name.name, sizeof s->name.name, "shard-%u.gw", b->shard);
+        s->name.first_elem = b->first_elem;
+        s->name.elems = b->elems;
+        s->name.bytes = b->elems * sizeof(float) * (1 + b->slots);
+        s->name.head_crc = ++sim->crc;
+        f->name = s->name;
+        remove_files(sim, f->cut, f->name.name);
+        f->next = sim->files;
+        sim->files = f;
+    }
+    struct sim_event *next = sim_after(sim, (int64_t)sim_below(sim, 3000), e->proc, on_saved);
+    next->p = s;
+    next->drop = save_free;
+}
+
+void sim_disk_save(struct sim_thread *t, struct shard_image *take_image)
+{
+    struct sim *sim = t->sim;
+    struct save *s = calloc(1, sizeof *s);
+    s->thread = t;
+    s->image = take_image;
+    int64_t us = 500 + (int64_t)sim_below(sim, sim_chance(sim, 5) ? 400000 : 10000);
+    struct sim_event *e = sim_after(sim, us, &t->ps->proc, on_written);
+    e->p = s;
+    e->drop = save_free;
+}
+
+static const struct sim_file *find_file(const struct sim *sim, uint64_t cut,
+                                        const struct checkpoint_file *name)
+{
+    for (const struct sim_file *f = sim->files; f; f = f->next)
+        if (f->cut == cut && strcmp(f->name.name, name->name) == 0)
+            return f->name.head_crc == name->head_crc ? f : NULL;
+    return NULL;
+}
+
+enum err sim_disk_read(const struct sim *sim, const struct manifest *m, uint64_t first, uint64_t n,
+                       float *w, float *const slot[OPTIMIZER_SLOTS_MAX])
+{
+    uint64_t got = 0;
+    for (uint32_t i = 0; i < m->files; i++) {
+        const struct sim_file *f = find_file(sim, m->cut, &m->file[i]);
+        if (!f || f->corrupt || f->name.first_elem != m->file[i].first_elem ||
+            f->name.elems != m->file[i].elems || f->slots != m->slots)
+            return ERR_CORRUPT;
+        uint64_t from = f->name.first_elem > first ? f->name.first_elem : first;
+        uint64_t to = f->name.first_elem + f->name.elems;
+        to = to < first + n ? to : first + n;
+        if (from >= to)
+            continue;
+        got += to - from;
+        uint64_t at = from - f->name.first_elem;
+        memcpy(w + (from - first), f->w + at, (to - from) * sizeof *w);
+        for (uint32_t k = 0; slot && k < f->slots; k++)
+            if (slot[k])
+                memcpy(slot[k] + (from - first), f->slot[k] + at, (to - from) * sizeof *w);
+    }
+    return got == n ? ERR_OK : ERR_CORRUPT;
+}
+
+/* ---- manifests ---- */
+
+static void *bytes_copy(const void *from, size_t bytes)
+{
+    void *to = mem_zalloc(bytes, 1);
+    if (bytes)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+static struct manifest manifest_copy(const struct manifest *m)
+{
+    struct manifest to = *m;
+    to.window_bits = bytes_copy(m->window_bits, m->window_bits_bytes);
+    to.file = bytes_copy(m->file, m->files * sizeof *m->file);
+    to.ps_threads = bytes_copy(m->ps_threads, m->ps * sizeof *m->ps_threads);
+    to.identity_text = NULL;
+    return to;
+}
+
+static void manifest_drop(void *p)
+{
+    struct sim_manifest *m = p;
+    manifest_close(&m->m);
+    free(m);
+}
+
+const struct sim_manifest *sim_disk_newest(const struct sim *sim)
+{
+    return sim->manifests;
+}
+
+static void prune(struct sim *sim)
+{
+    struct sim_manifest **at = &sim->manifests;
+    for (int kept = 0; *at && kept < SIM_KEEP; kept++)
+        at = &(*at)->next;
+    while (*at) {
+        struct sim_manifest *old = *at;
+        *at = old->next;
+        remove_files(sim, old->m.cut, NULL);
+        manifest_drop(old);
+    }
+}
+
+static void on_published(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    chief_on_published(k->chief, e->a, e->b ? "No space left on device" : NULL, sim_ms(sim));
+    sim_worker_pump(sim, k);
+}
+
+static void on_manifest_written(struct sim *sim, struct sim_event *e)
+{
+    struct sim_manifest *m = e->p;
+    uint64_t cut = m->m.cut;
+    bool fails = sim->publish_failures && sim_chance(sim, 2);
+    if (fails) {
+        sim->publish_failures--;
+        manifest_drop(m);
+    } else {
+        struct sim_manifest **at = &sim->manifests;
+        while (*at && (*at)->m.cut > cut)
+            at = &(*at)->next;
+        if (*at && (*at)->m.cut == cut)
+            sim_fail(sim, "cut %" PRIu64 " is published twice", cut);
+        sim_trace(sim, "cut %" PRIu64 " of step %" PRIu64 " is published%s", cut, m->m.step,
+                  m->m.final ? ", final" : "");
+        m->next = *at;
+        *at = m;
+        sim_check_manifest(sim, &m->m);
+        prune(sim);
+    }
+    struct sim_event *next = sim_after(sim, (int64_t)sim_below(sim, 3000), e->proc, on_published);
+    next->a = cut;
+    next->b = fails;
+}
+
+void sim_disk_publish(struct sim *sim, const struct manifest *m)
+{
+    struct sim_manifest *out = calloc(1, sizeof *out);
+    out->m = manifest_copy(m);
+    struct sim_event *e = sim_after(sim, 300 + (int64_t)sim_below(sim, 5000), &sim->worker[0].proc,
+                                    on_manifest_written);
+    e->p = out;
+    e->drop = manifest_drop;
+}
+
+void sim_disk_discard(struct sim *sim, uint64_t cut)
+{
+    for (const struct sim_manifest *m = sim->manifests; m; m = m->next)
+        if (m->m.cut == cut)
+            return;
+    remove_files(sim, cut, NULL);
+}
+
+enum err sim_disk_find(struct sim *sim, uint64_t below, struct manifest *m)
+{
+    for (const struct sim_manifest *at = sim->manifests; at; at = at->next) {
+        if (at->m.cut < below) {
+            *m = manifest_copy(&at->m);
+            return ERR_OK;
+        }
+    }
+    return ERR_NOTFOUND;
+}
+
+enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
+                       struct checkpoint_shard *blocks, struct errmsg *e)
+{
+    for (const struct sim_manifest *at = sim->manifests; at; at = at->next) {
+        if (at->m.cut != cut)
+            continue;
+        if (sim_disk_read(sim, &at->m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot))
+            return err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut);
+        *m = manifest_copy(&at->m);
+        return ERR_OK;
+    }
+    return err_set(e, ERR_NOTFOUND, "cut %" PRIu64 " is not there", cut);
+}
+
+/* Only where the one before it is whole: what nobody has is not what recovery can bring back. */
+void sim_disk_corrupt(struct sim *sim)
+{
+    struct sim_manifest *m = sim->manifests;
+    if (!m || !m->next || m->m.final)
+        return;
+    for (uint32_t i = 0; i < m->next->m.files; i++) {
+        const struct sim_file *f = find_file(sim, m->next->m.cut, &m->next->m.file[i]);
+        if (!f || f->corrupt)
+            return;
+    }
+    for (struct sim_file *f = sim->files; f; f = f->next) {
+        if (f->cut == m->m.cut) {
+            f->corrupt = true;
+            sim_trace(sim, "cut %" PRIu64 " is damaged", f->cut);
+            return;
+        }
+    }
+}
+
+void sim_disk_close(struct sim *sim)
+{
+    journal_close(&sim->journal);
+    while (sim->files) {
+        struct sim_file *f = sim->files;
+        sim->files = f->next;
+        file_free(f);
+    }
+    while (sim->manifests) {
+        struct sim_manifest *m = sim->manifests;
+        sim->manifests = m->next;
+        manifest_drop(m);
+    }
+}

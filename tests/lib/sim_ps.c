@@ -1,0 +1,553 @@
+/* A ps process of the simulated cluster: what ps/server.c does around the shards. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/lib/sim.h"
+
+#define OF(conn_peer) ((struct sim_conn *)((char *)(conn_peer)-offsetof(struct sim_conn, peer)))
+
+static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                     const float *body, uint64_t elems)
+{
+    struct sim_thread *t = ctx;
+    sim_check_read(t, to, head);
+    sim_send_body(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, elems, &t->unsent);
+}
+
+static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                             const void *body, uint64_t bytes)
+{
+    struct sim_thread *t = ctx;
+    sim_send_bytes(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, bytes, &t->unsent);
+}
+
+static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+{
+    struct sim_thread *t = ctx;
+    sim_send(t->sim, OF(to), DIALER, FRAME_REFUSE, &head->base);
+}
+
+static void io_before_write(void *ctx, const float *lo, uint64_t elems)
+{
+    struct sim_thread *t = ctx;
+    sim_unsent_forget(&t->unsent, lo, elems);
+}
+
+/* ---- letters between the main thread and the shard threads: in order, each way, each thread ---- */
+
+struct sim_report {
+    bool entered;
+    struct generation generation;
+    uint64_t next_cut, max_incarnation;
+    ProtobufCMessage *status; /* NULL: it owns nothing */
+};
+
+enum letter_kind { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, FROM_TELLS, FROM_FENCED, FROM_REPORT };
+
+struct letter {
+    struct sim_thread *thread;
+    enum letter_kind kind;
+    enum frame_type type;
+    ProtobufCMessage *m;
+    struct sim_conn *conn;
+    struct sim_report *report;
+};
+
+static void report_free(struct sim_report *r)
+{
+    if (r)
+        msg_free(r->status);
+    free(r);
+}
+
+static void letter_free(void *p)
+{
+    struct letter *l = p;
+    msg_free(l->m);
+    report_free(l->report);
+    free(l);
+}
+
+static void on_letter(struct sim *sim, struct sim_event *e);
+
+static struct letter *post(struct sim_thread *t, enum letter_kind kind, enum frame_type type,
+                           const ProtobufCMessage *m)
+{
+    struct sim *sim = t->sim;
+    int64_t *last = kind >= FROM_TELLS ? &t->out_us : &t->in_us;
+    int64_t at = sim->now_us + (int64_t)sim_below(sim, sim_chance(sim, 30) ? 3000 : 30);
+    if (at < *last)
+        at = *last;
+    *last = at;
+    struct letter *l = calloc(1, sizeof *l);
+    l->thread = t;
+    l->kind = kind;
+    l->type = type;
+    l->m = m ? msg_copy(m) : NULL;
+    struct sim_event *e = sim_after(sim, at - sim->now_us, &t->ps->proc, on_letter);
+    e->p = l;
+    e->drop = letter_free;
+    return l;
+}
+
+static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    (void)post(ctx, FROM_TELLS, type, m);
+}
+
+static void io_save(void *ctx, struct shard_image *take_image)
+{
+    sim_disk_save(ctx, take_image);
+}
+
+static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
+                        struct checkpoint_shard *blocks, struct errmsg *e)
+{
+    struct sim_thread *t = ctx;
+    t->sim->restored = true;
+    return sim_disk_load(t->sim, cut, m, blocks, e);
+}
+
+static void leave(struct sim *sim, struct sim_conn *c)
+{
+    if (c->said_hello && c->thread->core)
+        shard_peer_gone(c->thread->core, &c->peer);
+    c->said_hello = false;
+    sim_close(sim, c, ACCEPTOR);
+}
+
+static void close_peers(struct sim_thread *t, bool fenced_only)
+{
+    for (struct sim_conn *c = t->sim->conns; c; c = c->next)
+        if (c->kind == CONN_LINK && c->said_hello && c->thread == t &&
+            (!fenced_only || shard_peer_fenced(t->core, &c->peer)))
+            leave(t->sim, c);
+}
+
+static void io_drop_peers(void *ctx)
+{
+    struct sim_thread *t = ctx;
+    sim_unsent_forget(&t->unsent, NULL, 0);
+    close_peers(t, false);
+}
+
+static const struct shard_io io = {io_reply, io_refuse,     io_before_write,  io_tell, io_save,
+                                   io_load,  io_drop_peers, io_reply_encoded, NULL,    NULL};
+
+/* ---- life ---- */
+
+void sim_ps_start(struct sim *sim, struct sim_ps *ps)
+{
+    ps->threads = sim->config.threads[ps->proc.index];
+    for (uint32_t i = 0; i < ps->threads; i++) {
+        struct sim_thread *t = &ps->thread[i];
+        *t = (struct sim_thread){.sim = sim, .ps = ps, .index = i};
+        if (shard_new(&t->core, ps->proc.index, i, &io, t))
+            abort();
+    }
+    ps->control = NULL;
+    ps->uuid[0] = '\0';
+    ps->going = ps->asked_status = false;
+    memset(ps->fence_waits, 0, sizeof ps->fence_waits);
+    ps->proc.up = true;
+}
+
+static void forget_reports(struct sim_ps *ps)
+{
+    for (uint32_t i = 0; i < SIM_THREADS_MAX; i++) {
+        report_free(ps->report[i]);
+        ps->report[i] = NULL;
+    }
+}
+
+static void forget_leases(struct sim_ps *ps)
+{
+    while (ps->leases)
+        msg_free(&ps->lease[--ps->leases]->base);
+}
+
+void sim_ps_stop(struct sim *sim, struct sim_ps *ps)
+{
+    for (struct sim_conn *c = sim->conns; c; c = c->next)
+        if (c->proc[ACCEPTOR] == &ps->proc && sim_open(c, ACCEPTOR)) {
+            c->said_hello = false;
+            sim_close(sim, c, ACCEPTOR);
+        }
+    for (uint32_t i = 0; i < ps->threads; i++) {
+        struct sim_thread *t = &ps->thread[i];
+        sim_unsent_forget(&t->unsent, NULL, 0);
+        shard_free(t->core);
+        buffer_pool_close(&t->pool);
+        t->core = NULL;
+    }
+    forget_reports(ps);
+    ps->threads = 0;
+    forget_leases(ps);
+    ps->proc.up = false;
+}
+
+static void on_grace_over(struct sim *sim, struct sim_event *e)
+{
+    sim_trace(sim, "ps %u: the grace is over", e->proc->index);
+    sim_exit(sim, e->proc, 143);
+}
+
+void sim_ps_go(struct sim *sim, struct sim_ps *ps)
+{
+    ps->going = true;
+    (void)sim_after(sim, 30000000, &ps->proc, on_grace_over);
+    Gradwire__Going m = GRADWIRE__GOING__INIT;
+    if (sim_open(ps->control, ACCEPTOR))
+        sim_send(sim, ps->control, DIALER, FRAME_GOING, &m.base);
+}
+
+/* ---- hellos ---- */
+
+static void control_hello(struct sim *sim, struct sim_ps *ps, struct sim_conn *c)
+{
+    if (sim_open(ps->control, ACCEPTOR))
+        sim_close(sim, ps->control, ACCEPTOR); /* of a chief that is gone */
+    ps->control = c;
+    ps->asked_status = true;
+    forget_reports(ps);
+    for (uint32_t i = 0; i < ps->threads; i++)
+        (void)post(&ps->thread[i], TO_STATUS, 0, NULL);
+}
+
+static struct sim_report *report_new(struct sim_thread *t)
+{
+    struct shard *s = t->core;
+    struct sim_report *r = calloc(1, sizeof *r);
+    uint64_t first, elems;
+    (void)shard_weights(s, &first, &elems);
+    r->entered = shard_entered(s);
+    r->generation = shard_generation(s);
+    r->next_cut = t->next_cut;
+    r->max_incarnation = shard_max_incarnation(s);
+    r->status = r->entered && elems ? msg_copy(&shard_status(s)->base) : NULL;
+    return r;
+}
+
+static void hello_reply(struct sim *sim, struct sim_ps *ps)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    struct generation largest = {0, 0};
+    Gradwire__ShardStatus *status[SIM_THREADS_MAX];
+    m.shards = status;
+    m.entered = true;
+    for (uint32_t i = 0; i < ps->threads; i++) {
+        const struct sim_report *r = ps->report[i];
+        if (r->generation.number >= largest.number)
+            largest = r->generation;
+        m.entered =
+            m.entered && r->entered && generation_equal(r->generation, ps->report[0]->generation);
+        if (r->max_incarnation > m.incarnation)
+            m.incarnation = r->max_incarnation;
+        if (r->next_cut > m.cut)
+            m.cut = r->next_cut;
+        if (r->status)
+            status[m.n_shards++] = (Gradwire__ShardStatus *)r->status;
+    }
+    Gradwire__Generation g = msg_generation(largest);
+    m.generation = &g;
+    m.uuid = ps->uuid;
+    m.threads = ps->threads;
+    m.going = ps->going;
+    m.leases = ps->lease;
+    m.n_leases = ps->leases;
+    sim_send(sim, ps->control, DIALER, FRAME_HELLO_REPLY, &m.base);
+}
+
+static void on_report(struct sim *sim, struct sim_ps *ps, uint32_t thread,
+                      struct sim_report *take_report)
+{
+    report_free(ps->report[thread]);
+    ps->report[thread] = take_report;
+    for (uint32_t i = 0; i < ps->threads; i++)
+        if (!ps->report[i])
+            return;
+    if (sim_open(ps->control, ACCEPTOR) && ps->asked_status)
+        hello_reply(sim, ps);
+    ps->asked_status = false;
+    forget_reports(ps);
+}
+
+static struct sim_thread *owner(struct sim_ps *ps, int64_t shard)
+{
+    for (uint32_t i = 0; i < ps->threads; i++) {
+        uint64_t first, elems;
+        (void)shard_weights(ps->thread[i].core, &first, &elems);
+        if (elems && shard_status(ps->thread[i].core)->shard == shard)
+            return &ps->thread[i];
+    }
+    return NULL;
+}
+
+static void link_refuse(struct sim *sim, struct sim_conn *c, const Gradwire__Refuse *m)
+{
+    sim_send(sim, c, DIALER, FRAME_REFUSE, &m->base);
+    sim_close(sim, c, ACCEPTOR);
+}
+
+static void link_hello(struct sim *sim, struct sim_ps *ps, struct sim_conn *c,
+                       const Gradwire__Hello *m)
+{
+    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
+    refuse.reason = GRADWIRE__REASON__NOT_READY;
+    struct sim_thread *t = owner(ps, m->shard);
+    if (t)
+        post(t, TO_TAKE, FRAME_HELLO, &m->base)->conn = c;
+    else
+        link_refuse(sim, c, &refuse);
+}
+
+static void take(struct sim_thread *t, struct sim_conn *c, const Gradwire__Hello *m)
+{
+    struct sim *sim = t->sim;
+    Gradwire__Refuse refuse;
+    if (!sim_open(c, ACCEPTOR))
+        return;
+    if (shard_on_hello(t->core, &c->peer, m, &refuse) != ERR_OK) {
+        link_refuse(sim, c, &refuse);
+        return;
+    }
+    if (m->incarnation < t->incarnation[m->worker])
+        sim_fail(sim, "shard %u lets in an older incarnation of worker %u", c->to, m->worker);
+    t->incarnation[m->worker] = m->incarnation;
+    c->thread = t;
+    c->said_hello = true;
+    close_peers(t, true);
+    Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+    sim_send(sim, c, DIALER, FRAME_HELLO_REPLY, &reply.base);
+}
+
+/* ---- the chief's messages ---- */
+
+static void check_generation(struct sim_thread *t)
+{
+    struct sim *sim = t->sim;
+    struct generation now = shard_generation(t->core);
+    if (now.number < t->seen.number ||
+        (now.number == t->seen.number && t->seen.number && now.tag != t->seen.tag))
+        sim_fail(sim, "ps %u: generation %" PRIu64 " follows %" PRIu64, t->ps->proc.index,
+                 now.number, t->seen.number);
+    if (now.number != t->seen.number)
+        t->read_clock = 0;
+    t->seen = now;
+    if (shard_entered(t->core) && now.number >= sim->entered) {
+        sim->entered = now.number;
+        sim->entered_tag = now.tag;
+    }
+}
+
+static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type == FRAME_ENTER) {
+        shard_on_enter(t->core, (const Gradwire__Enter *)m);
+        check_generation(t);
+    } else if (type == FRAME_CUT) {
+        const Gradwire__Cut *cut = (const Gradwire__Cut *)m;
+        if (cut->cut + 1 > t->next_cut)
+            t->next_cut = cut->cut + 1;
+        shard_on_cut(t->core, cut);
+    } else if (type == FRAME_CUT_AT) {
+        shard_on_cut_at(t->core, (const Gradwire__CutAt *)m);
+    } else if (type == FRAME_STEP_DECISION) {
+        shard_on_decision(t->core, (const Gradwire__StepDecision *)m);
+    } else if (type == FRAME_STEP_ASK) {
+        shard_on_step_ask(t->core, (const Gradwire__StepAsk *)m);
+    } else if (type == FRAME_GONE) {
+        shard_on_gone(t->core, (const Gradwire__Gone *)m);
+    } else {
+        shard_on_cut_ended(t->core, (const Gradwire__CutEnded *)m);
+    }
+}
+
+static void on_fenced(struct sim *sim, struct sim_ps *ps, const Gradwire__Fence *m)
+{
+    Gradwire__Fenced reply = GRADWIRE__FENCED__INIT;
+    if (m->incarnation != ps->fence[m->worker] || --ps->fence_waits[m->worker] > 0)
+        return;
+    reply.generation = m->generation;
+    reply.ps = ps->proc.index;
+    reply.worker = m->worker;
+    reply.incarnation = m->incarnation;
+    if (sim_open(ps->control, ACCEPTOR))
+        sim_send(sim, ps->control, DIALER, FRAME_FENCED, &reply.base);
+}
+
+static void on_letter(struct sim *sim, struct sim_event *e)
+{
+    struct letter *l = e->p;
+    struct sim_thread *t = l->thread;
+    const Gradwire__Fence *fence = (const Gradwire__Fence *)l->m;
+    switch (l->kind) {
+    case TO_TELL:
+        tell(t, l->type, l->m);
+        break;
+    case TO_TAKE:
+        take(t, l->conn, (const Gradwire__Hello *)l->m);
+        break;
+    case TO_FENCE:
+        if (shard_fence(t->core, fence->worker, fence->incarnation))
+            abort();
+        close_peers(t, true);
+        (void)post(t, FROM_FENCED, 0, l->m);
+        break;
+    case TO_STATUS:
+        post(t, FROM_REPORT, 0, NULL)->report = report_new(t);
+        break;
+    case FROM_TELLS:
+        if (sim_open(t->ps->control, ACCEPTOR))
+            sim_send(sim, t->ps->control, DIALER, l->type, l->m);
+        break;
+    case FROM_FENCED:
+        on_fenced(sim, t->ps, fence);
+        break;
+    case FROM_REPORT:
+        on_report(sim, t->ps, t->index, l->report);
+        l->report = NULL;
+        break;
+    }
+    letter_free(l);
+}
+
+static void on_lease_note(struct sim_ps *ps, const Gradwire__LeaseNote *m)
+{
+    for (size_t i = 0; i < ps->leases;) {
+        if (ps->lease[i]->worker == m->worker) {
+            msg_free(&ps->lease[i]->base);
+            ps->lease[i] = ps->lease[--ps->leases];
+        } else {
+            i++;
+        }
+    }
+    for (size_t i = 0; i < m->n_ranges && ps->leases < 64; i++) {
+        Gradwire__WorkerLease l = GRADWIRE__WORKER_LEASE__INIT;
+        l.worker = m->worker;
+        l.range = m->ranges[i];
+        ps->lease[ps->leases++] = (Gradwire__WorkerLease *)msg_copy(&l.base);
+    }
+}
+
+static void to_shards(struct sim_ps *ps, enum letter_kind kind, enum frame_type type,
+                      const ProtobufCMessage *m)
+{
+    for (uint32_t i = 0; i < ps->threads; i++)
+        (void)post(&ps->thread[i], kind, type, m);
+}
+
+static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn *c, uint16_t type,
+                            const ProtobufCMessage *m)
+{
+    if (type == FRAME_HELLO) {
+        control_hello(sim, ps, c);
+        return;
+    }
+    if (c != ps->control) {
+        sim_fail(sim, "a message of a chief that is gone");
+        return;
+    }
+    switch ((enum frame_type)type) {
+    case FRAME_ENTER:
+        if (((const Gradwire__Enter *)m)->mode != GRADWIRE__ENTER_MODE__TAKEOVER)
+            forget_leases(ps);
+        (void)snprintf(ps->uuid, sizeof ps->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
+        to_shards(ps, TO_TELL, type, m);
+        break;
+    case FRAME_CUT:
+    case FRAME_CUT_AT:
+    case FRAME_CUT_ENDED:
+    case FRAME_STEP_DECISION:
+    case FRAME_STEP_ASK:
+    case FRAME_GONE:
+        to_shards(ps, TO_TELL, type, m);
+        break;
+    case FRAME_LEAVE:
+        sim_exit(sim, &ps->proc, 143);
+        break;
+    case FRAME_FENCE:
+        ps->fence[((const Gradwire__Fence *)m)->worker] = ((const Gradwire__Fence *)m)->incarnation;
+        ps->fence_waits[((const Gradwire__Fence *)m)->worker] = ps->threads;
+        to_shards(ps, TO_FENCE, type, m);
+        break;
+    case FRAME_LEASE_NOTE:
+        on_lease_note(ps, (const Gradwire__LeaseNote *)m);
+        break;
+    case FRAME_DONE:
+        sim_exit(sim, &ps->proc, ((const Gradwire__Done *)m)->exit_code);
+        break;
+    default:
+        sim_fail(sim, "a ps gets %s", frame_type_str(type));
+    }
+}
+
+/* ---- workers' messages ---- */
+
+static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                    const Gradwire__Push *head)
+{
+    struct sim_thread *t = c->thread;
+    struct errmsg e = {""};
+    uint64_t elems = 0;
+    bool wanted = false;
+    struct buffer *body = NULL;
+    if (c->peer.incarnation < t->incarnation[c->from])
+        sim_fail(sim, "shard %u takes a push of an older incarnation of worker %u", c->to, c->from);
+    enum err err = shard_push_fits(t->core, head, m->body_bytes, &elems, &wanted, &e);
+    if (!err && wanted) {
+        body = buffer_acquire(&t->pool, elems);
+        if (head->codec == GRADWIRE__CODEC__RAW)
+            memcpy(body->data, m->body, m->body_bytes);
+        else
+            err = shard_push_decode(t->core, head, m->body, m->body_bytes, body->data, &e);
+    }
+    if (!err)
+        sim_check_update(t, &c->peer, head);
+    if (!err)
+        err = shard_on_push(t->core, &c->peer, head, body, &e);
+    buffer_unref(body);
+    if (err)
+        sim_fail(sim, "shard %u, a push of worker %u: %s: %s", c->to, c->from, err_str(err),
+                 e.text);
+}
+
+static void link_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                         const ProtobufCMessage *head)
+{
+    struct errmsg e = {""};
+    if (!c->said_hello)
+        sim_fail(sim, "a message before the hello");
+    else if (m->type == FRAME_PUSH)
+        on_push(sim, c, m, (const Gradwire__Push *)head);
+    else if (m->type == FRAME_TICK) {
+        if (shard_on_tick(c->thread->core, &c->peer, (const Gradwire__Tick *)head, &e))
+            sim_fail(sim, "shard %u, a tick of worker %u: %s", c->to, c->from, e.text);
+    } else if (m->type != FRAME_PULL)
+        sim_fail(sim, "a shard gets %s", frame_type_str(m->type));
+    else if (shard_on_pull(c->thread->core, &c->peer, (const Gradwire__Pull *)head, &e))
+        sim_fail(sim, "shard %u, a pull of worker %u: %s", c->to, c->from, e.text);
+}
+
+void sim_ps_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                    ProtobufCMessage *head)
+{
+    struct sim_ps *ps = &sim->ps[c->proc[ACCEPTOR]->index];
+    if (c->kind == CONN_CONTROL)
+        control_message(sim, ps, c, m->type, head);
+    else if (m->type == FRAME_HELLO)
+        link_hello(sim, ps, c, (const Gradwire__Hello *)head);
+    else
+        link_message(sim, c, m, head);
+}
+
+void sim_ps_lost(struct sim *sim, struct sim_conn *c)
+{
+    (void)sim;
+    if (c->said_hello && c->thread->core)
+        shard_peer_gone(c->thread->core, &c->peer);
+    c->said_hello = false;
+}

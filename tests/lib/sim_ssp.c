@@ -1,0 +1,71 @@
+/* What bounded staleness promises: a read at clock c contains every update with a clock of c - s - 1 or less, and the
+ * worker's own. So at every read the worker's own batches must be there; and whatever a shard applies later must have a
+ * clock above c - s - 1 for the largest c that it was read at. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ps/shard_state.h"
+#include "tests/lib/sim.h"
+
+void sim_note_update(struct sim_worker *k, uint64_t id)
+{
+    struct sim *sim = k->proc.sim;
+    const struct session *s = &k->session;
+    if (!s->ssp)
+        return;
+    if (sim->updates == sim->updates_room) {
+        sim->updates_room = sim->updates_room ? 2 * sim->updates_room : 256;
+        sim->update = realloc(sim->update, sim->updates_room * sizeof *sim->update);
+    }
+    sim->update[sim->updates++] =
+        (struct sim_update){s->generation, k->proc.index, s->incarnation, id, s->clock, s->outside};
+}
+
+static bool of(const struct sim_update *u, const struct sim_thread *t, const struct shard_peer *p)
+{
+    return generation_equal(u->generation, shard_generation(t->core)) && u->worker == p->worker &&
+           u->incarnation == p->incarnation;
+}
+
+void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m)
+{
+    struct sim *sim = t->sim;
+    if (!m->bounded)
+        return;
+    sim->reads++;
+    if (clocks_least(&t->core->clocks) < m->clock)
+        sim->reads_behind++;
+    if (m->clock > t->read_clock)
+        t->read_clock = m->clock;
+    for (size_t i = 0; i < sim->updates; i++) {
+        const struct sim_update *u = &sim->update[i];
+        if (of(u, t, to) && !u->outside && u->clock < m->clock &&
+            !ids_has(&t->core->once.resolved, u->id))
+            sim_fail(sim,
+                     "worker %u reads at clock %" PRIu64 " without its own batch %" PRIu64
+                     " of clock %" PRIu64,
+                     to->worker, m->clock, u->id, u->clock);
+    }
+}
+
+void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m)
+{
+    struct sim *sim = t->sim;
+    uint64_t s = sim->config.settings.staleness;
+    const struct sim_update *u = NULL;
+    if (t->core->update != UPDATE_SSP ||
+        !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)) ||
+        ids_has(&t->core->once.resolved, m->name))
+        return;
+    for (size_t i = sim->updates; i > 0 && !u; i--)
+        if (of(&sim->update[i - 1], t, from) && sim->update[i - 1].id == m->name)
+            u = &sim->update[i - 1];
+    if (!u)
+        sim_fail(sim, "worker %u pushes batch %" PRIu64 " that it has not computed", from->worker,
+                 (uint64_t)m->name);
+    else if (!u->outside && t->read_clock > s && u->clock < t->read_clock - s)
+        sim_fail(sim,
+                 "worker %u pushes batch %" PRIu64 " of clock %" PRIu64
+                 " after a read at clock %" PRIu64 " with s = %" PRIu64,
+                 from->worker, u->id, u->clock, t->read_clock, s);
+}

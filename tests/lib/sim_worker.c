@@ -1,0 +1,636 @@
+/* A worker process of the simulated cluster: what worker/train.c and its links do around the session. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "tests/lib/sim.h"
+#include "worker/reply_codec.h"
+
+static struct sim *sim_of(const struct sim_worker *k)
+{
+    return k->proc.sim;
+}
+
+/* ---- session_io ---- */
+
+static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+{
+    struct sim_worker *k = ctx;
+    sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PULL, &m->base);
+}
+
+static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
+{
+    struct sim_worker *k = ctx;
+    sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_TICK, &m->base);
+}
+
+/* All nodes' chunks [first, first + count) of one shard. */
+/* What worker/push_codec.c does. */
+static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m, const float *x)
+{
+    const struct session *s = &k->session;
+    const struct codec_shape shape = {&s->plan, s->layout, s->settings.push_ratio};
+    uint64_t elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks), bytes = 0;
+    uint64_t key =
+        rng_key(s->settings.seed, RNG_PUSH_CODEC, m->name, (uint64_t)m->level << 32 | m->index);
+    enum codec codec = (enum codec)s->settings.push_codec;
+    struct coder *coder = NULL;
+    uint8_t *out = malloc(elems * sizeof(float));
+    if (codec != CODEC_RAW && coder_new(&coder) == ERR_OK &&
+        codec_encode(coder, &shape, &codec, key, m->first_chunk, m->chunks, x, out, &bytes) ==
+            ERR_OK) {
+        m->codec = (Gradwire__Codec)codec;
+        sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, out, bytes, NULL);
+    } else {
+        sim_send_body(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, x, elems, NULL);
+    }
+    coder_free(coder);
+    free(out);
+}
+
+static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint32_t count)
+{
+    const struct session *s = &k->session;
+    Gradwire__Generation g = msg_generation(k->task_generation);
+    uint64_t at = plan_chunk_elem(&s->plan, first);
+    for (uint32_t i = 0; i < k->nodes; i++) {
+        const struct sim_node *n = &k->node[i];
+        Gradwire__Push m = GRADWIRE__PUSH__INIT;
+        m.generation = &g;
+        m.name = k->task_name;
+        m.level = n->node.level;
+        m.index = n->node.index;
+        m.examples = n->examples;
+        m.first_chunk = first;
+        m.chunks = count;
+        m.ack_only = session_wants_acks(s);
+        Gradwire__Range range[SESSION_RANGES_MAX], *ranges[SESSION_RANGES_MAX];
+        Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
+        for (size_t r = 0; r < s->pending.n && s->geo; r++) {
+            gradwire__range__init(&range[r]);
+            range[r].first = s->pending.range[r].first;
+            range[r].count = s->pending.range[r].count;
+            ranges[r] = &range[r];
+            m.n_ids = r + 1;
+        }
+        m.ids = ranges;
+        for (size_t r = 0; s->geo && shard == 0 && r < k->local->epochs; r++) {
+            gradwire__epoch_sums__init(&sums[r]);
+            sums[r].epoch = k->local->epoch[r].epoch;
+            sums[r].batches = k->local->epoch[r].batches;
+            sums[r].examples = k->local->epoch[r].examples;
+            sums[r].loss = k->local->epoch[r].loss;
+            epochs[r] = &sums[r];
+            m.n_epochs = r + 1;
+        }
+        m.epochs = epochs;
+        if (shard == 0 && !s->geo) {
+            m.n_sums = 1 + s->settings.metrics;
+            m.sums = (double *)n->sums;
+        }
+        send_push(k, shard, &m, n->value + at);
+    }
+}
+
+static uint32_t run_chunks(const struct sim_worker *k)
+{
+    return 1 + (uint32_t)(sim_of(k)->config.seed % 3);
+}
+
+/* The last run of the shard's first `left` chunks. */
+static uint32_t push_last(struct sim_worker *k, uint32_t shard, uint32_t left, bool really)
+{
+    const struct plan_shard *p = &k->session.plan.shard[shard];
+    uint32_t count = left < run_chunks(k) ? left : run_chunks(k);
+    if (really)
+        push_run(k, shard, p->first_chunk + left - count, count);
+    return left - count;
+}
+
+static void io_push_again(void *ctx, uint32_t shard)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "worker %u: all of %" PRIu64 " again to shard %u", k->proc.index,
+              k->task_name, shard);
+    for (uint32_t left = k->session.plan.shard[shard].chunks; left;)
+        left = push_last(k, shard, left, true);
+}
+
+static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct sim_worker *k = ctx;
+    if (sim_open(k->member, DIALER))
+        sim_send(sim_of(k), k->member, ACCEPTOR, type, m);
+}
+
+static void io_merge(void *ctx, bool fresh)
+{
+    struct sim_worker *k = ctx;
+    local_merge(k->local, k->w, fresh);
+    local_round_done(k->local);
+}
+
+static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick};
+
+/* ---- dialing ---- */
+
+static void on_redial_link(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[e->proc->index];
+    uint32_t shard = (uint32_t)e->a;
+    if (e->b != k->link_token[shard])
+        return;
+    struct sim_ps *ps = &sim->ps[k->session.plan.shard[shard].ps];
+    sim_dial(sim, CONN_LINK, k->proc.index, shard, &k->proc, &ps->proc, e->b);
+}
+
+static void dial_link(struct sim_worker *k, uint32_t shard, int64_t us)
+{
+    k->link[shard] = NULL;
+    struct sim_event *e = sim_after(sim_of(k), us, &k->proc, on_redial_link);
+    e->a = shard;
+    e->b = ++k->link_token[shard];
+}
+
+static void on_redial_member(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[e->proc->index];
+    if (e->b == k->member_token)
+        sim_dial(sim, CONN_MEMBER, k->proc.index, 0, &k->proc, &sim->worker[0].proc, e->b);
+}
+
+static void dial_member(struct sim_worker *k, int64_t us)
+{
+    k->member = NULL;
+    sim_after(sim_of(k), us, &k->proc, on_redial_member)->b = ++k->member_token;
+}
+
+static int64_t backoff(struct sim *sim)
+{
+    return 20000 + (int64_t)sim_below(sim, 200000);
+}
+
+static void say_hello_link(struct sim_worker *k, uint32_t shard)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = msg_generation(k->session.generation);
+    m.role = GRADWIRE__ROLE__WORKER;
+    m.worker = k->proc.index;
+    m.uuid = k->session.uuid;
+    m.incarnation = k->session.incarnation;
+    m.generation = &g;
+    m.shard = shard;
+    session_hello_clock(&k->session, shard, &m);
+    sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_HELLO, &m.base);
+}
+
+static void say_hello_chief(struct sim_worker *k)
+{
+    const struct session *s = &k->session;
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
+    struct session_range range[SESSION_RANGES_MAX + 1];
+    Gradwire__Range message[SESSION_RANGES_MAX + 1], *at[SESSION_RANGES_MAX + 1];
+    m.role = GRADWIRE__ROLE__WORKER;
+    m.worker = k->proc.index;
+    m.uuid = (char *)s->uuid;
+    m.incarnation = s->incarnation;
+    m.generation = &g;
+    m.shard = -1;
+    m.leases = at;
+    m.n_leases = session_leases(s, range, SESSION_RANGES_MAX + 1);
+    for (size_t i = 0; i < m.n_leases; i++) {
+        gradwire__range__init(&message[i]);
+        message[i].first = range[i].first;
+        message[i].count = range[i].count;
+        at[i] = &message[i];
+    }
+    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
+    for (size_t i = 0; i < s->recent.n; i++) {
+        gradwire__range__init(&done[i]);
+        done[i].first = s->recent.range[i].first;
+        done[i].count = s->recent.range[i].count;
+        done_at[i] = &done[i];
+    }
+    m.done = done_at;
+    m.n_done = s->recent.n;
+    sim_send(sim_of(k), k->member, ACCEPTOR, FRAME_HELLO, &m.base);
+}
+
+void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind kind, uint32_t to,
+                       uint64_t token, struct sim_conn *c)
+{
+    bool link = kind == CONN_LINK;
+    if (token != (link ? k->link_token[to] : k->member_token)) {
+        sim_close(sim, c, DIALER);
+    } else if (!c) {
+        if (link)
+            dial_link(k, to, backoff(sim));
+        else
+            dial_member(k, backoff(sim));
+    } else if (link) {
+        k->link[to] = c;
+        say_hello_link(k, to);
+    } else {
+        k->member = c;
+        k->chief_up_due = true;
+        say_hello_chief(k);
+    }
+}
+
+/* ---- compute ---- */
+
+static void node_value(struct sim_worker *k, struct tree_node n, float *out)
+{
+    const struct sim_config *config = &sim_of(k)->config;
+    if (n.level == 0) {
+        sim_leaf_gradient(config, k->task_name, n.index, k->w, config->elems, out);
+        return;
+    }
+    float *right = mem_floats(config->elems);
+    node_value(k, (struct tree_node){n.level - 1, n.index * 2}, out);
+    node_value(k, (struct tree_node){n.level - 1, n.index * 2 + 1}, right);
+    kernels()->add(out, out, right, config->elems);
+    mem_free(right);
+}
+
+static double node_sum(const struct sim_worker *k, struct tree_node n, uint32_t which)
+{
+    if (n.level == 0)
+        return sim_sum(&sim_of(k)->config, k->task_name, n.index, which);
+    return node_sum(k, (struct tree_node){n.level - 1, n.index * 2}, which) +
+           node_sum(k, (struct tree_node){n.level - 1, n.index * 2 + 1}, which);
+}
+
+static void compute_node(struct sim_worker *k, struct tree_node node)
+{
+    struct sim_node *n = &k->node[k->nodes++];
+    n->node = node;
+    n->examples = 0;
+    for (uint32_t leaf = tree_first_leaf(node); leaf < tree_end_leaf(node); leaf++)
+        n->examples += sim_examples(&sim_of(k)->config, k->task_name, leaf);
+    for (uint32_t i = 0; i <= k->session.settings.metrics; i++)
+        n->sums[i] = node_sum(k, node, i);
+    if (!n->value)
+        n->value = mem_floats(sim_of(k)->config.elems);
+    node_value(k, node, n->value);
+}
+
+static int64_t piece_us(struct sim *sim)
+{
+    return 10 + (int64_t)sim_below(sim, (uint64_t)sim->config.compute_us);
+}
+
+static void on_piece(struct sim *sim, struct sim_event *e);
+
+static void schedule_piece(struct sim_worker *k)
+{
+    sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_piece)->a = k->task;
+}
+
+static void computed(struct sim *sim, struct sim_worker *k)
+{
+    session_computed(&k->session);
+    for (uint32_t i = 0; i < k->session.plan.shards; i++)
+        if (k->link[i])
+            sim_resume_reading(sim, k->link[i]);
+}
+
+/* One run leaves as backward produces it, last layer first. */
+static void on_piece(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[e->proc->index];
+    if (e->a != k->task)
+        return;
+    k->piece_chunks = push_last(k, k->piece_shard, k->piece_chunks,
+                                session_may_stream(&k->session, k->piece_shard));
+    if (k->piece_chunks == 0 && k->piece_shard > 0)
+        k->piece_chunks = k->session.plan.shard[--k->piece_shard].chunks;
+    if (k->piece_chunks)
+        schedule_piece(k);
+    else
+        computed(sim, k);
+    sim_worker_pump(sim, k);
+}
+
+static void on_batch(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[e->proc->index];
+    if (e->a != k->task)
+        return;
+    const struct sim_node *n = &k->node[0];
+    struct gradient_node node = {.examples = n->examples, .value = n->value};
+    node.sums.examples = n->examples;
+    node.sums.loss = n->sums[0];
+    local_step(k->local, k->w, &node, k->task_name,
+               k->task_name / k->session.settings.batches_per_epoch);
+    computed(sim, k);
+    sim_worker_pump(sim, k);
+}
+
+/* Geo: what the parameters have moved. */
+static void start_round(struct sim_worker *k, const struct session_task *t)
+{
+    struct sim *sim = sim_of(k);
+    k->task++;
+    k->task_generation = k->session.generation;
+    k->task_name = t->name;
+    k->nodes = 1;
+    local_round(k->local, k->w, t->divisor);
+    struct sim_node *n = &k->node[0];
+    if (!n->value)
+        n->value = mem_floats(sim->config.elems);
+    memcpy(n->value, k->local->round.value, sim->config.elems * sizeof(float));
+    n->node = (struct tree_node){0, 0};
+    sim_trace(sim, "worker %u pushes round %" PRIu64 " by %u", k->proc.index, t->name, t->divisor);
+    k->piece_shard = k->session.plan.shards - 1;
+    k->piece_chunks = k->session.plan.shard[k->piece_shard].chunks;
+    schedule_piece(k);
+}
+
+/* Async: what worker/guard.c does. False: the batch does not leave. */
+static bool guard(struct sim_worker *k)
+{
+    const struct sim_config *config = &sim_of(k)->config;
+    bool skips = session_skips(&k->session);
+    if (k->session.sync || (!skips && !sim_broken(config, k->task_name)))
+        return true;
+    if (!skips) {
+        session_reject(&k->session, "the gradient of a is not finite");
+        if (config->settings.nan_guard != NAN_GUARD_SKIP)
+            return false;
+    }
+    for (uint32_t i = 0; i < k->nodes; i++) {
+        memset(k->node[i].value, 0, config->elems * sizeof(float));
+        memset(k->node[i].sums, 0, sizeof k->node[i].sums);
+        k->node[i].examples = 0;
+    }
+    return true;
+}
+
+static void start_task(struct sim_worker *k, const struct session_task *t)
+{
+    const struct session *s = &k->session;
+    k->task++;
+    k->task_generation = s->generation;
+    k->task_name = t->name;
+    sim_note_update(k, t->name);
+    k->nodes = 0;
+    if (s->sync)
+        sim_check_parameters(sim_of(k), s->generation, t->name, k->w);
+    for (uint32_t r = 0; r < t->runs; r++) {
+        struct tree_node node[2 * TREE_LEVELS_MAX];
+        uint32_t n = tree_cover(t->first[r], t->count[r], node);
+        for (uint32_t i = 0; i < n && k->nodes < SIM_NODES_MAX; i++)
+            compute_node(k, node[i]);
+    }
+    sim_trace(sim_of(k), "worker %u computes %" PRIu64 ", leaves %u + %u (%u runs)", k->proc.index,
+              t->name, t->first[0], t->count[0], t->runs);
+    if (!guard(k))
+        return;
+    if (s->geo) {
+        sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_batch)->a = k->task;
+        return;
+    }
+    k->piece_shard = s->plan.shards - 1;
+    k->piece_chunks = s->plan.shard[k->piece_shard].chunks;
+    schedule_piece(k);
+}
+
+/* ---- after every event ---- */
+
+static void finish(struct sim *sim, struct sim_worker *k)
+{
+    if (k->session.over) {
+        Gradwire__DoneAck m = GRADWIRE__DONE_ACK__INIT;
+        m.worker = k->proc.index;
+        io_to_chief(k, FRAME_DONE_ACK, &m.base);
+        sim_exit(sim, &k->proc, k->session.exit_code);
+    } else if (k->session.may_leave) {
+        sim_exit(sim, &k->proc, 143);
+    }
+}
+
+void sim_worker_pump(struct sim *sim, struct sim_worker *k)
+{
+    if (!k->proc.up || sim->failed)
+        return;
+    struct session_task t = session_task(&k->session);
+    if (t.kind == TASK_COMPUTE)
+        start_task(k, &t);
+    else if (t.kind == TASK_PUSH)
+        start_round(k, &t);
+    if (k->chief)
+        sim_chief_pump(sim, k);
+    else
+        finish(sim, k);
+}
+
+/* ---- messages ---- */
+
+bool sim_worker_reads(const struct sim *sim, const struct sim_conn *c)
+{
+    return c->kind != CONN_LINK || sim->config.seed % 2 ||
+           sim->worker[c->proc[DIALER]->index].session.phase != SESSION_COMPUTING;
+}
+
+static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__Welcome *m)
+{
+    struct session *s = &k->session;
+    struct errmsg e = {""};
+    bool was_new = s->phase == SESSION_NEW;
+    struct generation generation = s->generation;
+    uint64_t incarnation = s->incarnation;
+    uint32_t shards = s->plan.shards;
+    enum err err = session_on_welcome(s, m, &e);
+    if (err) {
+        sim_fail(sim, "worker %u, welcome: %s", k->proc.index, e.text);
+        return;
+    }
+    if (was_new || !generation_equal(generation, s->generation) || incarnation != s->incarnation) {
+        sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
+                  s->generation.number, s->incarnation);
+        k->task++; /* what is computed is of no use */
+        if (k->local)
+            local_reset(k->local);
+        k->finishing = false;
+        for (uint32_t i = 0; i < shards; i++)
+            if (k->link[i])
+                sim_close(sim, k->link[i], DIALER);
+        for (uint32_t i = 0; i < s->plan.shards; i++)
+            dial_link(k, i, (int64_t)sim_below(sim, 1000));
+    }
+    if (k->chief_up_due)
+        session_on_chief_up(s);
+    k->chief_up_due = false;
+}
+
+static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shard,
+                            const Gradwire__Refuse *m)
+{
+    if (k->session.link[shard].up) {
+        session_on_refuse(&k->session, shard, m);
+        return;
+    }
+    sim_close(sim, k->link[shard], DIALER);
+    dial_link(k, shard, backoff(sim));
+    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION)
+        sim_exit(sim, &k->proc, 138); /* fenced: a fresh start gets a new incarnation */
+}
+
+static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
+                     const struct sim_message *m, const Gradwire__Reply *head)
+{
+    struct errmsg e = {""};
+    uint64_t first = 0;
+    bool wanted = false;
+    if (session_reply_fits(&k->session, shard, head, m->body_bytes, &first, &wanted, &e)) {
+        sim_fail(sim, "worker %u: %s", k->proc.index, e.text);
+        return;
+    }
+    if (wanted && head->codec != GRADWIRE__CODEC__RAW) {
+        struct reply_codec *r = NULL;
+        if (reply_codec_new(&r) ||
+            reply_codec_store(r, &k->session, head, m->body, m->body_bytes, k->w))
+            sim_fail(sim, "worker %u: a reply does not decode", k->proc.index);
+        reply_codec_free(r);
+    } else if (wanted && m->body_bytes) {
+        memcpy((k->local ? k->local->server : k->w) + first, m->body, m->body_bytes);
+    }
+    session_on_reply(&k->session, shard, head, wanted);
+}
+
+void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                     ProtobufCMessage *head)
+{
+    struct sim_worker *k = &sim->worker[c->from];
+    struct errmsg e = {""};
+    uint64_t first = 0;
+    bool wanted = false;
+    if (k->link[c->to] == c && k->session.link[c->to].up &&
+        !session_reply_fits(&k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes,
+                            &first, &wanted, &e) &&
+        wanted && m->body_bytes && ((Gradwire__Reply *)head)->codec == GRADWIRE__CODEC__RAW)
+        memcpy((k->local ? k->local->server : k->w) + first, m->body,
+               sim_below(sim, m->elems) * sizeof(float));
+}
+
+static void on_link(struct sim *sim, struct sim_worker *k, const struct sim_conn *c,
+                    const struct sim_message *m, ProtobufCMessage *head)
+{
+    if (k->link[c->to] != c)
+        return;
+    if (m->type == FRAME_HELLO_REPLY)
+        session_on_link_up(&k->session, c->to);
+    else if (m->type == FRAME_REFUSE)
+        on_link_refused(sim, k, c->to, (const Gradwire__Refuse *)head);
+    else if (m->type == FRAME_REPLY)
+        on_reply(sim, k, c->to, m, (const Gradwire__Reply *)head);
+    else
+        sim_fail(sim, "a worker gets %s", frame_type_str(m->type));
+}
+
+void sim_worker_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                        ProtobufCMessage *head)
+{
+    struct sim_worker *k = &sim->worker[c->from];
+    if (c->kind == CONN_LINK)
+        on_link(sim, k, c, m, head);
+    else if (k->member != c)
+        return;
+    else if (m->type == FRAME_WELCOME)
+        on_welcome(sim, k, (const Gradwire__Welcome *)head);
+    else
+        session_on_chief(&k->session, (enum frame_type)m->type, head);
+    sim_worker_pump(sim, k);
+}
+
+void sim_worker_lost(struct sim *sim, struct sim_conn *c)
+{
+    struct sim_worker *k = &sim->worker[c->from];
+    if (c->kind == CONN_LINK && k->link[c->to] == c) {
+        if (k->session.link[c->to].up)
+            session_on_link_down(&k->session, c->to);
+        dial_link(k, c->to, backoff(sim));
+    } else if (c->kind == CONN_MEMBER && k->member == c) {
+        dial_member(k, backoff(sim));
+    }
+    sim_worker_pump(sim, k);
+}
+
+/* ---- life ---- */
+
+static void start_local(struct sim *sim, struct sim_worker *k)
+{
+    struct errmsg e;
+    const struct job_optimizer o = {.kind = OPT_SGD,
+                                    .learning_rate = sim->config.settings.learning_rate};
+    k->local = NULL;
+    if (sim->config.settings.update == GRADWIRE__UPDATE__GEO &&
+        local_new(&k->local, &sim->layout, &o, &e))
+        sim_fail(sim, "worker %u: %s", k->proc.index, e.text);
+}
+
+void sim_worker_start(struct sim *sim, struct sim_worker *k)
+{
+    session_init(&k->session, &io, k);
+    k->session.layout = &sim->layout;
+    k->w = mem_floats(sim->config.elems);
+    start_local(sim, k);
+    k->nodes = 0;
+    k->task++;
+    k->proc.up = true;
+    if (k->proc.index == 0)
+        sim_chief_start(sim, k);
+    else
+        dial_member(k, (int64_t)sim_below(sim, 1000));
+}
+
+void sim_worker_stop(struct sim *sim, struct sim_worker *k)
+{
+    for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++) {
+        if (sim_open(k->link[i], DIALER))
+            sim_close(sim, k->link[i], DIALER);
+        k->link[i] = NULL;
+    }
+    if (sim_open(k->member, DIALER))
+        sim_close(sim, k->member, DIALER);
+    k->member = NULL;
+    if (k->chief)
+        sim_chief_stop(sim, k);
+    session_close(&k->session);
+    local_free(k->local);
+    k->local = NULL;
+    mem_free(k->w);
+    k->w = NULL;
+    for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
+        mem_free(k->node[i].value);
+        k->node[i].value = NULL;
+    }
+    k->proc.up = false;
+}
+
+static void on_grace_over(struct sim *sim, struct sim_event *e)
+{
+    sim_trace(sim, "worker %u: the grace is over", e->proc->index);
+    sim_exit(sim, e->proc, 143);
+}
+
+void sim_worker_go(struct sim *sim, struct sim_worker *k)
+{
+    (void)sim_after(sim, 30000000, &k->proc, on_grace_over);
+    if (k->session.phase == SESSION_NEW && !k->chief) {
+        sim_exit(sim, &k->proc, 143);
+        return;
+    }
+    if (k->chief) /* its session goes on until the cut is published */
+        chief_go(k->chief, sim_ms(sim));
+    else
+        session_go(&k->session);
+    sim_worker_pump(sim, k);
+}

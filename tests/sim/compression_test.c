@@ -1,0 +1,77 @@
+/* Compressed pushes and replies: whatever happens, all workers hold the same parameters, and a cut holds them too; what
+ * is lossless, and replies that lose as long as nothing is restored, end with a plain loop's weights to the bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/codec.h"
+#include "common/rng.h"
+#include "tests/lib/sim.h"
+
+static void sweep(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
+{
+    static const enum codec codecs[] = {CODEC_RAW,  CODEC_FP16,      CODEC_BF16,
+                                        CODEC_INT8, CODEC_INT8_ZSTD, CODEC_ZSTD};
+    /* what a few small numbers of a batch survive exactly; and async replies are no differences */
+    static const enum codec async_codecs[] = {CODEC_RAW, CODEC_FP16, CODEC_BF16, CODEC_ZSTD};
+    const char *only = getenv("GRADWIRE_SIM_SEED");
+    if (getenv("GRADWIRE_SHORT"))
+        runs /= 8;
+    for (uint64_t seed = base; seed < base + runs; seed++) {
+        if (only && strtoull(only, NULL, 10) != seed)
+            continue;
+        struct sim_config config;
+        uint64_t r = rng_u64(rng_key(seed, RNG_TEST, 200, 0), 0);
+        sim_config_random(&config, seed, sync);
+        config.broken_one_in =
+            0; /* a codec may make a finite number of what the guard would reject */
+        config.settings.push_codec = sync ? codecs[r % 6] : async_codecs[r % 4];
+        config.settings.reply_codec = sync ? codecs[r / 8 % 6] : async_codecs[r / 8 % 4];
+        if (faults)
+            sim_faults_random(&config);
+        struct sim *sim = sim_new(&config);
+        sim_run(sim);
+        char failure[sizeof sim->failure];
+        memcpy(failure, sim->failure, sizeof failure);
+        bool failed = sim->failed;
+        sim_free(sim);
+        if (failed)
+            fail_msg("%s: seed %" PRIu64 " (%u ps, %u workers, push %s, reply %s): %s", name, seed,
+                     config.ps, config.workers, codec_str((enum codec)config.settings.push_codec),
+                     codec_str((enum codec)config.settings.reply_codec), failure);
+    }
+}
+
+static void sync_workers_hold_the_same_and_what_is_known_is_the_plain_loop(void **state)
+{
+    (void)state;
+    sweep(__func__, 1, 200, true, false);
+}
+
+static void sync_workers_hold_the_same_under_faults(void **state)
+{
+    (void)state;
+    sweep(__func__, 1000, 1000, true, true);
+}
+
+static void async_applies_what_travels_as_halves_once_under_faults(void **state)
+{
+    (void)state;
+    sweep(__func__, 1, 300, false, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sync_workers_hold_the_same_and_what_is_known_is_the_plain_loop),
+        cmocka_unit_test(sync_workers_hold_the_same_under_faults),
+        cmocka_unit_test(async_applies_what_travels_as_halves_once_under_faults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

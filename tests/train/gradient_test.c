@@ -1,0 +1,554 @@
+/* Gradients against finite differences of an independent forward pass: plain loops in double, libm,
+ * no fusing. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <cblas.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "tests/lib/models.h"
+#include "tests/lib/reference.h"
+#include "worker/model/model.h"
+
+enum { ROWS = 6, ELEMS_MAX = 4096 };
+
+/* ---- the models: every layer, activation and loss ---- */
+
+static void linear_mse(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void no_bias(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 7, ACT_RELU);
+    models_dense(j, 1, ACT_TANH);
+    j->model.layer[0].use_bias = j->model.layer[1].use_bias = false;
+}
+static void mlp(struct job *j)
+{
+    models_start(j, 4, 5, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_flatten(j);
+    models_dense(j, 33, ACT_RELU);
+    models_dense(j, 10, ACT_LINEAR);
+}
+static void mlp_softmax(struct job *j)
+{
+    models_start(j, 9, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
+    models_dense(j, 17, ACT_SIGMOID);
+    models_dense(j, 11, ACT_TANH);
+    models_dense(j, 3, ACT_SOFTMAX);
+}
+static void softmax_in_the_middle(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 8, ACT_SOFTMAX);
+    models_dense(j, 1, ACT_SIGMOID);
+}
+static void wide_softmax(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
+    models_dense(j, 100, ACT_SOFTMAX);
+}
+static void activation_layers(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_dense(j, 8, ACT_LINEAR);
+    models_activation(j, ACT_TANH);
+    models_activation(j, ACT_RELU);
+    models_dense(j, 6, ACT_RELU);
+    models_activation(j, ACT_SIGMOID);
+    models_dense(j, 4, ACT_TANH);
+    models_activation(j, ACT_SOFTMAX);
+    models_dense(j, 1, ACT_LINEAR);
+    models_activation(j, ACT_SIGMOID);
+}
+static void activation_first(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_activation(j, ACT_SIGMOID);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void over_the_last_axis(struct job *j)
+{
+    models_start(j, 3, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(j, 5, ACT_RELU);
+    models_dense(j, 3, ACT_SOFTMAX);
+    models_flatten(j);
+    models_dense(j, 4, ACT_LINEAR);
+}
+static void mae_linear(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_ABSOLUTE_ERROR, false);
+    models_dense(j, 6, ACT_TANH);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void mae_sigmoid(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_ABSOLUTE_ERROR, false);
+    models_dense(j, 1, ACT_SIGMOID);
+}
+static void mse_relu(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 9, ACT_RELU);
+    models_dense(j, 1, ACT_RELU);
+}
+
+static void more_activations(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 9, ACT_LEAKY_RELU);
+    models_dense(j, 9, ACT_ELU);
+    models_dense(j, 9, ACT_GELU);
+    models_dense(j, 9, ACT_SELU);
+    models_dense(j, 9, ACT_SILU);
+    models_dense(j, 9, ACT_SOFTPLUS);
+    models_dense(j, 1, ACT_GELU);
+}
+static void activations_with_options(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 17, ACT_LINEAR);
+    (void)models_slope(j, LAYER_LEAKY_RELU, 0.3f);
+    models_dense(j, 17, ACT_LINEAR);
+    (void)models_slope(j, LAYER_ELU, 0.7f);
+    models_dense(j, 17, ACT_LINEAR);
+    models_slope(j, LAYER_GELU, 0)->approximate = true;
+    models_activation(j, ACT_SILU);
+    models_dense(j, 1, ACT_LINEAR);
+    (void)models_slope(j, LAYER_GELU, 0);
+}
+static void batch_normalized(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    (void)models_normalization(j, LAYER_BATCH_NORMALIZATION); /* of the input */
+    models_dense(j, 19, ACT_LINEAR);
+    (void)models_normalization(j, LAYER_BATCH_NORMALIZATION);
+    models_activation(j, ACT_RELU);
+    models_dense(j, 6, ACT_TANH);
+    models_normalization(j, LAYER_BATCH_NORMALIZATION)->scale = false;
+    models_normalization(j, LAYER_BATCH_NORMALIZATION)->center = false;
+    models_dense(j, 3, ACT_LINEAR);
+}
+static void layer_normalized(struct job *j)
+{
+    models_start(j, 3, 4, LOSS_MEAN_SQUARED_ERROR, false);
+    (void)models_normalization(j, LAYER_LAYER_NORMALIZATION);
+    models_dense(j, 6, ACT_LINEAR);
+    (void)models_normalization(j, LAYER_LAYER_NORMALIZATION);
+    (void)models_normalization(j, LAYER_BATCH_NORMALIZATION); /* over rows and 3 positions */
+    models_activation(j, ACT_GELU);
+    models_normalization(j, LAYER_LAYER_NORMALIZATION)->scale = false;
+    models_normalization(j, LAYER_LAYER_NORMALIZATION)->center = false;
+    models_flatten(j);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void residual_normalized(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_dense(j, 8, ACT_LINEAR);
+    (void)models_normalization(j, LAYER_BATCH_NORMALIZATION);
+    models_activation(j, ACT_GELU); /* 3 */
+    models_dense(j, 8, ACT_LINEAR);
+    (void)models_normalization(j, LAYER_BATCH_NORMALIZATION);
+    models_merge(j, LAYER_ADD, 3, 5);
+    (void)models_normalization(j, LAYER_LAYER_NORMALIZATION);
+    models_merge(j, LAYER_ADD, 7, 6);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* Ids 0 to 4, some twice in a row of data. */
+static void embedded(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_embedding(j, 5, 4);
+    models_dense(j, 3, ACT_TANH);
+    models_flatten(j);
+    models_dense(j, 1, ACT_LINEAR);
+}
+
+static void regularized(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_dense(j, 5, ACT_TANH);
+    models_dense(j, 4, ACT_RELU);
+    models_dense(j, 1, ACT_SIGMOID);
+    j->model.layer[0].kernel_l1 = 0.02f;
+    j->model.layer[0].bias_l2 = 0.3f;
+    j->model.layer[1].kernel_l1 = 0.01f;
+    j->model.layer[1].kernel_l2 = 0.05f;
+    j->model.layer[1].bias_l1 = 0.03f;
+}
+static void weighted(struct job *j)
+{
+    mlp_softmax(j);
+    j->training.class_weights = 2;
+    j->training.class_weight[0] = (struct class_weight){2, 3.5f};
+    j->training.class_weight[1] = (struct class_weight){0, 0.25f};
+}
+static void weighted_binary(struct job *j)
+{
+    activation_first(j);
+    j->training.class_weights = 1;
+    j->training.class_weight[0] = (struct class_weight){1, 5};
+}
+
+/* ---- graphs: values that are read more than once ---- */
+
+static void residual(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(j, 8, ACT_TANH);
+    models_dense(j, 8, ACT_RELU);
+    models_dense(j, 8, ACT_LINEAR);
+    models_merge(j, LAYER_ADD, 1, 3); /* around two */
+    models_activation(j, ACT_RELU);
+    models_dense(j, 8, ACT_SIGMOID);
+    models_merge(j, LAYER_ADD, 6, 5);
+    models_dense(j, 3, ACT_LINEAR);
+}
+/* The first dense layer's output is read four times, by elementwise layers and others. */
+static void read_often(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 6, ACT_LINEAR); /* 1 */
+    models_activation(j, ACT_TANH);
+    models_activation(j, ACT_SIGMOID);
+    models_read(j, 1, 0);
+    models_dense(j, 6, ACT_RELU);
+    models_read(j, 1, 0);
+    models_merge(j, LAYER_ADD, 2, 3);
+    models_merge(j, LAYER_ADD, 1, 5);
+    models_merge(j, LAYER_ADD, 4, 6);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* By layers that could write over it, and do not need it in backward. */
+static void read_often_by_elements(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 6, ACT_LINEAR); /* 1 */
+    models_activation(j, ACT_TANH);
+    models_activation(j, ACT_SIGMOID);
+    models_read(j, 1, 0);
+    models_merge(j, LAYER_ADD, 2, 3);
+    models_merge(j, LAYER_ADD, 1, 4);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void added_to_itself(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 6, ACT_LINEAR);
+    models_dense(j, 6, ACT_TANH);
+    models_merge(j, LAYER_ADD, 1, 1);
+    j->model.layer[2].inputs = 3;
+    j->model.layer[2].input[2] = 2;
+    models_dense(j, 4, ACT_LINEAR);
+    models_merge(j, LAYER_ADD, 4, 4);
+    models_dense(j, 1, ACT_LINEAR);
+}
+static void side_by_side(struct job *j)
+{
+    models_start(j, 3, 4, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 5, ACT_RELU);
+    models_dense(j, 2, ACT_TANH);
+    models_merge(j, LAYER_CONCATENATE, 2, 0); /* the input has no gradient */
+    models_merge(j, LAYER_CONCATENATE, 3, 1);
+    models_activation(j, ACT_SIGMOID);
+    models_merge(j, LAYER_CONCATENATE, 5, 5);
+    models_flatten(j);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* A flatten stands between: the same value in two shapes. */
+static void two_heads_into_one(struct job *j)
+{
+    models_start(j, 2, 3, LOSS_BINARY_CROSSENTROPY, false);
+    models_flatten(j);
+    models_dense(j, 6, ACT_TANH);
+    models_merge(j, LAYER_ADD, 2, 1); /* an input of the model and a layer */
+    models_dense(j, 4, ACT_SOFTMAX);
+    models_dense(j, 4, ACT_RELU);
+    models_read(j, 3, 0);
+    models_merge(j, LAYER_ADD, 4, 5);
+    models_dense(j, 1, ACT_SIGMOID);
+}
+
+static void (*const MODELS[])(struct job *) = {
+    linear_mse,
+    no_bias,
+    mlp,
+    mlp_softmax,
+    wide_softmax,
+    softmax_in_the_middle,
+    activation_layers,
+    activation_first,
+    over_the_last_axis,
+    mae_linear,
+    mae_sigmoid,
+    mse_relu,
+    residual,
+    read_often,
+    read_often_by_elements,
+    added_to_itself,
+    side_by_side,
+    two_heads_into_one,
+    regularized,
+    weighted,
+    weighted_binary,
+    more_activations,
+    activations_with_options,
+    batch_normalized,
+    layer_normalized,
+    residual_normalized,
+    embedded,
+};
+enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
+
+/* ---- one model, its data and its gradient ---- */
+
+struct fixture {
+    struct job job;
+    struct model *m;
+    struct model_run *run;
+    uint64_t elems;
+    float *w, *dw, *x, y[ROWS];
+};
+
+static void fixture_init(struct fixture *f, void (*make)(struct job *), uint64_t seed)
+{
+    struct errmsg e;
+    make(&f->job);
+    assert_int_equal(model_new(&f->m, &f->job, &e), ERR_OK);
+    assert_int_equal(model_run_new(&f->run, f->m, ROWS, &e), ERR_OK);
+    f->elems = model_layout(f->m)->elems;
+    f->w = mem_floats(f->elems);
+    f->dw = mem_floats(f->elems);
+    uint32_t features = model_features(f->m), classes = model_classes(f->m);
+    f->x = mem_floats((size_t)ROWS * features);
+    layout_init_values(model_layout(f->m), seed, 0, f->elems, f->w);
+    for (uint32_t i = 0; i < ROWS * features; i++)
+        f->x[i] = f->job.model.layer[0].kind == LAYER_EMBEDDING ? floorf(5.0f * rng_unit(seed, i))
+                                                                : 4.0f * rng_unit(seed, i) - 2.0f;
+    for (uint32_t i = 0; i < ROWS; i++)
+        f->y[i] = (float)(classes ? i % classes : i % 3);
+    for (uint32_t i = 0; i < model_layout(f->m)->tensors; i++) { /* biases that are not 0 */
+        const struct tensor *t = &model_layout(f->m)->tensor[i];
+        for (uint64_t k = 0; t->rank == 1 && k < t->elems; k++)
+            f->w[t->offset_elems + k] = rng_unit(seed + 1, k) - 0.5f;
+    }
+}
+
+static void fixture_close(struct fixture *f)
+{
+    model_run_free(f->run);
+    model_free(f->m);
+    mem_free(f->w);
+    mem_free(f->dw);
+    mem_free(f->x);
+}
+
+/* Gradient and loss of rows [first, first + n). */
+static double train_rows(struct fixture *f, uint32_t first, uint32_t n, uint64_t key)
+{
+    struct model_sums sums = {0};
+    model_train(f->run, f->w, f->x + (size_t)first * model_features(f->m), f->y + first, n, key,
+                f->dw, &sums, NULL, NULL);
+    assert_true(sums.examples == (double)n);
+    return sums.loss;
+}
+
+/* A model's largest |gradient|: what rounding is relative to. */
+static double scale_of(const float *g, uint64_t n)
+{
+    double most = 1e-3;
+    for (uint64_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)g[i]));
+    return most;
+}
+
+static bool is_weight(const struct fixture *f, uint64_t element)
+{
+    const struct layout *l = model_layout(f->m);
+    return l->tensor[layout_find(l, element)].role == TENSOR_WEIGHT;
+}
+
+static void assert_gradient(struct fixture *f, int number)
+{
+    const double step = 1e-6;
+    static double w[ELEMS_MAX];
+    assert_true(f->elems <= ELEMS_MAX);
+    for (uint64_t i = 0; i < f->elems; i++)
+        w[i] = (double)f->w[i];
+    double loss = train_rows(f, 0, ROWS, 0);
+    double truth = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+    if (fabs(loss - truth) > 2e-6 * (1 + fabs(truth)))
+        fail_msg("model %d: loss %.9g, should be %.9g", number, loss, truth);
+    double slack = 2e-6 * scale_of(f->dw, f->elems) + 1e-8;
+    for (uint64_t i = 0; i < f->elems; i++) {
+        if (!is_weight(f, i))
+            continue;
+        double keep = w[i];
+        w[i] = keep + step;
+        double up = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+        w[i] = keep - step;
+        double down = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+        w[i] = keep;
+        double slope = (up - down) / (2 * step);
+        if (fabs((double)f->dw[i] - slope) > slack)
+            fail_msg("model %d, element %u: gradient %.9g, slope %.9g", number, (unsigned)i,
+                     (double)f->dw[i], slope);
+    }
+}
+
+static void gradients_are_the_slopes_of_the_loss(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MODELS; i++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            struct fixture f;
+            fixture_init(&f, MODELS[i], seed);
+            assert_gradient(&f, i);
+            fixture_close(&f);
+        }
+}
+
+/* ---- dropout: differences of the model's own loss under a fixed key, so in float ---- */
+
+static void dropout_everywhere(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dropout(j, 0.3f);
+    models_dense(j, 12, ACT_RELU);
+    models_dropout(j, 0.5f); /* in place */
+    models_activation(j, ACT_SIGMOID);
+    models_dropout(j, 0.25f);
+    models_dense(j, 7, ACT_LINEAR);
+    models_dropout(j, 0.1f);
+    models_dropout(j, 0.2f);
+    models_dense(j, 1, ACT_LINEAR);
+}
+
+/* In place behind a relu, and over a value that is read twice. */
+static void dropout_in_a_graph(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 8, ACT_RELU);
+    models_dropout(j, 0.3f);
+    models_dropout(j, 0.25f);
+    models_dense(j, 8, ACT_RELU);
+    models_dropout(j, 0.5f);
+    models_merge(j, LAYER_ADD, 5, 2);
+    models_dropout(j, 0.2f);
+    models_merge(j, LAYER_ADD, 7, 3);
+    models_dense(j, 1, ACT_LINEAR);
+}
+
+static void gradients_are_slopes_under_dropout(void **state)
+{
+    (void)state;
+    const float step = 1e-2f; /* the loss is quadratic in each weight, but for relu and sigmoid */
+    for (uint64_t key = 1; key <= 10; key++) {
+        struct fixture f;
+        fixture_init(&f, key % 2 ? dropout_everywhere : dropout_in_a_graph, key);
+        (void)train_rows(&f, 0, ROWS, key);
+        float *g = mem_floats(f.elems);
+        memcpy(g, f.dw, f.elems * sizeof *g);
+        double slack = 2e-3 * scale_of(g, f.elems);
+        int off = 0;
+        for (uint64_t i = 0; i < f.elems; i++) {
+            float keep = f.w[i];
+            f.w[i] = keep + step;
+            double up = train_rows(&f, 0, ROWS, key);
+            f.w[i] = keep - step;
+            double down = train_rows(&f, 0, ROWS, key);
+            f.w[i] = keep;
+            off += fabs((double)g[i] - (up - down) / (2.0 * (double)step)) > slack;
+        }
+        assert_true(off <= 6); /* a relu that turns within the step */
+        mem_free(g);
+        fixture_close(&f);
+    }
+}
+
+/* ---- sums, not means ---- */
+
+/* Where examples of a batch see each other, it is more than the sum. */
+static bool has_batch_normalization(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->model.layers; i++)
+        if (job->model.layer[i].kind == LAYER_BATCH_NORMALIZATION)
+            return true;
+    return false;
+}
+
+static void the_gradient_of_a_joined_batch_is_the_sum(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MODELS; i++) {
+        struct fixture f;
+        fixture_init(&f, MODELS[i], 4);
+        if (has_batch_normalization(&f.job)) {
+            fixture_close(&f);
+            continue;
+        }
+        float *sum = mem_floats(f.elems);
+        double loss = 0;
+        static const uint32_t cut[] = {0, 1, 4, 4, ROWS};
+        for (int k = 0; k < 4; k++) {
+            loss += train_rows(&f, cut[k], cut[k + 1] - cut[k], 0);
+            kernels()->add(sum, sum, f.dw, f.elems);
+        }
+        assert_true(fabs(train_rows(&f, 0, ROWS, 0) - loss) < 1e-5 * (1 + loss));
+        double slack = 1e-5 * scale_of(f.dw, f.elems);
+        for (uint64_t k = 0; k < f.elems; k++)
+            assert_true(fabs((double)f.dw[k] - (double)sum[k]) <= slack);
+        mem_free(sum);
+        fixture_close(&f);
+    }
+}
+
+static void no_examples_give_a_gradient_of_zero(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, mlp, 1);
+    (void)train_rows(&f, 0, ROWS, 0);
+    assert_true(train_rows(&f, 0, 0, 0) == 0.0);
+    for (uint64_t i = 0; i < f.elems; i++)
+        assert_true(f.dw[i] == 0.0f);
+    fixture_close(&f);
+}
+
+static void the_gradient_of_an_absolute_error_is_zero_where_there_is_none(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f, mae_linear, 1);
+    memset(f.w, 0, f.elems * sizeof *f.w);
+    memset(f.y, 0, sizeof f.y);
+    assert_true(train_rows(&f, 0, ROWS, 0) == 0.0);
+    for (uint64_t i = 0; i < f.elems; i++)
+        assert_true(f.dw[i] == 0.0f);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    openblas_set_num_threads(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
+        cmocka_unit_test(gradients_are_slopes_under_dropout),
+        cmocka_unit_test(the_gradient_of_a_joined_batch_is_the_sum),
+        cmocka_unit_test(no_examples_give_a_gradient_of_zero),
+        cmocka_unit_test(the_gradient_of_an_absolute_error_is_zero_where_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,643 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <cblas.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/optimizer.h"
+#include "common/rng.h"
+#include "tests/lib/models.h"
+#include "worker/model/model.h"
+
+enum { ROWS = 24 };
+
+/* ---- refusals ---- */
+
+static void assert_refused(const struct job *job, const char *because, const char *mend)
+{
+    struct errmsg e;
+    struct model *m = NULL;
+    assert_int_equal(model_new(&m, job, &e), ERR_INPUT);
+    assert_null(m);
+    if (!strstr(e.text, because) || !strstr(e.text, mend) || strchr(e.text, '\n'))
+        fail_msg("\"%s\" does not say \"%s\" and \"%s\"", e.text, because, mend);
+}
+
+static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct job job;
+    models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
+    models_dense(&job, 3, ACT_LINEAR);
+    assert_refused(&job, "dense_0",
+                   "from_logits: true with a linear last layer, or a last softmax");
+    job.model.layer[0].activation = ACT_SIGMOID;
+    assert_refused(&job, "sigmoid", "or a last softmax");
+    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.from_logits = true;
+    assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
+    job.model.layer[0].activation = ACT_RELU;
+    assert_refused(&job, "dense_0 has relu", "take the activation away");
+    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.from_logits = false;
+    models_dropout(&job, 0.5f);
+    assert_refused(&job, "dropout_1", "or a last softmax");
+
+    models_start(&job, 4, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_dense(&job, 1, ACT_TANH);
+    assert_refused(&job, "tanh", "or a last sigmoid");
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 1, ACT_SOFTMAX);
+    assert_refused(&job, "softmax", "linear, relu, sigmoid or tanh");
+}
+
+static void outputs_that_do_not_fit_the_loss_are_refused(void **state)
+{
+    (void)state;
+    struct job job;
+    models_start(&job, 4, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_dense(&job, 3, ACT_LINEAR);
+    assert_refused(&job, "3 outputs", "units: 1, or sparse_categorical_crossentropy");
+    job.model.loss = LOSS_MEAN_ABSOLUTE_ERROR;
+    assert_refused(&job, "mean_absolute_error", "units: 1");
+    models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(&job, 1, ACT_LINEAR);
+    assert_refused(&job, "1 output", "binary_crossentropy");
+    models_start(&job, 4, 5, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(&job, 10, ACT_LINEAR);
+    assert_refused(&job, "dense_0 gives 2 dimensions", "flatten");
+}
+
+static void metrics_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct job job;
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 1, ACT_LINEAR);
+    models_metric(&job, METRIC_ACCURACY);
+    assert_refused(&job, "accuracy does not fit mean_squared_error", "mean_absolute_error");
+    models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(&job, 3, ACT_LINEAR);
+    models_metric(&job, METRIC_MEAN_ABSOLUTE_ERROR);
+    assert_refused(&job, "mean_absolute_error does not fit 3 outputs", "accuracy");
+}
+
+static void models_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    struct job job;
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_flatten(&job);
+    assert_refused(&job, "nothing to train", "dense");
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 2, ACT_LINEAR);
+    models_dense(&job, 1, ACT_LINEAR);
+    memcpy(job.model.layer[1].name, "dense_0", 8);
+    assert_refused(&job, "two layers", "dense_0");
+    job.model.layer[0].units = 0;
+    assert_refused(&job, "dense_0", "units");
+    models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dropout(&job, 1.0f);
+    assert_refused(&job, "dropout_0", "[0, 1)");
+    models_start(&job, 1u << 20, 1u << 20, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&job, 1, ACT_LINEAR);
+    assert_refused(&job, "model.input.shape", "too large");
+}
+
+/* ---- one model, its data and its gradient ---- */
+
+struct fixture {
+    struct job job;
+    struct model *m;
+    struct model_run *run;
+    uint64_t elems;
+    float *w, *dw, *x, *y;
+};
+
+static void fixture_init(struct fixture *f)
+{
+    struct errmsg e;
+    if (model_new(&f->m, &f->job, &e) || model_run_new(&f->run, f->m, ROWS, &e))
+        fail_msg("%s", e.text);
+    f->elems = model_layout(f->m)->elems;
+    f->w = mem_floats(f->elems);
+    f->dw = mem_floats(f->elems);
+    f->x = mem_floats((size_t)ROWS * model_features(f->m));
+    f->y = mem_floats(ROWS);
+    layout_init_values(model_layout(f->m), 1, 0, f->elems, f->w);
+    for (uint32_t i = 0; i < ROWS * model_features(f->m); i++)
+        f->x[i] = 2.0f * rng_unit(2, i) - 1.0f;
+    for (uint32_t i = 0; i < ROWS; i++)
+        f->y[i] = (float)(i % (model_classes(f->m) ? model_classes(f->m) : 3));
+}
+
+static void fixture_close(struct fixture *f)
+{
+    model_run_free(f->run);
+    model_free(f->m);
+    mem_free(f->w);
+    mem_free(f->dw);
+    mem_free(f->x);
+    mem_free(f->y);
+}
+
+static void mlp(struct fixture *f)
+{
+    models_start(&f->job, 5, 7, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_flatten(&f->job);
+    models_dense(&f->job, 37, ACT_RELU);
+    models_dropout(&f->job, 0.2f);
+    models_dense(&f->job, 10, ACT_LINEAR);
+    models_metric(&f->job, METRIC_ACCURACY);
+    fixture_init(f);
+}
+
+static struct model_sums train(struct fixture *f, uint64_t key)
+{
+    struct model_sums sums = {0};
+    model_train(f->run, f->w, f->x, f->y, ROWS, key, f->dw, &sums, NULL, NULL);
+    return sums;
+}
+
+static struct model_sums eval(struct fixture *f)
+{
+    struct model_sums sums = {0};
+    model_eval(f->run, f->w, f->x, f->y, ROWS, &sums);
+    return sums;
+}
+
+static void step(struct fixture *f, float *m, float *v, uint64_t t)
+{
+    const struct job_optimizer adam = {.kind = OPT_ADAM,
+                                       .learning_rate = 0.01f,
+                                       .beta_1 = 0.9f,
+                                       .beta_2 = 0.999f,
+                                       .epsilon = 1e-7f};
+    float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
+    optimizer_apply(&adam, t, f->w, f->w, slots, f->dw, 1.0f / ROWS, f->elems);
+}
+
+/* ---- what a model is ---- */
+
+static void tensors_are_named_shaped_and_placed_as_documented(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    const struct layout *l = model_layout(f.m);
+    static const char *const names[] = {"dense_1/kernel", "dense_1/bias", "dense_3/kernel",
+                                        "dense_3/bias"};
+    assert_int_equal(l->tensors, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(l->tensor[i].name, names[i]);
+        assert_int_equal(l->tensor[i].offset_elems % 16, 0);
+    }
+    assert_true(l->tensor[0].shape[0] == 35 && l->tensor[0].shape[1] == 37);
+    assert_true(fabsf(l->tensor[0].init_value - sqrtf(6.0f / (35 + 37))) < 1e-7f);
+    assert_true(l->tensor[3].rank == 1 && l->tensor[3].shape[0] == 10);
+    assert_int_equal(model_features(f.m), 35);
+    assert_int_equal(model_outputs(f.m), 10);
+    assert_int_equal(model_classes(f.m), 10);
+    fixture_close(&f);
+}
+
+static void labels_are_classes_or_values_by_the_loss(void **state)
+{
+    (void)state;
+    struct fixture f;
+    models_start(&f.job, 4, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_dense(&f.job, 1, ACT_LINEAR);
+    fixture_init(&f);
+    assert_int_equal(model_classes(f.m), 2);
+    fixture_close(&f);
+    models_start(&f.job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(&f.job, 1, ACT_LINEAR);
+    fixture_init(&f);
+    assert_int_equal(model_classes(f.m), 0);
+    fixture_close(&f);
+}
+
+/* ---- ready ---- */
+
+struct told {
+    struct fixture *f;
+    uint32_t calls;
+    uint64_t next_end; /* ranges come from the block's end downwards */
+    float *seen;
+};
+
+static void on_ready(void *ctx, uint64_t first, uint64_t n)
+{
+    struct told *t = ctx;
+    t->calls++;
+    assert_int_equal(first + n, t->next_end);
+    t->next_end = first;
+    memcpy(t->seen + first, t->f->dw + first, n * sizeof(float));
+}
+
+static void ready_tells_final_ranges_last_layer_first(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    struct told t = {.f = &f, .next_end = f.elems, .seen = mem_floats(f.elems)};
+    struct model_sums sums = {0};
+    model_train(f.run, f.w, f.x, f.y, ROWS, 3, f.dw, &sums, on_ready, &t);
+    assert_int_equal(t.calls, 2);
+    assert_int_equal(t.next_end, 0);
+    assert_memory_equal(t.seen, f.dw, f.elems * sizeof(float));
+
+    t.next_end = f.elems;
+    model_train(f.run, f.w, f.x, f.y, 0, 3, f.dw, &sums, on_ready, &t);
+    assert_int_equal(t.next_end, 0);
+    mem_free(t.seen);
+    fixture_close(&f);
+}
+
+static void gaps_between_tensors_are_left_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    (void)train(&f, 1);
+    const struct layout *l = model_layout(f.m);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        for (uint64_t k = l->tensor[i].offset_elems + l->tensor[i].elems; k < layout_end(l, i); k++)
+            assert_true(f.dw[k] == 0.0f);
+    fixture_close(&f);
+}
+
+/* ---- randomness ---- */
+
+static void a_gradient_is_a_function_of_its_key(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    (void)train(&f, 5);
+    float *first = mem_floats(f.elems);
+    memcpy(first, f.dw, f.elems * sizeof *first);
+    (void)train(&f, 6);
+    assert_memory_not_equal(first, f.dw, f.elems * sizeof *first);
+    (void)train(&f, 5);
+    assert_memory_equal(first, f.dw, f.elems * sizeof *first);
+    mem_free(first);
+    fixture_close(&f);
+}
+
+static void two_dropouts_of_a_model_drop_different_elements(void **state)
+{
+    (void)state;
+    struct fixture f; /* w = 1: the output is the sum of what both kept, times 4 */
+    models_start(&f.job, 64, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dropout(&f.job, 0.5f);
+    models_dropout(&f.job, 0.5f);
+    models_dense(&f.job, 1, ACT_LINEAR);
+    fixture_init(&f);
+    for (int i = 0; i < ROWS * 64; i++)
+        f.x[i] = 1.0f;
+    for (uint64_t i = 0; i < 64; i++)
+        f.w[i] = 1.0f;
+    memset(f.y, 0, ROWS * sizeof(float));
+    /* dw = 2 (sum) x, summed over rows: by how many elements live through both, 1/4 of them, or 1/2
+     * if equal */
+    (void)train(&f, 9);
+    double lives = 0;
+    for (int key = 0; key < 20; key++) {
+        struct model_sums s = train(&f, rng_u64(9, (uint64_t)key));
+        lives += sqrt(s.loss / ROWS) / 4.0 / 64.0;
+    }
+    assert_true(fabs(lives / 20 - 0.25) < 0.05);
+    fixture_close(&f);
+}
+
+static void evaluation_does_not_drop(void **state)
+{
+    (void)state;
+    struct fixture with, without;
+    mlp(&with);
+    mlp(&without);
+    fixture_close(&without);
+    without.job.model.layer[2].rate = 0.0f;
+    fixture_init(&without);
+    struct model_sums a = eval(&with), b = eval(&without), c = train(&without, 1);
+    assert_true(a.loss == b.loss && a.metric[0] == b.metric[0] && b.loss == c.loss);
+    assert_true(a.loss != train(&with, 1).loss);
+    fixture_close(&with);
+    fixture_close(&without);
+}
+
+/* ---- fused = unfused ---- */
+
+static void assert_fused_is_from_logits(enum loss_kind loss, uint32_t units, enum activation last,
+                                        int as_layer)
+{
+    struct fixture fused, logits;
+    models_start(&fused.job, 9, 0, loss, false);
+    models_dense(&fused.job, 8, ACT_TANH);
+    models_dense(&fused.job, units, as_layer ? ACT_LINEAR : last);
+    if (as_layer)
+        models_activation(&fused.job, last);
+    models_start(&logits.job, 9, 0, loss, true);
+    models_dense(&logits.job, 8, ACT_TANH);
+    models_dense(&logits.job, units, ACT_LINEAR);
+    models_metric(&fused.job, METRIC_ACCURACY);
+    models_metric(&logits.job, METRIC_ACCURACY);
+    fixture_init(&fused);
+    fixture_init(&logits);
+    struct model_sums a = train(&fused, 1), b = train(&logits, 1);
+    assert_memory_equal(fused.dw, logits.dw, fused.elems * sizeof(float));
+    assert_memory_equal(&a, &b, sizeof a);
+    fixture_close(&fused);
+    fixture_close(&logits);
+}
+
+static void a_fused_activation_is_from_logits_to_the_bit(void **state)
+{
+    (void)state;
+    for (int as_layer = 0; as_layer < 2; as_layer++) {
+        assert_fused_is_from_logits(LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 5, ACT_SOFTMAX, as_layer);
+        assert_fused_is_from_logits(LOSS_BINARY_CROSSENTROPY, 1, ACT_SIGMOID, as_layer);
+    }
+}
+
+/* ---- losses and metrics by hand: one weight of 1, so that outputs are inputs ---- */
+
+static struct model_sums by_hand(enum loss_kind loss, bool from_logits, enum activation last,
+                                 enum metric_kind metric, const float *x, const float *y)
+{
+    struct fixture f;
+    models_start(&f.job, 1, 0, loss, from_logits);
+    models_dense(&f.job, 1, last);
+    models_metric(&f.job, metric);
+    fixture_init(&f);
+    f.w[0] = 1.0f;
+    struct model_sums sums = {0};
+    model_eval(f.run, f.w, x, y, 4, &sums);
+    fixture_close(&f);
+    return sums;
+}
+
+static void losses_and_metrics_are_sums_of_kerass_formulas(void **state)
+{
+    (void)state;
+    const float x[] = {2.0f, -1.0f, 0.25f, -0.25f}, y[] = {1.0f, 0.0f, 0.0f, 1.0f};
+    struct model_sums s =
+        by_hand(LOSS_MEAN_SQUARED_ERROR, false, ACT_LINEAR, METRIC_MEAN_ABSOLUTE_ERROR, x, y);
+    assert_true(s.examples == 4 && s.loss == 1 + 1 + 0.0625 + 1.5625 && s.metric[0] == 3.5);
+    s = by_hand(LOSS_MEAN_ABSOLUTE_ERROR, false, ACT_RELU, METRIC_MEAN_ABSOLUTE_ERROR, x, y);
+    assert_true(s.loss == 1 + 0 + 0.25 + 1 && s.metric[0] == s.loss);
+    double bce = log1p(exp(-2)) + log1p(exp(-1)) + 2 * log1p(exp(0.25));
+    s = by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, y);
+    assert_true(fabs(s.loss - bce) < 1e-6 && s.metric[0] == 2);
+    s = by_hand(LOSS_BINARY_CROSSENTROPY, false, ACT_SIGMOID, METRIC_MEAN_ABSOLUTE_ERROR, x, y);
+    double p = 1 / (1 + exp(-2)), q = 1 / (1 + exp(1)), r = 1 / (1 + exp(-0.25));
+    assert_true(fabs(s.loss - bce) < 1e-6);
+    assert_true(fabs(s.metric[0] - ((1 - p) + q + r + r)) < 1e-6);
+}
+
+/* Where exp would overflow, or 1 + e lose e. */
+static void cross_entropies_hold_for_extreme_logits(void **state)
+{
+    (void)state;
+    const float x[] = {500.0f, -500.0f, 30.0f, -30.0f};
+    const float right[] = {1.0f, 0.0f, 1.0f, 0.0f}, wrong[] = {0.0f, 1.0f, 0.0f, 1.0f};
+    struct model_sums s =
+        by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, right);
+    assert_true(s.metric[0] == 4 && fabs(s.loss / (2 * exp(-30)) - 1) < 1e-6);
+    s = by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, wrong);
+    assert_true(s.metric[0] == 0 && fabs(s.loss - 1060) < 1e-3);
+
+    struct fixture f;
+    models_start(&f.job, 1, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
+    models_dense(&f.job, 2, ACT_LINEAR);
+    fixture_init(&f);
+    f.w[0] = 1.0f, f.w[1] = -1.0f;
+    struct model_sums sums = {0};
+    model_train(f.run, f.w, x, right, 4, 0, f.dw, &sums, NULL, NULL);
+    assert_true(fabs(sums.loss - (1000 + 1000 + 60 + 60)) < 1e-3);
+    for (uint64_t i = 0; i < f.elems; i++)
+        assert_true(isfinite(f.dw[i]));
+    fixture_close(&f);
+}
+
+static void a_nan_in_the_input_reaches_loss_and_gradient(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    f.x[3] = NAN;
+    struct model_sums s = train(&f, 1);
+    assert_true(isnan(s.loss));
+    int found = 0;
+    for (uint64_t i = 0; i < f.elems; i++)
+        found += isnan(f.dw[i]) != 0;
+    assert_true(found > 0);
+    fixture_close(&f);
+}
+
+/* ---- training ---- */
+
+static void assert_learns(struct fixture *f, double share)
+{
+    float *m = mem_floats(f->elems), *v = mem_floats(f->elems);
+    double before = eval(f).loss;
+    for (uint64_t t = 1; t <= 300; t++) {
+        (void)train(f, t);
+        step(f, m, v, t);
+    }
+    double after = eval(f).loss;
+    if (!(after < share * before))
+        fail_msg("the loss was %g and is %g", before, after);
+    mem_free(m);
+    mem_free(v);
+    fixture_close(f);
+}
+
+static void training_reduces_every_loss(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    assert_learns(&f, 0.05);
+    static const struct {
+        enum loss_kind loss;
+        enum activation last;
+        bool from_logits;
+    } pairs[] = {
+        {LOSS_BINARY_CROSSENTROPY, ACT_SIGMOID, false},
+        {LOSS_BINARY_CROSSENTROPY, ACT_LINEAR, true},
+        {LOSS_MEAN_SQUARED_ERROR, ACT_LINEAR, false},
+        {LOSS_MEAN_ABSOLUTE_ERROR, ACT_LINEAR, false},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        models_start(&f.job, 20, 0, pairs[i].loss, pairs[i].from_logits);
+        models_dense(&f.job, 32, ACT_TANH);
+        models_dense(&f.job, 1, pairs[i].last);
+        fixture_init(&f);
+        assert_learns(&f, 0.2);
+    }
+}
+
+/* ---- the same bits ---- */
+
+/* Each kind of layer and of activation with arithmetic of its own. */
+static void varied(struct fixture *f)
+{
+    models_start(&f->job, 21, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_dense(&f->job, 37, ACT_LINEAR);
+    (void)models_normalization(&f->job, LAYER_BATCH_NORMALIZATION);
+    models_activation(&f->job, ACT_GELU); /* 3 */
+    models_dense(&f->job, 37, ACT_ELU);
+    f->job.model.layer[3].kernel_l2 = 0.01f;
+    f->job.model.layer[3].bias_l1 = 0.01f;
+    models_merge(&f->job, LAYER_ADD, 3, 4);
+    (void)models_normalization(&f->job, LAYER_LAYER_NORMALIZATION);
+    models_dense(&f->job, 19, ACT_SELU);
+    models_slope(&f->job, LAYER_GELU, 0)->approximate = true;
+    models_merge(&f->job, LAYER_CONCATENATE, 8, 6);
+    models_activation(&f->job, ACT_SILU);
+    models_dense(&f->job, 11, ACT_SOFTPLUS);
+    models_dense(&f->job, 9, ACT_LEAKY_RELU);
+    models_dense(&f->job, 1, ACT_SIGMOID);
+    models_metric(&f->job, METRIC_LOGLOSS);
+    f->job.training.class_weights = 1;
+    f->job.training.class_weight[0] = (struct class_weight){1, 1.7f};
+    fixture_init(f);
+}
+
+static void assert_same_at_every_level(void (*make)(struct fixture *))
+{
+    float *expected = NULL;
+    struct model_sums sums[KERNELS_AVX512 + 1];
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        struct fixture f;
+        make(&f);
+        float *m = mem_floats(f.elems), *v = mem_floats(f.elems);
+        for (uint64_t t = 1; t <= 20; t++) {
+            sums[level] = train(&f, t);
+            step(&f, m, v, t);
+        }
+        assert_memory_equal(&sums[level], &sums[KERNELS_BASE], sizeof *sums);
+        if (expected)
+            assert_memory_equal(f.w, expected, f.elems * sizeof(float));
+        else
+            expected = f.w, f.w = NULL;
+        mem_free(m);
+        mem_free(v);
+        fixture_close(&f);
+    }
+    mem_free(expected);
+}
+
+static void every_simd_level_trains_to_the_same_bits(void **state)
+{
+    (void)state;
+    assert_same_at_every_level(mlp);
+    assert_same_at_every_level(varied);
+}
+
+struct trainer {
+    const struct fixture *f;
+    float *dw;
+    int failed;
+};
+
+static void *train_on_a_thread(void *arg)
+{
+    struct trainer *t = arg;
+    struct model_run *run;
+    kernels_flush_denormals();
+    t->failed = model_run_new(&run, t->f->m, ROWS, NULL) != ERR_OK;
+    if (t->failed)
+        return NULL;
+    struct model_sums sums = {0};
+    for (uint64_t key = 0; key < 20; key++)
+        model_train(run, t->f->w, t->f->x, t->f->y, ROWS, key, t->dw, &sums, NULL, NULL);
+    model_run_free(run);
+    return NULL;
+}
+
+static void threads_share_a_model_and_get_the_same_bits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    struct trainer t[2];
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) {
+        t[i] = (struct trainer){&f, mem_floats(f.elems), 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, train_on_a_thread, &t[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_false(t[0].failed || t[1].failed);
+    assert_memory_equal(t[0].dw, t[1].dw, f.elems * sizeof(float));
+    mem_free(t[0].dw);
+    mem_free(t[1].dw);
+    fixture_close(&f);
+}
+
+/* ---- memory ---- */
+
+static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    mlp(&f);
+    long n = 0;
+    int fired = 1;
+    for (; fired; n++) {
+        struct errmsg e;
+        struct model *m = NULL;
+        struct model_run *run = NULL;
+        mem_fail_at(n);
+        enum err code = model_new(&m, &f.job, &e);
+        if (!code)
+            code = model_run_new(&run, m, ROWS, &e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(code, fired ? ERR_NOMEM : ERR_OK);
+        model_run_free(run);
+        model_free(m);
+    }
+    assert_true(n > 10);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    openblas_set_num_threads(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_and_a_last_activation_that_do_not_fit_are_refused),
+        cmocka_unit_test(outputs_that_do_not_fit_the_loss_are_refused),
+        cmocka_unit_test(metrics_that_do_not_fit_are_refused),
+        cmocka_unit_test(models_that_cannot_be_are_refused),
+        cmocka_unit_test(tensors_are_named_shaped_and_placed_as_documented),
+        cmocka_unit_test(labels_are_classes_or_values_by_the_loss),
+        cmocka_unit_test(ready_tells_final_ranges_last_layer_first),
+        cmocka_unit_test(gaps_between_tensors_are_left_alone),
+        cmocka_unit_test(a_gradient_is_a_function_of_its_key),
+        cmocka_unit_test(two_dropouts_of_a_model_drop_different_elements),
+        cmocka_unit_test(evaluation_does_not_drop),
+        cmocka_unit_test(a_fused_activation_is_from_logits_to_the_bit),
+        cmocka_unit_test(losses_and_metrics_are_sums_of_kerass_formulas),
+        cmocka_unit_test(cross_entropies_hold_for_extreme_logits),
+        cmocka_unit_test(a_nan_in_the_input_reaches_loss_and_gradient),
+        cmocka_unit_test(training_reduces_every_loss),
+        cmocka_unit_test(every_simd_level_trains_to_the_same_bits),
+        cmocka_unit_test(threads_share_a_model_and_get_the_same_bits),
+        cmocka_unit_test(every_failing_allocation_is_an_error_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

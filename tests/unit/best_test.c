@@ -1,0 +1,186 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "worker/best.h"
+
+static char folder[64];
+static struct tensor tensors[] = {
+    {.name = "dense/kernel", .rank = 2, .shape = {2, 2}, .elems = 4},
+    {.name = "dense/bias", .rank = 1, .shape = {2}, .offset_elems = 16, .elems = 2},
+};
+static const struct layout layout = {.tensors = 2, .tensor = tensors, .elems = 32};
+static struct job job;
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/best_test-XXXXXX");
+    job = (struct job){.model = {.metrics = 1, .metric = {METRIC_ACCURACY}},
+                       .training = {.monitor = MONITOR_LOSS},
+                       .early_stopping = {.patience = 2}};
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[128];
+    files_fail_at(-1, 0);
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static struct best opened(void)
+{
+    struct best b;
+    struct errmsg e = {""};
+    assert_int_equal(best_init(&b, &job, &layout, folder, &e), ERR_OK);
+    return b;
+}
+
+/* An evaluation at the end of `epoch`, of weights that are all `loss`; is it the best now? */
+static bool see(struct best *b, uint64_t epoch, double loss, double accuracy)
+{
+    struct errmsg e = {""};
+    float w[32];
+    for (int i = 0; i < 32; i++)
+        w[i] = (float)loss;
+    const struct evaluation eval = {.step = 10 * epoch, .loss = loss, .metric = {accuracy}};
+    assert_int_equal(best_see(b, epoch, &eval, w, &e), ERR_OK);
+    return b->has && b->epoch == epoch;
+}
+
+static void the_least_loss_is_kept_and_read_back(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    struct errmsg e = {""};
+    float w[32];
+    assert_int_equal(best_read(&b, w, &e), ERR_NOTFOUND);
+    assert_true(see(&b, 1, 0.5, 0.1));
+    assert_true(see(&b, 2, 0.25, 0.0));
+    assert_false(see(&b, 3, 0.25, 1.0)); /* no better is not better */
+    assert_false(see(&b, 4, NAN, 1.0));
+    struct best again = opened(); /* another process knows it too */
+    assert_true(again.has && again.epoch == 2 && again.step == 20 && again.value == 0.25);
+    assert_true(again.eval.loss == 0.25 && again.eval.metric[0] == 0.0);
+    memset(w, 0xff, sizeof w);
+    assert_int_equal(best_read(&again, w, &e), ERR_OK);
+    for (int i = 0; i < 32; i++)
+        assert_true(w[i] == (i < 4 || i == 16 || i == 17 ? 0.25f : 0.0f)); /* gaps are zero */
+}
+
+static void an_accuracy_is_better_when_it_is_larger(void **state)
+{
+    (void)state;
+    job.training.monitor = MONITOR_METRIC + METRIC_ACCURACY;
+    job.early_stopping.min_delta = 0.0625f;
+    struct best b = opened();
+    assert_true(see(&b, 1, 1, 0.5));
+    assert_false(see(&b, 2, 0, 0.5625)); /* by min_delta is not by more than it */
+    assert_true(see(&b, 3, 9, 0.625));
+}
+
+static void it_stops_after_patience_epochs_without_a_better_one(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    assert_false(best_stops(&b, 1));
+    assert_true(best_stops(&b, 2)); /* never was there one to compare with */
+    see(&b, 3, 1, 0);
+    assert_false(best_stops(&b, 2)); /* gone back to an earlier cut */
+    assert_false(best_stops(&b, 4));
+    assert_true(best_stops(&b, 5));
+    see(&b, 5, 0.5, 0);
+    assert_false(best_stops(&b, 6));
+    job.early_stopping.patience = 0;
+    assert_false(best_stops(&b, 1000));
+}
+
+static void the_first_epochs_may_be_left_out(void **state)
+{
+    (void)state;
+    job.early_stopping.start_from_epoch = 3;
+    struct best b = opened();
+    assert_false(see(&b, 3, 0.1, 0));
+    assert_false(best_stops(&b, 4));
+    assert_true(see(&b, 4, 0.9, 0));
+    assert_false(best_stops(&b, 5));
+}
+
+static void what_is_monitored_by_another_name_counts_no_more(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    assert_true(see(&b, 1, 0.5, 0.5));
+    job.training.monitor = MONITOR_METRIC + METRIC_ACCURACY;
+    assert_false(opened().has);
+}
+
+static void a_damaged_file_counts_as_none_and_is_replaced(void **state)
+{
+    (void)state;
+    char path[128];
+    struct errmsg e = {""};
+    (void)snprintf(path, sizeof path, "%s/best/weights.safetensors", folder);
+    struct best b = opened();
+    assert_true(see(&b, 1, 0.5, 0.5));
+    uint8_t *data;
+    size_t bytes;
+    assert_int_equal(files_read(path, 1 << 20, &data, &bytes, &e), ERR_OK);
+    for (size_t keep = 0; keep < bytes; keep++) {
+        assert_int_equal(files_write(path, data, keep, &e), ERR_OK);
+        assert_false(opened().has);
+    }
+    assert_int_equal(files_write(path, data, bytes, &e), ERR_OK);
+    assert_true(opened().has);
+    data[bytes - 1] ^= 1; /* any weights are weights: safetensors has no checksum */
+    free(data);
+    tensors[0].shape[0] = 4;
+    tensors[0].shape[1] = 1;
+    assert_false(opened().has); /* of another model */
+    b = opened();
+    assert_true(see(&b, 2, 0.75, 0.5));
+    tensors[0].shape[0] = tensors[0].shape[1] = 2;
+}
+
+static void a_full_disk_keeps_the_former_best(void **state)
+{
+    (void)state;
+    struct best b = opened();
+    struct errmsg e = {""};
+    float w[32] = {0};
+    assert_true(see(&b, 1, 0.5, 0.5));
+    const struct evaluation eval = {.step = 20, .loss = 0.25};
+    files_fail_at(1, 28 /* ENOSPC */);
+    assert_int_equal(best_see(&b, 2, &eval, w, &e), ERR_IO);
+    files_fail_at(-1, 0);
+    assert_true(b.epoch == 1 && opened().epoch == 1);
+    assert_true(see(&b, 3, 0.25, 0.5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_least_loss_is_kept_and_read_back, begin, end),
+        cmocka_unit_test_setup_teardown(an_accuracy_is_better_when_it_is_larger, begin, end),
+        cmocka_unit_test_setup_teardown(it_stops_after_patience_epochs_without_a_better_one, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(the_first_epochs_may_be_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_monitored_by_another_name_counts_no_more, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_damaged_file_counts_as_none_and_is_replaced, begin, end),
+        cmocka_unit_test_setup_teardown(a_full_disk_keeps_the_former_best, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

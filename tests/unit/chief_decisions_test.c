@@ -1,0 +1,405 @@
+/* The chief by itself, async, with two ps of a shard each: when a generation is on, what a cut waits for, what is dealt. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/chief/chief.h"
+#include "worker/chief/chief_state.h"
+
+enum { PS = 2, WORKERS = 2 };
+
+struct said {
+    uint64_t generation, fence; /* of the last ENTER; the incarnation of the last FENCE */
+    enum { NO_MODE, INIT, RESTORE, TAKEOVER } mode;
+    int welcomes, holds, resumes, cuts, cut_ats, published, discarded;
+    uint32_t lease_worker;
+    uint64_t lease_first;
+    int leases, redos;
+    uint64_t cut;
+    int journaled;
+};
+
+struct fixture {
+    struct chief *chief;
+    struct said said;
+    struct layout layout;
+    const struct manifest *base; /* what is on disk */
+    int64_t now_ms;
+};
+
+static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    (void)ps;
+    if (type == FRAME_ENTER) {
+        const Gradwire__Enter *enter = (const Gradwire__Enter *)m;
+        said->generation = enter->generation->number;
+        said->mode = enter->mode == GRADWIRE__ENTER_MODE__INIT      ? INIT
+                     : enter->mode == GRADWIRE__ENTER_MODE__RESTORE ? RESTORE
+                                                                    : TAKEOVER;
+    } else if (type == FRAME_CUT) {
+        said->cuts++;
+        said->cut = ((const Gradwire__Cut *)m)->cut;
+    } else if (type == FRAME_FENCE) {
+        said->fence = ((const Gradwire__Fence *)m)->incarnation;
+    }
+    said->cut_ats += type == FRAME_CUT_AT;
+}
+
+static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
+                         const ProtobufCMessage *m)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    said->welcomes += type == FRAME_WELCOME;
+    said->holds += type == FRAME_HOLD;
+    said->resumes += type == FRAME_RESUME;
+    if (type == FRAME_HOLD)
+        said->cut = ((const Gradwire__Hold *)m)->cut;
+    if (type != FRAME_LEASE)
+        return;
+    const Gradwire__Lease *lease = (const Gradwire__Lease *)m;
+    said->leases++;
+    said->redos += lease->redo;
+    said->lease_worker = worker;
+    said->lease_first = lease->ranges[0]->first;
+}
+
+static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
+{
+    const struct fixture *f = ctx;
+    if (!f->base || f->base->cut >= below)
+        return ERR_NOTFOUND;
+    *m = *f->base;
+    m->window_bits = mem_zalloc(1, 1);
+    m->window_bits[0] = f->base->window_bits ? f->base->window_bits[0] : 0;
+    return ERR_OK;
+}
+
+static void io_publish(void *ctx, const struct manifest *m)
+{
+    (void)m;
+    ((struct fixture *)ctx)->said.published++;
+}
+
+static void io_discard(void *ctx, uint64_t cut)
+{
+    (void)cut;
+    ((struct fixture *)ctx)->said.discarded++;
+}
+
+static void io_finish(void *ctx)
+{
+    (void)ctx;
+}
+
+static void io_ended(void *ctx, int exit_code, const char *text)
+{
+    (void)ctx;
+    fail_msg("it ended with %d: %s", exit_code, text);
+}
+
+static void io_say(void *ctx, int is_warning, const char *text)
+{
+    (void)ctx;
+    (void)is_warning;
+    (void)text;
+}
+
+static uint64_t io_random(void *ctx)
+{
+    (void)ctx;
+    return 7;
+}
+
+static void io_journal(void *ctx, const struct journal_entry *entry)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    (void)entry;
+    said->journaled++;
+}
+
+static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
+                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+
+static void open_fixture(struct fixture *f, const struct manifest *base)
+{
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {4096}, .init = INIT_ZEROS};
+    *f = (struct fixture){.base = base, .now_ms = 1000};
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    struct chief_config config = {.layout = &f->layout,
+                                  .settings = GRADWIRE__SETTINGS__INIT,
+                                  .ps = PS,
+                                  .workers = WORKERS,
+                                  .start_s = 300,
+                                  .worker_rejoin_s = 30,
+                                  .ps_rejoin_s = 600};
+    config.settings.update = GRADWIRE__UPDATE__ASYNC;
+    config.settings.microbatches = 1;
+    config.settings.batches_per_epoch = 100;
+    config.settings.epochs = 1;
+    assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    chief_free(f->chief);
+    layout_close(&f->layout);
+}
+
+/* An empty ps, just started. */
+static void ps_up(struct fixture *f, uint32_t ps)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.threads = 1;
+    chief_on_ps_up(f->chief, ps, &m, f->now_ms);
+}
+
+static void worker_up(struct fixture *f, uint32_t worker)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    struct errmsg e;
+    m.worker = worker;
+    assert_int_equal(chief_on_worker_up(f->chief, worker, &m, f->now_ms, &e), ERR_OK);
+}
+
+static Gradwire__Generation generation(const struct fixture *f)
+{
+    return msg_generation((struct generation){f->said.generation, 7});
+}
+
+static void entered(struct fixture *f, uint32_t shard)
+{
+    Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+    Gradwire__Generation g = generation(f);
+    m.generation = &g;
+    m.shard = shard;
+    m.error = (char *)"";
+    chief_on_ps(f->chief, shard, FRAME_ENTERED, &m.base, f->now_ms);
+}
+
+static void ask(struct fixture *f, uint32_t worker)
+{
+    Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
+    Gradwire__Generation g = generation(f);
+    m.generation = &g;
+    m.want = 4;
+    chief_on_worker(f->chief, worker, FRAME_LEASE_ASK, &m.base, f->now_ms);
+}
+
+static void held(struct fixture *f, uint32_t worker)
+{
+    Gradwire__Held m = GRADWIRE__HELD__INIT;
+    Gradwire__Generation g = generation(f);
+    m.generation = &g;
+    m.cut = f->said.cut;
+    chief_on_worker(f->chief, worker, FRAME_HELD, &m.base, f->now_ms);
+}
+
+/* A shard that has resolved the ids below `mark`. */
+static void status(struct fixture *f, enum frame_type type, uint32_t shard, uint64_t mark)
+{
+    Gradwire__ShardStatus s = GRADWIRE__SHARD_STATUS__INIT;
+    Gradwire__CutStopped stopped = GRADWIRE__CUT_STOPPED__INIT;
+    Gradwire__CutCopied copied = GRADWIRE__CUT_COPIED__INIT;
+    Gradwire__Generation g = generation(f);
+    s.shard = shard;
+    s.step = s.t = s.mark = mark;
+    stopped.generation = copied.generation = &g;
+    stopped.cut = copied.cut = f->said.cut;
+    stopped.status = copied.status = &s;
+    chief_on_ps(f->chief, shard, type, type == FRAME_CUT_STOPPED ? &stopped.base : &copied.base,
+                f->now_ms);
+}
+
+/* Both ps and both workers are there, and cut 0 waits for the workers to hold. */
+static void start(struct fixture *f)
+{
+    for (uint32_t i = 0; i < PS; i++)
+        ps_up(f, i);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        worker_up(f, i);
+    for (uint32_t i = 0; i < PS; i++)
+        entered(f, i);
+    assert_int_equal(f->said.welcomes, WORKERS);
+}
+
+/* Cut 0 is taken before the workers are welcomed; this is the next one, which they hold for. */
+static void cut_with_workers(struct fixture *f)
+{
+    start(f);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_STOPPED, i, 0);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_COPIED, i, 0);
+    for (uint32_t i = 0; i < PS; i++) {
+        Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
+        Gradwire__Generation g = generation(f);
+        m.generation = &g;
+        m.cut = f->said.cut;
+        m.shard = i;
+        m.error = m.file = (char *)"";
+        chief_on_ps(f->chief, i, FRAME_CUT_SAVED, &m.base, f->now_ms);
+    }
+    assert_int_equal(f->said.published, 1);
+    chief_on_published(f->chief, f->said.cut, NULL, f->now_ms);
+    ask(f, 0);
+    ask(f, 1);
+    Gradwire__Going going = GRADWIRE__GOING__INIT;
+    chief_on_ps(f->chief, 0, FRAME_GOING, &going.base, f->now_ms);
+    f->said.cuts = f->said.cut_ats = f->said.leases = 0;
+}
+
+/* ---- generations ---- */
+
+static void generation_is_above_that_of_the_disk(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct manifest base = {.cut = 3, .generation = 41, .uuid = "job", .total_elems = 4096};
+    open_fixture(&f, &base);
+    ps_up(&f, 0);
+    ps_up(&f, 1);
+    assert_int_equal(f.said.mode, RESTORE);
+    assert_int_equal(f.said.generation, 42);
+    close_fixture(&f);
+}
+
+static void generation_is_on_when_every_shard_has_entered(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    ps_up(&f, 0);
+    assert_int_equal(f.said.mode, NO_MODE); /* all ps are asked first */
+    ps_up(&f, 1);
+    assert_int_equal(f.said.mode, INIT);
+    worker_up(&f, 0);
+    entered(&f, 1);
+    assert_int_equal(f.said.welcomes, 0);
+    assert_int_equal(f.said.cuts, 0);
+    entered(&f, 0);
+    assert_int_equal(f.said.welcomes, 1);
+    assert_int_equal(f.said.cuts, PS); /* cut 0 */
+    close_fixture(&f);
+}
+
+static void after_a_restore_what_the_cut_resolved_is_not_dealt(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint8_t window = 2; /* the mark is 7, and 8 is resolved */
+    struct manifest base = {.cut = 3,
+                            .generation = 1,
+                            .uuid = "job",
+                            .step = 8,
+                            .mark = 7,
+                            .window_bits = &window,
+                            .window_bits_bytes = 1,
+                            .total_elems = 4096};
+    open_fixture(&f, &base);
+    start(&f);
+    ask(&f, 1);
+    assert_int_equal(f.said.leases, 1);
+    assert_int_equal(f.said.lease_worker, 1);
+    assert_int_equal(f.said.lease_first, 7);
+    struct chief_facts facts;
+    chief_facts(f.chief, &facts);
+    assert_int_equal(facts.steps, 8);
+    close_fixture(&f);
+}
+
+/* ---- cuts ---- */
+
+static void cut_waits_until_what_some_shards_have_is_done_on_all(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    held(&f, 0);
+    assert_int_equal(f.said.cuts, 0);
+    held(&f, 1);
+    assert_int_equal(f.said.cuts, PS);
+    status(&f, FRAME_CUT_STOPPED, 0, 1);
+    status(&f, FRAME_CUT_STOPPED, 1, 0); /* batch 0 is on the first shard only */
+    assert_int_equal(f.said.cut_ats, 0);
+    assert_int_equal(f.said.redos, 1);
+    assert_int_equal(f.said.lease_first, 0);
+    held(&f, f.said.lease_worker);
+    status(&f, FRAME_CUT_STOPPED, 0, 1);
+    status(&f, FRAME_CUT_STOPPED, 1, 1);
+    assert_int_equal(f.said.cut_ats, PS);
+    close_fixture(&f);
+}
+
+/* A push that nobody waited for any more reached one of them between its two reports. */
+static void cut_is_dropped_where_the_copies_differ(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    held(&f, 0);
+    held(&f, 1);
+    status(&f, FRAME_CUT_STOPPED, 0, 1);
+    status(&f, FRAME_CUT_STOPPED, 1, 1);
+    status(&f, FRAME_CUT_COPIED, 0, 1);
+    f.said.resumes = 0;
+    status(&f, FRAME_CUT_COPIED, 1, 2);
+    assert_int_equal(f.said.discarded, 1);
+    assert_int_equal(f.said.resumes, WORKERS); /* and training goes on */
+    assert_int_equal(f.said.published, 1);     /* cut 0 */
+    close_fixture(&f);
+}
+
+static void fenced(struct fixture *f, uint32_t ps, uint64_t incarnation)
+{
+    Gradwire__Fenced m = GRADWIRE__FENCED__INIT;
+    Gradwire__Generation g = generation(f);
+    m.generation = &g;
+    m.ps = ps;
+    m.worker = 1;
+    m.incarnation = incarnation;
+    chief_on_ps(f->chief, ps, FRAME_FENCED, &m.base, f->now_ms);
+}
+
+static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    held(&f, 0);
+    f.now_ms += CHIEF_HOLD_MS;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.fence, 0);
+    f.now_ms++;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_not_equal(f.said.fence, 0);
+    fenced(&f, 0, f.said.fence - 1); /* an answer to an older one */
+    fenced(&f, 0, f.said.fence);
+    assert_int_equal(f.said.cuts, 0);
+    fenced(&f, 1, f.said.fence);
+    assert_int_equal(f.said.cuts, PS);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generation_is_above_that_of_the_disk),
+        cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
+        cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),
+        cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),
+        cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
+        cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/codec_choice.h"
+
+/* A sender's world: elements of a body, and what each codec costs and makes of them. */
+struct world {
+    double rate; /* bytes/s */
+    double seconds_per_elem[CODECS], bytes_per_elem[CODECS];
+    struct codec_link link;
+    uint64_t acked; /* the link's counters */
+    double busy;
+};
+enum { ELEMS = 65536 };
+
+static const struct world INT8_WORLD = {
+    .seconds_per_elem = {[CODEC_INT8] = 1e-9, [CODEC_ZSTD] = 10e-9, [CODEC_FP16] = 0.3e-9},
+    .bytes_per_elem = {4, 2, [CODEC_INT8] = 1.02, [CODEC_ZSTD] = 3.3},
+};
+
+/* Send so many bodies; how many each codec had. */
+static void send(struct codec_choice *c, struct world *w, int bodies, int used[CODECS])
+{
+    for (int i = 0; i < bodies; i++) {
+        enum codec codec = codec_choice_next(c);
+        uint64_t bytes = (uint64_t)(ELEMS * w->bytes_per_elem[codec]);
+        used[codec]++;
+        if (codec != CODEC_RAW)
+            codec_choice_cost(c, codec, ELEMS, bytes, ELEMS * w->seconds_per_elem[codec]);
+        w->acked += bytes;
+        w->busy += (double)bytes / w->rate;
+        codec_choice_link(c, &w->link, w->acked, w->busy);
+    }
+}
+
+static struct world settle(struct codec_choice *c, double rate, uint32_t allow, enum codec want)
+{
+    struct world w = INT8_WORLD;
+    int used[CODECS] = {0};
+    w.rate = rate;
+    codec_choice_init(c, codec_mask(CODEC_AUTO, allow));
+    send(c, &w, 200, used);
+    for (int i = 0; i < CODECS; i++)
+        used[i] = 0;
+    send(c, &w, 2000, used);
+    assert_true(used[want] > 1950);
+    return w;
+}
+
+static void each_link_gets_the_codec_that_is_fastest_on_it(void **state)
+{
+    (void)state;
+    struct codec_choice c;
+    uint32_t all = 1u << CODEC_INT8 | 1u << CODEC_FP16;
+    settle(&c, 12.5e6, all, CODEC_INT8);
+    settle(&c, 125e6, all, CODEC_INT8);
+    settle(&c, 10e9, all, CODEC_RAW);
+    settle(&c, 12.5e6, 0, CODEC_ZSTD);
+    settle(&c, 125e6, 0, CODEC_RAW);
+    settle(&c, 2.5e9, 1u << CODEC_FP16, CODEC_FP16);
+}
+
+static void nothing_that_is_not_allowed_is_tried(void **state)
+{
+    (void)state;
+    struct codec_choice c;
+    struct world w = INT8_WORLD;
+    int used[CODECS] = {0};
+    w.rate = 1e6;
+    codec_choice_init(&c, codec_mask(CODEC_AUTO, 1u << CODEC_FP16));
+    send(&c, &w, 5000, used);
+    assert_int_equal(
+        used[CODEC_INT8] + used[CODEC_BF16] + used[CODEC_TOP_K] + used[CODEC_INT8_ZSTD], 0);
+    assert_true(used[CODEC_ZSTD] >= CODEC_CHOICE_TRIAL && used[CODEC_FP16] > 4000);
+}
+
+static void a_link_that_became_slow_is_noticed(void **state)
+{
+    (void)state;
+    struct codec_choice c;
+    int used[CODECS] = {0};
+    struct world w = settle(&c, 10e9, 1u << CODEC_INT8, CODEC_RAW);
+    w.rate = 12.5e6;
+    send(&c, &w, 200, used);
+    assert_int_equal(c.now, CODEC_INT8);
+    w.rate = 10e9; /* and one that became fast again, when the slow windows are over */
+    send(&c, &w, 2000, used);
+    assert_int_equal(c.now, CODEC_RAW);
+}
+
+static void data_that_pack_better_later_are_noticed(void **state)
+{
+    (void)state;
+    struct codec_choice c;
+    int used[CODECS] = {0};
+    struct world w = settle(&c, 125e6, 0, CODEC_RAW);
+    w.bytes_per_elem[CODEC_ZSTD] = 0.2;
+    w.seconds_per_elem[CODEC_ZSTD] = 2e-9;
+    send(&c, &w, 20 * CODEC_CHOICE_EVERY, used);
+    assert_int_equal(c.now, CODEC_ZSTD);
+}
+
+static void a_new_connection_starts_its_counters_anew(void **state)
+{
+    (void)state;
+    struct codec_choice c;
+    codec_choice_init(&c, codec_mask(CODEC_AUTO, 0));
+    struct codec_link l = {0};
+    codec_choice_link(&c, &l, 8 << 20, 1.0);
+    assert_true(codec_choice_rate(&c) == (double)(8 << 20));
+    codec_choice_link(&c, &l, 100, 0.1);
+    codec_choice_link(&c, &l, 100 + (16 << 20), 1.1);
+    assert_int_equal(c.windows, 2);
+    assert_true(codec_choice_rate(&c) == (double)(8 << 20));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_link_gets_the_codec_that_is_fastest_on_it),
+        cmocka_unit_test(nothing_that_is_not_allowed_is_tried),
+        cmocka_unit_test(a_link_that_became_slow_is_noticed),
+        cmocka_unit_test(data_that_pack_better_later_are_noticed),
+        cmocka_unit_test(a_new_connection_starts_its_counters_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

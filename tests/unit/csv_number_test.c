@@ -1,0 +1,100 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "worker/data/csv_number.h"
+
+static void agrees(const char *text)
+{
+    float wanted = strtof(text, NULL), got = -1;
+    bool is = csv_number(text, strlen(text), &got);
+    if (is != (bool)isfinite(wanted) || (is && memcmp(&got, &wanted, sizeof got) != 0))
+        fail_msg("%s: %.9g, wanted %.9g", text, (double)got, (double)wanted);
+}
+
+static void number_is_the_nearest_float(void **state)
+{
+    (void)state;
+    static const char *const hard[] = {
+        "0", "-0", "0.0", "1", "+1", "-1.5", ".5", "5.", "1e3", "1E+3", "1e-3", "0e99999999999",
+        "16777216", "16777217", "16777219", "33554435", "9007199254740993", "0.1", "3.4028235e38",
+        "3.4028236e38", "3.5e38", "1e39", "1e-45", "7e-46", "1.17549435e-38", "1.1754942e-38",
+        /* in the middle of two floats, and beside it */
+        "1.00000005960464477539062", "1.00000005960464477539063", "1.000000059604644775390625",
+        "1.000000178813934326171875", "99999999999999999999", "123456789012345678901234567890",
+        "0.00000000000000000000000000000001234567890123456789", "8388608.5", "8388609.5"};
+    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
+        agrees(hard[i]);
+}
+
+static void number_is_the_nearest_float_of_random_text(void **state)
+{
+    (void)state;
+    char text[64];
+    for (uint64_t i = 0; i < 300000; i++) {
+        uint64_t bits = rng_u64(1, i), more = rng_u64(2, i);
+        int before = (int)(more % 12), after = (int)(more >> 8 & 0xffff) % 12;
+        int n = snprintf(text, sizeof text, "%s%0*llu.%0*llu", more >> 60 & 1 ? "-" : "", before,
+                         (unsigned long long)(bits % (uint64_t)pow(10, before)), after,
+                         (unsigned long long)(bits >> 20) % (uint64_t)pow(10, after));
+        if (more >> 61 & 1)
+            snprintf(text + n, sizeof text - (size_t)n, "e%d", (int)(more >> 32 & 127) - 64);
+        agrees(text);
+    }
+}
+
+/* A float printed in full, and what lies exactly between it and the next. */
+static void number_rounds_halves_to_even(void **state)
+{
+    (void)state;
+    char text[128];
+    for (uint64_t i = 0; i < 50000; i++) {
+        float f = (float)(rng_u64(3, i) >> 40) * 0x1p-10F;
+        double half = (double)f + ((double)nextafterf(f, INFINITY) - (double)f) / 2;
+        snprintf(text, sizeof text, "%.30f", half);
+        agrees(text);
+        snprintf(text, sizeof text, "%.17g", half);
+        agrees(text);
+    }
+}
+
+static void number_refuses_what_is_none(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"",      " ",    "-",   "+",    ".",   "e1",  "1e",
+                                       "1e+",   "0x10", "nan", "inf",  "1 2", "1,5", "--1",
+                                       "1.2.3", "1f",   "NaN", "1e5.", "1_0", "١",   "1e400"};
+    float v;
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (csv_number(none[i], strlen(none[i]), &v))
+            fail_msg("'%s' was taken for %g", none[i], (double)v);
+    assert_false(csv_number("1\0002", 3, &v));
+}
+
+static void number_may_have_blanks_around(void **state)
+{
+    (void)state;
+    float v = 0;
+    assert_true(csv_number(" \t-2.5\t ", 8, &v));
+    assert_true(v == -2.5F);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(number_is_the_nearest_float),
+        cmocka_unit_test(number_is_the_nearest_float_of_random_text),
+        cmocka_unit_test(number_rounds_halves_to_even),
+        cmocka_unit_test(number_refuses_what_is_none),
+        cmocka_unit_test(number_may_have_blanks_around),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,824 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "tests/lib/idx_files.h"
+#include "worker/data/census.h"
+#include "worker/data/csv_rows.h"
+#include "worker/data/dataset.h"
+
+/* ---- a job, files, and what is read of them ---- */
+
+struct fixture {
+    struct idx_files files;
+    struct job job;
+    struct dataset d;
+    struct errmsg e;
+};
+
+static const char job_head[] = "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+                               "optimizer: sgd\n"
+                               "worker: {threads: 2}\n";
+
+/* `data`: what stands in the map of data, without format and train. */
+static void setup(struct fixture *f, const char *data, const char *const *sets, size_t n_sets)
+{
+    char text[8192];
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    snprintf(text, sizeof text, "%sdata: {format: csv, train: '%s/*.csv', eval: '%s/*.eval', %s}\n",
+             job_head, f->files.dir, f->files.dir, data);
+    if (job_parse(&f->job, text, strlen(text), "j.yaml", "/", sets, n_sets, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+static void teardown(struct fixture *f)
+{
+    dataset_close(&f->d);
+    job_close(&f->job);
+    idx_files_close(&f->files);
+}
+
+static void put(struct fixture *f, const char *name, const char *text, size_t bytes)
+{
+    idx_files_write(&f->files, name, (struct bytes){(uint8_t *)(uintptr_t)text, bytes});
+}
+
+static void loads(struct fixture *f, const char *text)
+{
+    put(f, "a.csv", text, strlen(text));
+    if (dataset_load(&f->d, &f->job, 0, 0, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+/* Row `row` as "x0 x1 .. : y", or "-" where it is left out. */
+static const char *row_text(const struct dataset *d, uint64_t row)
+{
+    static char out[4096];
+    float x[256], y;
+    size_t n = 0;
+    assert_in_range(d->features, 1, 256);
+    if (!dataset_gather(d, &row, 1, x, &y))
+        return "-";
+    for (uint32_t i = 0; i < d->features; i++)
+        n += (size_t)snprintf(out + n, sizeof out - n, "%g ", (double)x[i]);
+    snprintf(out + n, sizeof out - n, ": %g", (double)y);
+    return out;
+}
+
+static void rows_are(const struct dataset *d, const char *const *wanted, size_t n)
+{
+    assert_int_equal(d->rows, n);
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(row_text(d, i), wanted[i]);
+}
+#define ROWS_ARE(d, ...)                                                                           \
+    do {                                                                                           \
+        const char *const wanted[] = {__VA_ARGS__};                                                \
+        rows_are(d, wanted, sizeof wanted / sizeof *wanted);                                       \
+    } while (0)
+
+static void reads(const char *data, const char *text, const char *const *wanted, size_t n)
+{
+    struct fixture f;
+    setup(&f, data, NULL, 0);
+    loads(&f, text);
+    rows_are(&f.d, wanted, n);
+    teardown(&f);
+}
+#define READS(data, text, ...)                                                                     \
+    do {                                                                                           \
+        const char *const wanted[] = {__VA_ARGS__};                                                \
+        reads(data, text, wanted, sizeof wanted / sizeof *wanted);                                 \
+    } while (0)
+
+static void refuses_bytes(const char *data, const char *text, size_t bytes, uint32_t classes,
+                          const char *why)
+{
+    struct fixture f;
+    char wanted[1024];
+    setup(&f, data, NULL, 0);
+    put(&f, "a.csv", text, bytes);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, classes, &f.e), ERR_INPUT);
+    snprintf(wanted, sizeof wanted, "data.train: %s/a.csv: %s", f.files.dir, why);
+    assert_string_equal(f.e.text, wanted);
+    teardown(&f);
+}
+
+static void refuses(const char *data, const char *text, const char *why)
+{
+    refuses_bytes(data, text, strlen(text), 0, why);
+}
+
+#define NUMBER_LABEL "columns: [number: a, label: y]"
+#define WORD_LABEL "columns: [category: w, label: y]"
+
+/* ---- lines and quotes ---- */
+
+static void lines_may_end_as_they_like(void **state)
+{
+    (void)state;
+    READS(NUMBER_LABEL, "1,2\n3,4\n", "1 : 2", "3 : 4");
+    READS(NUMBER_LABEL, "1,2\n3,4", "1 : 2", "3 : 4");
+    READS(NUMBER_LABEL, "1,2\r\n3,4\r\n", "1 : 2", "3 : 4");
+    READS(NUMBER_LABEL, "1,2\r\n3,4\r", "1 : 2", "3 : 4");
+    READS(NUMBER_LABEL, "\n\n1,2\n\r\n\n3,4\n\n", "1 : 2", "3 : 4");
+    READS(NUMBER_LABEL,
+          "\xEF\xBB\xBF"
+          "1,2\n",
+          "1 : 2");
+    READS(NUMBER_LABEL ", comment: '#'", "# a\n1,2\n#3,4\n", "1 : 2");
+    READS(NUMBER_LABEL ", trim: true", "  \n 1 ,\t2 \n", "1 : 2");
+}
+
+static void delimiter_is_as_the_job_says(void **state)
+{
+    (void)state;
+    READS(NUMBER_LABEL ", delimiter: tab", "1\t2\n", "1 : 2");
+    READS(NUMBER_LABEL ", delimiter: semicolon", "1;2\n", "1 : 2");
+    READS(NUMBER_LABEL ", delimiter: pipe", "1|2\n", "1 : 2");
+    READS(NUMBER_LABEL ", delimiter: space", "1 2\n", "1 : 2");
+}
+
+static const char *word(const struct fixture *f, uint32_t input, uint32_t number)
+{
+    static char out[256];
+    size_t bytes;
+    const struct vocabulary *v = &f->d.table.schema->input[input].words;
+    assert_in_range(number, 0, v->count - 1);
+    const char *text = vocabulary_text(v, number, &bytes);
+    snprintf(out, sizeof out, "%.*s", (int)bytes, text);
+    return out;
+}
+
+static void quoted_fields_are_those_of_rfc_4180(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, WORD_LABEL ", missing: NA", NULL, 0);
+    loads(&f, "\"a,b\",1\n\"say \"\"hi\"\"\",\"2\"\n\"two\nlines\",3\r\n\"\",4\n\"\"\"\",5\n");
+    static const char *const words[] = {"a,b", "say \"hi\"", "two\nlines", "", "\""};
+    assert_int_equal(f.d.features, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_string_equal(word(&f, 0, i), words[i]);
+    ROWS_ARE(&f.d, "1 0 0 0 0 : 1", "0 1 0 0 0 : 2", "0 0 1 0 0 : 3", "0 0 0 1 0 : 4",
+             "0 0 0 0 1 : 5");
+    teardown(&f);
+}
+
+static void without_quotes_they_are_bytes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, WORD_LABEL ", quotes: false", NULL, 0);
+    loads(&f, "5\" pipe,1\n\"x,2\n");
+    assert_string_equal(word(&f, 0, 0), "5\" pipe");
+    assert_string_equal(word(&f, 0, 1), "\"x");
+    teardown(&f);
+}
+
+static void quotes_out_of_place_are_refused(void **state)
+{
+    (void)state;
+    static const char why[] =
+        "column 1 (w): a quote inside of a field: the whole field is to be in "
+        "quotes, and a quote in it doubled";
+    char text[256];
+    static const char *const wrong[] = {"a\"b\"c", "\"a\"b", "\"a\" ", " \"a\"", "\"a\"\"\" \"\""};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char csv[64];
+        snprintf(csv, sizeof csv, "x,1\n%s,2\n", wrong[i]);
+        snprintf(text, sizeof text, "line 2: %s", why);
+        refuses(WORD_LABEL, csv, text);
+    }
+    refuses(WORD_LABEL, "x,1\n\"a,2\nb,3\n", "line 2: a quote is never closed");
+    READS(WORD_LABEL ", trim: true", " \"a\" ,1\n", "1 : 1");
+}
+
+static void a_nul_byte_is_a_byte(void **state)
+{
+    (void)state;
+    struct fixture f;
+    static const char text[] = "a\0b,1\na,2\na\0b,3\n";
+    setup(&f, WORD_LABEL, NULL, 0);
+    put(&f, "a.csv", text, sizeof text - 1);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
+    ROWS_ARE(&f.d, "1 0 : 1", "0 1 : 2", "1 0 : 3");
+    teardown(&f);
+    refuses_bytes(NUMBER_LABEL, "1\0,2\n", 5, 0,
+                  "line 1: column 1 (a): '1?' is no number, and no marker of data.missing");
+}
+
+static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
+{
+    (void)state;
+    size_t most = CSV_PIECE_BYTES - 3; /* ",1\n" */
+    char *text = malloc(CSV_PIECE_BYTES + 16);
+    struct fixture f;
+    assert_non_null(text);
+    memset(text, 'x', CSV_PIECE_BYTES + 16);
+    memcpy(text + most, ",1\ny,2\n", 7);
+    setup(&f, WORD_LABEL, NULL, 0);
+    put(&f, "a.csv", text, most + 7);
+    if (dataset_load(&f.d, &f.job, 0, 0, &f.e))
+        fail_msg("%s", f.e.text);
+    ROWS_ARE(&f.d, "1 0 : 1", "0 1 : 2");
+    teardown(&f);
+    memcpy(text, "a,1\n", 4);
+    memset(text + most, 'x', 16);
+    refuses_bytes(WORD_LABEL, text, CSV_PIECE_BYTES + 16, 0,
+                  "line 2: a row of more than 524288 bytes");
+    text[10] = '"';
+    refuses_bytes(WORD_LABEL, text, CSV_PIECE_BYTES + 16, 0,
+                  "line 2: a row of more than 524288 bytes: is a quote never closed?");
+    free(text);
+}
+
+/* ---- columns ---- */
+
+static void features_stand_in_the_order_of_the_columns(void **state)
+{
+    (void)state;
+    READS("columns: [category: c, label: y, ignore: i, number: n]",
+          "red,1,zz,5\nblue,2,,6\nred,3,\"a,b\",7\n", "1 0 5 : 1", "0 1 6 : 2", "1 0 7 : 3");
+    READS("columns: [category: {name: c, encode: id}, number: n, label: y]",
+          "red,5,1\nblue,6,2\nred,7,3\n", "1 5 : 1", "2 6 : 2", "1 7 : 3");
+}
+
+static void a_header_is_left_out_or_names_the_columns(void **state)
+{
+    (void)state;
+    READS(NUMBER_LABEL ", header: skip", "what,ever\n1,2\n", "1 : 2");
+    READS("columns: [number: a, number: b c, label: y], header: names",
+          "y,\"b c\",unused,a\n1,2,x,3\n4,5,y,6\n", "3 2 : 1", "6 5 : 4");
+    READS(NUMBER_LABEL ", header: names, comment: '#'", "\xEF\xBB\xBF\n# c\na,y\r\n1,2\n", "1 : 2");
+    refuses(NUMBER_LABEL ", header: names", "a,z\n1,2\n",
+            "its header does not name y of data.columns");
+    refuses(NUMBER_LABEL ", header: names", "a,y,a\n1,2,3\n", "its header names a twice");
+    refuses(NUMBER_LABEL ", header: skip", "", "it has no header");
+    refuses(NUMBER_LABEL ", header: names", "a,y", "it holds no row");
+    refuses(NUMBER_LABEL ", header: names", "a,y\nx,2\n",
+            "line 2: column 1 (a): 'x' is no number, and no marker of data.missing");
+}
+
+static void missing_numbers_are_filled(void **state)
+{
+    (void)state;
+    READS(NUMBER_LABEL, "1,0\n,1\n4,2\n", "1 : 0", "2.5 : 1", "4 : 2");
+    READS("columns: [number: {name: a, missing: {value: -1}}, label: y], missing: ['?', NA, '']",
+          "1,0\n?,1\nNA,2\n,3\n", "1 : 0", "-1 : 1", "-1 : 2", "-1 : 3");
+    READS(NUMBER_LABEL ", missing: '999'", "1,0\n999,1\n3,2\n", "1 : 0", "2 : 1", "3 : 2");
+    refuses("columns: [number: {name: a, missing: refuse}, label: y]", "1,0\n,1\n",
+            "line 2: column 1 (a): the number is missing");
+    refuses(NUMBER_LABEL ", missing: '?'", "1,0\n,1\n",
+            "line 2: column 1 (a): '' is no number, and no marker of data.missing");
+    refuses(NUMBER_LABEL, "1,\n", "line 1: column 2 (y): the label is missing");
+}
+
+static void a_missing_category_has_a_place_of_its_own(void **state)
+{
+    (void)state;
+    READS(WORD_LABEL ", missing: ['?', '']", "a,0\n?,1\nb,2\n,3\n", "1 0 0 : 0", "0 1 0 : 1",
+          "0 0 1 : 2", "0 1 0 : 3");
+    READS("columns: [category: {name: w, vocabulary: [b, a]}, label: y]", "a,0\nz,1\n,2\nb,3\n",
+          "0 1 0 : 0", "0 0 0 : 1", "0 0 1 : 2", "1 0 0 : 3");
+}
+
+static void numbers_are_scaled_by_the_training_part(void **state)
+{
+    (void)state;
+    READS("columns: [number: {name: a, scale: min_max}, label: y]", "10,0\n,1\n30,2\n20,3\n",
+          "0 : 0", "0.5 : 1", "1 : 2", "0.5 : 3");
+    /* mean 3, deviation 2 */
+    READS("columns: [number: {name: a, scale: standard}, label: y]", "1,0\n5,1\n,2\n", "-1 : 0",
+          "1 : 1", "0 : 2");
+    READS("columns: [number: {name: a, scale: standard, missing: {value: 9}}, label: y]",
+          "1,0\n5,1\n,2\n", "-1 : 0", "1 : 1", "3 : 2");
+    READS("columns: [number: {name: a, scale: standard}, label: y]", "7,0\n7,1\n", "0 : 0",
+          "0 : 1");
+    READS("columns: [number: {name: a, scale: min_max}, label: y]", "7,0\n7,1\n", "0 : 0", "0 : 1");
+}
+
+static void labels_are_classes_by_name(void **state)
+{
+    (void)state;
+    READS("columns: [number: a, label: {name: y, classes: ['no|no.', yes, '*']}]",
+          "1,no\n2,yes\n3,no.\n4,perhaps\n", "1 : 0", "2 : 1", "3 : 0", "4 : 2");
+    refuses("columns: [number: a, label: {name: y, classes: [no, yes]}]", "1,no\n2,maybe\n",
+            "line 2: column 2 (y): 'maybe' is none of the label's classes, like 'no'");
+    refuses(NUMBER_LABEL, "1,no\n",
+            "line 1: column 2 (y): the label 'no' is no number; classes: [..] of the label would "
+            "name its values");
+    refuses_bytes(NUMBER_LABEL, "1,1\n2,2\n", 8, 2,
+                  "line 2: column 2 (y): label 2, the model has 2 classes (labels 0 to 1)");
+    refuses_bytes(NUMBER_LABEL, "1,0.5\n", 6, 2,
+                  "line 1: column 2 (y): label 0.5, the model has 2 classes (labels 0 to 1)");
+}
+
+static void the_eval_part_is_read_as_the_training_part_taught(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset eval;
+    static const char text[] = "blue,5,0\ngreen,,1\nred,7,2\n";
+    setup(&f, "columns: [category: c, number: {name: n, scale: standard}, label: y]", NULL, 0);
+    loads(&f, "red,1,0\nblue,5,1\n");
+    put(&f, "a.eval", text, sizeof text - 1);
+    if (dataset_load_eval(&eval, &f.job, &f.d, 0, &f.e))
+        fail_msg("%s", f.e.text);
+    ROWS_ARE(&eval, "0 1 1 : 0", "0 0 0 : 1", "1 0 2 : 2");
+    assert_int_equal(dataset_load(&eval, &f.job, 1, 0, &f.e), ERR_STATE); /* not by itself */
+    struct dataset train = f.d;
+    f.d = eval; /* it outlives the training part */
+    dataset_close(&train);
+    ROWS_ARE(&f.d, "0 1 1 : 0", "0 0 0 : 1", "1 0 2 : 2");
+    teardown(&f);
+}
+
+static void a_shape_that_does_not_fit_names_the_right_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    static const char *const set[] = {"model.input.shape=[3]"};
+    setup(&f, WORD_LABEL, set, 1);
+    put(&f, "a.csv", "a,1\nb,2\n", 8);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    assert_string_equal(f.e.text, "data.train: data.columns has rows of shape [2], "
+                                  "model.input.shape is [3]");
+    teardown(&f);
+}
+
+/* ---- bad rows ---- */
+
+static void a_row_of_another_length_is_refused(void **state)
+{
+    (void)state;
+    refuses(NUMBER_LABEL, "1,2\n3\n", "line 2: it has 1 fields, not 2");
+    refuses(NUMBER_LABEL, "1,2\n\n\n3,4,5\n", "line 4: it has 3 fields, not 2");
+    refuses(WORD_LABEL, "\"a\nb\",2\n3\n", "line 3: it has 1 fields, not 2");
+    refuses(NUMBER_LABEL, "", "it holds no row");
+    refuses(WORD_LABEL, "", "it holds no row");
+    refuses(NUMBER_LABEL, "\n\n", "it holds no row");
+}
+
+static void bad_rows_keep_their_place_with_weight_0(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "columns: [number: {name: a, scale: min_max}, label: y], bad_rows: skip", NULL, 0);
+    loads(&f, "0,1\nx,2\n10\n10,3\n5,\n5,4\n");
+    ROWS_ARE(&f.d, "0 : 1", "-", "-", "1 : 3", "-", "0.5 : 4");
+    assert_int_equal(f.d.bad_rows, 3);
+    static const uint64_t all[] = {5, 4, 3, 2, 1, 0};
+    float x[6], y[6];
+    assert_int_equal(dataset_gather(&f.d, all, 6, x, y), 3);
+    assert_true(y[0] == 4 && y[1] == 3 && y[2] == 1 && x[0] == 0.5F);
+    assert_int_equal(dataset_check_classes(&f.d, 5, &f.e), ERR_OK);
+    assert_int_equal(dataset_check_classes(&f.d, 4, &f.e), ERR_INPUT);
+    assert_string_equal(f.e.text, "row 5 has label 4, the model has 4 classes (labels 0 to 3)");
+    teardown(&f);
+}
+
+static void bad_rows_are_skipped_up_to_a_limit(void **state)
+{
+    (void)state;
+    READS(NUMBER_LABEL ", bad_rows: skip, bad_rows_max: 2", "x,1\n1,2\ny,3\n", "-", "1 : 2", "-");
+    struct fixture f;
+    char wanted[512];
+    setup(&f, NUMBER_LABEL ", bad_rows: skip, bad_rows_max: 1", NULL, 0);
+    put(&f, "a.csv", "1,2\nx,1\ny,3\n", 12);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    snprintf(wanted, sizeof wanted,
+             "data.train: more than 1 bad rows (data.bad_rows_max); the first: %s/a.csv: line 2: "
+             "column 1 (a): 'x' is no number, and no marker of data.missing",
+             f.files.dir);
+    assert_string_equal(f.e.text, wanted);
+    teardown(&f);
+    refuses(NUMBER_LABEL ", bad_rows: skip", "x,1\n", "it holds no row that can be read");
+}
+
+static void a_microbatch_has_fewer_rows_where_some_are_bad(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, NUMBER_LABEL ", bad_rows: skip", NULL, 0);
+    loads(&f, "0,0\nx,1\n2,2\n3,3\n");
+    struct order order = {f.d.rows, 2, 1, 1};
+    struct loader *l;
+    assert_int_equal(loader_new(&l, &f.d, &order, 1, &f.e), ERR_OK);
+    uint32_t rows = 0, seen = 0;
+    for (uint64_t id = 0; id < 2; id++) {
+        struct microbatch m;
+        uint64_t names[2];
+        assert_int_equal(loader_get(l, id, 0, &m), ERR_OK);
+        assert_int_equal(order_leaf(&order, 0, id, 0, names), 2);
+        uint32_t there = 0;
+        for (int i = 0; i < 2; i++)
+            if (names[i] != 1)
+                assert_true(m.y[there++] == (float)names[i]);
+        assert_int_equal(m.n, there);
+        rows += m.n;
+        for (uint32_t i = 0; i < m.n; i++)
+            seen |= 1U << (int)m.y[i];
+        loader_release(l, &m);
+    }
+    assert_int_equal(rows, 3);
+    assert_int_equal(seen, 1 | 4 | 8);
+    loader_free(l);
+    teardown(&f);
+}
+
+static void bad_rows_teach_no_words(void **state)
+{
+    (void)state;
+    READS("columns: [category: w, number: n, label: y], bad_rows: skip",
+          "a,1,1\nb,x,2\nc,1,3\nb,2,4\na,x,5\n", "1 0 0 1 : 1", "-", "0 1 0 1 : 3", "0 0 1 2 : 4",
+          "-");
+}
+
+/* ---- against a simple reader, and against itself ---- */
+
+/* Random rows of a word, a number and a label, some of them bad. */
+static size_t random_csv(char *out, size_t room, uint64_t seed, uint64_t rows)
+{
+    static const char *const words[] = {"red",     "\"a,b\"", "\"x\ny\"", "\"q\"\"q\"", "",   "Z z",
+                                        "\"bad\"", "bad\"",   "ba\"\"d",  "\"\"",       "\r", "#"};
+    static const char *const ends[] = {"\n", "\r\n", "\n\n", "\n", ",\n"};
+    size_t n = 0;
+    for (uint64_t i = 0; i < rows && n + 200 < room; i++) {
+        uint64_t bits = rng_u64(seed, i);
+        uint64_t word = bits % 97 == 0 ? bits >> 8 & 7 : bits >> 8 & 3;
+        word = bits % 89 == 0 ? 8 + (bits >> 8 & 3) : word;
+        if (bits >> 20 & 1)
+            n += (size_t)snprintf(out + n, room - n, "w%u", (unsigned)(bits >> 24 & 0x3ff));
+        else
+            n += (size_t)snprintf(out + n, room - n, "%s", words[word]);
+        n += (size_t)snprintf(out + n, room - n, ",%s%u%s,%u%s", bits >> 40 & 1 ? "-" : "",
+                              (unsigned)(bits >> 41 & 0xffff), bits % 83 == 0 ? "x" : ".25",
+                              (unsigned)(bits >> 60), ends[bits % 79 ? bits >> 58 & 1 : bits % 5]);
+    }
+    return n;
+}
+
+struct simple_row {
+    bool bad;
+    char word[64];
+    size_t word_bytes;
+    float number, label;
+};
+
+/* One record, split by hand. */
+static void simple_record(struct simple_row *row, const char *p, const char *end, bool closed)
+{
+    char field[3][64];
+    size_t bytes[3] = {0};
+    int n = 0;
+    bool bad = !closed;
+    for (;; p++, n++) {
+        bool quoted = p < end && *p == '"', over = false;
+        size_t k = 0;
+        p += quoted;
+        for (; p < end; p++) {
+            if (quoted && !over && *p == '"' && p + 1 < end && p[1] == '"')
+                p++; /* one, doubled */
+            else if (quoted && !over && *p == '"') {
+                over = true;
+                continue;
+            } else if (*p == ',' && (!quoted || over))
+                break;
+            else if (over || (!quoted && *p == '"'))
+                bad = true;
+            if (n < 3 && k < sizeof field[0] - 1)
+                field[n][k++] = *p;
+        }
+        bad |= quoted && !over;
+        if (n < 3) {
+            field[n][k] = 0;
+            bytes[n] = k;
+        }
+        if (p >= end)
+            break;
+    }
+    char *stop;
+    *row = (struct simple_row){.bad = bad || n != 2};
+    if (row->bad)
+        return;
+    memcpy(row->word, field[0], bytes[0]);
+    row->word_bytes = bytes[0];
+    row->number = strtof(field[1], &stop);
+    row->bad |= *stop != 0;
+    row->label = strtof(field[2], &stop);
+    row->bad |= *stop != 0;
+}
+
+static size_t simple_read(struct simple_row *row, const char *text, size_t bytes)
+{
+    size_t rows = 0, begin = 0;
+    bool inside = false;
+    for (size_t i = 0; i <= bytes; i++) {
+        if (i < bytes && text[i] == '"')
+            inside = !inside;
+        if (i < bytes && (text[i] != '\n' || inside))
+            continue;
+        size_t end = i > begin && text[i - 1] == '\r' ? i - 1 : i;
+        if (end > begin)
+            simple_record(&row[rows++], text + begin, text + end, !inside);
+        begin = i + 1;
+    }
+    return rows;
+}
+
+static void same_as_simple(const struct dataset *d, const struct simple_row *row, size_t rows)
+{
+    assert_int_equal(d->rows, rows);
+    const struct vocabulary *v = &d->table.schema->input[0].words;
+    for (size_t i = 0; i < rows; i++) {
+        const uint32_t *cells = table_row(&d->table, i);
+        if (row[i].bad != (bool)isnan(table_float(cells[2])))
+            fail_msg("row %zu is %s", i, row[i].bad ? "bad" : "not bad");
+        if (row[i].bad)
+            continue;
+        size_t bytes;
+        const char *text = vocabulary_text(v, cells[0] - 1, &bytes);
+        assert_int_equal(bytes, row[i].word_bytes);
+        assert_memory_equal(text, row[i].word, bytes);
+        assert_true(table_float(cells[1]) == row[i].number);
+        assert_true(table_float(cells[2]) == row[i].label);
+    }
+}
+
+static void it_reads_what_a_simple_reader_reads(void **state)
+{
+    (void)state;
+    enum { ROOM = 1 << 16, ROWS_MOST = 4000 };
+    char *text = malloc(ROOM);
+    struct simple_row *row = calloc(ROWS_MOST, sizeof *row);
+    assert_true(text && row);
+    size_t bad = 0, all = 0;
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        for (uint64_t seed = 0; seed < 40; seed++) {
+            struct fixture f;
+            size_t bytes = random_csv(text, ROOM, seed, seed * 20);
+            size_t rows = simple_read(row, text, bytes), good = 0;
+            for (size_t i = 0; i < rows; i++)
+                good += !row[i].bad;
+            bad += rows - good;
+            all += rows;
+            setup(&f,
+                  "columns: [category: w, number: n, label: y], bad_rows: skip, missing: 'none'",
+                  NULL, 0);
+            put(&f, "a.csv", text, bytes);
+            enum err err = dataset_load(&f.d, &f.job, 0, 0, &f.e);
+            if (good == 0)
+                assert_int_equal(err, ERR_INPUT);
+            else if (err)
+                fail_msg("seed %d: %s", (int)seed, f.e.text);
+            else
+                same_as_simple(&f.d, row, rows);
+            teardown(&f);
+        }
+    }
+    assert_in_range(bad, all / 50, all * 4 / 5); /* neither rare nor the rule */
+    free(text);
+    free(row);
+}
+
+static void same_dataset(const struct dataset *a, const struct dataset *b)
+{
+    assert_int_equal(a->rows, b->rows);
+    assert_int_equal(a->bad_rows, b->bad_rows);
+    assert_int_equal(a->features, b->features);
+    assert_memory_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
+    size_t width = a->table.schema->inputs + (size_t)1;
+    for (uint64_t row = 0; row < a->rows; row++)
+        assert_memory_equal(table_row(&a->table, row), table_row(&b->table, row),
+                            width * sizeof(uint32_t));
+}
+
+#define WIDE                                                                                       \
+    "columns: [category: w, number: {name: n, scale: standard}, label: y], bad_rows: skip, "       \
+    "bad_rows_max: 100000"
+
+/* Several pieces in several files: words, rows, statistics and the fingerprint stay the same. */
+static void threads_and_packing_change_nothing(void **state)
+{
+    (void)state;
+    enum { ROOM = 4 << 20, ROWS = 150000 };
+    char *text = malloc(ROOM);
+    assert_non_null(text);
+    size_t bytes = random_csv(text, ROOM, 5, ROWS);
+    assert_true(bytes > 3 * (size_t)CSV_PIECE_BYTES);
+    struct fixture one;
+    for (uint32_t threads = 1; threads <= 5; threads += 2)
+        for (enum packing p = 0; p < PACK_COUNT; p++) {
+            struct fixture f;
+            struct bytes plain = {(uint8_t *)text, bytes}, packed = bytes_pack(plain, p);
+            setup(&f, WIDE, NULL, 0);
+            f.job.worker.threads = threads;
+            idx_files_write(&f.files, "a.csv", packed);
+            idx_files_write(&f.files, "b.csv", packed);
+            if (dataset_load(&f.d, &f.job, 0, 0, &f.e))
+                fail_msg("%s", f.e.text);
+            if (threads == 1 && p == PACK_PLAIN) {
+                one = f;
+            } else {
+                same_dataset(&f.d, &one.d);
+                teardown(&f);
+            }
+            bytes_free(&packed);
+        }
+    teardown(&one);
+    free(text);
+}
+
+/* What is wrong first in the text is told first, though a later piece is read sooner. */
+static void the_first_complaint_is_the_first_in_the_text(void **state)
+{
+    (void)state;
+    enum { BYTES = 4 * CSV_PIECE_BYTES };
+    char *text = malloc(BYTES + 16);
+    assert_non_null(text);
+    for (size_t i = 0; i < BYTES; i += 4)
+        memcpy(text + i, "1,2\n", 4);
+    text[1 * CSV_PIECE_BYTES + 400] = 'x'; /* line 131173 */
+    text[3 * CSV_PIECE_BYTES + 400] = 'z';
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct fixture f;
+        setup(&f, NUMBER_LABEL, NULL, 0);
+        f.job.worker.threads = threads;
+        put(&f, "a.csv", text, BYTES);
+        assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+        assert_non_null(strstr(f.e.text, "a.csv: line 131173: column 1 (a): 'x' is no number"));
+        teardown(&f);
+    }
+    free(text);
+}
+
+static void contents_that_differ_have_another_fingerprint(void **state)
+{
+    (void)state;
+    struct fixture a, b;
+    setup(&a, NUMBER_LABEL ", header: skip", NULL, 0);
+    setup(&b, NUMBER_LABEL ", header: skip", NULL, 0);
+    loads(&a, "a,b\n1,2\n");
+    loads(&b, "a,c\n1,2\n");
+    assert_memory_not_equal(a.d.fingerprint, b.d.fingerprint, sizeof a.d.fingerprint);
+    teardown(&a);
+    teardown(&b);
+}
+
+static void it_survives_every_allocation_that_fails(void **state)
+{
+    (void)state;
+    static const char text[] = "w,n,y\n\"a\",1,2\nb,x,3\nc,,4\n";
+    struct fixture f;
+    int fired = 1;
+    setup(&f, WIDE ", header: names", NULL, 0);
+    f.job.worker.threads = 1;
+    put(&f, "a.csv", text, sizeof text - 1);
+    for (long n = 0; fired; n++) {
+        struct dataset d;
+        mem_fail_at(n);
+        enum err err = dataset_load(&d, &f.job, 0, 0, &f.e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+        if (!err)
+            dataset_close(&d);
+    }
+    teardown(&f);
+}
+
+/* ---- a census drawn by code ---- */
+
+static struct job census_job(uint32_t rows, const char *root)
+{
+    char path[1024], set[64];
+    struct job job;
+    struct errmsg e;
+    snprintf(path, sizeof path, "%s/examples/adult/mlp.yaml", root ? root : ".");
+    snprintf(set, sizeof set, "data.synthetic_train_rows=%u", rows);
+    const char *const sets[] = {set, "data.synthetic_eval_rows=2000"};
+    if (job_load(&job, path, sets, 2, &e))
+        fail_msg("%s", e.text);
+    return job;
+}
+
+/* The fingerprint was made on x86-64 by gcc -O3; the text is the same on any machine. */
+static void the_census_is_the_same_text_everywhere(void **state)
+{
+    (void)state;
+    struct job job = census_job(10000, getenv("GRADWIRE_ROOT"));
+    struct dataset train, eval;
+    struct errmsg e;
+    char text[2 * sizeof train.fingerprint + 1];
+    if (dataset_load(&train, &job, 0, 2, &e) || dataset_load_eval(&eval, &job, &train, 2, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(train.rows, 10000);
+    assert_int_equal(eval.rows, 2000);
+    double rich = 0;
+    for (uint64_t i = 0; i < train.rows; i++)
+        rich += (double)table_float(table_row(&train.table, i)[14]);
+    assert_in_range((uint64_t)rich, 2200, 2900);
+    for (size_t i = 0; i < sizeof train.fingerprint; i++)
+        snprintf(text + 2 * i, 3, "%02x", train.fingerprint[i]);
+    assert_string_equal(text, "fa0431af71f0bf255d14b7bb4702418e07908094a5e917846fed4d46bf7ee4b0");
+    assert_memory_not_equal(train.fingerprint, eval.fingerprint, sizeof eval.fingerprint);
+    dataset_close(&eval);
+    dataset_close(&train);
+    job_close(&job);
+}
+
+static void a_row_of_the_census_depends_on_its_number_alone(void **state)
+{
+    (void)state;
+    struct census many = {.rows = 3000}, few = {.rows = 10};
+    char a[4096], b[4096];
+    size_t n = census_read(&few, a, sizeof a), got = 0;
+    assert_in_range(n, 500, 2000);
+    while (got < n) /* in small reads */
+        got += census_read(&many, b + got, n - got < 7 ? n - got : 7);
+    assert_memory_equal(a, b, n);
+    assert_int_equal(census_read(&few, a, sizeof a), 0);
+}
+
+/* ---- the real files, where they are at hand ---- */
+
+static void adult_loads_whole(void **state)
+{
+    (void)state;
+    const char *data = getenv("GRADWIRE_DATA"), *root = getenv("GRADWIRE_ROOT");
+    if (!data) {
+        print_message("GRADWIRE_DATA is not set: adult is not read\n");
+        skip();
+    }
+    char path[1024], train[1024], eval[1024];
+    struct fixture f = {0};
+    struct dataset v;
+    snprintf(path, sizeof path, "%s/examples/adult/mlp.yaml", root ? root : ".");
+    snprintf(train, sizeof train, "data.train=%s/adult/adult.data.gz", data);
+    snprintf(eval, sizeof eval, "data.eval=%s/adult/adult.test.gz", data);
+    const char *const sets[] = {"data.format=csv", train, eval};
+    if (job_load(&f.job, path, sets, 3, &f.e) || dataset_load(&f.d, &f.job, 0, 2, &f.e) ||
+        dataset_load_eval(&v, &f.job, &f.d, 2, &f.e))
+        fail_msg("%s", f.e.text);
+    assert_int_equal(f.d.rows, 32561);
+    assert_int_equal(v.rows, 16281);
+    assert_int_equal(f.d.features, 108); /* 6 numbers; 9 + 16 + 7 + 15 + 6 + 5 + 2 + 42 words */
+    double positive = 0;
+    for (uint64_t i = 0; i < f.d.rows; i++)
+        positive += (double)table_float(table_row(&f.d.table, i)[14]);
+    assert_int_equal(positive, 7841); /* the set's own count of >50K */
+    dataset_close(&v);
+    dataset_close(&f.d);
+    job_close(&f.job);
+}
+
+int main(void)
+{
+    log_init("csv_test", LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_may_end_as_they_like),
+        cmocka_unit_test(delimiter_is_as_the_job_says),
+        cmocka_unit_test(quoted_fields_are_those_of_rfc_4180),
+        cmocka_unit_test(without_quotes_they_are_bytes),
+        cmocka_unit_test(quotes_out_of_place_are_refused),
+        cmocka_unit_test(a_nul_byte_is_a_byte),
+        cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
+        cmocka_unit_test(features_stand_in_the_order_of_the_columns),
+        cmocka_unit_test(a_header_is_left_out_or_names_the_columns),
+        cmocka_unit_test(missing_numbers_are_filled),
+        cmocka_unit_test(a_missing_category_has_a_place_of_its_own),
+        cmocka_unit_test(numbers_are_scaled_by_the_training_part),
+        cmocka_unit_test(labels_are_classes_by_name),
+        cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
+        cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
+        cmocka_unit_test(a_row_of_another_length_is_refused),
+        cmocka_unit_test(bad_rows_keep_their_place_with_weight_0),
+        cmocka_unit_test(bad_rows_are_skipped_up_to_a_limit),
+        cmocka_unit_test(a_microbatch_has_fewer_rows_where_some_are_bad),
+        cmocka_unit_test(bad_rows_teach_no_words),
+        cmocka_unit_test(it_reads_what_a_simple_reader_reads),
+        cmocka_unit_test(threads_and_packing_change_nothing),
+        cmocka_unit_test(the_first_complaint_is_the_first_in_the_text),
+        cmocka_unit_test(contents_that_differ_have_another_fingerprint),
+        cmocka_unit_test(it_survives_every_allocation_that_fails),
+        cmocka_unit_test(the_census_is_the_same_text_everywhere),
+        cmocka_unit_test(a_row_of_the_census_depends_on_its_number_alone),
+        cmocka_unit_test(adult_loads_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

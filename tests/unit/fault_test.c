@@ -1,0 +1,64 @@
+/* --fault: what it may say, and what follows from it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/fault.h"
+
+static struct fault read(const char *text)
+{
+    struct fault f = {.kind = FAULT_NONE};
+    struct errmsg e = {""};
+    assert_int_equal(fault_parse(&f, text, &e), ERR_OK);
+    return f;
+}
+
+static void a_nan_is_in_the_batches_that_are_named(void **state)
+{
+    (void)state;
+    struct fault one = read("nan:7"), some = read("nan:0-2"), none = read("");
+    assert_true(fault_breaks(&one, 7) && !fault_breaks(&one, 6) && !fault_breaks(&one, 8));
+    assert_true(fault_breaks(&some, 0) && fault_breaks(&some, 2) && !fault_breaks(&some, 3));
+    assert_false(fault_breaks(&none, 0));
+    assert_true(fault_sleep_s(&one, 5) <= 0);
+}
+
+static void a_straggler_sleeps_a_multiple_of_the_median(void **state)
+{
+    (void)state;
+    struct fault f = read("straggle:2.5");
+    assert_true(fault_sleep_s(&f, 4) == 10);
+    assert_true(fault_sleep_s(&f, 100) == 250);
+    assert_true(fault_sleep_s(&f, 4) == 10);
+    for (int i = 0; i < FAULT_TIMES; i++) /* the first ones are forgotten */
+        (void)fault_sleep_s(&f, 6);
+    assert_true(fault_sleep_s(&f, 1) == 15);
+    assert_false(fault_breaks(&f, 0));
+}
+
+static void what_is_neither_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"nan",        "nan:",        "nan:x",     "nan:3x",
+                                        "nan:5-3",    "nan:5-",      "straggle:", "straggle:0",
+                                        "straggle:x", "straggle:-1", "sleep:3",   "straggle:nan"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct fault f = {.kind = FAULT_STRAGGLE};
+        struct errmsg e = {""};
+        assert_int_equal(fault_parse(&f, wrong[i], &e), ERR_INPUT);
+        assert_int_equal(f.kind, FAULT_STRAGGLE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_nan_is_in_the_batches_that_are_named),
+        cmocka_unit_test(a_straggler_sleeps_a_multiple_of_the_median),
+        cmocka_unit_test(what_is_neither_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

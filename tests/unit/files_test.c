@@ -1,0 +1,227 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/mem.h"
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[128];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/files_test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    files_fail_at(-1, 0);
+    mem_fail_at(-1);
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static int entries(void)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n - 2;
+}
+
+static void assert_holds(const char *path, const char *text)
+{
+    struct errmsg e;
+    uint8_t *data;
+    size_t bytes;
+    assert_int_equal(files_read(path, 100, &data, &bytes, &e), ERR_OK);
+    assert_int_equal(bytes, strlen(text));
+    assert_string_equal((char *)data, text);
+    mem_free(data);
+}
+
+static void files_read_gives_what_files_write_wrote(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    const char *path = in_folder("a");
+    assert_int_equal(files_write(path, "hello", 5, &e), ERR_OK);
+    assert_holds(path, "hello");
+    assert_int_equal(files_write(path, "", 0, &e), ERR_OK);
+    assert_holds(path, "");
+    assert_int_equal(entries(), 1);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0400, 0400);
+}
+
+static void files_written_in_pieces_appear_at_commit_only(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct files_writer w;
+    const char *path = in_folder("a");
+    assert_int_equal(files_begin(&w, path, &e), ERR_OK);
+    assert_int_equal(files_append(&w, "he", 2, &e), ERR_OK);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(files_append(&w, "llo", 3, &e), ERR_OK);
+    assert_int_equal(w.bytes, 5);
+    assert_int_equal(files_commit(&w, &e), ERR_OK);
+    files_abort(&w);
+    assert_holds(path, "hello");
+}
+
+static void an_aborted_file_leaves_nothing(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct files_writer w;
+    assert_int_equal(files_begin(&w, in_folder("a"), &e), ERR_OK);
+    assert_int_equal(files_append(&w, "he", 2, &e), ERR_OK);
+    files_abort(&w);
+    files_abort(&w);
+    assert_int_equal(entries(), 0);
+}
+
+static void a_failed_step_of_a_first_write_leaves_nothing_and_names_the_path(void **state)
+{
+    (void)state;
+    const char *path = in_folder("a");
+    for (long n = 0;; n++) {
+        struct errmsg e = {""};
+        files_fail_at(n, ENOSPC);
+        enum err err = files_write(path, "hello", 5, &e);
+        if (!files_fail_fired()) {
+            assert_int_equal(err, ERR_OK);
+            assert_int_equal(n, 5); /* open, write, fsync, rename, fsync of the folder */
+            return;
+        }
+        assert_int_equal(err, ERR_IO);
+        assert_non_null(strstr(e.text, path));
+        assert_non_null(strstr(e.text, "No space left on device"));
+        assert_int_equal(entries(), 0);
+    }
+}
+
+static void a_failed_step_of_a_later_write_leaves_a_whole_file(void **state)
+{
+    (void)state;
+    const char *path = in_folder("a");
+    struct errmsg e;
+    for (long n = 0; n < 5; n++) {
+        files_fail_at(-1, 0);
+        assert_int_equal(files_write(path, "old", 3, &e), ERR_OK);
+        files_fail_at(n, EIO);
+        assert_int_equal(files_write(path, "new", 3, &e), ERR_IO);
+        assert_true(files_fail_fired());
+        assert_holds(path, n < 4 ? "old" : "new");
+        assert_int_equal(entries(), 1);
+    }
+}
+
+static void files_read_says_what_is_wrong(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    uint8_t *data = NULL;
+    size_t bytes = 7;
+    const char *path = in_folder("a");
+    assert_int_equal(files_read(path, 100, &data, &bytes, &e), ERR_NOTFOUND);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(files_write(path, "hello", 5, &e), ERR_OK);
+    assert_int_equal(files_read(path, 4, &data, &bytes, &e), ERR_TOOBIG);
+    assert_int_equal(files_read(folder, 100, &data, &bytes, &e), ERR_IO);
+    mem_fail_at(0);
+    assert_int_equal(files_read(path, 5, &data, &bytes, &e), ERR_NOMEM);
+    assert_null(data);
+    assert_int_equal(bytes, 7);
+}
+
+static void files_read_reads_what_has_no_size(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    uint8_t *data;
+    size_t bytes;
+    assert_int_equal(files_read("/proc/self/status", 1 << 20, &data, &bytes, &e), ERR_OK);
+    assert_true(bytes > 100);
+    mem_free(data);
+    assert_int_equal(files_read("/dev/zero", 10000, &data, &bytes, &e), ERR_TOOBIG);
+    assert_int_equal(files_read("/dev/zero", 10, &data, &bytes, &e), ERR_TOOBIG);
+}
+
+static void files_mkdirs_makes_what_is_missing(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct stat st;
+    assert_int_equal(files_mkdirs(in_folder("x//y/z/"), &e), ERR_OK);
+    assert_int_equal(stat(in_folder("x/y/z"), &st), 0);
+    assert_true(S_ISDIR(st.st_mode));
+    assert_int_equal(files_mkdirs(in_folder("x/y/z"), &e), ERR_OK);
+    assert_int_equal(files_mkdirs("/", &e), ERR_OK);
+    assert_int_equal(files_mkdirs("", &e), ERR_IO);
+}
+
+static void files_mkdirs_names_the_file_that_is_in_the_way(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    assert_int_equal(files_write(in_folder("x"), "", 0, &e), ERR_OK);
+    assert_int_equal(files_mkdirs(in_folder("x/y"), &e), ERR_IO);
+    assert_non_null(strstr(e.text, in_folder("x")));
+    assert_non_null(strstr(e.text, "Not a directory"));
+}
+
+static void a_path_that_is_too_long_is_refused(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    char *path = malloc(5000);
+    memset(path, 'a', 4999);
+    path[4999] = 0;
+    assert_int_equal(files_write(path, "", 0, &e), ERR_IO);
+    assert_int_equal(files_mkdirs(path, &e), ERR_IO);
+    free(path);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(files_read_gives_what_files_write_wrote),
+        TEST(files_written_in_pieces_appear_at_commit_only),
+        TEST(an_aborted_file_leaves_nothing),
+        TEST(a_failed_step_of_a_first_write_leaves_nothing_and_names_the_path),
+        TEST(a_failed_step_of_a_later_write_leaves_a_whole_file),
+        TEST(files_read_says_what_is_wrong),
+        TEST(files_read_reads_what_has_no_size),
+        TEST(files_mkdirs_makes_what_is_missing),
+        TEST(files_mkdirs_names_the_file_that_is_in_the_way),
+        TEST(a_path_that_is_too_long_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

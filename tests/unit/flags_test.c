@@ -1,0 +1,247 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/flags.h"
+
+enum { WORDS_MAX = 16 };
+
+/* Flags from words that end with NULL. */
+static enum err read_all(struct flags *f, enum flags_ask *ask, struct errmsg *e,
+                         const char *const *words)
+{
+    char *argv[WORDS_MAX] = {(char *)(uintptr_t) "worker"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)(uintptr_t)words[argc - 1];
+    return flags_read(f, ask, argc, argv, e);
+}
+#define READ(f, ask, e, ...) read_all(f, ask, e, (const char *const[]){__VA_ARGS__, NULL})
+
+static struct flags flags_of(const char *const *words)
+{
+    struct flags f;
+    struct errmsg e = {""};
+    enum flags_ask ask;
+    if (read_all(&f, &ask, &e, words))
+        fail_msg("%s", e.text);
+    assert_int_equal(ask, FLAGS_RUN);
+    return f;
+}
+#define FLAGS(...) flags_of((const char *const[]){"--job=j", __VA_ARGS__, NULL})
+
+static void refused_all(const char *why, const char *const *words)
+{
+    struct flags f;
+    struct errmsg e = {""};
+    enum flags_ask ask;
+    assert_int_equal(read_all(&f, &ask, &e, words), ERR_INPUT);
+    assert_string_equal(e.text, why);
+}
+#define REFUSED(why, ...) refused_all(why, (const char *const[]){__VA_ARGS__, NULL})
+
+/* A file of its own name; the caller removes it. */
+static void file_write(char path[64], const char *text)
+{
+    (void)snprintf(path, 64, "/tmp/gradwire-flags-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(close(fd), 0);
+}
+
+static void flags_left_out_have_their_defaults(void **state)
+{
+    (void)state;
+    (void)FLAGS("--task_index=5", "--ps_hosts=a:1", "--log_level=warn", "--listen_fd=4",
+                "--set=a=b");
+    struct flags f = FLAGS("--output=");
+    assert_string_equal(f.job, "j");
+    assert_string_equal(f.output, "");
+    assert_int_equal(f.cluster.task_index, -1);
+    assert_string_equal(f.cluster.job_name, "");
+    assert_string_equal(f.cluster.ps_hosts, "");
+    assert_int_equal(f.n_sets, 0);
+    assert_int_equal(f.listen_fd, -1);
+    assert_int_equal(f.progress_fd, -1);
+    assert_string_equal(f.log_level, "info");
+    assert_string_equal(f.fault, "");
+    assert_string_equal(FLAGS("--fault=nan:3").fault, "nan:3");
+}
+
+static void every_way_to_write_a_flag_is_read(void **state)
+{
+    (void)state;
+    struct flags f = FLAGS("--job-name=ps", "-task_index", "3", "--ps-hosts", "a:1,b:2",
+                           "--worker_hosts=c:1", "-chief-host=d:1", "--output=o=p");
+    assert_string_equal(f.cluster.job_name, "ps");
+    assert_int_equal(f.cluster.task_index, 3);
+    assert_string_equal(f.cluster.ps_hosts, "a:1,b:2");
+    assert_string_equal(f.cluster.worker_hosts, "c:1");
+    assert_string_equal(f.cluster.chief_host, "d:1");
+    assert_string_equal(f.output, "o=p");
+}
+
+static void every_set_is_kept_in_order(void **state)
+{
+    (void)state;
+    char inner[64], outer[64], text[256];
+    file_write(inner, "--set b-c=2 x\r\n");
+    (void)snprintf(text, sizeof text, "# a comment\n\n  --set=a=1\n--flagfile=%s\n--task-index=7\n",
+                   inner);
+    file_write(outer, text);
+    struct flags f = FLAGS("--set", "z=0", "--flagfile", outer, "--set=y=9");
+    assert_int_equal(f.n_sets, 4);
+    assert_string_equal(f.sets[0], "z=0");
+    assert_string_equal(f.sets[1], "a=1");
+    assert_string_equal(f.sets[2], "b-c=2 x");
+    assert_string_equal(f.sets[3], "y=9");
+    assert_int_equal(f.cluster.task_index, 7);
+    unlink(inner);
+    unlink(outer);
+}
+
+static void a_flagfile_that_is_wrong_names_its_line(void **state)
+{
+    (void)state;
+    char path[64], text[128], why[256];
+    file_write(path, "--set a=1\n--jbo=x\n");
+    (void)snprintf(why, sizeof why, "%s:2: unknown flag --jbo, did you mean --job?", path);
+    (void)snprintf(text, sizeof text, "--flagfile=%s", path);
+    REFUSED(why, text);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%s\n", text);
+    assert_int_equal(fclose(f), 0);
+    (void)snprintf(why, sizeof why, "%s:1: --flagfile=%s: flagfiles nested more than 8 deep", path,
+                   path);
+    REFUSED(why, text);
+    unlink(path);
+    REFUSED("--flagfile=/nowhere/f: No such file or directory", "--flagfile=/nowhere/f");
+    REFUSED("--flagfile=/tmp: Is a directory", "--flagfile=/tmp");
+}
+
+static void wrong_flags_are_one_line(void **state)
+{
+    (void)state;
+    REFUSED("unknown flag --job_nam, did you mean --job_name?", "--job-nam=x");
+    REFUSED("unknown flag --zzzzzzz; --help lists them", "--zzzzzzz");
+    REFUSED("--task_index: 'abc' is not allowed; allowed: a number from 0", "--task_index=abc");
+    REFUSED("--task_index: '' is not allowed; allowed: a number from 0", "--task_index=");
+    REFUSED("--task_index: '-1' is not allowed; allowed: a number from 0", "--task_index=-1");
+    REFUSED("--task_index: '0x1' is not allowed; allowed: a number from 0", "--task_index=0x1");
+    REFUSED("--task_index: '99999999999999999999' is not allowed; allowed: a number from 0",
+            "--task_index=99999999999999999999");
+    REFUSED("--listen_fd: '4294967296' is not allowed; allowed: a number from 0",
+            "--listen_fd=4294967296");
+    REFUSED("--set needs a value: --set key=value", "--set");
+    REFUSED("'train' is no flag; flags are --name=value", "train");
+    REFUSED("'--' is no flag; flags are --name=value", "--");
+    REFUSED("'' is no flag; flags are --name=value", "");
+    REFUSED("--help takes no value", "--help=1");
+    REFUSED("--log_level: 'loud' is not allowed; allowed: debug, info, warn, error", "--job=j",
+            "--log_level=loud");
+    REFUSED("--http_port: not supported yet; leave it out or say 0", "--job=j", "--http-port=80");
+    REFUSED("--job=FILE is missing; --help lists the flags", "--set=a=1");
+}
+
+static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
+{
+    static const char *const programs[] = {"ps", "worker"};
+    static const char *const flags[] = {
+        "--job=",         "--output=",       "--set ",        "--job_name=",  "--task_index=",
+        "--ps_hosts=",    "--worker_hosts=", "--chief_host=", "--log_level=", "--listen_fd=",
+        "--progress_fd=", "--flagfile=",     "--help",        "--version"};
+    (void)state;
+    for (size_t p = 0; p < 2; p++) {
+        char help[4096];
+        flags_help(programs[p], help, sizeof help);
+        for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+            assert_non_null(strstr(help, flags[i]));
+        unsigned lines = 0;
+        for (const char *line = help; *line; lines++) {
+            size_t n = strcspn(line, "\n");
+            assert_true(n <= 80);
+            line += n + 1;
+        }
+        assert_true(lines <= 23); /* and the prompt below */
+    }
+}
+
+static void asking_needs_no_job(void **state)
+{
+    (void)state;
+    struct flags f;
+    struct errmsg e;
+    enum flags_ask ask;
+    assert_int_equal(READ(&f, &ask, &e, "--help"), ERR_OK);
+    assert_int_equal(ask, FLAGS_HELP);
+    assert_int_equal(READ(&f, &ask, &e, "-version"), ERR_OK);
+    assert_int_equal(ask, FLAGS_VERSION);
+    assert_int_equal(READ(&f, &ask, &e, "--print-job-reference"), ERR_OK);
+    assert_int_equal(ask, FLAGS_REFERENCE);
+}
+
+/* Exit status of flags_parse in a process of its own; what it wrote on either stream. */
+static int parse_in_child(const char *word, char *said, size_t bytes)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char *argv[] = {(char *)(uintptr_t) "worker", (char *)(uintptr_t)word};
+        struct flags f;
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        flags_parse(&f, "worker", 2, argv);
+        _exit(99);
+    }
+    close(ends[1]);
+    size_t at = 0;
+    for (ssize_t n; (n = read(ends[0], said + at, bytes - 1 - at)) > 0;)
+        at += (size_t)n;
+    said[at] = 0;
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void help_exits_0_and_a_wrong_flag_2(void **state)
+{
+    (void)state;
+    char said[65536];
+    assert_int_equal(parse_in_child("--help", said, sizeof said), 0);
+    assert_memory_equal(said, "Usage: worker", 13);
+    assert_int_equal(parse_in_child("--version", said, sizeof said), 0);
+    assert_memory_equal(said, "gradwire worker ", 16);
+    assert_int_equal(parse_in_child("--print_job_reference", said, sizeof said), 0);
+    assert_memory_equal(said, "# The job file", 14);
+    assert_int_equal(parse_in_child("--jbo=x", said, sizeof said), 2);
+    assert_string_equal(said, "worker: unknown flag --jbo, did you mean --job?\n");
+    assert_int_equal(parse_in_child("--job=x", said, sizeof said), 99); /* goes on */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flags_left_out_have_their_defaults),
+        cmocka_unit_test(every_way_to_write_a_flag_is_read),
+        cmocka_unit_test(every_set_is_kept_in_order),
+        cmocka_unit_test(a_flagfile_that_is_wrong_names_its_line),
+        cmocka_unit_test(wrong_flags_are_one_line),
+        cmocka_unit_test(the_help_fits_a_screen_and_names_every_shown_flag),
+        cmocka_unit_test(asking_needs_no_job),
+        cmocka_unit_test(help_exits_0_and_a_wrong_flag_2),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

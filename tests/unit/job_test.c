@@ -1,0 +1,1181 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/job.h"
+#include "common/job_keys.h"
+#include "common/job_tree.h"
+#include "common/mem.h"
+#include "common/words.h"
+
+static const char mlp[] = "name: mnist-mlp\n"
+                          "model:\n"
+                          "  input: {shape: [28, 28]}\n"
+                          "  layers:\n"
+                          "    - flatten\n"
+                          "    - dense: {units: 128, activation: relu}\n"
+                          "    - dropout: {rate: 0.2}\n"
+                          "    - dense: {units: 10}\n"
+                          "  loss: {sparse_categorical_crossentropy: {from_logits: true}}\n"
+                          "  metrics: [accuracy]\n"
+                          "data: {format: synthetic, scale: 255}\n"
+                          "optimizer: adam\n"
+                          "training: {epochs: 10, batch_size: 64, learning_rate: 0.002}\n";
+
+static const char least[] = "model:\n"
+                            "  input: {shape: [4]}\n"
+                            "  layers: [dense: 1]\n"
+                            "  loss: mean_squared_error\n"
+                            "data: {format: synthetic}\n"
+                            "optimizer: sgd\n";
+
+static enum err parse(struct job *job, const char *text, const char *set, struct errmsg *e)
+{
+    return job_parse(job, text, strlen(text), "j.yaml", "/jobs", &set, set ? 1 : 0, e);
+}
+
+static struct job parsed(const char *text, const char *set)
+{
+    struct job job;
+    struct errmsg e = {""};
+    if (parse(&job, text, set, &e))
+        fail_msg("%s", e.text);
+    return job;
+}
+
+static void refused(const char *text, const char *set, const char *why)
+{
+    struct job job;
+    struct errmsg e = {""};
+    memset(&job, 0xa5, sizeof job);
+    struct job before = job;
+    assert_int_equal(parse(&job, text, set, &e), ERR_INPUT);
+    assert_string_equal(e.text, why);
+    assert_memory_equal(&job, &before, sizeof job); /* unchanged on error */
+}
+
+/* `least` with one more line, which is line 7. */
+static void refused_line(const char *line, const char *why)
+{
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s%s\n", least, line);
+    refused(text, NULL, why);
+}
+
+static void refused_set(const char *set, const char *why)
+{
+    refused(mlp, set, why);
+}
+
+static void a_job_file_is_read_as_it_says(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, NULL);
+    assert_string_equal(job.name, "mnist-mlp");
+    assert_int_equal(job.model.rank, 2);
+    assert_int_equal(job.model.shape[1], 28);
+    assert_int_equal(job.model.layers, 4);
+    assert_int_equal(job.model.layer[0].kind, LAYER_FLATTEN);
+    assert_int_equal(job.model.layer[1].units, 128);
+    assert_int_equal(job.model.layer[1].activation, ACT_RELU);
+    assert_int_equal(job.model.layer[2].kind, LAYER_DROPOUT);
+    assert_true(job.model.layer[2].rate == 0.2f);
+    assert_int_equal(job.model.loss, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    assert_true(job.model.from_logits);
+    assert_int_equal(job.model.metrics, 1);
+    assert_int_equal(job.data.format, DATA_SYNTHETIC);
+    assert_true(job.data.scale == 255);
+    assert_int_equal(job.optimizer.kind, OPT_ADAM);
+    assert_true(job.optimizer.learning_rate == 0.002f);
+    assert_int_equal(job.training.epochs, 10);
+    assert_int_equal(job.training.batch_size, 64);
+    job_close(&job);
+}
+
+static void keys_left_out_have_kerass_defaults(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, NULL);
+    const struct job_layer *dense = &job.model.layer[0];
+    assert_string_equal(job.name, "j");
+    assert_int_equal(dense->activation, ACT_LINEAR);
+    assert_true(dense->use_bias);
+    assert_int_equal(dense->kernel_initializer, INIT_GLOROT_UNIFORM);
+    assert_int_equal(dense->bias_initializer, INIT_ZEROS);
+    assert_false(job.model.from_logits);
+    assert_int_equal(job.model.metrics, 0);
+    assert_true(job.data.scale == 1);
+    assert_null(job.data.train);
+    assert_int_equal(job.data.synthetic_train_rows, 60000);
+    assert_int_equal(job.data.synthetic_eval_rows, 10000);
+    assert_true(job.optimizer.learning_rate == 0.01f);
+    assert_true(job.optimizer.momentum == 0);
+    assert_false(job.optimizer.nesterov);
+    assert_int_equal(job.training.epochs, 1);
+    assert_int_equal(job.training.batch_size, 32);
+    assert_int_equal(job.training.update, UPDATE_SYNC);
+    assert_int_equal(job.training.seed, 1);
+    assert_int_equal(job.checkpoint.every_steps, 500);
+    assert_int_equal(job.checkpoint.every_seconds, 60);
+    assert_int_equal(job.checkpoint.keep, 3);
+    assert_int_equal(job.timeouts.start_s, 300);
+    assert_int_equal(job.timeouts.worker_rejoin_s, 30);
+    assert_int_equal(job.timeouts.ps_rejoin_s, 600);
+    assert_int_equal(job.timeouts.grace_s, 30);
+    assert_int_equal(job.ps.threads, 0);
+    job_close(&job);
+    job = parsed(least, "optimizer=adam");
+    assert_true(job.optimizer.learning_rate == 0.001f);
+    assert_true(job.optimizer.beta_1 == 0.9f && job.optimizer.beta_2 == 0.999f);
+    assert_true(job.optimizer.epsilon == 1e-7f);
+    job_close(&job);
+}
+
+static void microbatches_default_to_a_power_of_two_of_the_batch(void **state)
+{
+    static const struct {
+        const char *set;
+        uint32_t microbatches;
+    } cases[] = {
+        {"training.batch_size=1", 1},    {"training.batch_size=32", 1},
+        {"training.batch_size=64", 2},   {"training.batch_size=100", 2},
+        {"training.batch_size=255", 4},  {"training.batch_size=256", 8},
+        {"training.batch_size=4096", 8},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job job = parsed(least, cases[i].set);
+        assert_int_equal(job.training.microbatches, cases[i].microbatches);
+        job_close(&job);
+    }
+}
+
+static void microbatches_are_a_power_of_two_within_the_batch(void **state)
+{
+    (void)state;
+    refused_set("training.microbatches=3",
+                "--set training.microbatches: 3 is not allowed; allowed: a power of two from 1 to "
+                "64, like 2");
+    refused_set("training.microbatches=128",
+                "--set training.microbatches: 128 is not allowed; allowed: a power of two from 1 "
+                "to 64, like 64");
+    struct job job = parsed(mlp, "training.microbatches=64");
+    assert_int_equal(job.training.microbatches, 64);
+    job_close(&job);
+}
+
+static void the_bound_of_staleness_is_refused_where_nobody_heeds_it(void **state)
+{
+    (void)state;
+    refused_set("training.staleness=8", "--set training.staleness: it is the bound of "
+                                        "training.update: ssp, which is sync here; leave it out");
+    struct job job = parsed(mlp, "training.staleness=3");
+    job_close(&job);
+    job = parsed(mlp, "training.update=ssp");
+    assert_int_equal(job.training.staleness, 3);
+    assert_string_equal(job_update_word(job.training.update), "ssp");
+    job_close(&job);
+}
+
+static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
+{
+    (void)state;
+    refused_set("training.geo_every=4", "--set training.geo_every: it is of training.update: geo, "
+                                        "which is sync here; leave it out");
+    struct job job = parsed(mlp, "training.update=geo");
+    assert_int_equal(job.training.geo_every, 8);
+    job_close(&job);
+}
+
+static void what_stale_gradients_want_is_refused_in_sync(void **state)
+{
+    (void)state;
+    refused_set(
+        "training.delay_compensation=0.04",
+        "--set training.delay_compensation: with this training.update no gradient is stale; "
+        "allowed: 0, or training.update: async or ssp");
+    refused_set("training.staleness_rate=true",
+                "--set training.staleness_rate: with this training.update no gradient is stale; "
+                "allowed: false, or training.update: async or ssp");
+}
+
+static void layers_are_named_as_keras_names_them(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "model.layers=[dense: 3, relu, dense: {units: 3, name: head}, "
+                                   "relu, dense: 3, activation: tanh, tanh, softmax]");
+    static const char *const names[] = {"dense",   "re_lu",      "head",         "re_lu_1",
+                                        "dense_1", "activation", "activation_1", "softmax"};
+    assert_int_equal(job.model.layers, 8);
+    for (uint32_t i = 0; i < 8; i++)
+        assert_string_equal(job.model.layer[i].name, names[i]);
+    assert_int_equal(job.model.layer[1].kind, LAYER_ACTIVATION);
+    assert_int_equal(job.model.layer[1].activation, ACT_RELU);
+    assert_int_equal(job.model.layer[5].activation, ACT_TANH);
+    assert_int_equal(job.model.layer[6].activation, ACT_TANH);
+    job_close(&job);
+}
+
+static void two_layers_of_one_name_are_refused(void **state)
+{
+    (void)state;
+    refused_set("model.layers=[dense: {units: 3, name: dense_1}, dense: 3, dense: 3]",
+                "--set model.layers: model.layers[2]: its name, dense_1, is that of "
+                "model.layers[0] too; give it another");
+    refused_set("model.layers=[dense: {units: 3, name: a/b}]",
+                "--set model.layers: model.layers[0].dense.name: 'a/b' is not allowed; allowed: "
+                "name of letters, digits, . _ -, at most 63 of them");
+}
+
+static void layers_read_the_one_before_or_what_their_inputs_name(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "model.layers=[dense: {units: 3, name: a}, relu, "
+                                   "dense: {units: 3, inputs: a, name: b}, add: [re_lu, b, input], "
+                                   "concatenate: {inputs: [add, a], name: c}]");
+    const struct job_layer *layer = job.model.layer;
+    assert_true(layer[0].inputs == 1 && layer[0].input[0] == 0);
+    assert_true(layer[1].inputs == 1 && layer[1].input[0] == 1);
+    assert_true(layer[2].inputs == 1 && layer[2].input[0] == 1);
+    assert_true(layer[3].kind == LAYER_ADD && layer[3].inputs == 3 && layer[3].input[0] == 2 &&
+                layer[3].input[1] == 3 && layer[3].input[2] == 0);
+    assert_true(layer[4].inputs == 2 && layer[4].input[0] == 4 && layer[4].input[1] == 1);
+    assert_non_null(strstr(job.identity_text, "model.layers[3].add.inputs = [re_lu, b, input]\n"));
+    assert_null(strstr(job.identity_text, "re_lu.inputs"));
+    job_close(&job);
+}
+
+static void inputs_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refused_set("model.layers=[dense: {units: 3, name: body}, dense: {units: 3, inputs: [bdy]}]",
+                "--set model.layers: model.layers[1]: no layer is called bdy, did you mean body?; "
+                "a layer before this one is meant, or input");
+    refused_set(
+        "model.layers=[dense: {units: 3, name: a, inputs: [b]}, dense: {units: 3, name: b}]",
+        "--set model.layers: model.layers[0]: its input b stands behind it, as "
+        "model.layers[1]; what a layer reads must stand before it");
+    refused_set("model.layers=[dense: {units: 3, name: a, inputs: [a]}]",
+                "--set model.layers: model.layers[0]: a cannot be its own input");
+    refused_set("model.layers=[dense: {units: 3, name: a}, dense: {units: 3, inputs: [input]}]",
+                "--set model.layers: model.layers[0]: no layer reads a, and it is not the last: "
+                "take it away, or name it in the inputs of another");
+    refused_set("model.layers=[dense: 3, add]",
+                "--set model.layers: model.layers[1]: add joins at least two layers: name them in "
+                "its inputs");
+    refused_set("model.layers=[dense: 3, dense: {units: 3, inputs: [dense, input]}]",
+                "--set model.layers: model.layers[1]: dense_1 has one input, and 2 are named");
+    refused_set("model.layers=[dense: {units: 3, name: input}]",
+                "--set model.layers: model.layers[0]: its name, input, is the model's input; give "
+                "it another");
+    refused_set("model.layers=[dense: {units: 3, inputs: {a: 1}}]",
+                "--set model.layers: model.layers[0]: its inputs are a list of names of layers");
+}
+
+static void regularizers_and_class_weights_are_read_as_keras_has_them(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "model.layers=[dense: {units: 1, kernel_regularizer: l2, "
+                                   "bias_regularizer: {l1_l2: {l1: 0.5}}}, "
+                                   "dense: {units: 1, kernel_regularizer: {l1: 0.25}}]");
+    const struct job_layer *layer = job.model.layer;
+    assert_true(layer[0].kernel_l1 == 0 && layer[0].kernel_l2 == 0.01f);
+    assert_true(layer[0].bias_l1 == 0.5f && layer[0].bias_l2 == 0);
+    assert_true(layer[1].kernel_l1 == 0.25f && layer[1].kernel_l2 == 0 && layer[1].bias_l1 == 0);
+    job_close(&job);
+    job = parsed(least, "training.class_weight={0: 1, 7: 2.5}");
+    assert_int_equal(job.training.class_weights, 2);
+    assert_true(job.training.class_weight[1].label == 7 &&
+                job.training.class_weight[1].weight == 2.5f);
+    assert_non_null(strstr(job.identity_text, "training.class_weight = {0: 1, 7: 2.5}\n"));
+    job_close(&job);
+    static const char *const wrong[] = {
+        "training.class_weight={0: -1}", "training.class_weight={a: 1}",
+        "training.class_weight={0: x}",  "training.class_weight={0: \"1\"}",
+        "training.class_weight=3",       "training.class_weight={0: [1]}",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct errmsg e = {""};
+        assert_int_equal(parse(&job, least, wrong[i], &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, "allowed: map of up to 64 classes to numbers from 0"));
+    }
+}
+
+static void initializers_take_names_or_a_constant(void **state)
+{
+    (void)state;
+    struct job job =
+        parsed(least, "model.layers=[dense: {units: 1, use_bias: false, "
+                      "kernel_initializer: {constant: -0.5}, bias_initializer: ones}, "
+                      "dense: {units: 1, kernel_initializer: {constant: {value: 2}}}]");
+    const struct job_layer *layer = job.model.layer;
+    assert_int_equal(layer[0].kernel_initializer, INIT_CONSTANT);
+    assert_true(layer[0].kernel_init_value == -0.5f);
+    assert_int_equal(layer[0].bias_initializer, INIT_ONES);
+    assert_false(layer[0].use_bias);
+    assert_true(layer[1].kernel_init_value == 2);
+    job_close(&job);
+}
+
+static void an_unknown_key_names_line_and_nearest_key(void **state)
+{
+    (void)state;
+    refused_line("trainig: {epochs: 3}", "j.yaml:7: trainig: unknown key; did you mean training?");
+    refused_line("training: {epochs: 3,\n  bach_size: 3}",
+                 "j.yaml:8: training.bach_size: unknown key; did you mean training.batch_size?");
+    refused_line("batch_size: 3",
+                 "j.yaml:7: batch_size: unknown key; did you mean training.batch_size?");
+    refused_line("worker: {quux: 3}", "j.yaml:7: worker.quux: unknown key; allowed: threads");
+    refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
+    refused_set("model.layers.2.dropout.rat=3",
+                "--set model.layers.2.dropout.rat: model.layers[2].dropout.rat: unknown key; did "
+                "you mean model.layers[].dropout.rate?");
+    refused_set("model.layers.0={flatten: {x: 1}}",
+                "--set model.layers.0: model.layers[0].flatten.x: unknown key; allowed: name, "
+                "inputs");
+}
+
+static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
+{
+    (void)state;
+    refused_line("training: {update: asinc}", "j.yaml:7: training.update: 'asinc' is unknown, did "
+                                              "you mean async? allowed: sync, async, ssp, "
+                                              "geo");
+    char layers[384], why[512];
+    job_words_list(job_key_find(JOB_LAYER_PREFIX)->words, true, layers, sizeof layers);
+    (void)snprintf(why, sizeof why,
+                   "--set model.layers: model.layers[0]: 'dens' is unknown, did you mean dense? "
+                   "allowed: %s",
+                   layers);
+    refused_set("model.layers=[dens: 3]", why);
+    refused_set("optimizer=x",
+                "--set optimizer: 'x' is unknown; allowed: sgd, adam, adagrad, adamw, ftrl, "
+                "rmsprop, lamb");
+    refused_set("model.metrics=[acuracy]",
+                "--set model.metrics: 'acuracy' is unknown, did you mean accuracy? allowed: "
+                "accuracy, mean_absolute_error, mae, mean_squared_error, mse, auc, precision, "
+                "recall, logloss");
+}
+
+static void wrong_types_and_ranges_say_what_is_allowed(void **state)
+{
+    (void)state;
+    refused_line("training: {batch_size: 6x4}", "j.yaml:7: training.batch_size: '6x4' is not "
+                                                "allowed; allowed: integer from 1 to 1048576");
+    refused_line("training: {batch_size: 0}", "j.yaml:7: training.batch_size: '0' is not allowed; "
+                                              "allowed: integer from 1 to 1048576");
+    refused_line("training: {batch_size: \"64\"}",
+                 "j.yaml:7: training.batch_size: \"64\" is not allowed; allowed: integer from 1 "
+                 "to 1048576");
+    refused_line("training: {batch_size: [64]}",
+                 "j.yaml:7: training.batch_size: a list is not allowed; allowed: integer from 1 "
+                 "to 1048576");
+    refused_line("training: {batch_size: {a: 1}}",
+                 "j.yaml:7: training.batch_size: a map is not allowed; allowed: integer from 1 to "
+                 "1048576");
+    refused_line("training: {batch_size: }",
+                 "j.yaml:7: training.batch_size: no value is not allowed; allowed: integer from 1 "
+                 "to 1048576");
+    refused_line("training: 3", "j.yaml:7: training: a map of keys is meant, like {key: value}");
+    refused_line("checkpoint: {keep: 0}",
+                 "j.yaml:7: checkpoint.keep: '0' is not allowed; allowed: integer from 1 to "
+                 "1000000");
+    refused_set("model.layers.2.dropout.rate=1",
+                "--set model.layers.2.dropout.rate: model.layers[2].dropout.rate: '1' is not "
+                "allowed; allowed: number from 0 to below 1");
+    refused_set("model.layers.1.dense.use_bias=maybe",
+                "--set model.layers.1.dense.use_bias: model.layers[1].dense.use_bias: 'maybe' is "
+                "not allowed; allowed: true or false");
+    refused_set("model.input.shape=784",
+                "--set model.input.shape: '784' is not allowed; allowed: list of 1 to 4 integers "
+                "from 1, like [28, 28], or auto");
+    refused_set("model.input.shape=[28, 0]",
+                "--set model.input.shape: '0' is not allowed; allowed: list of 1 to 4 integers "
+                "from 1, like [28, 28], or auto");
+    refused_set("model.input.shape=[16777216, 16777216]",
+                "--set model.input.shape: more than 268435456 elements in one example");
+    refused_set("data.scale=0", "--set data.scale: '0' is not allowed; allowed: number above 0");
+    refused_set("name=a b", "--set name: 'a b' is not allowed; allowed: name of letters, digits, "
+                            ". _ -, at most 63 of them");
+}
+
+static void numbers_are_read_strictly(void **state)
+{
+    static const char *const bad[] = {"nan", "inf", "-inf", "1e", "0x10", "1_000", "1e-60", "1e99",
+                                      ".",   "",    "1,5",  "-1", "+",    "1 2",   "1f"};
+    char set[64], why[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        (void)snprintf(set, sizeof set, "training.learning_rate=%s", bad[i]);
+        (void)snprintf(why, sizeof why,
+                       "--set training.learning_rate: %s%s%s is not allowed; allowed: number above "
+                       "0",
+                       *bad[i] ? "'" : "no value", bad[i], *bad[i] ? "'" : "");
+        refused_set(set, why);
+    }
+    struct job job = parsed(mlp, "training.learning_rate=1e-3");
+    assert_true(job.optimizer.learning_rate == 1e-3f);
+    job_close(&job);
+    job = parsed(mlp, "training.seed=18446744073709551615");
+    assert_true(job.training.seed == UINT64_MAX);
+    job_close(&job);
+    refused_set("training.seed=18446744073709551616",
+                "--set training.seed: '18446744073709551616' is not allowed; allowed: integer "
+                "from 0 to 18446744073709551615");
+    refused_set("training.epochs=60_000", "--set training.epochs: '60_000' is not allowed; "
+                                          "allowed: integer from 1 to 1000000");
+    refused_set("training.epochs=1e3", "--set training.epochs: '1e3' is not allowed; allowed: "
+                                       "integer from 1 to 1000000");
+}
+
+static void features_to_come_are_refused_unless_they_are_off(void **state)
+{
+    static const char *const off[] = {"ps.replicas=0", "compression.push=none"};
+    (void)state;
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        struct job job = parsed(mlp, off[i]);
+        job_close(&job);
+    }
+    refused_set(
+        "data.format=npy",
+        "--set data.format: 'npy' is not supported yet; allowed: idx, synthetic, cifar10, csv");
+    refused_set(
+        "recovery=partial",
+        "--set recovery: not supported yet (restore a lost shard alone (partial)); leave it out");
+}
+
+static void a_key_that_is_missing_is_named(void **state)
+{
+    (void)state;
+    refused("name: x\n", NULL,
+            "j.yaml:1: model.input.shape: it is missing; allowed: list of 1 to 4 integers from 1, "
+            "like [28, 28], or auto");
+    refused_set("model.layers.3.dense={activation: relu}",
+                "--set model.layers.3.dense: model.layers[3].dense.units: it is missing; allowed: "
+                "integer from 1 to 16777216");
+    refused_set("model.layers=[dropout]",
+                "--set model.layers: model.layers[0].dropout.rate: it is missing; allowed: number "
+                "from 0 to below 1");
+    refused_set("model.layers=[]",
+                "--set model.layers: a list of layers is meant, like - dense: 10");
+    refused_set("data.format=idx", "--set data.format: data.train: it is missing; data.format: "
+                                   "idx needs a path, glob, or list of these");
+}
+
+static void a_key_that_stands_twice_is_refused(void **state)
+{
+    (void)state;
+    refused_line("optimizer: adam", "j.yaml:7: this key stands here twice: optimizer");
+    refused_set("training={epochs: 1, epochs: 2}",
+                "--set training: this key stands here twice: epochs");
+    refused_set("model.metrics=[mae, mean_absolute_error]",
+                "--set model.metrics: mean_absolute_error stands here twice");
+}
+
+static void the_rate_is_given_once(void **state)
+{
+    (void)state;
+    refused("model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+            "data: {format: synthetic}\n"
+            "optimizer: {sgd: {learning_rate: 0.1}}\n"
+            "training: {learning_rate: 0.2}\n",
+            NULL,
+            "j.yaml:4: training.learning_rate: optimizer.sgd.learning_rate is the same key, and "
+            "is given too; give one of them");
+    /* They are one key: a --set of either takes the place of what the file says. */
+    struct job job = parsed(mlp, "optimizer={adam: {learning_rate: 0.5}}");
+    assert_true(job.optimizer.learning_rate == 0.5f);
+    job_close(&job);
+    job = parsed(mlp, "optimizer.adam.learning_rate=0.25");
+    assert_true(job.optimizer.learning_rate == 0.25f);
+    job_close(&job);
+    job = parsed(mlp, "optimizer=sgd");
+    assert_true(job.optimizer.learning_rate == 0.002f);
+    job_close(&job);
+    job = parsed("model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                 "data: {format: synthetic}\n"
+                 "optimizer: {sgd: {learning_rate: 0.1}}\n",
+                 "training.learning_rate=0.75");
+    assert_true(job.optimizer.learning_rate == 0.75f);
+    job_close(&job);
+}
+
+static void each_optimizer_has_keras_defaults(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "optimizer=adamw");
+    assert_int_equal(job.optimizer.kind, OPT_ADAMW);
+    assert_true(job.optimizer.weight_decay == 0.004f && !job.optimizer.amsgrad);
+    job_close(&job);
+    job = parsed(mlp, "optimizer=adam");
+    assert_true(job.optimizer.weight_decay == 0);
+    job_close(&job);
+    job = parsed(mlp, "optimizer=adagrad");
+    assert_int_equal(job.optimizer.kind, OPT_ADAGRAD);
+    assert_true(job.optimizer.initial_accumulator_value == 0.1f && job.optimizer.epsilon == 1e-7f);
+    job_close(&job);
+    job = parsed(mlp, "optimizer={rmsprop: {centered: true}}");
+    assert_int_equal(job.optimizer.kind, OPT_RMSPROP);
+    assert_true(job.optimizer.rho == 0.9f && job.optimizer.momentum == 0);
+    assert_true(job.optimizer.epsilon == 1e-7f && job.optimizer.centered);
+    job_close(&job);
+    job = parsed(mlp, "optimizer={ftrl: {l1_regularization_strength: 0.5}}");
+    assert_int_equal(job.optimizer.kind, OPT_FTRL);
+    assert_true(job.optimizer.learning_rate_power == -0.5f && job.optimizer.l1 == 0.5f);
+    assert_true(job.optimizer.initial_accumulator_value == 0.1f && job.optimizer.l2 == 0);
+    assert_true(job.optimizer.l2_shrinkage == 0 && job.optimizer.beta == 0);
+    job_close(&job);
+    refused_set("optimizer={ftrl: {learning_rate_power: 0.5}}",
+                "--set optimizer: optimizer.ftrl.learning_rate_power: '0.5' is not allowed; "
+                "allowed: number up to 0");
+}
+
+static void lamb_is_of_sync_and_without_clipping(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "optimizer=lamb");
+    assert_int_equal(job.optimizer.kind, OPT_LAMB);
+    assert_true(job.optimizer.learning_rate == 0.001f && job.optimizer.epsilon == 1e-7f);
+    job_close(&job);
+    static const char with_async[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                     "data: {format: synthetic}\n"
+                                     "training: {update: async}\n"
+                                     "optimizer: lamb\n";
+    refused(with_async, NULL, "j.yaml:4: optimizer: lamb needs training.update: sync");
+    static const char with_clip[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                    "data: {format: synthetic}\n"
+                                    "training: {clip_norm: 1}\n"
+                                    "optimizer: lamb\n";
+    refused(with_clip, NULL,
+            "j.yaml:3: training.clip_norm: lamb's updates have a norm of their own; leave it out, "
+            "or say 0");
+}
+
+static void accumulation_is_of_whole_gradients(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "training.gradient_accumulation_steps=4");
+    assert_int_equal(job.optimizer.accumulation_steps, 4);
+    job_close(&job);
+    refused_set("training.gradient_accumulation_steps=0",
+                "--set training.gradient_accumulation_steps: '0' is not allowed; allowed: integer "
+                "from 1 to 65536");
+    refused_line("training: {gradient_accumulation_steps: 2, clip_norm: 1}",
+                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm clips each "
+                 "step's gradient, not their mean; give one of them");
+    static const char with_lamb[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                    "data: {format: synthetic}\n"
+                                    "training: {gradient_accumulation_steps: 2}\n"
+                                    "optimizer: lamb\n";
+    refused(with_lamb, NULL,
+            "j.yaml:3: training.gradient_accumulation_steps: not supported with optimizer: lamb; "
+            "leave it out");
+}
+
+static void schedules_are_read_and_checked(void **state)
+{
+#define SET "--set training.learning_rate_schedule"
+#define IN ": training.learning_rate_schedule."
+    (void)state;
+    struct job job = parsed(mlp, NULL);
+    assert_int_equal(job.optimizer.schedule.kind, SCHEDULE_CONSTANT);
+    assert_int_equal(job.optimizer.schedule.warmup_steps, 0);
+    job_close(&job);
+    job = parsed(mlp, "training.learning_rate_schedule={cosine_decay: {decay_steps: 9, "
+                      "warmup_target: 0.5, warmup_steps: 3}}");
+    assert_int_equal(job.optimizer.schedule.kind, SCHEDULE_COSINE_DECAY);
+    assert_int_equal(job.optimizer.schedule.decay_steps, 9);
+    assert_int_equal(job.optimizer.schedule.warmup_target_steps, 3);
+    assert_true(job.optimizer.schedule.warmup_target == 0.5f && job.optimizer.schedule.alpha == 0);
+    job_close(&job);
+    job = parsed(mlp, "training.learning_rate_schedule={polynomial_decay: {decay_steps: 9}}");
+    assert_true(job.optimizer.schedule.end_learning_rate == 0.0001f);
+    assert_true(job.optimizer.schedule.power == 1 && !job.optimizer.schedule.cycle);
+    job_close(&job);
+    refused_set("training.learning_rate_schedule=exponential_decay",
+                SET IN "exponential_decay.decay_steps: it is missing; allowed: integer from 1 to "
+                       "4294967295");
+    refused_set("training.learning_rate_schedule={exponential_decay: {decay_steps: 5}}",
+                SET IN "exponential_decay.decay_rate: it is missing; allowed: number from 0");
+    refused_set("training.learning_rate_schedule={inverse_time_decay: {decay_steps: 0}}",
+                SET IN "inverse_time_decay.decay_steps: '0' is not allowed; allowed: integer from "
+                       "1 to 4294967295");
+    refused_set("training.learning_rate_schedule=cosine",
+                SET ": 'cosine' is unknown; allowed: constant, exponential_decay, cosine_decay, "
+                    "polynomial_decay, piecewise_constant_decay, inverse_time_decay");
+    refused_line("training: {warmup_steps: 5, learning_rate_schedule: {cosine_decay: {decay_steps: "
+                 "9, warmup_target: 1}}}",
+                 "j.yaml:7" IN "cosine_decay.warmup_target: training.warmup_steps is a warm-up "
+                 "too; give one of them");
+}
+
+static void piecewise_rates_are_one_more_than_rising_boundaries(void **state)
+{
+#define PIECEWISE "training.learning_rate_schedule={piecewise_constant_decay: "
+    (void)state;
+    struct job job = parsed(least, PIECEWISE "{boundaries: [1, 5], values: [1, 0.5, 0.25]}}");
+    assert_int_equal(job.optimizer.schedule.boundaries.n, 2);
+    assert_int_equal(job.optimizer.schedule.boundaries.value[1], 5);
+    assert_int_equal(job.optimizer.schedule.values.n, 3);
+    assert_true(job.optimizer.schedule.values.value[2] == 0.25f);
+    struct job again = parsed(job.canonical, NULL);
+    assert_string_equal(job.canonical, again.canonical);
+    job_close(&again);
+    job_close(&job);
+    static const struct {
+        const char *set, *why;
+    } cases[] = {
+        {"{boundaries: [1, 5], values: [1, 0.5]}}",
+         "values: 2 rates for 2 boundaries; one more than boundaries is meant"},
+        {"{boundaries: [5, 5], values: [1, 0.5, 0.1]}}",
+         "boundaries: they must rise: 5 stands behind 5"},
+        {"{boundaries: [], values: [1]}}", "boundaries: at least one is meant, like [1000]"},
+        {"{boundaries: [1.5], values: [1, 2]}}",
+         "boundaries: '1.5' is not allowed; allowed: list of integers from 0 to 4294967295"},
+        {"{boundaries: 5, values: [1, 2]}}",
+         "boundaries: '5' is not allowed; allowed: list of integers from 0 to 4294967295"},
+        {"{boundaries: [1], values: [1, -2]}}",
+         "values: '-2' is not allowed; allowed: list of, each: number from 0"},
+        {"{boundaries: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}}",
+         "boundaries: at most 16 numbers are allowed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char set[256], why[256];
+        (void)snprintf(set, sizeof set, PIECEWISE "%s", cases[i].set);
+        (void)snprintf(why, sizeof why, SET IN "piecewise_constant_decay.%s", cases[i].why);
+        struct errmsg e = {""};
+        assert_int_equal(parse(&job, least, set, &e), ERR_INPUT);
+        assert_string_equal(e.text, why);
+    }
+    refused_line("training: {learning_rate: 1, learning_rate_schedule: {piecewise_constant_decay: "
+                 "{boundaries: [1], values: [1, 2]}}}",
+                 "j.yaml:7: training.learning_rate: piecewise_constant_decay has its own values; "
+                 "leave it out");
+}
+
+static void excluded_names_are_a_list_of_words(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "optimizer={adamw: {exclude_from_weight_decay: [bias, out/k]}}");
+    assert_string_equal(job.decay_exclude, "bias,out/k");
+    job_close(&job);
+    refused_set("optimizer={adamw: {exclude_from_weight_decay: bias}}",
+                "--set optimizer: optimizer.adamw.exclude_from_weight_decay: 'bias' is not "
+                "allowed; allowed: list of words of letters, digits, . _ - /, like [bias]");
+    refused_set("optimizer={adamw: {exclude_from_weight_decay: [\"a,b\"]}}",
+                "--set optimizer: optimizer.adamw.exclude_from_weight_decay: \"a,b\" is not "
+                "allowed; allowed: list of words of letters, digits, . _ - /, like [bias]");
+}
+
+static void options_of_another_optimizer_are_refused(void **state)
+{
+    (void)state;
+    refused_set("optimizer.sgd.momentum=0.9",
+                "--set optimizer.sgd.momentum: optimizer: one name is meant, got adam and sgd");
+    refused_set("optimizer={adam: {momentum: 0.9}}",
+                "--set optimizer: optimizer.adam.momentum: unknown key; did you mean "
+                "optimizer.sgd.momentum?");
+    struct job job = parsed(mlp, "optimizer={sgd: {momentum: 0.9, nesterov: true}}");
+    assert_true(job.optimizer.momentum == 0.9f && job.optimizer.nesterov);
+    job_close(&job);
+}
+
+static void a_set_value_is_plain_text_unless_it_opens_yaml(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "data.train=/d/a: b #c");
+    assert_string_equal(job.data.train, "/d/a: b #c");
+    job_close(&job);
+    job = parsed(mlp, "data.train=\"/d/x\"");
+    assert_string_equal(job.data.train, "/d/x");
+    job_close(&job);
+    job = parsed(mlp, "data.train=[/d/x, /d/y*]");
+    assert_string_equal(job.data.train, "/d/x\n/d/y*");
+    job_close(&job);
+    refused_set("training={epochs: [}",
+                "--set training: not YAML: did not find expected node content, while parsing a "
+                "flow node");
+    refused_set("training.epochs", "--set training.epochs: write it as key=value");
+    refused_set("=3", "--set =3: write it as key=value");
+    refused_set("a..b=3", "--set a..b: not a key: names with dots between them");
+    refused_set("model.layers.4.dense.units=3",
+                "--set model.layers.4.dense.units: '4' is no element of this list of 4, from 0");
+}
+
+static void a_later_set_wins(void **state)
+{
+    (void)state;
+    const char *sets[] = {"training.epochs=3", "training={epochs: 5}", "training.batch_size=8"};
+    struct job job;
+    struct errmsg e;
+    assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", "", sets, 3, &e), ERR_OK);
+    assert_int_equal(job.training.epochs, 5);
+    assert_int_equal(job.training.batch_size, 8);
+    job_close(&job);
+}
+
+static void paths_start_at_the_job_file_or_at_the_current_folder(void **state)
+{
+    (void)state;
+    char here[4096], wanted[8192];
+    char text[1024];
+    assert_non_null(getcwd(here, sizeof here));
+    (void)snprintf(text, sizeof text, "%s", mlp);
+    memcpy(strstr(text, "data: {format: synthetic, scale: 255}"),
+           "data: {format: idx, train: t*.gz}    ", 37);
+    struct job job = parsed(text, "data.eval=d/e*");
+    assert_string_equal(job.data.train, "/jobs/t*.gz");
+    (void)snprintf(wanted, sizeof wanted, "%s/d/e*", here);
+    assert_string_equal(job.data.eval, wanted);
+    job_close(&job);
+    job = parsed(text, "data.eval=");
+    assert_null(job.data.eval);
+    job_close(&job);
+    struct errmsg e;
+    assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", NULL, 0, &e), ERR_OK);
+    assert_string_equal(job.data.train, "/a\\[1]/t*.gz"); /* the folder is no pattern */
+    job_close(&job);
+}
+
+static void what_is_no_yaml_names_its_line(void **state)
+{
+    (void)state;
+    refused("name: x\n\tmodel: 3\n", NULL,
+            "j.yaml:2: not YAML: found a tab character that violates indentation, while scanning a "
+            "plain scalar");
+    refused("", NULL, "j.yaml:1: there is nothing in it");
+    refused("- a\n", NULL, "j.yaml:1: a job file is a map of keys, like name: mnist");
+    refused("a: 1\n---\nb: 2\n", NULL, "j.yaml:3: a second document starts here; one is allowed");
+    refused("name: !!int 3\n", NULL, "j.yaml:1: tags are not used here: tag:yaml.org,2002:int");
+    refused("name: \"a\\0b\"\n", NULL, "j.yaml:1: a NUL byte in text");
+    refused("? [a]\n: 3\n", NULL, "j.yaml:1: a key must be a plain name");
+}
+
+static void aliases_cannot_grow_without_bound(void **state)
+{
+    (void)state;
+    refused("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
+            "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+            "e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n",
+            NULL, "j.yaml:1: too many values");
+    refused("a: &a [*a]\n", NULL, "j.yaml:1: nested too deep");
+}
+
+static void layers_over_images_take_pairs_and_have_kerass_defaults(void **state)
+{
+    (void)state;
+    struct job job =
+        parsed(mlp, "model.layers=[reshape: [28, 28, 1], conv2d: {filters: 8, "
+                    "kernel_size: [3, 5], padding: same}, max_pooling2d: [2, 3], "
+                    "average_pooling2d: {strides: 1}, global_max_pooling2d, dense: 2]");
+    const struct job_layer *l = job.model.layer;
+    assert_int_equal(l[0].target_rank, 3);
+    assert_int_equal(l[0].target_shape[0] + l[0].target_shape[2], 28 + 1);
+    assert_string_equal(l[1].name, "conv2d");
+    assert_true(l[1].use_bias && l[1].padding == PADDING_SAME && l[1].activation == ACT_LINEAR);
+    assert_true(l[1].kernel_size[0] == 3 && l[1].kernel_size[1] == 5);
+    assert_true(l[1].strides[0] == 1 && l[1].strides[1] == 1 && l[1].dilation_rate[1] == 1);
+    assert_string_equal(l[2].name, "max_pooling2d");
+    assert_true(l[2].pool_size[0] == 2 && l[2].strides[0] == 2 && l[2].strides[1] == 3);
+    assert_true(l[2].padding == PADDING_VALID);
+    assert_true(l[3].pool_size[0] == 2 && l[3].pool_size[1] == 2 && l[3].strides[1] == 1);
+    assert_false(l[4].keepdims);
+    job_close(&job);
+
+    refused_set("model.layers=[conv2d: {filters: 8}]",
+                "--set model.layers: model.layers[0].conv2d.kernel_size: it is missing; allowed: "
+                "integer from 1 to 65536, or [height, width] of such, like 3 or [3, 3]");
+    static const char *const wrong[] = {"[3]", "[3, 3, 3]", "[3, 0]", "[3, [3]]", "0", "[]", "x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char set[100];
+        struct errmsg e = {""};
+        (void)snprintf(set, sizeof set, "model.layers=[max_pooling2d: {pool_size: %s}]", wrong[i]);
+        assert_int_equal(parse(&job, mlp, set, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, "pool_size: "));
+    }
+    refused_set("model.layers=[max_pooling2d: {padding: full}]",
+                "--set model.layers: model.layers[0].max_pooling2d.padding: 'full' is unknown; "
+                "allowed: valid, same");
+}
+
+static void the_canonical_text_reads_back_as_the_same_job(void **state)
+{
+    static const char *const sets[] = {
+        NULL,
+        "optimizer={sgd: {momentum: 0.9, nesterov: true}}",
+        "model.layers=[relu, dense: {units: 2, kernel_initializer: {constant: 0.1}}, softmax]",
+        "data.train=[/d/a b, \"/d/'c\"]",
+        "model.layers=[reshape: [28, 28, 1], conv2d: {filters: 3, kernel_size: 3}, "
+        "max_pooling2d: 2, average_pooling2d: {pool_size: 2, strides: [1, 2]}, "
+        "global_average_pooling2d]",
+        "optimizer={adamw: {exclude_from_weight_decay: [bias, gamma]}}",
+        "optimizer={ftrl: {learning_rate_power: -0.7}}",
+        "model.layers=[relu, dense: 2, add: {inputs: [input, re_lu]}, concatenate: [dense, add]]",
+        "model.loss=mae",
+        "training.class_weight={0: 1, 9: 0.5}",
+        "model.layers=[dense: {units: 2, kernel_regularizer: {l2: 0.1}, bias_regularizer: l1, "
+        "kernel_initializer: {random_uniform: {minval: -1, maxval: 2}}}, leaky_relu: 0.1, "
+        "batch_normalization: {momentum: 0.9}, selu, gelu: {approximate: true}]",
+        "data.eval=/x: y",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job once = parsed(mlp, sets[i]);
+        struct job twice = parsed(once.canonical, NULL);
+        assert_string_equal(once.canonical, twice.canonical);
+        assert_string_equal(once.identity_text, twice.identity_text);
+        assert_memory_equal(once.identity, twice.identity, sizeof once.identity);
+        assert_true(!once.data.train == !twice.data.train);
+        if (once.data.train)
+            assert_string_equal(once.data.train, twice.data.train);
+        job_close(&once);
+        job_close(&twice);
+    }
+}
+
+static void run_time_keys_leave_the_identity_alone(void **state)
+{
+    static const char *const sets[] = {
+        "name=other",
+        "training.epochs=99",
+        "training.learning_rate=9",
+        "training.learning_rate_schedule={cosine_decay: {decay_steps: 9}}",
+        "training.warmup_steps=9",
+        "checkpoint.keep=9",
+        "timeouts.start_s=9",
+        "worker.threads=9",
+        "data.train=/x",
+        "optimizer.adam.learning_rate=9",
+    };
+    (void)state;
+    struct job was = parsed(mlp, NULL);
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job is = parsed(mlp, sets[i]);
+        assert_memory_equal(was.identity, is.identity, sizeof is.identity);
+        assert_int_equal(job_identity_compare(was.identity_text, is.identity_text, NULL), ERR_OK);
+        job_close(&is);
+    }
+    job_close(&was);
+}
+
+static const char csv[] = "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+                          "optimizer: sgd\n"
+                          "data:\n"
+                          "  format: csv\n"
+                          "  train: a.csv\n"
+                          "  missing: ['', '?']\n"
+                          "  columns:\n"
+                          "    - number: {name: age, scale: standard, missing: {value: 3}}\n"
+                          "    - category: {vocabulary: [a, 'b c']}\n"
+                          "    - ignore\n"
+                          "    - label: y\n";
+
+static void columns_are_read_as_the_job_says(void **state)
+{
+    (void)state;
+    struct job job = parsed(csv, NULL);
+    const struct job_column *c = job.data.csv.column;
+    assert_int_equal(job.model.rank, 0);
+    assert_int_equal(job.data.csv.columns, 4);
+    assert_int_equal(c[0].kind, COLUMN_NUMBER);
+    assert_string_equal(c[0].name, "age");
+    assert_int_equal(c[0].scale, SCALE_STANDARD);
+    assert_int_equal(c[0].missing, MISSING_VALUE);
+    assert_true(c[0].missing_value == 3);
+    assert_int_equal(c[1].kind, COLUMN_CATEGORY);
+    assert_string_equal(c[1].words, "a\nb c");
+    assert_int_equal(c[2].kind, COLUMN_IGNORE);
+    assert_int_equal(c[3].kind, COLUMN_LABEL);
+    assert_string_equal(c[3].name, "y");
+    assert_string_equal(job.data.csv.missing, "\n?");
+    assert_true(job.data.csv.quotes);
+    assert_non_null(strstr(job.identity_text, "data.columns[0].number.scale = standard\n"));
+    assert_non_null(
+        strstr(job.identity_text, "data.columns[1].category.vocabulary = \"a\", \"b c\"\n"));
+    assert_non_null(strstr(job.identity_text, "model.input.shape = auto\n"));
+    struct job again = parsed(job.canonical, NULL); /* what is written reads back the same */
+    assert_string_equal(again.identity_text, job.identity_text);
+    assert_string_equal(again.canonical, job.canonical);
+    job_close(&again);
+    job_close(&job);
+    job = parsed(mlp, NULL);
+    assert_null(strstr(job.identity_text, "data.missing"));
+    job_close(&job);
+}
+
+static void columns_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    refused(csv, "data.columns[0]=text",
+            "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore");
+    refused(
+        csv, "data.columns[0].number.scale=log",
+        "--set data.columns[0].number.scale: 'log' is unknown; allowed: none, standard, min_max");
+    refused(csv, "data.columns[2].ignore.scale=none",
+            "--set data.columns[2].ignore.scale: unknown key; allowed: name");
+    refused(csv, "data.columns[3]=ignore",
+            "j.yaml:7: data.columns: no column is the label, like - label: income");
+    refused(csv, "data.columns[2]={label: z}",
+            "j.yaml:11: data.columns[3]: data.columns[2] is the label already: there is one");
+    refused(csv, "data.columns[2]={ignore: age}",
+            "--set data.columns[2]: its name, age, is that of data.columns[0] too");
+    refused(csv, "data.columns=[label: y, ignore]",
+            "--set data.columns: no column is a number or a category: there is nothing to learn "
+            "from");
+    refused(csv, "data.columns=[label: y]",
+            "--set data.columns: 1 columns are not allowed; allowed: 2 to 4096");
+    refused(csv, "data.header=names",
+            "j.yaml:7: data.columns: column 1 has no name; data.header: names finds columns by "
+            "theirs");
+    refused(csv, "model.input.shape=[2, 2]",
+            "--set model.input.shape: rows of csv data have one dimension: [features], or auto");
+    refused(csv, "data.scale=255",
+            "--set data.scale: csv columns have a scale of their own: - number: {scale: standard}");
+    refused(csv, "data.delimiter=,",
+            "--set data.delimiter: ',' is unknown; allowed: comma, tab, semicolon, pipe, space");
+    refused_set("data={format: csv, train: x}",
+                "--set data: data.columns: it is missing; csv needs the list of "
+                "columns");
+}
+
+static void augmentation_is_for_images_alone(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "data.augment={flip: horizontal, crop: 4, shift: 2}");
+    assert_int_equal(job.data.augment.flip, FLIP_HORIZONTAL);
+    assert_int_equal(job.data.augment.crop, 4);
+    assert_int_equal(job.data.augment.shift, 2);
+    job_close(&job);
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s", least);
+    char *data = strstr(text, "data: {format: synthetic}");
+    (void)snprintf(data, sizeof text - (size_t)(data - text), "%s",
+                   "data: {format: synthetic, augment: {shift: 1}}\noptimizer: sgd\n");
+    refused(text, NULL,
+            "j.yaml:5: data.augment.shift: it is for images: model.input.shape is to be "
+            "[height, width] or [height, width, channels]");
+    refused_set("data.augment.flip=both",
+                "--set data.augment.flip: 'both' is unknown; allowed: none, horizontal");
+}
+
+static void synthetic_rows_are_identity_of_synthetic_data_alone(void **state)
+{
+    (void)state;
+    static const char idx[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                              "data: {format: idx, train: /t}\n"
+                              "optimizer: sgd\n";
+    struct job was = parsed(idx, NULL), is = parsed(idx, "data.synthetic_train_rows=5");
+    assert_memory_equal(was.identity, is.identity, sizeof is.identity);
+    assert_null(strstr(was.identity_text, "synthetic"));
+    job_close(&was);
+    job_close(&is);
+}
+
+static void identity_keys_that_differ_are_named_with_both_values(void **state)
+{
+    static const struct {
+        const char *set, *why;
+    } cases[] = {
+        {"training.batch_size=128", "training.batch_size was 64, is 128"},
+        {"training.microbatches=8", "training.microbatches was 2, is 8"},
+        {"training.seed=7", "training.seed was 1, is 7"},
+        {"training.update=async", "training.update was sync, is async"},
+        {"optimizer=sgd", "optimizer was adam, is sgd"},
+        {"optimizer.adam.beta_1=0.5", "optimizer.adam.beta_1 was 0.9, is 0.5"},
+        {"data.scale=1", "data.scale was 255, is 1"},
+        {"data.synthetic_train_rows=5", "data.synthetic_train_rows was 60000, is 5"},
+        {"model.layers.1.dense.units=64", "model.layers[1].dense.units was 128, is 64"},
+        {"model.layers.2=tanh", "model.layers[2] was dropout, is activation"},
+        {"model.metrics=[]", "model.metrics was [accuracy], is []"},
+        {"model.layers.0=tanh", "model.layers[0] was flatten, is activation"},
+        {"model.layers=[flatten]", "model.layers[1] was dense, is not there"},
+    };
+    (void)state;
+    struct job was = parsed(mlp, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job is = parsed(mlp, cases[i].set);
+        struct errmsg e;
+        assert_int_equal(job_identity_compare(was.identity_text, is.identity_text, &e), ERR_INPUT);
+        assert_string_equal(e.text, cases[i].why);
+        assert_memory_not_equal(was.identity, is.identity, sizeof is.identity);
+        job_close(&is);
+    }
+    job_close(&was);
+    struct errmsg e;
+    assert_int_equal(job_identity_compare("a = 1\n", "a = 1\nb = 2\n", &e), ERR_INPUT);
+    assert_string_equal(e.text, "b was not there, is 2");
+}
+
+static void a_file_is_read_from_its_folder(void **state)
+{
+    (void)state;
+    struct job job;
+    struct errmsg e;
+    assert_int_equal(job_load(&job, "/nowhere/j.yaml", NULL, 0, &e), ERR_INPUT);
+    assert_string_equal(e.text, "job file /nowhere/j.yaml: No such file or directory");
+    assert_int_equal(job_load(&job, "/", NULL, 0, &e), ERR_INPUT);
+    assert_string_equal(e.text, "job file /: Is a directory");
+    char folder[] = "/tmp/gradwire-job-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/the job.yaml", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(least, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    const char *set = "name=n";
+    assert_int_equal(job_load(&job, path, NULL, 0, &e), ERR_OK);
+    assert_string_equal(job.name, "the-job");
+    job_close(&job);
+    assert_int_equal(job_load(&job, path, &set, 1, &e), ERR_OK);
+    assert_string_equal(job.name, "n");
+    job_close(&job);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void the_example_is_a_job(void **state)
+{
+    (void)state;
+    struct job job;
+    struct errmsg e;
+    if (job_load(&job, "examples/mnist/mlp.yaml", NULL, 0, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(job.name, "mnist-mlp");
+    assert_int_equal(job.data.format, DATA_SYNTHETIC);
+    assert_true(job.data.scale == 255);
+    assert_int_equal(job.training.epochs, 10);
+    job_close(&job);
+}
+
+static void running_out_of_memory_anywhere_is_told(void **state)
+{
+    (void)state;
+    long n = 0;
+    for (;; n++) {
+        struct job job;
+        struct errmsg e;
+        mem_fail_at(n);
+        enum err err = parse(&job, mlp, "optimizer.adam.learning_rate=1", &e);
+        int fired = mem_fail_fired();
+        mem_fail_at(-1);
+        if (!fired) {
+            assert_int_equal(err, ERR_OK);
+            job_close(&job);
+            break;
+        }
+        assert_int_equal(err, ERR_NOMEM);
+        assert_true(n < 100000);
+    }
+    assert_true(n > 50);
+}
+
+static void the_reference_in_docs_is_what_the_table_says(void **state)
+{
+    (void)state;
+    char *made = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&made, &bytes);
+    assert_non_null(out);
+    job_reference_write(out);
+    assert_int_equal(fclose(out), 0);
+    FILE *in = fopen("docs/job-file.md", "r");
+    assert_non_null(in);
+    char *there = test_calloc(bytes + 2, 1);
+    size_t n = fread(there, 1, bytes + 1, in);
+    assert_int_equal(fclose(in), 0);
+    if (n != bytes || memcmp(there, made, bytes) != 0)
+        fail_msg("docs/job-file.md is old: build/worker/worker --print_job_reference > "
+                 "docs/job-file.md");
+    test_free(there);
+    free(made);
+}
+
+static void every_key_is_in_order(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < job_keys_count; i++) {
+        const struct job_key *key = &job_keys[i];
+        assert_true(strlen(key->path) < JOB_PATH_MAX - 16);
+        assert_non_null(key->doc);
+        assert_ptr_equal(job_key_find(key->path), key); /* no path stands twice */
+        bool words = key->type == KEY_WORD || key->type == KEY_CHOICE || key->type == KEY_METRICS ||
+                     key->type == KEY_CODECS;
+        assert_int_equal(words, key->words != NULL);
+    }
+}
+
+static void distances_count_edits_and_swaps(void **state)
+{
+    (void)state;
+    assert_int_equal(words_distance("", "abc"), 3);
+    assert_int_equal(words_distance("epochs", "epochs"), 0);
+    assert_int_equal(words_distance("epcohs", "epochs"), 1);
+    assert_int_equal(words_distance("epoch", "epochs"), 1);
+    assert_int_equal(words_distance("kitten", "sitting"), 3);
+    char lengthy[WORDS_BYTES_MAX + 2];
+    memset(lengthy, 'a', sizeof lengthy - 1);
+    lengthy[sizeof lengthy - 1] = 0;
+    assert_int_equal(words_distance(lengthy, lengthy), WORDS_FAR);
+    assert_int_equal(words_distance(lengthy + 1, lengthy + 1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_file_is_read_as_it_says),
+        cmocka_unit_test(keys_left_out_have_kerass_defaults),
+        cmocka_unit_test(microbatches_default_to_a_power_of_two_of_the_batch),
+        cmocka_unit_test(microbatches_are_a_power_of_two_within_the_batch),
+        cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
+        cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
+        cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
+        cmocka_unit_test(layers_are_named_as_keras_names_them),
+        cmocka_unit_test(two_layers_of_one_name_are_refused),
+        cmocka_unit_test(layers_read_the_one_before_or_what_their_inputs_name),
+        cmocka_unit_test(inputs_that_cannot_be_are_refused),
+        cmocka_unit_test(regularizers_and_class_weights_are_read_as_keras_has_them),
+        cmocka_unit_test(initializers_take_names_or_a_constant),
+        cmocka_unit_test(an_unknown_key_names_line_and_nearest_key),
+        cmocka_unit_test(an_unknown_word_names_the_nearest_and_the_allowed),
+        cmocka_unit_test(wrong_types_and_ranges_say_what_is_allowed),
+        cmocka_unit_test(numbers_are_read_strictly),
+        cmocka_unit_test(features_to_come_are_refused_unless_they_are_off),
+        cmocka_unit_test(a_key_that_is_missing_is_named),
+        cmocka_unit_test(a_key_that_stands_twice_is_refused),
+        cmocka_unit_test(the_rate_is_given_once),
+        cmocka_unit_test(options_of_another_optimizer_are_refused),
+        cmocka_unit_test(each_optimizer_has_keras_defaults),
+        cmocka_unit_test(lamb_is_of_sync_and_without_clipping),
+        cmocka_unit_test(accumulation_is_of_whole_gradients),
+        cmocka_unit_test(schedules_are_read_and_checked),
+        cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
+        cmocka_unit_test(excluded_names_are_a_list_of_words),
+        cmocka_unit_test(a_set_value_is_plain_text_unless_it_opens_yaml),
+        cmocka_unit_test(a_later_set_wins),
+        cmocka_unit_test(paths_start_at_the_job_file_or_at_the_current_folder),
+        cmocka_unit_test(what_is_no_yaml_names_its_line),
+        cmocka_unit_test(aliases_cannot_grow_without_bound),
+        cmocka_unit_test(layers_over_images_take_pairs_and_have_kerass_defaults),
+        cmocka_unit_test(the_canonical_text_reads_back_as_the_same_job),
+        cmocka_unit_test(run_time_keys_leave_the_identity_alone),
+        cmocka_unit_test(columns_are_read_as_the_job_says),
+        cmocka_unit_test(columns_that_make_no_sense_are_refused),
+        cmocka_unit_test(augmentation_is_for_images_alone),
+        cmocka_unit_test(synthetic_rows_are_identity_of_synthetic_data_alone),
+        cmocka_unit_test(identity_keys_that_differ_are_named_with_both_values),
+        cmocka_unit_test(a_file_is_read_from_its_folder),
+        cmocka_unit_test(the_example_is_a_job),
+        cmocka_unit_test(running_out_of_memory_anywhere_is_told),
+        cmocka_unit_test(the_reference_in_docs_is_what_the_table_says),
+        cmocka_unit_test(every_key_is_in_order),
+        cmocka_unit_test(distances_count_edits_and_swaps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

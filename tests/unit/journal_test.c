@@ -1,0 +1,122 @@
+/* The journal: what its lines say, what is counted, and what a torn one does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "worker/chief/journal.h"
+
+static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)
+{
+    struct journal_entry e = {.kind = kind, .batch = batch, .cut = cut, .generation = 3};
+    (void)snprintf(e.what, sizeof e.what, "the gradient of dense/kernel is not finite");
+    return e;
+}
+
+static void add(struct journal *j, enum journal_kind kind, uint64_t batch, uint64_t cut)
+{
+    struct journal_entry e = entry(kind, batch, cut);
+    assert_int_equal(journal_add(j, &e), ERR_OK);
+}
+
+static void batches_count_once_and_recoveries_by_their_cut(void **state)
+{
+    (void)state;
+    struct journal j = {0};
+    assert_int_equal(journal_row(&j, 5), 0);
+    add(&j, JOURNAL_REJECTED, 3, 1);
+    add(&j, JOURNAL_REJECTED, 4, 1);
+    add(&j, JOURNAL_REJECTED, 4, 2); /* in a replay */
+    add(&j, JOURNAL_RECOVERED, 9, 2);
+    add(&j, JOURNAL_RECOVERED, 9, 3);
+    assert_true(journal_has(&j, 4) && journal_has(&j, 9) && !journal_has(&j, 5));
+    assert_true(journal_skips(&j, 9) && !journal_skips(&j, 4));
+    assert_int_equal(journal_rejected(&j), 3);
+    assert_int_equal(journal_recoveries(&j, 2), 1);
+    assert_int_equal(journal_recoveries(&j, 1), 0);
+    assert_int_equal(journal_all_recoveries(&j), 2);
+    assert_int_equal(journal_row(&j, 5), 2);
+    assert_int_equal(journal_row(&j, 6), 0);
+    assert_int_equal(journal_row(&j, 0), 0);
+    journal_close(&j);
+}
+
+static void a_line_reads_back(void **state)
+{
+    (void)state;
+    struct journal j = {0};
+    char line[JOURNAL_LINE_MAX];
+    struct journal_entry e = entry(JOURNAL_RECOVERED, UINT64_MAX - 1, UINT64_MAX);
+    size_t bytes = journal_line(&e, line);
+    assert_int_equal(line[bytes - 1], '\n');
+    assert_int_equal(journal_parse(&j, line, bytes), ERR_OK);
+    assert_int_equal(j.n, 1);
+    assert_int_equal(j.entry[0].kind, JOURNAL_RECOVERED);
+    assert_true(j.entry[0].batch == e.batch && j.entry[0].cut == e.cut);
+    assert_int_equal(j.entry[0].generation, 3);
+    assert_string_equal(j.entry[0].what, e.what);
+    journal_close(&j);
+}
+
+static void lines_that_make_no_sense_are_passed_over(void **state)
+{
+    (void)state;
+    static const char text[] = "\n"
+                               "rejected batch 1 generation 1 cut 0: a\n"
+                               "mistaken batch 2 generation 1 cut 0: a\n"
+                               "rejected batch x generation 1 cut 0: a\n"
+                               "rejected batch 3 generation 1\n"
+                               "rejected batch 5 generation 1 cut 0: b\n"
+                               "rejected batch 4 generation 1 cut 0: torn";
+    struct journal j = {0};
+    assert_int_equal(journal_parse(&j, text, sizeof text - 1), ERR_OK);
+    assert_int_equal(j.n, 2);
+    assert_true(journal_has(&j, 1) && journal_has(&j, 5));
+    journal_close(&j);
+}
+
+static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/gradwire-journal-XXXXXX", folder[64], path[80];
+    struct errmsg e = {""};
+    struct journal j = {0};
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(folder, sizeof folder, "%s/checkpoints", dir);
+    (void)snprintf(path, sizeof path, "%s/journal", folder);
+    assert_int_equal(journal_read(&j, folder, &e), ERR_OK); /* none is an empty one */
+    assert_int_equal(j.n, 0);
+    struct journal_entry some[] = {entry(JOURNAL_REJECTED, 1, 0), entry(JOURNAL_RECOVERED, 2, 0)};
+    assert_int_equal(journal_append(folder, some, 2, &e), ERR_OK);
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    assert_true(fputs("rejected batch 7 gener", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    some[0].batch = 3;
+    assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
+    assert_int_equal(journal_read(&j, folder, &e), ERR_OK);
+    assert_int_equal(j.n, 3);
+    assert_true(journal_has(&j, 1) && journal_skips(&j, 2) && journal_has(&j, 3));
+    journal_close(&j);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_count_once_and_recoveries_by_their_cut),
+        cmocka_unit_test(a_line_reads_back),
+        cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
+        cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* What the chief tells the launcher (launch/progress.h). */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/progress.h"
+
+static struct progress_event parse(const char *line)
+{
+    struct progress_event event = {0};
+    assert_int_equal(progress_parse(&event, line, strlen(line)), ERR_OK);
+    return event;
+}
+
+static void progress_reads_a_step_and_words_it_with_the_time_left(void **state)
+{
+    (void)state;
+    struct progress_event event = parse(
+        "{\"type\":\"progress\",\"epoch\":3,\"epochs\":10,\"step\":512,\"steps\":938,"
+        "\"total_steps\":9380,\"loss\":0.12344,\"metric_name\":\"accuracy\",\"metric\":0.9612,"
+        "\"examples_per_s\":91200}");
+    assert_int_equal(event.type, PROGRESS_STEP);
+    assert_int_equal(progress_total_step(&event), 2 * 938 + 512);
+    char text[256];
+    progress_format_step(text, sizeof text, &event, 64); /* 6992 steps of 64 at 91200/s: 4.9 s */
+    assert_string_equal(text, "epoch 3/10  step 512/938  loss 0.1234  accuracy 0.9612  "
+                              "91200 examples/s  ETA 0:04");
+    progress_format_step(text, sizeof text, &event, 64000);
+    assert_string_equal(strstr(text, "ETA"), "ETA 1:21:46");
+}
+
+static void progress_leaves_out_what_is_null_or_missing(void **state)
+{
+    (void)state;
+    struct progress_event event = parse(
+        "{\"type\":\"progress\",\"epoch\":1,\"epochs\":1,\"step\":1,\"steps\":2,\"loss\":null}");
+    char text[256];
+    assert_true(isnan(event.loss));
+    progress_format_step(text, sizeof text, &event, 64);
+    assert_string_equal(text, "epoch 1/1  step 1/2");
+}
+
+static void progress_words_an_epoch(void **state)
+{
+    (void)state;
+    struct progress_event event = parse(
+        "{\"type\":\"epoch\",\"epoch\":1,\"epochs\":10,\"train_loss\":0.25,\"train_metric\":0.9,"
+        "\"eval_loss\":0.125,\"eval_metric\":0.95,\"metric_name\":\"accuracy\",\"seconds\":3.21}");
+    char text[256];
+    progress_format_epoch(text, sizeof text, &event);
+    assert_string_equal(text, "epoch 1/10 done in 3.2 s: loss 0.2500, accuracy 0.9000; "
+                              "eval loss 0.1250, accuracy 0.9500");
+}
+
+static void progress_cuts_a_line_that_does_not_fit(void **state)
+{
+    (void)state;
+    struct progress_event event =
+        parse("{\"type\":\"progress\",\"epoch\":1,\"epochs\":1,\"step\":1,"
+              "\"steps\":2,\"loss\":0.5,\"examples_per_s\":7}");
+    char text[24];
+    progress_format_step(text, sizeof text, &event, 64);
+    assert_string_equal(text, "epoch 1/1  step 1/2  lo");
+}
+
+static void progress_refuses_what_is_no_message_and_leaves_the_event_alone(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"",
+                                        "{",
+                                        "7",
+                                        "[]",
+                                        "{\"type\":7}",
+                                        "{\"type\":\"else\"}",
+                                        "{\"epoch\":1}",
+                                        "{\"type\":\"log\"} trailing"};
+    struct progress_event event = {.epoch = 42};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_int_equal(progress_parse(&event, lines[i], strlen(lines[i])), ERR_PROTO);
+    assert_int_equal(event.epoch, 42);
+}
+
+static void progress_takes_absurd_numbers_as_none(void **state)
+{
+    (void)state;
+    struct progress_event event =
+        parse("{\"type\":\"progress\",\"epoch\":-3,\"step\":1e300,\"steps\":\"x\"}");
+    assert_int_equal(event.epoch, 0);
+    assert_int_equal(event.step, 0);
+    assert_int_equal(event.steps, 0);
+}
+
+static void take_line(void *arg, const char *line, size_t bytes)
+{
+    size_t at = strlen(arg);
+    (void)snprintf((char *)arg + at, 64 - at, "<%.*s>", bytes > 8 ? 8 : (int)bytes, line);
+}
+
+static void
+progress_lines_come_whole_however_they_arrive_and_too_long_ones_are_dropped(void **state)
+{
+    (void)state;
+    static struct progress_lines lines;
+    static const char bytes[] = "one\ntwo\n\nthree\nrest";
+    for (size_t step = 1; step < sizeof bytes; step++) {
+        char got[64] = "";
+        lines = (struct progress_lines){.n = 0};
+        for (size_t at = 0; at < sizeof bytes - 1; at += step) {
+            size_t left = sizeof bytes - 1 - at;
+            progress_lines_feed(&lines, bytes + at, left < step ? left : step, take_line, got);
+        }
+        assert_string_equal(got, "<one><two><three>");
+    }
+    static char longer[PROGRESS_LINE_BYTES + 2];
+    char got[64] = "";
+    lines = (struct progress_lines){.n = 0};
+    memset(longer, 'x', sizeof longer);
+    progress_lines_feed(&lines, longer, sizeof longer, take_line, got);
+    progress_lines_feed(&lines, "\nnext\n", 6, take_line, got);
+    assert_string_equal(got, "<next>");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(progress_reads_a_step_and_words_it_with_the_time_left),
+        cmocka_unit_test(progress_leaves_out_what_is_null_or_missing),
+        cmocka_unit_test(progress_words_an_epoch),
+        cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),
+        cmocka_unit_test(progress_refuses_what_is_no_message_and_leaves_the_event_alone),
+        cmocka_unit_test(progress_takes_absurd_numbers_as_none),
+        cmocka_unit_test(
+            progress_lines_come_whole_however_they_arrive_and_too_long_ones_are_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

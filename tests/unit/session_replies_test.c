@@ -1,0 +1,219 @@
+/* A worker's session by itself: replies that name different steps, questions that are over, other generations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "worker/session.h"
+
+enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, SHARDS = 2 };
+
+struct asked {
+    int pulls[SHARDS];
+    bool any;
+    uint64_t step;
+};
+
+static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+{
+    struct asked *asked = ctx;
+    asked->pulls[shard]++;
+    asked->any = m->any;
+    asked->step = m->step;
+}
+
+static void io_push_again(void *ctx, uint32_t shard)
+{
+    (void)ctx;
+    (void)shard;
+}
+
+static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    (void)ctx;
+    (void)type;
+    (void)m;
+}
+
+static const struct session_io io = {io_pull, io_push_again, io_to_chief, NULL, NULL};
+
+/* Two ps of a thread each, two chunks on each; sync, one leaf, and it is mine: parameters are pulled. */
+static void open_session(struct session *s, struct asked *asked)
+{
+    uint32_t threads[SHARDS] = {1, 1};
+    struct errmsg e;
+    Gradwire__Plan plan = GRADWIRE__PLAN__INIT;
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    Gradwire__Welcome m = GRADWIRE__WELCOME__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    plan.elems = SHARDS * CHUNKS * CHUNK;
+    plan.threads = threads;
+    plan.n_threads = SHARDS;
+    settings.update = GRADWIRE__UPDATE__SYNC;
+    settings.microbatches = 1;
+    settings.batches_per_epoch = 100;
+    settings.epochs = 1;
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.incarnation = 1;
+    m.plan = &plan;
+    m.settings = &settings;
+    session_init(s, &io, asked);
+    assert_int_equal(session_on_welcome(s, &m, &e), ERR_OK);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        session_on_link_up(s, i);
+
+    Gradwire__Part part = GRADWIRE__PART__INIT, *parts[] = {&part};
+    Gradwire__Deal deal = GRADWIRE__DEAL__INIT;
+    part.leaves = 1;
+    deal.generation = &g;
+    deal.version = 1;
+    deal.parts = parts;
+    deal.n_parts = 1;
+    session_on_chief(s, FRAME_DEAL, &deal.base);
+    assert_int_equal(s->phase, SESSION_PULLING);
+    assert_int_equal(asked->pulls[0], 1);
+    assert_int_equal(asked->pulls[1], 1);
+    assert_true(asked->any);
+}
+
+struct reply {
+    uint32_t shard, first, chunks;
+    uint64_t step;
+    bool pulled;
+};
+
+/* Was it wanted? */
+static bool reply(struct session *s, uint64_t generation, struct reply r)
+{
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){generation, 7});
+    struct errmsg e;
+    uint64_t first_elem;
+    bool wanted;
+    m.generation = &g;
+    m.step = r.step;
+    m.pulled = r.pulled;
+    m.first_chunk = r.shard * CHUNKS + r.first;
+    m.chunks = r.chunks;
+    assert_int_equal(session_reply_fits(s, r.shard, &m, r.chunks * CHUNK * sizeof(float),
+                                        &first_elem, &wanted, &e),
+                     ERR_OK);
+    session_on_reply(s, r.shard, &m, wanted);
+    return wanted;
+}
+
+static void pulled(struct session *s, uint32_t shard, uint64_t step)
+{
+    assert_true(reply(s, 5, (struct reply){shard, 0, CHUNKS, step, true}));
+}
+
+static void begin_step(struct session *s)
+{
+    assert_int_equal(session_task(s).kind, TASK_COMPUTE);
+    session_computed(s);
+    assert_int_equal(s->phase, SESSION_PUSHED);
+}
+
+/* The smallest is still there wherever it is over, and its missing leaf may be mine. */
+static void session_never_computes_on_parameters_of_two_steps(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    pulled(&s, 0, 4);
+    pulled(&s, 1, 3);
+    assert_int_equal(s.phase, SESSION_PULLING);
+    assert_int_equal(asked.pulls[0], 2); /* the one that is ahead, and not the other */
+    assert_int_equal(asked.pulls[1], 1);
+    assert_false(asked.any);
+    assert_int_equal(asked.step, 3);
+    pulled(&s, 0, 3);
+    assert_int_equal(s.phase, SESSION_READY);
+    assert_int_equal(session_task(&s).name, 3);
+    session_close(&s);
+}
+
+static void session_that_others_left_behind_pulls_anew(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    begin_step(&s);
+    assert_true(reply(&s, 5, (struct reply){0, 0, CHUNKS, 5, false}));
+    assert_true(reply(&s, 5, (struct reply){1, 0, CHUNKS, 5, false}));
+    assert_int_equal(s.phase, SESSION_PULLING);
+    assert_int_equal(asked.pulls[0], 2);
+    assert_int_equal(asked.pulls[1], 2);
+    assert_true(asked.any);
+    session_close(&s);
+}
+
+static void session_counts_runs_of_one_step_only(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    begin_step(&s);
+    assert_true(reply(&s, 5, (struct reply){1, 0, CHUNKS, 4, false}));
+    assert_true(reply(&s, 5, (struct reply){0, 0, 1, 4, false}));
+    assert_true(reply(&s, 5, (struct reply){0, 1, 1, 5, false})); /* half of 4 and half of 5 */
+    assert_int_equal(s.phase, SESSION_PUSHED);
+    session_close(&s);
+}
+
+/* Leaves that a newer deal gives are computed on whole parameters of the step, not on what has begun to change. */
+static void session_waits_for_the_answer_to_its_latest_question(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    session_pull_final(&s); /* the second question while the first is on its way */
+    (void)session_task(&s);
+    assert_int_equal(asked.pulls[0], 1);
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    assert_int_equal(s.phase, SESSION_PULLING);
+    assert_false(session_is_final(&s));
+    assert_int_equal(asked.pulls[0], 2);
+    assert_int_equal(asked.pulls[1], 2);
+    pulled(&s, 0, 4);
+    pulled(&s, 1, 4);
+    assert_true(session_is_final(&s));
+    session_close(&s);
+}
+
+static void session_drops_replies_of_another_generation(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    assert_false(reply(&s, 4, (struct reply){0, 0, CHUNKS, 9, true}));
+    assert_false(reply(&s, 6, (struct reply){1, 0, CHUNKS, 9, true}));
+    assert_int_equal(s.phase, SESSION_PULLING);
+    session_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(session_never_computes_on_parameters_of_two_steps),
+        cmocka_unit_test(session_that_others_left_behind_pulls_anew),
+        cmocka_unit_test(session_counts_runs_of_one_step_only),
+        cmocka_unit_test(session_waits_for_the_answer_to_its_latest_question),
+        cmocka_unit_test(session_drops_replies_of_another_generation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

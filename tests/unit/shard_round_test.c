@@ -1,0 +1,461 @@
+/* One shard in a round of the step commit: it sums, reports, waits, and does what it is told, once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "ps/shard.h"
+
+enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
+
+/* What the shard said last. */
+struct said {
+    int reports, replies, saves, stopped;
+    Gradwire__StepReport report; /* without what it points to */
+    double sum[CHUNKS];
+    bool has_last;
+    char broken[192];
+    Gradwire__StepDecision last;
+    uint64_t reply_step;
+    uint32_t reply_chunks;
+    Gradwire__Outcome outcome;
+    double reply_examples;
+    float saved_w;
+};
+
+static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                     const float *body, uint64_t elems)
+{
+    struct said *said = ctx;
+    (void)to, (void)body, (void)elems;
+    said->replies++;
+    said->reply_step = head->step;
+    said->reply_chunks = head->chunks;
+    said->outcome = head->outcome;
+    if (head->sums)
+        said->reply_examples = head->sums->examples;
+}
+
+static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+{
+    (void)ctx, (void)to;
+    fail_msg("refused: %s", head->text);
+}
+
+static void io_before_write(void *ctx, const float *lo, uint64_t elems)
+{
+    (void)ctx, (void)lo, (void)elems;
+}
+
+static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *message)
+{
+    struct said *said = ctx;
+    said->stopped += type == FRAME_CUT_STOPPED;
+    if (type != FRAME_STEP_REPORT)
+        return;
+    const Gradwire__StepReport *m = (const Gradwire__StepReport *)message;
+    said->reports++;
+    said->report = *m;
+    for (size_t i = 0; i < m->n_sums; i++)
+        said->sum[i] = m->sums[i];
+    (void)snprintf(said->broken, sizeof said->broken, "%s", m->broken);
+    said->has_last = m->last != NULL;
+    if (m->last)
+        said->last = *m->last;
+}
+
+static void io_save(void *ctx, struct shard_image *take_image)
+{
+    struct said *said = ctx;
+    said->saves++;
+    said->saved_w = take_image->blocks.w[0];
+    shard_image_free(take_image);
+}
+
+static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
+                        struct errmsg *e)
+{
+    (void)ctx, (void)m, (void)b;
+    return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
+}
+
+static void io_drop_peers(void *ctx)
+{
+    (void)ctx;
+}
+
+static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
+                                   io_save,  io_load,   io_drop_peers,   NULL,
+                                   NULL,     NULL};
+
+/* ---- a shard of three chunks, all zeros, sgd with a rate of 1, two leaves, clip on ---- */
+
+struct fixture {
+    struct shard *shard;
+    struct said said;
+    struct buffer_pool pool;
+    struct layout layout;
+    Gradwire__Plan plan;
+    Gradwire__Settings settings;
+    struct shard_peer peer;
+};
+
+static Gradwire__Generation generation(uint64_t number)
+{
+    return msg_generation((struct generation){number, 7});
+}
+
+static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    Gradwire__Generation g = generation(number);
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.mode = mode;
+    m.plan = &f->plan;
+    m.settings = &f->settings;
+    shard_on_enter(f->shard, &m);
+    assert_true(shard_entered(f->shard));
+}
+
+static void let_in(struct fixture *f, uint64_t number)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = generation(number);
+    Gradwire__Refuse refuse;
+    m.generation = &g;
+    m.incarnation = 1;
+    assert_int_equal(shard_on_hello(f->shard, &f->peer, &m, &refuse), ERR_OK);
+}
+
+static void open_guarded(struct fixture *f, float clip, enum nan_guard guard, float momentum)
+{
+    *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
+    const uint32_t threads = 1;
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    f->settings.optimizer = OPT_SGD;
+    f->settings.learning_rate = 1;
+    f->settings.microbatches = 2;
+    f->settings.batches_per_epoch = 100;
+    f->settings.momentum = momentum;
+    f->settings.clip_norm = clip;
+    f->settings.nan_guard = guard;
+    assert_int_equal(shard_new(&f->shard, 0, 0, &io, &f->said), ERR_OK);
+    enter(f, 5, GRADWIRE__ENTER_MODE__INIT);
+    let_in(f, 5);
+}
+
+static void open_fixture(struct fixture *f)
+{
+    open_guarded(f, 1, NAN_GUARD_OFF, 0);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    shard_free(f->shard);
+    buffer_pool_close(&f->pool);
+    msg_plan_close(&f->plan);
+    layout_close(&f->layout);
+}
+
+/* One example of `g` everywhere. */
+static void push(struct fixture *f, uint64_t number, uint64_t step, uint32_t leaf, float g)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation of = generation(number);
+    struct errmsg e = {""};
+    double sums[] = {3};
+    m.generation = &of;
+    m.name = step;
+    m.index = leaf;
+    m.examples = 1;
+    m.chunks = CHUNKS;
+    m.sums = sums;
+    m.n_sums = 1;
+    struct buffer *body = buffer_acquire(&f->pool, ELEMS);
+    for (size_t i = 0; i < ELEMS; i++)
+        body->data[i] = g;
+    assert_int_equal(shard_on_push(f->shard, &f->peer, &m, body, &e), ERR_OK);
+    buffer_unref(body);
+}
+
+static void decide(struct fixture *f, uint64_t number, uint64_t step, bool rejected, float scale)
+{
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = generation(number);
+    m.generation = &g;
+    m.step = step;
+    m.rejected = rejected;
+    m.scale = scale;
+    shard_on_decision(f->shard, &m);
+}
+
+static void ask(struct fixture *f, uint64_t number)
+{
+    Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
+    Gradwire__Generation g = generation(number);
+    m.generation = &g;
+    shard_on_step_ask(f->shard, &m);
+}
+
+static float weight(const struct fixture *f)
+{
+    uint64_t first, elems;
+    return shard_weights(f->shard, &first, &elems)[ELEMS - 1];
+}
+
+static uint64_t step(const struct fixture *f)
+{
+    return shard_status(f->shard)->step;
+}
+
+static void a_summed_step_is_reported_once_and_waits(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    assert_int_equal(f.said.reports, 0);
+    push(&f, 5, 0, 1, 2);
+    assert_int_equal(f.said.reports, 1);
+    assert_true(f.said.report.summed && !f.said.has_last);
+    assert_int_equal(f.said.report.n_sums, CHUNKS);
+    assert_int_equal(f.said.report.examples, 2);
+    for (int i = 0; i < CHUNKS; i++)
+        assert_true(f.said.sum[i] == 9.0 * CHUNK);
+    push(&f, 5, 0, 1, 7); /* a leaf that is summed already */
+    assert_int_equal(f.said.reports, 1);
+    assert_int_equal(step(&f), 0);
+    assert_int_equal(f.said.replies, 0);
+    assert_int_equal(shard_status(f.shard)->n_epochs, 0); /* its loss does not count yet */
+    close_fixture(&f);
+}
+
+static void the_decision_scales_the_mean_gradient(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 2);
+    decide(&f, 5, 0, false, 0.5f);
+    assert_int_equal(step(&f), 1);
+    assert_true(weight(&f) == -0.75f);
+    assert_int_equal(f.said.reply_step, 1);
+    assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__APPLIED);
+    const Gradwire__ShardStatus *status = shard_status(f.shard);
+    assert_int_equal(status->t, 1);
+    assert_true(status->epochs[0]->loss == 6.0);
+    close_fixture(&f);
+}
+
+static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    decide(&f, 5, 0, false, 1);
+    push(&f, 5, 1, 0, 4);
+    push(&f, 5, 1, 1, 4);
+    f.said.reply_examples = -1;
+    decide(&f, 5, 1, true, 0);
+    const Gradwire__ShardStatus *status = shard_status(f.shard);
+    assert_int_equal(status->step, 2);
+    assert_int_equal(status->t, 1);
+    assert_int_equal(status->epochs[0]->batches, 2);
+    assert_true(status->epochs[0]->examples == 2.0 && status->epochs[0]->loss == 6.0);
+    assert_true(weight(&f) == -1.0f);
+    assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__REJECTED);
+    assert_int_equal(f.said.reply_step, 2);
+    assert_true(f.said.reply_examples == 0);
+    f.peer.answered_step = 0;
+    push(&f, 5, 1, 1, 4); /* a retry gets the same outcome */
+    assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__REJECTED);
+    f.peer.answered_step = 0;
+    push(&f, 5, 0, 1, 4);
+    assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__DUPLICATE);
+    close_fixture(&f);
+}
+
+static void a_decision_counts_once_and_for_its_step_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    decide(&f, 5, 0, true, 0); /* not summed yet: nobody can have decided it */
+    push(&f, 5, 0, 1, 1);
+    decide(&f, 4, 0, true, 0); /* another generation's */
+    decide(&f, 5, 1, true, 0); /* another step's */
+    assert_int_equal(step(&f), 0);
+    decide(&f, 5, 0, false, 1);
+    decide(&f, 5, 0, false, 1);
+    decide(&f, 5, 1, false, 1);
+    assert_int_equal(step(&f), 1);
+    assert_true(weight(&f) == -1.0f);
+    close_fixture(&f);
+}
+
+static void what_was_reported_and_decided_is_told_again_to_who_asks(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    ask(&f, 5);
+    assert_true(f.said.reports == 1 && !f.said.report.summed && !f.said.has_last);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    decide(&f, 5, 0, false, 0.25f);
+    ask(&f, 5);
+    assert_true(!f.said.report.summed && f.said.has_last);
+    assert_true(f.said.last.step == 0 && f.said.last.scale == 0.25f && !f.said.last.rejected);
+    push(&f, 5, 1, 0, 1);
+    push(&f, 5, 1, 1, 1);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__TAKEOVER);
+    f.said.report = (Gradwire__StepReport)GRADWIRE__STEP_REPORT__INIT;
+    ask(&f, 6);
+    assert_true(f.said.report.summed && f.said.report.step == 1 && f.said.has_last);
+    assert_true(f.said.sum[1] == 4.0 * CHUNK);
+    decide(&f, 6, 1, false, 1);
+    assert_int_equal(step(&f), 2);
+    close_fixture(&f);
+}
+
+static void a_cut_holds_the_decision_and_copies_what_was_before_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    Gradwire__Generation g = generation(5);
+    Gradwire__Cut cut = GRADWIRE__CUT__INIT;
+    Gradwire__CutAt at = GRADWIRE__CUT_AT__INIT;
+    open_fixture(&f);
+    cut.generation = at.generation = &g;
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    shard_on_cut(f.shard, &cut);
+    assert_int_equal(f.said.stopped, 1); /* summed is not made */
+    decide(&f, 5, 0, false, 1);
+    assert_int_equal(step(&f), 0);
+    ask(&f, 5);
+    assert_true(f.said.has_last && f.said.last.step == 0); /* it holds for all the same */
+    shard_on_cut_at(f.shard, &at);
+    assert_int_equal(f.said.saves, 1);
+    assert_true(f.said.saved_w == 0.0f);
+    assert_int_equal(step(&f), 1);
+    assert_true(weight(&f) == -1.0f);
+    close_fixture(&f);
+}
+
+static void a_new_generation_forgets_sums_and_decisions(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, 1);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__INIT);
+    ask(&f, 6);
+    assert_true(!f.said.report.summed && !f.said.has_last);
+    decide(&f, 6, 0, false, 1);
+    assert_int_equal(step(&f), 0);
+    close_fixture(&f);
+}
+
+static void the_guard_names_what_is_not_finite_or_absurd(void **state)
+{
+    (void)state;
+    const struct {
+        float clip, g;
+        const char *broken;
+    } all[] = {
+        {0, 1, ""},
+        {0, NAN, "the gradient of w is not finite"},
+        {0, -INFINITY, "the gradient of w is not finite"},
+        {0, 1e17f, "the gradient of w is absurdly large"},
+        {1, 1e17f, ""}, /* clipping takes care of it */
+        {1, NAN, "the gradient of w is not finite"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct fixture f;
+        open_guarded(&f, all[i].clip, NAN_GUARD_SKIP, 0);
+        push(&f, 5, 0, 0, all[i].g);
+        push(&f, 5, 0, 1, 1);
+        assert_string_equal(f.said.broken, all[i].broken);
+        decide(&f, 5, 0, true, 0);
+        push(&f, 5, 1, 0, 1); /* the next step is looked at anew */
+        push(&f, 5, 1, 1, 1);
+        assert_string_equal(f.said.broken, "");
+        close_fixture(&f);
+    }
+}
+
+static void the_guard_looks_at_slots_as_they_stand_before_the_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 1, NAN_GUARD_ROLLBACK, 0.9f);
+    push(&f, 5, 0, 0, 1e35f);
+    push(&f, 5, 0, 1, 1e35f);
+    assert_string_equal(f.said.broken, "");
+    decide(&f, 5, 0, false, 1); /* not scaled down, as it should have been */
+    push(&f, 5, 1, 0, 1);
+    push(&f, 5, 1, 1, 1);
+    assert_string_equal(f.said.broken, "slot momentum of w is absurdly large");
+    close_fixture(&f);
+}
+
+static void without_the_guard_nothing_is_found(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    push(&f, 5, 0, 0, NAN);
+    push(&f, 5, 0, 1, 1);
+    assert_int_equal(f.said.reports, 1);
+    assert_string_equal(f.said.broken, "");
+    close_fixture(&f);
+}
+
+static void clipped_steps_are_counted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    const float scale[] = {0.5f, 1, 0.25f, 0};
+    for (uint64_t i = 0; i < 4; i++) {
+        push(&f, 5, i, 0, 1);
+        push(&f, 5, i, 1, 1);
+        decide(&f, 5, i, i == 3, scale[i]);
+    }
+    assert_int_equal(shard_status(f.shard)->clipped, 2);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_summed_step_is_reported_once_and_waits),
+        cmocka_unit_test(the_decision_scales_the_mean_gradient),
+        cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
+        cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),
+        cmocka_unit_test(what_was_reported_and_decided_is_told_again_to_who_asks),
+        cmocka_unit_test(a_cut_holds_the_decision_and_copies_what_was_before_it),
+        cmocka_unit_test(a_new_generation_forgets_sums_and_decisions),
+        cmocka_unit_test(the_guard_names_what_is_not_finite_or_absurd),
+        cmocka_unit_test(the_guard_looks_at_slots_as_they_stand_before_the_step),
+        cmocka_unit_test(without_the_guard_nothing_is_found),
+        cmocka_unit_test(clipped_steps_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

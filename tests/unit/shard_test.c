@@ -1,0 +1,515 @@
+/* One shard by itself: steps, cuts that are asked for again, restores, memory that runs out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "ps/shard.h"
+
+enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNK * CHUNKS };
+
+struct fixture {
+    struct shard *shard;
+    struct buffer_pool pool;
+    struct layout layout;
+    Gradwire__Plan plan;
+    Gradwire__Settings settings;
+    uint64_t generation;
+
+    int replies, copied, saved;
+    uint64_t reply_step, copied_step;
+    char entered_error[256], saved_error[256];
+    struct shard_image *image; /* the last one to save */
+};
+
+static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                     const float *body, uint64_t elems)
+{
+    struct fixture *f = ctx;
+    (void)to, (void)body, (void)elems;
+    f->replies++;
+    f->reply_step = head->step;
+}
+
+static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+{
+    (void)ctx, (void)to, (void)head;
+    fail_msg("refused");
+}
+
+static struct { /* what before_write announced since it was cleared */
+    const float *lo[64];
+    uint64_t elems[64];
+    int n;
+} announced;
+
+static void io_before_write(void *ctx, const float *lo, uint64_t elems)
+{
+    (void)ctx;
+    assert_true(announced.n < 64);
+    announced.lo[announced.n] = lo;
+    announced.elems[announced.n++] = elems;
+}
+
+static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct fixture *f = ctx;
+    if (type == FRAME_ENTERED) {
+        (void)snprintf(f->entered_error, sizeof f->entered_error, "%s",
+                       ((const Gradwire__Entered *)m)->error);
+    } else if (type == FRAME_CUT_COPIED) {
+        f->copied++;
+        f->copied_step = ((const Gradwire__CutCopied *)m)->status->step;
+    } else if (type == FRAME_CUT_SAVED) {
+        f->saved++;
+        (void)snprintf(f->saved_error, sizeof f->saved_error, "%s",
+                       ((const Gradwire__CutSaved *)m)->error);
+    }
+}
+
+static void io_save(void *ctx, struct shard_image *take_image)
+{
+    struct fixture *f = ctx;
+    shard_image_free(f->image);
+    f->image = take_image;
+}
+
+static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
+                        struct errmsg *e)
+{
+    const struct fixture *f = ctx;
+    if (!f->image || f->image->cut != cut)
+        return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
+    memcpy(b->w, f->image->blocks.w, ELEMS * sizeof(float));
+    for (uint32_t i = 0; i < b->slots; i++)
+        memcpy(b->slot[i], f->image->blocks.slot[i], ELEMS * sizeof(float));
+    *m = (struct manifest){.step = f->copied_step, .t = f->copied_step};
+    return ERR_OK;
+}
+
+static void io_drop_peers(void *ctx)
+{
+    (void)ctx;
+}
+
+static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
+                                   io_save,  io_load,   io_drop_peers,   NULL,
+                                   NULL,     NULL};
+
+static void enter(struct fixture *f, Gradwire__EnterMode mode, uint64_t cut)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){++f->generation, 7});
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.mode = mode;
+    m.plan = &f->plan;
+    m.settings = &f->settings;
+    m.cut = cut;
+    f->entered_error[0] = '\0';
+    shard_on_enter(f->shard, &m);
+}
+
+static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t leaves)
+{
+    *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
+    const uint32_t threads = 1;
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    f->settings.update = update;
+    f->settings.optimizer = OPT_ADAM;
+    f->settings.learning_rate = 0.5f;
+    f->settings.beta_1 = 0.9f;
+    f->settings.beta_2 = 0.999f;
+    f->settings.epsilon = 1e-7f;
+    f->settings.microbatches = leaves;
+    f->settings.batches_per_epoch = 100;
+    assert_int_equal(shard_new(&f->shard, 0, 0, &io, f), ERR_OK);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    shard_free(f->shard);
+    shard_image_free(f->image);
+    buffer_pool_close(&f->pool);
+    msg_plan_close(&f->plan);
+    layout_close(&f->layout);
+}
+
+static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Refuse refuse;
+    m.generation = &g;
+    m.worker = worker;
+    m.incarnation = 1;
+    assert_int_equal(shard_on_hello(f->shard, peer, &m, &refuse), ERR_OK);
+}
+
+/* One leaf, all chunks, gradient `value`. */
+static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
+                 float value)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    struct errmsg e = {""};
+    uint64_t elems;
+    bool wanted;
+    m.generation = &g;
+    m.name = name;
+    m.index = leaf;
+    m.examples = 1;
+    m.chunks = CHUNKS;
+    assert_int_equal(shard_push_fits(f->shard, &m, ELEMS * sizeof(float), &elems, &wanted, &e),
+                     ERR_OK);
+    struct buffer *b = wanted ? buffer_acquire(&f->pool, ELEMS) : NULL;
+    for (uint32_t i = 0; b && i < ELEMS; i++)
+        b->data[i] = value;
+    assert_int_equal(shard_on_push(f->shard, peer, &m, b, &e), ERR_OK);
+    buffer_unref(b);
+}
+
+static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
+{
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    struct errmsg e = {""};
+    m.generation = &g;
+    m.step = step;
+    assert_int_equal(shard_on_pull(f->shard, peer, &m, &e), ERR_OK);
+}
+
+static void cut(struct fixture *f, uint64_t number)
+{
+    Gradwire__Cut m = GRADWIRE__CUT__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    m.generation = &g;
+    m.cut = number;
+    shard_on_cut(f->shard, &m);
+}
+
+static void cut_at(struct fixture *f, uint64_t number, uint64_t step)
+{
+    Gradwire__CutAt m = GRADWIRE__CUT_AT__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    m.generation = &g;
+    m.cut = number;
+    m.step = step;
+    shard_on_cut_at(f->shard, &m);
+}
+
+/* Neighbours that differ in decay, in one chunk: each by its own rule, gaps too. */
+static void weight_decay_leaves_excluded_tensors_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    uint64_t first, elems;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    layout_close(&f.layout);
+    msg_plan_close(&f.plan);
+    struct tensor t[4] = {{.name = "a/kernel", .shape = {100}},
+                          {.name = "a/bias", .shape = {5}},
+                          {.name = "b/bias", .shape = {CHUNK}},
+                          {.name = "b/kernel", .shape = {ELEMS - 128 - CHUNK}}};
+    const uint32_t threads = 1;
+    for (int i = 0; i < 4; i++) {
+        t[i].rank = 1;
+        t[i].init = INIT_ONES;
+        assert_int_equal(layout_add(&f.layout, &t[i], NULL), ERR_OK);
+    }
+    layout_exclude_from_decay(&f.layout, "bias");
+    assert_int_equal(msg_plan_set(&f.plan, &f.layout, &threads, 1), ERR_OK);
+    f.settings.optimizer = OPT_SGD;
+    f.settings.weight_decay = 0.5f;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    push(&f, &peer, 0, 0, 0.25f);
+    const float *w = shard_weights(f.shard, &first, &elems);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct tensor *at = &f.layout.tensor[i];
+        float want = 1.0f - (at->undecayed ? 0.0f : 0.25f) - 0.125f; /* rate 0.5 */
+        for (uint64_t k = 0; k < at->elems; k++)
+            assert_true(w[at->offset_elems + k] == want);
+    }
+    close_fixture(&f);
+}
+
+/* What a restarted chief may say otherwise holds from the next update; all else stays. */
+static void takeover_brings_the_run_time_keys(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    uint64_t first, elems;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    f.settings.optimizer = OPT_SGD;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    push(&f, &peer, 0, 0, 1);
+    assert_true(shard_weights(f.shard, &first, &elems)[0] == -0.5f);
+    f.settings.learning_rate = 0.25f;
+    f.settings.momentum = 0.5f; /* identity: no other value can come, and none is taken */
+    shard_peer_gone(f.shard, &peer);
+    enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
+    assert_string_equal(f.entered_error, "");
+    hello(&f, &peer, 0);
+    push(&f, &peer, 1, 0, 1);
+    assert_true(shard_weights(f.shard, &first, &elems)[0] == -0.75f);
+    f.settings.schedule = SCHEDULE_PIECEWISE_CONSTANT_DECAY;
+    f.settings.n_boundaries = 1;
+    f.settings.boundaries = (uint32_t[]){2};
+    f.settings.n_values = 2;
+    f.settings.values = (float[]){8.0f, 0.125f};
+    shard_peer_gone(f.shard, &peer);
+    enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
+    hello(&f, &peer, 0);
+    push(&f, &peer, 2, 0, 1);
+    assert_true(shard_weights(f.shard, &first, &elems)[0] == -8.75f);
+    push(&f, &peer, 3, 0, 1);
+    assert_true(shard_weights(f.shard, &first, &elems)[0] == -8.875f);
+    shard_peer_gone(f.shard, &peer);
+    close_fixture(&f);
+}
+
+static void shard_starts_its_slots_as_the_optimizer_says(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    f.settings.optimizer = OPT_ADAGRAD;
+    f.settings.initial_accumulator_value = 0.75f;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    cut(&f, 1);
+    cut_at(&f, 1, 0);
+    assert_int_equal(f.image->blocks.slots, 1);
+    for (uint32_t i = 0; i < ELEMS; i++)
+        assert_true(f.image->blocks.slot[0][i] == 0.75f);
+    close_fixture(&f);
+}
+
+static void shard_refuses_an_optimizer_that_it_does_not_know(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    f.settings.optimizer = OPTIMIZER_KINDS;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_non_null(strstr(f.entered_error, "is not known here"));
+    assert_false(shard_entered(f.shard));
+    f.settings.optimizer = OPT_ADAM;
+    f.settings.beta_2 = 1.0f;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_non_null(strstr(f.entered_error, "out of range"));
+    assert_false(shard_entered(f.shard));
+    f.settings.beta_2 = 0.5f;
+    f.settings.schedule = SCHEDULE_KINDS;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_non_null(strstr(f.entered_error, "is not known here"));
+    f.settings.schedule = SCHEDULE_COSINE_DECAY; /* of 0 steps */
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_non_null(strstr(f.entered_error, "out of range"));
+    f.settings.schedule = SCHEDULE_PIECEWISE_CONSTANT_DECAY; /* without a value */
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_non_null(strstr(f.entered_error, "out of range"));
+    close_fixture(&f);
+}
+
+static void shard_says_again_what_it_copied_as_it_was(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    push(&f, &peer, 0, 0, 1);
+    cut(&f, 4);
+    cut_at(&f, 4, 1);
+    assert_int_equal(f.copied_step, 1);
+    push(&f, &peer, 1, 0, 1);
+    push(&f, &peer, 2, 0, 1);
+    cut_at(&f, 4, 1); /* the answer was lost */
+    assert_int_equal(f.copied, 2);
+    assert_int_equal(f.copied_step, 1);
+    close_fixture(&f);
+}
+
+static void shard_says_again_that_it_could_not_save(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    cut(&f, 4);
+    cut_at(&f, 4, 0);
+    cut_at(&f, 4, 0);
+    assert_int_equal(f.saved, 0); /* not yet */
+    shard_on_saved(f.shard, 4, NULL, "No space left on device");
+    f.saved_error[0] = '\0';
+    cut_at(&f, 4, 0);
+    assert_int_equal(f.saved, 2);
+    assert_string_equal(f.saved_error, "No space left on device");
+    close_fixture(&f);
+}
+
+static void shard_says_why_where_a_cut_finds_no_memory(void **state)
+{
+    (void)state;
+    for (long n = 0;; n++) {
+        struct fixture f;
+        open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        cut(&f, 4);
+        mem_fail_at(n);
+        cut_at(&f, 4, 0);
+        int fired = mem_fail_fired();
+        mem_fail_at(-1);
+        if (fired)
+            assert_string_equal(f.saved_error, "no memory to copy the parameters for a cut");
+        else
+            assert_non_null(f.image);
+        close_fixture(&f);
+        if (!fired) {
+            assert_true(n >= 4);
+            return;
+        }
+    }
+}
+
+static void shard_answers_a_late_push_of_who_has_pulled_since(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer a, b;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 2);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &a, 0);
+    hello(&f, &b, 1);
+    push(&f, &a, 0, 0, 1);
+    pull(&f, &a, 0); /* the same step again: other leaves have become mine */
+    assert_int_equal(f.replies, 1);
+    push(&f, &b, 0, 1, 1); /* makes the step: b alone hears of it */
+    assert_int_equal(f.replies, 2);
+    push(&f, &a, 0, 0, 1);
+    assert_int_equal(f.replies, 3);
+    assert_int_equal(f.reply_step, 1);
+    push(&f, &a, 0, 1, 1); /* another node of the same push: answered already */
+    assert_int_equal(f.replies, 3);
+    close_fixture(&f);
+}
+
+static bool was_announced(const float *at)
+{
+    for (int i = 0; i < announced.n; i++)
+        if (at >= announced.lo[i] && at < announced.lo[i] + announced.elems[i])
+            return true;
+    return false;
+}
+
+/* What a reply is sent from never changes unless that was said before. */
+static void announces(Gradwire__Update update)
+{
+    struct fixture f;
+    struct shard_peer peer;
+    static float before[ELEMS];
+    open_fixture(&f, update, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    uint64_t first, elems;
+    for (uint64_t name = 0; name < 3; name++)
+        push(&f, &peer, name, 0, 1);
+    const float *w = shard_weights(f.shard, &first, &elems);
+    memcpy(before, w, sizeof before);
+    announced.n = 0;
+    for (uint64_t name = 3; name < 5; name++) /* in sync the block comes up again at the second */
+        push(&f, &peer, name, 0, 1);
+    for (uint32_t i = 0; i < ELEMS; i++) {
+        assert_true(memcmp(&w[i], &before[i], sizeof *w) != 0);
+        assert_true(was_announced(&w[i]));
+    }
+    close_fixture(&f);
+}
+
+static void shard_says_what_it_is_about_to_rewrite(void **state)
+{
+    (void)state;
+    announces(GRADWIRE__UPDATE__SYNC);
+    announces(GRADWIRE__UPDATE__ASYNC);
+}
+
+static void shard_goes_on_from_a_cut_as_if_never_stopped(void **state)
+{
+    (void)state;
+    static float undisturbed[ELEMS];
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    for (uint64_t step = 0; step < 3; step++)
+        push(&f, &peer, step, 0, 1.5f);
+    cut(&f, 0);
+    cut_at(&f, 0, 3);
+    for (uint64_t step = 3; step < 6; step++)
+        push(&f, &peer, step, 0, -0.5f);
+    uint64_t first, elems;
+    memcpy(undisturbed, shard_weights(f.shard, &first, &elems), sizeof undisturbed);
+    shard_peer_gone(f.shard, &peer);
+
+    enter(&f, GRADWIRE__ENTER_MODE__RESTORE, 0);
+    assert_string_equal(f.entered_error, "");
+    hello(&f, &peer, 0);
+    for (uint64_t step = 3; step < 6; step++)
+        push(&f, &peer, step, 0, -0.5f);
+    assert_memory_equal(shard_weights(f.shard, &first, &elems), undisturbed, sizeof undisturbed);
+    close_fixture(&f);
+}
+
+static void shard_says_so_when_it_cannot_enter_for_memory(void **state)
+{
+    (void)state;
+    for (int update = GRADWIRE__UPDATE__SYNC; update <= GRADWIRE__UPDATE__ASYNC; update++) {
+        struct fixture f;
+        open_fixture(&f, (Gradwire__Update)update, 2);
+        for (long n = 0;; n++) {
+            mem_fail_at(n);
+            enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+            int fired = mem_fail_fired();
+            mem_fail_at(-1);
+            assert_int_equal(shard_entered(f.shard), !fired);
+            assert_int_equal(f.entered_error[0] != '\0', fired);
+            if (!fired) {
+                assert_true(n > 4);
+                break;
+            }
+        }
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
+        cmocka_unit_test(takeover_brings_the_run_time_keys),
+        cmocka_unit_test(shard_starts_its_slots_as_the_optimizer_says),
+        cmocka_unit_test(shard_refuses_an_optimizer_that_it_does_not_know),
+        cmocka_unit_test(shard_says_again_what_it_copied_as_it_was),
+        cmocka_unit_test(shard_says_again_that_it_could_not_save),
+        cmocka_unit_test(shard_says_why_where_a_cut_finds_no_memory),
+        cmocka_unit_test(shard_answers_a_late_push_of_who_has_pulled_since),
+        cmocka_unit_test(shard_says_what_it_is_about_to_rewrite),
+        cmocka_unit_test(shard_goes_on_from_a_cut_as_if_never_stopped),
+        cmocka_unit_test(shard_says_so_when_it_cannot_enter_for_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

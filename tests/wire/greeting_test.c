@@ -1,0 +1,328 @@
+/* The beginning of a connection where the processes of a job hold a token: common/greeting.h on one
+ * side, common/dial.h or a stranger on the other. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/dial.h"
+#include "common/greeting.h"
+#include "common/listen.h"
+#include "common/mem.h"
+#include "common/socket.h"
+#include "tests/lib/peer.h"
+
+static const char token[] = "0123456789abcdef0123456789abcdef";
+
+/* Who accepts: one connection at a time. */
+static struct host {
+    struct loop loop;
+    struct listener listener;
+    struct conn *conn;
+    struct greeting greeting;
+    Gradwire__Hello *hello; /* that came with a proof */
+    int accepted, proved, closed;
+} h;
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c, (void)owner;
+    enum err err = greeting_on_head(&h.greeting, f, head);
+    msg_free(h.hello ? &h.hello->base : NULL);
+    h.hello = NULL;
+    if (!err)
+        h.hello = (Gradwire__Hello *)msg_unpack(f->type, head, f->head_bytes);
+    return err;
+}
+
+static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                         size_t *bytes)
+{
+    (void)c, (void)owner;
+    return greeting_on_space(&h.greeting, at, left, p, bytes);
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    (void)owner;
+    if (greeting_proved(&h.greeting, c))
+        h.proved++;
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)owner, (void)code, (void)why;
+    h.conn = NULL;
+    h.closed++;
+    listen_release(&h.listener);
+}
+
+static void on_accept(void *owner, int fd, const char *peer)
+{
+    static const struct conn_ops ops = {
+        .on_head = on_head, .on_space = on_space, .on_frame = on_frame, .on_close = on_close};
+    (void)owner;
+    assert_null(h.conn);
+    h.accepted++;
+    assert_int_equal(conn_new(&h.conn, &h.loop, fd, peer, &ops, NULL), ERR_OK);
+    greeting_begin(&h.greeting, h.conn);
+}
+
+static void hold(const char *text)
+{
+    int pair[2];
+    assert_int_equal(pipe(pair), 0);
+    assert_int_equal(write(pair[1], text, strlen(text)), (ssize_t)strlen(text));
+    close(pair[1]);
+    assert_int_equal(token_load(pair[0], "", NULL), ERR_OK);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    int fd = -1;
+    memset(&h, 0, sizeof h);
+    if (loop_init(&h.loop) || listen_bind(&fd, "127.0.0.1:0", 0, NULL) ||
+        listen_start(&h.listener, &h.loop, fd, 16, on_accept, NULL))
+        return -1;
+    hold(token);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    token_forget();
+    listen_close(&h.listener);
+    if (h.conn)
+        conn_close(h.conn, ERR_STATE, "the test is over");
+    peer_poll(&h.loop);
+    msg_free(h.hello ? &h.hello->base : NULL);
+    loop_close(&h.loop);
+    return 0;
+}
+
+/* ---- who dials and holds the token ---- */
+
+static struct dialer *dialer;
+
+static void dialed(struct conn *c, void *owner)
+{
+    struct peer *p = owner;
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    m.job = (char *)"a job";
+    m.worker = 7;
+    peer_ops.on_open(c, p);
+    dial_hello(dialer, c, &m);
+}
+
+static void dial(struct peer *p)
+{
+    static struct conn_ops ops;
+    char at[32];
+    ops = peer_ops;
+    ops.on_open = dialed;
+    memset(p, 0, sizeof *p);
+    p->loop = &h.loop;
+    snprintf(at, sizeof at, "127.0.0.1:%u", socket_port(h.listener.fd));
+    assert_int_equal(dial_new(&dialer, &h.loop, "the host", at, &ops, p, NULL), ERR_OK);
+    dial_start(dialer);
+}
+
+static void who_holds_the_token_is_taken_and_its_hello_is_whole(void **state)
+{
+    (void)state;
+    static struct peer p;
+    dial(&p);
+    peer_wait_int(&h.loop, &h.proved, 1);
+    assert_string_equal(h.hello->job, "a job");
+    assert_int_equal(h.hello->worker, 7);
+    assert_int_equal(p.n_got, 0); /* the challenge was the dialer's */
+    assert_int_equal(h.closed, 0);
+    dial_free(dialer);
+    peer_close(&p);
+}
+
+static void without_a_token_the_hello_stands_alone(void **state)
+{
+    (void)state;
+    static struct peer p;
+    token_forget();
+    dial(&p);
+    peer_wait_int(&h.loop, &h.proved, 1);
+    assert_int_equal(h.hello->worker, 7);
+    dial_free(dialer);
+    peer_close(&p);
+}
+
+/* ---- strangers ---- */
+
+static int knock(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(socket_port(h.listener.fd)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), before = h.accepted;
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    peer_wait_int(&h.loop, &h.accepted, before + 1);
+    return fd;
+}
+
+/* The challenge that waits on fd. */
+static void read_nonce(int fd, uint8_t nonce[TOKEN_NONCE_BYTES])
+{
+    uint8_t header[FRAME_HEADER_BYTES], head[64];
+    struct frame f;
+    peer_read(fd, header, sizeof header);
+    assert_int_equal(frame_decode(&f, header, sizeof head, 0), ERR_OK);
+    assert_int_equal(f.type, FRAME_CHALLENGE);
+    peer_read(fd, head, f.head_bytes);
+    Gradwire__Challenge *m = (Gradwire__Challenge *)msg_unpack(f.type, head, f.head_bytes);
+    assert_non_null(m);
+    assert_int_equal(m->nonce.len, TOKEN_NONCE_BYTES);
+    memcpy(nonce, m->nonce.data, TOKEN_NONCE_BYTES);
+    msg_free(&m->base);
+}
+
+static size_t hello(uint8_t *out)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    m.job = (char *)"a job";
+    return gradwire__hello__pack(&m, out);
+}
+
+static void say(int fd, const uint8_t *head, size_t bytes, const void *proof, size_t proof_bytes)
+{
+    size_t n;
+    uint8_t *frame = peer_encode(FRAME_HELLO, head, bytes, proof, proof_bytes, &n);
+    peer_write(fd, frame, n);
+    mem_free(frame);
+}
+
+/* The peer is refused: what it hears is that a token is wanted, and the end. */
+static void refused(int fd)
+{
+    uint8_t header[FRAME_HEADER_BYTES], head[256], end;
+    struct frame f;
+    int before = h.closed;
+    struct timeval tick = {.tv_usec = 10000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick);
+    while (recv(fd, header, 1, MSG_PEEK) < 0) /* both sides are this thread's */
+        peer_poll(&h.loop);
+    peer_read(fd, header, sizeof header);
+    assert_int_equal(frame_decode(&f, header, sizeof head, 0), ERR_OK);
+    assert_int_equal(f.type, FRAME_REFUSE);
+    peer_read(fd, head, f.head_bytes);
+    Gradwire__Refuse *m = (Gradwire__Refuse *)msg_unpack(f.type, head, f.head_bytes);
+    assert_int_equal(m->reason, GRADWIRE__REASON__NO_TOKEN);
+    assert_string_equal(m->identity_text, "");
+    assert_null(strstr(m->text, "a job"));
+    msg_free(&m->base);
+    assert_int_equal(recv(fd, &end, 1, 0), 0);
+    close(fd);
+    peer_wait_int(&h.loop, &h.closed, before + 1);
+    assert_int_equal(h.proved, 0);
+}
+
+static void a_hello_without_a_proof_is_refused(void **state)
+{
+    (void)state;
+    uint8_t head[64], nonce[TOKEN_NONCE_BYTES];
+    size_t bytes = hello(head);
+    int fd = knock();
+    read_nonce(fd, nonce);
+    say(fd, head, bytes, NULL, 0);
+    refused(fd);
+}
+
+static void a_proof_by_another_token_is_refused(void **state)
+{
+    (void)state;
+    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    size_t bytes = hello(head);
+    int fd = knock();
+    read_nonce(fd, nonce);
+    hold("another token, which is as long");
+    assert_true(token_prove(proof, nonce, head, bytes));
+    hold(token);
+    say(fd, head, bytes, proof, sizeof proof);
+    refused(fd);
+}
+
+static void a_recorded_hello_is_refused_the_next_time(void **state)
+{
+    (void)state;
+    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    size_t bytes = hello(head);
+    int fd = knock(), closed = h.closed;
+    read_nonce(fd, nonce);
+    assert_true(token_prove(proof, nonce, head, bytes));
+    say(fd, head, bytes, proof, sizeof proof);
+    peer_wait_int(&h.loop, &h.proved, 1);
+    close(fd);
+    peer_wait_int(&h.loop, &h.closed, closed + 1);
+    h.proved = 0;
+    fd = knock();
+    read_nonce(fd, nonce);
+    say(fd, head, bytes, proof, sizeof proof);
+    refused(fd);
+}
+
+static void a_proof_is_for_the_hello_that_it_came_with(void **state)
+{
+    (void)state;
+    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    size_t bytes = hello(head);
+    int fd = knock();
+    read_nonce(fd, nonce);
+    assert_true(token_prove(proof, nonce, head, bytes));
+    head[bytes - 1] ^= 1;
+    say(fd, head, bytes, proof, sizeof proof);
+    refused(fd);
+}
+
+static void what_is_no_hello_ends_the_connection(void **state)
+{
+    (void)state;
+    static const struct {
+        enum frame_type type;
+        size_t body_bytes;
+    } wrong[] = {{FRAME_PULL, 0}, {FRAME_HELLO, 31}, {FRAME_HELLO, 33}};
+    uint8_t body[64] = {0}, nonce[TOKEN_NONCE_BYTES];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        size_t n;
+        int fd = knock(), before = h.closed;
+        read_nonce(fd, nonce);
+        uint8_t *frame = peer_encode(wrong[i].type, NULL, 0, body, wrong[i].body_bytes, &n);
+        peer_write(fd, frame, n);
+        mem_free(frame);
+        peer_wait_int(&h.loop, &h.closed, before + 1);
+        assert_int_equal(h.proved, 0);
+        close(fd);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(who_holds_the_token_is_taken_and_its_hello_is_whole),
+        TEST(without_a_token_the_hello_stands_alone),
+        TEST(a_hello_without_a_proof_is_refused),
+        TEST(a_proof_by_another_token_is_refused),
+        TEST(a_recorded_hello_is_refused_the_next_time),
+        TEST(a_proof_is_for_the_hello_that_it_came_with),
+        TEST(what_is_no_hello_ends_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

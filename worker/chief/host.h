@@ -1,0 +1,47 @@
+/* The chief's shell on the control thread of its process: connections to every ps, workers that dial in, the publisher
+ * of manifests, and the chief's own session by letters.
+ *
+ * Happy path: dial each ps, hello -> chief core -> its messages go where it says. Failure modes: a ps that is lost
+ * (dialed again), a worker of another job (refused by name), a manifest that cannot be written (told to the core). */
+#ifndef GRADWIRE_WORKER_CHIEF_HOST_H
+#define GRADWIRE_WORKER_CHIEF_HOST_H
+
+#include "common/checkpoint.h"
+#include "worker/chief/chief.h"
+#include "worker/control.h"
+
+struct host_config {
+    const struct layout *layout;
+    uint64_t batches_per_epoch;
+    const char *output; /* DIR */
+    const uint8_t *data_fingerprint;
+    int listen_fd;         /* where workers come in */
+    int progress_fd;       /* -1: none */
+    uint64_t usable_below; /* cuts from here on are known to be unusable */
+    const struct journal *journal;
+    double seconds_before; /* of training, in former runs */
+    bool
+        finished; /* the job was done before this process began: only tell the others, for a few seconds */
+};
+
+struct host;
+
+enum err host_new(struct host **h, const struct host_config *config, struct errmsg *e) MUST_CHECK;
+void host_free(struct host *h); /* after control_close */
+extern const struct control_ops host_ops;
+
+/* What the chief knew at the end. Thread: any, after control_close; or the host's. */
+const struct chief_facts *host_facts(const struct host *h);
+
+/* As chief_account; after control_close. */
+bool host_account(const struct host *h, uint32_t worker, struct chief_account *out);
+
+/* As chief_staleness; after control_close. */
+bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out);
+
+/* The newest cut of DIR that is whole and checked, below `below`; what is skipped is logged. The identity of the job
+ * and of the data that it was taken with are compared by the caller. Errors: ERR_NOTFOUND there is none;
+ * ERR_CORRUPT there are some, and none can be used: never a reason to begin anew. *m is the caller's. */
+enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m) MUST_CHECK;
+
+#endif

@@ -1,0 +1,208 @@
+#include "worker/chief/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/mem.h"
+
+void journal_close(struct journal *j)
+{
+    mem_free(j->entry);
+    *j = (struct journal){0};
+}
+
+enum err journal_add(struct journal *j, const struct journal_entry *entry)
+{
+    if (j->n == j->room) {
+        size_t room = j->room ? 2 * j->room : 16;
+        struct journal_entry *grown = mem_resize(j->entry, room, sizeof *grown);
+        if (!grown)
+            return ERR_NOMEM;
+        j->entry = grown;
+        j->room = room;
+    }
+    j->entry[j->n++] = *entry;
+    return ERR_OK;
+}
+
+enum err journal_copy(struct journal *to, const struct journal *from)
+{
+    struct journal copy = {0};
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < from->n && !err; i++)
+        err = journal_add(&copy, &from->entry[i]);
+    if (err)
+        journal_close(&copy);
+    else
+        *to = copy;
+    return err;
+}
+
+/* ---- what counts ---- */
+
+static bool has_before(const struct journal *j, uint64_t batch, size_t end)
+{
+    for (size_t i = 0; i < end; i++)
+        if (j->entry[i].batch == batch)
+            return true;
+    return false;
+}
+
+bool journal_has(const struct journal *j, uint64_t batch)
+{
+    return has_before(j, batch, j->n);
+}
+
+bool journal_skips(const struct journal *j, uint64_t batch)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->entry[i].kind == JOURNAL_RECOVERED && j->entry[i].batch == batch)
+            return true;
+    return false;
+}
+
+uint64_t journal_rejected(const struct journal *j)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < j->n; i++)
+        n += !has_before(j, j->entry[i].batch, i);
+    return n;
+}
+
+uint32_t journal_recoveries(const struct journal *j, uint64_t cut)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < j->n; i++)
+        n += j->entry[i].kind == JOURNAL_RECOVERED && j->entry[i].cut == cut;
+    return n;
+}
+
+uint32_t journal_all_recoveries(const struct journal *j)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < j->n; i++)
+        n += j->entry[i].kind == JOURNAL_RECOVERED;
+    return n;
+}
+
+uint32_t journal_row(const struct journal *j, uint64_t batch)
+{
+    uint32_t n = 0;
+    while (n < batch && journal_has(j, batch - 1 - n))
+        n++;
+    return n;
+}
+
+/* ---- text ---- */
+
+size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX])
+{
+    int n = snprintf(out, JOURNAL_LINE_MAX,
+                     "%s batch %" PRIu64 " generation %" PRIu64 " cut %" PRIu64 ": %s\n",
+                     entry->kind == JOURNAL_RECOVERED ? "recovered" : "rejected", entry->batch,
+                     entry->generation, entry->cut, entry->what);
+    return (size_t)n;
+}
+
+/* A line without its end. */
+static bool read_line(struct journal_entry *to, const char *line)
+{
+    char kind[12] = "";
+    int end = -1;
+    struct journal_entry entry = {.kind = JOURNAL_REJECTED};
+    if (sscanf(line, "%11s batch %" SCNu64 " generation %" SCNu64 " cut %" SCNu64 ": %n", kind,
+               &entry.batch, &entry.generation, &entry.cut, &end) != 4 ||
+        end < 0)
+        return false;
+    if (strcmp(kind, "recovered") == 0)
+        entry.kind = JOURNAL_RECOVERED;
+    else if (strcmp(kind, "rejected") != 0)
+        return false;
+    (void)snprintf(entry.what, sizeof entry.what, "%s", line + end);
+    *to = entry;
+    return true;
+}
+
+enum err journal_parse(struct journal *j, const char *text, size_t bytes)
+{
+    enum err err = ERR_OK;
+    const char *end;
+    for (const char *at = text; !err && (end = memchr(at, '\n', bytes - (size_t)(at - text)));
+         at = end + 1) {
+        char line[JOURNAL_LINE_MAX];
+        struct journal_entry entry;
+        if ((size_t)(end - at) >= sizeof line)
+            continue;
+        memcpy(line, at, (size_t)(end - at));
+        line[end - at] = '\0';
+        if (read_line(&entry, line))
+            err = journal_add(j, &entry);
+    }
+    return err;
+}
+
+/* ---- the file ---- */
+
+static void journal_path(char out[4200], const char *checkpoints)
+{
+    (void)snprintf(out, 4200, "%s/journal", checkpoints);
+}
+
+enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg *e)
+{
+    char path[4200];
+    journal_path(path, checkpoints);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    char line[JOURNAL_LINE_MAX];
+    enum err err = ERR_OK;
+    while (!err && fgets(line, sizeof line, file))
+        err = journal_parse(j, line, strlen(line));
+    if (!err && ferror(file))
+        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    else if (err)
+        err_set(e, err, "%s: out of memory", path);
+    (void)fclose(file);
+    return err;
+}
+
+/* A torn line at the end must not swallow the next one: each append begins with an end of line. */
+static enum err write_all(int fd, const struct journal_entry *entry, size_t n)
+{
+    char line[JOURNAL_LINE_MAX + 1] = "\n";
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = 1 + journal_line(&entry[i], line + 1), done = 0;
+        while (done < bytes) {
+            ssize_t written = write(fd, line + done, bytes - done);
+            if (written < 0 && errno != EINTR)
+                return ERR_IO;
+            done += written > 0 ? (size_t)written : 0;
+        }
+    }
+    return fsync(fd) ? ERR_IO : ERR_OK;
+}
+
+enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
+                        struct errmsg *e)
+{
+    char path[4200];
+    enum err err = files_mkdirs(checkpoints, e);
+    if (err)
+        return err;
+    journal_path(path, checkpoints);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    err = write_all(fd, entry, n);
+    if (err)
+        err_set(e, err, "%s: %s", path, strerror(errno));
+    if (close(fd) && !err)
+        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return err ? err : files_sync_folder(checkpoints, e);
+}

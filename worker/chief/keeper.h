@@ -1,0 +1,34 @@
+/* The chief as keeper of the cuts of ps that do not share its storage: what they send is written to DIR/checkpoints,
+ * what they need from there is read, on a thread of its own, so that no disk holds up the chief's decisions.
+ * The other end is ps/store.h. */
+#ifndef GRADWIRE_WORKER_CHIEF_KEEPER_H
+#define GRADWIRE_WORKER_CHIEF_KEEPER_H
+
+#include "worker/control.h"
+
+struct keeper;
+
+/* An answer, as the letter CONTROL_KEPT's data (keeper_answer_free); the letter's number is the ps. */
+struct keeper_answer {
+    uint64_t connection; /* the caller's number of the connection that asked */
+    Gradwire__StoreAnswer head;
+    struct errmsg error; /* what head.error points to */
+    uint8_t *body;
+    size_t bytes;
+};
+void keeper_answer_free(void *answer);
+
+/* Starts no thread yet. `checkpoints` is copied. Errors: ERR_NOMEM. */
+enum err keeper_new(struct keeper **k, const char *checkpoints, struct control *control) MUST_CHECK;
+/* What waits is dropped, what is half written removed. */
+void keeper_free(struct keeper *k);
+
+/* Thread: control's; never wait. Errors: ERR_NOMEM; ERR_PROTO a file that no ps may name, or an empty piece. */
+enum err keeper_put(struct keeper *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
+                    uint8_t *take_body, size_t bytes) MUST_CHECK;
+enum err keeper_get(struct keeper *k, uint32_t ps, uint64_t connection,
+                    const Gradwire__StoreGet *m) MUST_CHECK;
+/* The connection is lost: what it had begun to send is removed. */
+void keeper_gone(struct keeper *k, uint32_t ps, uint64_t connection);
+
+#endif

@@ -1,0 +1,93 @@
+/* The control thread of a worker process: its loop has the connection to the chief (liaison.c) or, in the chief's
+ * process, to everybody (chief/host.c); signals, timers. It never computes, so it answers while a step runs.
+ * Between it and the training thread: letters. */
+#ifndef GRADWIRE_WORKER_CONTROL_H
+#define GRADWIRE_WORKER_CONTROL_H
+
+#include "common/cluster.h"
+#include "common/job.h"
+#include "common/mailbox.h"
+#include "common/msg.h"
+
+/* Letters to the training thread. */
+enum train_letter {
+    TRAIN_CHIEF,  /* number: frame type; data: a message of the chief */
+    TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
+    TRAIN_EPOCH,  /* async: epoch `number` is done: evaluate */
+    TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
+    TRAIN_GO,     /* SIGTERM */
+    TRAIN_STOP,   /* end now; number: exit code; data: why, a string */
+};
+
+/* Letters to the control thread. */
+enum control_letter {
+    CONTROL_SEND,      /* number: frame type; data: a message for the chief */
+    CONTROL_STEP,      /* sync: parameters of step `number` are here */
+    CONTROL_EVALUATED, /* data: struct evaluation */
+    CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
+    CONTROL_KEPT,      /* from the keeper: number: ps; data: struct keeper_answer */
+    CONTROL_ENOUGH, /* early stopping: nothing more is to be learned; sync: after step `number` */
+    CONTROL_PUBLISHED, /* from the publisher: number: cut; data: an error text or NULL */
+    CONTROL_JOURNALED, /* from the journal's writer: number: entries; data: an error text or NULL */
+    CONTROL_QUIT,      /* from control_close */
+};
+
+struct evaluation {
+    uint64_t step;
+    double loss, metric[JOB_METRICS_MAX];
+};
+
+struct control;
+
+/* What a role does on the control thread. */
+struct control_ops {
+    enum err (*start)(void *role, struct control *c, struct errmsg *e);
+    void (*on_letter)(void *role, struct mail *m);
+    void (*on_tick)(void *role, int64_t now_ms);
+    void (*on_go)(void *role, int64_t now_ms);
+    void (*stop)(void *role); /* close all connections */
+};
+
+struct control_config {
+    const struct job *job;
+    const struct cluster *cluster;
+    struct mailbox *train;
+};
+
+struct control {
+    struct control_config config;
+    const struct control_ops *ops;
+    void *role;
+    struct loop loop;
+    struct mailbox in;
+    struct loop_signal term, interrupt;
+    struct loop_timer tick;
+    pthread_t pthread;
+    bool going, ended;
+    int64_t going_ms;
+};
+
+/* Start the thread. `role` is used on it alone until control_close. Errors: ERR_IO, ERR_NOMEM, what start gives. */
+enum err control_init(struct control *c, const struct control_config *config,
+                      const struct control_ops *ops, void *role, struct errmsg *e) MUST_CHECK;
+/* End and join the thread. */
+void control_close(struct control *c);
+
+/* Post to the training thread; message and text are copied. Thread: control's. */
+void control_to_train(struct control *c, enum train_letter type, uint64_t number);
+void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
+void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Post to the control thread. Thread: any. */
+void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m);
+void control_post(struct control *c, enum control_letter type, uint64_t number, void *take_data,
+                  void (*release)(void *));
+
+/* What every hello to a ps or chief says of us. The strings are borrowed. */
+void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m);
+
+/* A peer refused us: the line for people, with the key that differs where that is known. */
+void control_refusal(const struct control_config *config, const char *who,
+                     const Gradwire__Refuse *m, char *out, size_t bytes);
+
+#endif

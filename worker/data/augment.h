@@ -1,0 +1,26 @@
+/* What is done to a training image each time it is drawn: a function of 64 random bits alone. */
+#ifndef GRADWIRE_WORKER_DATA_AUGMENT_H
+#define GRADWIRE_WORKER_DATA_AUGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/job.h"
+
+struct image {
+    uint32_t rows, cols, channels; /* channels last */
+};
+
+static inline bool augment_any(const struct job_augment *a)
+{
+    return a->flip || a->crop || a->shift;
+}
+
+/* out: (rows, cols, channels) = the image * s, first moved by up to a->shift pixels each way (its
+ * border repeated), then mirrored if a->flip and a coin says so, then seen through a window that
+ * stands up to a->crop pixels off, with zeros outside. Sides are at most JOB_AUGMENT_SIDE_MAX.
+ * Thread: any. */
+void augment_image(float *out, const uint8_t *in, float s, const struct image *image,
+                   const struct job_augment *a, uint64_t bits);
+
+#endif

@@ -1,0 +1,459 @@
+/* csv: text, a row a line (RFC 4180), as the job's data.columns describe it.
+ *
+ * The text is cut into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each
+ * thread in turn reads the next piece (decompression goes in order), makes rows of it beside the
+ * others, and then waits until all pieces before it have been joined: so rows, words and the first
+ * complaint are the same for any number of threads. Only the pieces being read are in memory as text.
+ *
+ * A row ends at a newline before which an even number of quotes stands, so a quote that is never
+ * closed goes on until a piece is full, and is refused. The fingerprint is made of the digests of the
+ * pieces, which threads compute beside each other. */
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cores.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "worker/data/csv_header.h"
+#include "worker/data/census.h"
+#include "worker/data/csv_rows.h"
+#include "worker/data/csv_scan.h"
+#include "worker/data/paths.h"
+#include "worker/data/readers.h"
+#include "worker/data/stream.h"
+
+enum { DIGEST_BYTES = 32, TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
+
+/* One thread's piece. */
+struct work {
+    struct csv_piece piece; /* its text is in `text`, behind a header */
+    char *text;             /* (TEXT_ROOM) */
+    size_t text_bytes;      /* as in the file: without a newline that its end lacks */
+    uint64_t ticket;        /* its place among all pieces */
+    const struct csv_file *file;
+    uint8_t digest[DIGEST_BYTES];
+    bool digested;
+    uint32_t *renumber; /* words of the piece -> of all */
+    enum err err;
+    struct errmsg e;
+};
+
+struct csv {
+    const struct reading *reading;
+    const struct job_csv *job;
+    struct csv_format format;
+    struct table *table;
+    struct sha256 *digest;
+    struct paths paths;
+    struct csv_file *file; /* (paths.count) */
+    struct work *work;     /* (threads) */
+
+    pthread_mutex_t lock; /* reading; who has it reads the next piece */
+    size_t next_file;
+    struct stream *stream; /* of file[next_file]; NULL: not open */
+    struct census census;  /* data.synthetic: census; read in place of a stream */
+    char *tail;            /* the beginning of a row, for the next piece: (CSV_PIECE_BYTES) */
+    size_t tail_bytes;
+    uint64_t line, tickets;
+    bool open;  /* file[next_file] is begun */
+    bool ended; /* nothing more to read, or something failed */
+
+    pthread_mutex_t join_lock; /* joining, in the order of tickets; taken within no other */
+    pthread_cond_t joined;
+    uint64_t next_ticket, bad;
+    enum err err;
+    struct errmsg e; /* the first in the order of the text */
+    struct errmsg first_bad;
+};
+
+/* ---- reading pieces; all with the lock ---- */
+
+/* Behind the last newline that is outside of quotes; 0: there is none. The text begins outside. */
+static size_t last_row_end(const char *text, size_t bytes, bool has_quotes)
+{
+    size_t quotes = has_quotes ? csv_count(text, bytes, '"') : 0;
+    for (size_t end = bytes; end > 0;) {
+        const char *newline = memrchr(text, '\n', end);
+        if (!newline)
+            return 0;
+        size_t at = (size_t)(newline - text);
+        quotes -= has_quotes ? csv_count(newline, end - at, '"') : 0;
+        if (quotes % 2 == 0)
+            return at + 1;
+        end = at;
+    }
+    return 0;
+}
+
+static void skip_byte_order_mark(struct csv_piece *p)
+{
+    enum { BYTES = 3 };
+    if (p->bytes < BYTES || memcmp(p->text, "\xEF\xBB\xBF", BYTES) != 0)
+        return;
+    p->bytes -= BYTES;
+    p->text += BYTES;
+}
+
+/* Keep whole rows in the piece and the rest for the next one; at the file's end all is kept. */
+static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
+{
+    struct csv_piece *p = &w->piece;
+    p->has_quotes = c->job->quotes && memchr(p->text, '"', p->bytes);
+    size_t keep = end_of_file ? p->bytes : last_row_end(p->text, p->bytes, p->has_quotes);
+    if (keep == 0 && p->bytes)
+        return err_set(e, ERR_INPUT, "line %" PRIu64 ": a row of more than %d bytes%s", c->line,
+                       CSV_PIECE_BYTES, p->has_quotes ? ": is a quote never closed?" : "");
+    c->tail_bytes = p->bytes - keep;
+    memcpy(c->tail, p->text + keep, c->tail_bytes);
+    p->bytes = keep;
+    p->line = c->line;
+    c->line += csv_count(p->text, p->bytes, '\n');
+    return ERR_OK;
+}
+
+static enum err open_next(struct csv *c, struct errmsg *e)
+{
+    struct csv_file *f = &c->file[c->next_file];
+    f->path = c->paths.path[c->next_file];
+    c->line = 1;
+    c->tail_bytes = 0;
+    c->open = true;
+    return c->reading->job->data.format == DATA_CSV ? stream_open(&c->stream, f->path, e) : ERR_OK;
+}
+
+static void close_file(struct csv *c)
+{
+    if (c->stream)
+        stream_close(c->stream);
+    c->stream = NULL;
+    c->open = false;
+    c->next_file++;
+}
+
+static enum err digest_piece(struct work *w, struct errmsg *e)
+{
+    struct sha256 *hash = w->digested ? NULL : sha256_new();
+    if (w->digested)
+        return ERR_OK;
+    if (hash)
+        sha256_add(hash, w->text, w->text_bytes);
+    w->digested = hash && !sha256_final(hash, w->digest);
+    sha256_free(hash);
+    return w->digested ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, struct errmsg *e)
+{
+    if (c->reading->job->data.format == DATA_CSV)
+        return stream_read(c->stream, out, bytes, got, e);
+    *got = census_read(&c->census, out, bytes);
+    return ERR_OK;
+}
+
+/* Fill the piece from the file that is open. */
+static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
+{
+    struct csv_file *f = &c->file[c->next_file];
+    struct csv_piece *p = &w->piece;
+    bool first = !f->field;
+    size_t got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
+    p->text = w->text;
+    memcpy(p->text, c->tail, c->tail_bytes);
+    enum err err = read_text(c, p->text + c->tail_bytes, wanted, &got, e);
+    if (err)
+        return err;
+    p->bytes = c->tail_bytes + got;
+    err = cut_piece(c, w, got < wanted, e);
+    if (err)
+        return err;
+    w->file = f;
+    w->digested = false;
+    w->text_bytes = p->bytes;
+    if (p->bytes && p->text[p->bytes - 1] != '\n')
+        p->text[p->bytes++] = '\n';
+    if (first) {
+        err = digest_piece(w, e); /* before a header's quotes are taken off */
+        skip_byte_order_mark(p);
+        if (!err)
+            err = csv_file_begin(f, p, &c->format, e);
+    }
+    p->field = f->field;
+    p->fields = f->fields;
+    if (got < wanted)
+        close_file(c);
+    return err;
+}
+
+/* The next piece, and its ticket; false: there is none. What fails is reported when its turn comes. */
+static bool take_piece(struct csv *c, struct work *w)
+{
+    pthread_mutex_lock(&c->lock);
+    bool more = !c->ended && c->next_file < c->paths.count;
+    if (more) {
+        w->ticket = c->tickets++;
+        w->err = c->open ? ERR_OK : open_next(c, &w->e);
+        if (!w->err) {
+            const char *path = c->paths.path[c->next_file];
+            w->err = read_piece(c, w, &w->e);
+            if (w->err)
+                (void)err_wrap(&w->e, w->err, "%s: ", path);
+        }
+        c->ended = w->err != ERR_OK;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return more;
+}
+
+/* ---- joining pieces; in order ---- */
+
+static enum err join_words(struct csv *c, struct work *w, uint32_t input)
+{
+    const struct vocabulary *here = &w->piece.words[input];
+    uint32_t *to = mem_resize(w->renumber, (size_t)here->count + 1, sizeof *to);
+    if (!to)
+        return ERR_NOMEM;
+    w->renumber = to;
+    to[0] = 0;
+    for (uint32_t i = 0; i < here->count; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(here, i, &bytes);
+        enum err err =
+            vocabulary_add(&c->table->schema->input[input].words, word, bytes, &to[i + 1]);
+        if (err)
+            return err;
+        to[i + 1]++;
+    }
+    return ERR_OK;
+}
+
+static void renumber_cells(const struct work *w, uint32_t input, size_t width)
+{
+    for (uint64_t row = 0; row < w->piece.rows; row++) {
+        uint32_t *cell = w->piece.cells + row * width + input;
+        *cell = w->renumber[*cell];
+    }
+}
+
+/* The piece's rows to the table. */
+static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
+{
+    const struct table_schema *s = c->table->schema;
+    size_t width = (size_t)s->inputs + 1;
+    uint64_t row = c->table->rows, left = w->piece.rows;
+    const uint32_t *cells = w->piece.cells;
+    enum err err = table_extend(c->table, left, e);
+    for (uint32_t i = 0; i < s->inputs && !err; i++) {
+        if (!c->format.learning || !s->input[i].learns)
+            continue;
+        err = join_words(c, w, i);
+        if (err)
+            return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
+                           s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
+        renumber_cells(w, i, width);
+    }
+    while (left && !err) {
+        uint64_t room = TABLE_CHUNK_ROWS - row % TABLE_CHUNK_ROWS, n = left < room ? left : room;
+        memcpy(table_row(c->table, row), cells, n * width * sizeof *cells);
+        cells += n * width;
+        row += n;
+        left -= n;
+    }
+    return err;
+}
+
+static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
+{
+    if (!w->piece.bad)
+        return ERR_OK;
+    if (!c->bad)
+        (void)err_set(&c->first_bad, ERR_INPUT, "%s: %s", w->file->path, w->piece.first_bad.text);
+    c->bad += w->piece.bad;
+    if (c->job->bad_rows == BAD_ROWS_STOP)
+        return err_set(e, ERR_INPUT, "%s", c->first_bad.text);
+    if (c->bad > c->job->bad_rows_max)
+        return err_set(e, ERR_INPUT, "more than %u bad rows (data.bad_rows_max); the first: %s",
+                       c->job->bad_rows_max, c->first_bad.text);
+    return ERR_OK;
+}
+
+static enum err join(struct csv *c, struct work *w, struct errmsg *e)
+{
+    if (w->err)
+        return err_set(e, w->err, "%s", w->e.text);
+    sha256_add(c->digest, w->digest, sizeof w->digest);
+    enum err err = count_bad(c, w, e);
+    return err ? err : join_rows(c, w, e);
+}
+
+static void join_in_turn(struct csv *c, struct work *w)
+{
+    pthread_mutex_lock(&c->join_lock);
+    while (c->next_ticket != w->ticket)
+        pthread_cond_wait(&c->joined, &c->join_lock);
+    if (!c->err)
+        c->err = join(c, w, &c->e);
+    bool failed = c->err != ERR_OK;
+    c->next_ticket++;
+    pthread_cond_broadcast(&c->joined);
+    pthread_mutex_unlock(&c->join_lock);
+    if (failed) {
+        pthread_mutex_lock(&c->lock);
+        c->ended = true;
+        pthread_mutex_unlock(&c->lock);
+    }
+}
+
+/* ---- threads ---- */
+
+static void parse(struct csv *c, struct work *w)
+{
+    if (w->err)
+        return;
+    w->err = digest_piece(w, &w->e);
+    for (uint32_t i = 0; i < c->table->schema->inputs; i++)
+        vocabulary_clear(&w->piece.words[i]);
+    if (!w->err)
+        w->err = csv_rows(&w->piece, &c->format, &w->e);
+    if (w->err)
+        (void)err_wrap(&w->e, w->err, "%s: ", w->file->path);
+}
+
+static void work_on(void *ctx, uint32_t thread)
+{
+    struct csv *c = ctx;
+    struct work *w = &c->work[thread];
+    while (take_piece(c, w)) {
+        parse(c, w);
+        join_in_turn(c, w);
+    }
+}
+
+/* ---- the whole ---- */
+
+static enum err work_init(struct work *w, uint32_t inputs, struct errmsg *e)
+{
+    w->text = mem_zalloc(TEXT_ROOM, 1);
+    w->piece.mark = mem_zalloc(TEXT_ROOM, sizeof *w->piece.mark);
+    w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
+    w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
+    return w->text && w->piece.mark && w->piece.words && w->piece.added
+               ? ERR_OK
+               : err_set(e, ERR_NOMEM, "out of memory for a thread");
+}
+
+static void work_close(struct work *w, uint32_t inputs)
+{
+    for (uint32_t i = 0; i < inputs && w->piece.words; i++)
+        vocabulary_close(&w->piece.words[i]);
+    mem_free(w->piece.words);
+    mem_free(w->piece.added);
+    mem_free(w->piece.mark);
+    mem_free(w->piece.cells);
+    mem_free(w->text);
+    mem_free(w->renumber);
+}
+
+static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
+{
+    uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
+    c->file = mem_zalloc(c->paths.count, sizeof *c->file);
+    c->tail = mem_zalloc(CSV_PIECE_BYTES, 1);
+    c->work = mem_zalloc(threads, sizeof *c->work);
+    enum err err = c->file && c->tail && c->work ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < threads && !err; i++)
+        err = work_init(&c->work[i], inputs, e);
+    if (!err) {
+        pool_run(pool, work_on, c);
+        err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
+    }
+    for (uint32_t i = 0; i < threads && c->work; i++)
+        work_close(&c->work[i], inputs);
+    for (size_t i = 0; i < c->paths.count && c->file; i++)
+        csv_file_close(&c->file[i]);
+    if (c->stream)
+        stream_close(c->stream);
+    mem_free(c->file);
+    mem_free(c->tail);
+    mem_free(c->work);
+    return err;
+}
+
+/* The files; or one that is drawn. */
+static enum err name_sources(struct csv *c, struct errmsg *e)
+{
+    const struct job *job = c->reading->job;
+    if (job->data.format == DATA_CSV)
+        return paths_expand(&c->paths, c->reading->patterns, e);
+    c->census.eval = c->reading->eval;
+    c->census.rows =
+        c->reading->eval ? job->data.synthetic_eval_rows : job->data.synthetic_train_rows;
+    c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
+    char *name = c->paths.path ? mem_strdup("data.synthetic: census") : NULL;
+    if (!name) {
+        paths_close(&c->paths);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    c->paths.path[c->paths.count++] = name;
+    return ERR_OK;
+}
+
+static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
+{
+    enum err err = name_sources(c, e);
+    if (err)
+        return err;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->join_lock, NULL);
+    pthread_cond_init(&c->joined, NULL);
+    err = read_all(c, pool, e);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->join_lock);
+    pthread_cond_destroy(&c->joined);
+    if (!err && c->table->rows == c->bad)
+        err = err_set(e, ERR_INPUT, "%s: it holds no row%s", c->paths.path[0],
+                      c->bad ? " that can be read" : "");
+    if (!err && c->bad)
+        log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
+                 c->reading->key, c->bad, c->table->rows, c->first_bad.text);
+    paths_close(&c->paths);
+    return err;
+}
+
+static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
+                     struct sha256 *digest, struct errmsg *e)
+{
+    struct csv c = {.reading = r, .job = &r->job->data.csv, .table = &d->table, .digest = digest};
+    enum err err = csv_format_init(&c.format, c.job, d->table.schema, !r->schema, r->classes, e);
+    if (err)
+        return err;
+    err = read_paths(&c, pool, e);
+    csv_format_close(&c.format);
+    if (!err && !r->schema)
+        err = table_learn(&d->table, pool, e);
+    if (err)
+        return err;
+    table_scale(&d->table, pool);
+    d->bad_rows = c.bad;
+    return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
+}
+
+enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
+                  struct errmsg *e)
+{
+    struct pool *pool = NULL;
+    uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
+    if (r->eval && !r->schema)
+        return err_set(e, ERR_STATE, "the training part is read first");
+    enum err err = r->schema ? ERR_OK : table_schema_new(&d->table.schema, &r->job->data.csv, e);
+    if (r->schema)
+        d->table.schema = table_schema_ref(r->schema);
+    if (!err)
+        err = pool_new(&pool, threads, e);
+    if (!err)
+        err = load(d, r, pool, digest, e);
+    pool_free(pool);
+    return err;
+}

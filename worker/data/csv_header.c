@@ -1,0 +1,121 @@
+#include "worker/data/csv_header.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/data/csv_scan.h"
+
+static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)
+{
+    struct csv_field *grown = mem_resize(file->field, (size_t)file->fields + 1, sizeof *grown);
+    if (!grown)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    file->field = grown;
+    file->field[file->fields++] = field;
+    return ERR_OK;
+}
+
+static struct csv_field field_of(const struct job_csv *job, uint32_t column)
+{
+    uint32_t cell = 0, inputs = 0;
+    for (uint32_t i = 0; i < job->columns; i++) {
+        bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
+        cell += input && i < column;
+        inputs += input;
+    }
+    enum column_kind kind = job->column[column].kind;
+    return (struct csv_field){kind, kind == COLUMN_LABEL ? inputs : cell, column};
+}
+
+static enum err fields_by_order(struct csv_file *file, const struct job_csv *job, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->columns && !err; i++)
+        err = add_field(file, field_of(job, i), e);
+    return err;
+}
+
+static enum err add_named_field(struct csv_file *file, const struct job_csv *job, const char *name,
+                                size_t bytes, struct errmsg *e)
+{
+    uint32_t i = 0;
+    while (i < job->columns &&
+           (strlen(job->column[i].name) != bytes || memcmp(job->column[i].name, name, bytes) != 0))
+        i++;
+    if (i == job->columns)
+        return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE}, e);
+    for (uint32_t k = 0; k < file->fields; k++)
+        if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
+            return err_set(e, ERR_INPUT, "its header names %s twice", job->column[i].name);
+    return add_field(file, field_of(job, i), e);
+}
+
+static enum err check_named_fields(const struct csv_file *file, const struct job_csv *job,
+                                   struct errmsg *e)
+{
+    for (uint32_t i = 0; i < job->columns; i++) {
+        bool there = job->column[i].kind == COLUMN_IGNORE;
+        for (uint32_t k = 0; k < file->fields && !there; k++)
+            there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
+        if (!there)
+            return err_set(e, ERR_INPUT, "its header does not name %s of data.columns",
+                           job->column[i].name);
+    }
+    return ERR_OK;
+}
+
+/* The header's names, `bytes` of text up to its newline. */
+static enum err fields_by_header(struct csv_file *file, const struct csv_format *f, char *text,
+                                 size_t bytes, uint32_t *mark, struct errmsg *e)
+{
+    size_t n = csv_scan(mark, text, bytes, f->delimiter, f->job->quotes);
+    enum err err = ERR_OK;
+    if (bytes && text[bytes - 1] == '\r')
+        bytes--;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !err; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        if (!csv_field_text(&from, &to, f->job, f->job->quotes))
+            return err_set(e, ERR_INPUT, "its header has a quote inside of a field");
+        err = add_named_field(file, f->job, from, (size_t)(to - from), e);
+    }
+    return err ? err : check_named_fields(file, f->job, e);
+}
+
+/* Where the first row that is none of empty and comment ends; `bytes`: nowhere. Moves *begin to it. */
+static size_t find_header(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
+{
+    size_t n = csv_scan(p->mark, p->text, p->bytes, '\n', f->job->quotes);
+    for (size_t i = 0; i < n; i++) {
+        if (!csv_is_no_row(f, p->text + *begin, p->text + p->mark[i]))
+            return p->mark[i];
+        *begin = p->mark[i] + (size_t)1;
+    }
+    return p->bytes;
+}
+
+enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
+                        struct errmsg *e)
+{
+    enum csv_header header = f->job->header;
+    size_t begin = 0;
+    enum err err = header == HEADER_NAMES ? ERR_OK : fields_by_order(file, f->job, e);
+    if (err || header == HEADER_NONE)
+        return err;
+    size_t end = find_header(f, p, &begin);
+    if (end == p->bytes)
+        return err_set(e, ERR_INPUT, "it has no header");
+    if (header == HEADER_NAMES)
+        err = fields_by_header(file, f, p->text + begin, end - begin, p->mark, e);
+    p->line += csv_count(p->text, end, '\n') + 1;
+    p->bytes -= end + 1;
+    p->text += end + 1;
+    return err;
+}
+
+void csv_file_close(struct csv_file *file)
+{
+    mem_free(file->field);
+    *file = (struct csv_file){0};
+}

@@ -1,0 +1,136 @@
+/* Most numbers are a few digits: those are exact in a double, and so is their power of ten, so that
+ * one division or multiplication rounds correctly (Clinger, "How to Read Floating Point Numbers
+ * Accurately", 1990). All others are strtof's. */
+#include "worker/data/csv_number.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORT_BYTES = 9, DIGITS_MAX = 19, POWER_MAX = 22, EXPONENT_MAX = 100000 };
+
+static const double powers[POWER_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                             1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                             1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* What was read: digits * 10^exponent; `digits` wraps where there are more than DIGITS_MAX. */
+struct decimal {
+    uint64_t digits;
+    int count, exponent;
+    bool negative;
+};
+
+static bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+static const char *read_digits(struct decimal *d, const char *p, const char *end)
+{
+    for (; p < end && is_digit(*p); p++) {
+        d->digits = d->digits * 10 + (uint64_t)(*p - '0');
+        d->count++;
+    }
+    return p;
+}
+
+/* Behind an 'e'; NULL: no exponent stands there. */
+static const char *read_exponent(struct decimal *d, const char *p, const char *end)
+{
+    bool negative = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    if (p == end || !is_digit(*p))
+        return NULL;
+    int n = 0;
+    for (; p < end && is_digit(*p); p++)
+        n = n < EXPONENT_MAX ? n * 10 + (*p - '0') : n;
+    d->exponent += negative ? -n : n;
+    return p;
+}
+
+static bool read_decimal(struct decimal *d, const char *p, const char *end)
+{
+    d->negative = p < end && *p == '-';
+    p += p < end && (*p == '-' || *p == '+');
+    p = read_digits(d, p, end);
+    if (p < end && *p == '.') {
+        const char *dot = p + 1;
+        p = read_digits(d, dot, end);
+        d->exponent = -(int)(p - dot);
+    }
+    if (d->count == 0)
+        return false;
+    if (p < end && (*p == 'e' || *p == 'E'))
+        p = read_exponent(d, p + 1, end);
+    return p == end;
+}
+
+/* A double that lies in the middle of two floats: which of them is nearest, its rounding hides. */
+static bool is_halfway(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return (bits & 0x1FFFFFFF) == 0x10000000;
+}
+
+/* Digits with at most one point among them, and few of them: exact in a double. */
+static inline bool short_number(const char *text, size_t bytes, float *out)
+{
+    uint32_t digits = 0;
+    size_t behind = bytes; /* the point */
+    if (bytes - 1 >= SHORT_BYTES)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        uint32_t digit = (unsigned char)text[i] - (uint32_t)'0';
+        if (digit < 10)
+            digits = digits * 10 + digit;
+        else if (text[i] == '.' && behind == bytes)
+            behind = i + 1;
+        else
+            return false;
+    }
+    if (behind == bytes) { /* "5." too, but not "." */
+        *out = (float)digits;
+        return is_digit(text[0]);
+    }
+    double v = digits / powers[bytes - behind];
+    *out = (float)v;
+    return !is_halfway(v);
+}
+
+static bool long_number(const char *text, size_t bytes, float *out)
+{
+    const char *p = text, *end = text + bytes;
+    struct decimal d = {0};
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    while (end > p && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    if (!read_decimal(&d, p, end))
+        return false;
+    if (d.count <= DIGITS_MAX && d.digits == 0) {
+        *out = d.negative ? -0.0F : 0.0F;
+        return true;
+    }
+    if (d.count <= DIGITS_MAX && d.digits <= UINT64_C(1) << 53 && d.exponent >= -POWER_MAX &&
+        d.exponent <= POWER_MAX) {
+        double v = (double)d.digits;
+        v = d.exponent < 0 ? v / powers[-d.exponent] : v * powers[d.exponent];
+        float f = (float)(d.negative ? -v : v);
+        if (!is_halfway(v) && fabsf(f) >= 0x1p-126F && isfinite(f)) {
+            *out = f;
+            return true;
+        }
+    }
+    float f = strtof(p, NULL);
+    if (!isfinite(f))
+        return false;
+    *out = f;
+    return true;
+}
+
+bool csv_number(const char *text, size_t bytes, float *out)
+{
+    return short_number(text, bytes, out) || long_number(text, bytes, out);
+}

@@ -1,0 +1,130 @@
+#include "worker/data/csv_scan.h"
+
+#include <immintrin.h>
+
+#include "common/kernels.h"
+
+enum { BLOCK = 64 };
+
+/* A bit for each byte of a block. */
+struct masks {
+    uint64_t delimiter, newline, quote;
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- one block, by level ---- */
+
+INLINE uint64_t equal_base(const char *p, char byte)
+{
+    uint64_t m = 0;
+    const __m128i wanted = _mm_set1_epi8(byte);
+    for (int i = 0; i < 4; i++) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+        m |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, wanted)) << (16 * i);
+    }
+    return m;
+}
+
+__attribute__((target("avx2"), always_inline)) static inline uint64_t equal_avx2(const char *p,
+                                                                                 char byte)
+{
+    const __m256i wanted = _mm256_set1_epi8(byte);
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(p + 32));
+    uint32_t a = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, wanted));
+    uint32_t b = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, wanted));
+    return a | (uint64_t)b << 32;
+}
+
+__attribute__((target("avx512f,avx512bw"), always_inline)) static inline uint64_t
+equal_avx512(const char *p, char byte)
+{
+    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8(byte));
+}
+
+/* ---- from masks to positions ---- */
+
+/* Bit i is the parity of bits 0 .. i. */
+INLINE uint64_t parity_so_far(uint64_t m)
+{
+    for (int shift = 1; shift < BLOCK; shift *= 2)
+        m ^= m << shift;
+    return m;
+}
+
+/* The marks of a block; *inside is all ones where it ends within quotes. */
+INLINE uint64_t outside_quotes(const struct masks *m, uint64_t *inside)
+{
+    uint64_t marks = m->delimiter | m->newline;
+    if (m->quote | *inside) {
+        uint64_t quoted = parity_so_far(m->quote) ^ *inside;
+        *inside = (uint64_t)((int64_t)quoted >> 63);
+        marks &= ~quoted;
+    }
+    return marks;
+}
+
+INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
+{
+    for (; marks; marks &= marks - 1)
+        *at++ = first + (uint32_t)__builtin_ctzll(marks);
+    return at;
+}
+
+#define SCAN(name, target, equal)                                                                  \
+    target static size_t name(uint32_t *at, const char *text, size_t bytes, char delimiter,        \
+                              bool quotes)                                                         \
+    {                                                                                              \
+        uint32_t *begin = at;                                                                      \
+        uint64_t inside = 0;                                                                       \
+        for (size_t i = 0; i < bytes; i += BLOCK) {                                                \
+            const char *p = text + i;                                                              \
+            struct masks m = {equal(p, delimiter), equal(p, '\n'), quotes ? equal(p, '"') : 0};    \
+            uint64_t marks = outside_quotes(&m, &inside);                                          \
+            if (bytes - i < BLOCK)                                                                 \
+                marks &= (UINT64_C(1) << (bytes - i)) - 1;                                         \
+            at = positions(at, marks, (uint32_t)i);                                                \
+        }                                                                                          \
+        return (size_t)(at - begin);                                                               \
+    }
+
+SCAN(scan_base, , equal_base)
+SCAN(scan_avx2, __attribute__((target("avx2"))), equal_avx2)
+SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), equal_avx512)
+
+size_t csv_scan(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes)
+{
+    const struct kernels *k = kernels();
+    return k == &kernels_avx512 ? scan_avx512(at, text, bytes, delimiter, quotes)
+           : k == &kernels_avx2 ? scan_avx2(at, text, bytes, delimiter, quotes)
+                                : scan_base(at, text, bytes, delimiter, quotes);
+}
+
+size_t csv_scan_bytewise(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes)
+{
+    size_t n = 0;
+    bool inside = false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (quotes && text[i] == '"')
+            inside = !inside;
+        else if (!inside && (text[i] == delimiter || text[i] == '\n'))
+            at[n++] = (uint32_t)i;
+    }
+    return n;
+}
+
+size_t csv_count(const char *text, size_t bytes, char byte)
+{
+    size_t n = 0;
+    while (bytes) { /* in runs that a byte of each lane can count */
+        size_t run = bytes < 4096 ? bytes : 4096;
+        uint32_t here = 0;
+        for (size_t i = 0; i < run; i++)
+            here += text[i] == byte;
+        n += here;
+        text += run;
+        bytes -= run;
+    }
+    return n;
+}

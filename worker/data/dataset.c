@@ -1,0 +1,225 @@
+#include "worker/data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "worker/data/augment.h"
+#include "worker/data/readers.h"
+
+/* "[28, 28]" */
+static const char *shape_text(char out[static 64], uint32_t rank, const uint32_t *shape)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < rank && at < 64; i++)
+        at += (size_t)snprintf(out + at, 64 - at, "%s%u", i ? ", " : "[", shape[i]);
+    if (at < 64)
+        snprintf(out + at, 64 - at, "]");
+    return out;
+}
+
+/* Dimensions of 1 at the end say nothing: a grey image is one with one channel. */
+static uint32_t telling_rank(uint32_t rank, const uint32_t *shape)
+{
+    while (rank > 1 && shape[rank - 1] == 1)
+        rank--;
+    return rank;
+}
+
+static enum err check_shape(const struct job *job, const char *from, uint32_t rank,
+                            const uint32_t *shape, struct errmsg *e)
+{
+    char is[64], wanted[64];
+    if (job->model.rank == 0) /* auto */
+        return ERR_OK;
+    uint32_t telling = telling_rank(rank, shape);
+    if (telling == telling_rank(job->model.rank, job->model.shape) &&
+        memcmp(shape, job->model.shape, telling * sizeof *shape) == 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "%s has rows of shape %s, model.input.shape is %s", from,
+                   shape_text(is, rank, shape),
+                   shape_text(wanted, job->model.rank, job->model.shape));
+}
+
+enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,
+                           uint64_t rows, uint32_t rank, const uint32_t *shape, struct errmsg *e)
+{
+    enum err err = check_shape(r->job, from, rank, shape, e);
+    if (err)
+        return err;
+    uint32_t features = 1;
+    for (uint32_t i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(features, shape[i], &features))
+            return err_set(e, ERR_INPUT, "%s has rows of more than 2^32 elements", from);
+    d->rows = rows;
+    d->features = features;
+    d->rank = rank;
+    memcpy(d->shape, shape, rank * sizeof *shape);
+    return ERR_OK;
+}
+
+enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
+                       uint32_t rank, const uint32_t *shape, struct errmsg *e)
+{
+    uint64_t bytes;
+    enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
+    if (err)
+        return err;
+    if (__builtin_mul_overflow(rows, d->features, &bytes) || bytes > SIZE_MAX / 2)
+        return err_set(e, ERR_INPUT, "%s asks for more memory than there is", from);
+    d->x = mem_zalloc((size_t)rows, d->features);
+    d->labels = mem_zalloc((size_t)rows, 1);
+    if (!d->x || !d->labels)
+        return err_set(e, ERR_NOMEM, "out of memory for %llu rows of %u bytes",
+                       (unsigned long long)rows, d->features);
+    return ERR_OK;
+}
+
+static enum err read_format(struct dataset *d, const struct reading *r, struct sha256 *digest,
+                            struct errmsg *e)
+{
+    if (!r->patterns && r->job->data.format != DATA_SYNTHETIC)
+        return err_set(e, ERR_INPUT, "no file is named");
+    switch (r->job->data.format) {
+    case DATA_IDX:
+        return idx_load(d, r, digest, e);
+    case DATA_CIFAR10:
+        return cifar10_load(d, r, digest, e);
+    case DATA_SYNTHETIC:
+        return job_reads_csv(r->job) ? csv_load(d, r, digest, e) : synthetic_load(d, r, digest, e);
+    case DATA_CSV:
+        return csv_load(d, r, digest, e);
+    }
+    return err_set(e, ERR_INPUT, "unknown format %d", (int)r->job->data.format);
+}
+
+static enum err read_and_digest(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    struct sha256 *digest = sha256_new();
+    if (!digest)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = read_format(d, r, digest, e);
+    if (!err && sha256_final(digest, d->fingerprint))
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    sha256_free(digest);
+    return err;
+}
+
+static uint8_t largest(const uint8_t *labels, uint64_t rows)
+{
+    uint8_t max = 0;
+    for (uint64_t i = 0; i < rows; i++)
+        max = labels[i] > max ? labels[i] : max;
+    return max;
+}
+
+static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
+{
+    struct dataset d = {.scale = r->job->data.scale};
+    enum err err = read_and_digest(&d, r, e);
+    if (err) {
+        dataset_close(&d);
+        return err_wrap(e, err, "%s: ", r->key);
+    }
+    if (d.labels)
+        d.label_max = largest(d.labels, d.rows);
+    if (!r->eval)
+        d.augment = r->job->data.augment;
+    *out = d;
+    return ERR_OK;
+}
+
+enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e)
+{
+    struct reading r = {.job = job,
+                        .key = eval ? "data.eval" : "data.train",
+                        .patterns = eval ? job->data.eval : job->data.train,
+                        .classes = classes,
+                        .eval = eval};
+    return load(d, &r, e);
+}
+
+enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
+                           uint32_t classes, struct errmsg *e)
+{
+    struct reading r = {.job = job,
+                        .key = "data.eval",
+                        .patterns = job->data.eval,
+                        .classes = classes,
+                        .eval = 1,
+                        .schema = train->table.schema};
+    return load(d, &r, e);
+}
+
+void dataset_close(struct dataset *d)
+{
+    mem_free(d->x);
+    mem_free(d->labels);
+    table_close(&d->table);
+    *d = (struct dataset){0};
+}
+
+/* NaN: a bad row. */
+static float label_of(const struct dataset *d, uint64_t row)
+{
+    return d->labels ? (float)d->labels[row]
+                     : table_float(table_row(&d->table, row)[d->table.schema->inputs]);
+}
+
+enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct errmsg *e)
+{
+    for (uint64_t row = 0; row < d->rows && classes; row++) {
+        float y = label_of(d, row);
+        if (y < 0 || y >= (float)classes || (!isnan(y) && y != truncf(y)))
+            return err_set(e, ERR_INPUT,
+                           "row %llu has label %g, the model has %u classes (labels 0 to %u)",
+                           (unsigned long long)row, (double)y, classes, classes - 1);
+    }
+    return ERR_OK;
+}
+
+static uint32_t gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                             float *y)
+{
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        float label = label_of(d, rows[i]);
+        if (isnan(label))
+            continue;
+        table_gather(&d->table, rows[i], x + (size_t)there * d->features);
+        y[there++] = label;
+    }
+    return there;
+}
+
+uint32_t dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y)
+{
+    const struct kernels *k = kernels();
+    float s = 1.0F / d->scale;
+    if (!d->x)
+        return gather_table(d, rows, n, x, y);
+    for (uint32_t i = 0; i < n; i++) {
+        k->u8_to_float(x + (size_t)i * d->features, d->x + rows[i] * d->features, s, d->features);
+        y[i] = (float)d->labels[rows[i]];
+    }
+    return n;
+}
+
+uint32_t dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y)
+{
+    if (!augment_any(&d->augment))
+        return dataset_gather(d, rows, n, x, y);
+    struct image image = {d->shape[0], d->shape[1], d->rank == 3 ? d->shape[2] : 1};
+    for (uint32_t i = 0; i < n; i++) {
+        augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,
+                      &image, &d->augment, rng_u64(key, i));
+        y[i] = (float)d->labels[rows[i]];
+    }
+    return n;
+}

@@ -1,0 +1,94 @@
+/* A data set in memory and its rows as batches. One reader per format fills a dataset; order.c says which
+ * rows make which batch; loader.c prefetches. */
+#ifndef GRADWIRE_WORKER_DATA_DATASET_H
+#define GRADWIRE_WORKER_DATA_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/job.h"
+#include "worker/data/table.h"
+
+struct dataset {
+    uint64_t rows;
+    uint64_t bad_rows;                  /* of them: they keep their place, and are never gathered */
+    uint32_t features;                  /* elements of one row */
+    uint32_t rank, shape[JOB_RANK_MAX]; /* of one row */
+    uint8_t *x;                         /* (rows, features), raw bytes; the batch gets x / scale */
+    uint8_t *labels;                    /* (rows) class, or value, as a byte */
+    uint8_t label_max;
+    float scale;
+    struct table table;         /* csv: the rows are in it, and x and labels are NULL */
+    uint8_t fingerprint[32];    /* SHA-256 over the decompressed contents, not the paths */
+    struct job_augment augment; /* of the training part */
+};
+
+/* Load job->data's train (eval = 0) or eval (eval = 1) part and check it against the model's input shape
+ * and, for class labels, `classes` (labels must be < classes; 0: no check).
+ * Errors: ERR_INPUT naming the file, what is wrong (row, offset) and what would be right. */
+enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e) MUST_CHECK;
+/* The eval part, read with what the training part taught: a csv's words and scales. */
+enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
+                           uint32_t classes, struct errmsg *e) MUST_CHECK;
+/* Are all labels classes, 0 to `classes` - 1? For data loaded when the model was not known.
+ * Errors: ERR_INPUT naming the row. */
+enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
+                               struct errmsg *e) MUST_CHECK;
+void dataset_close(struct dataset *d);
+
+/* ---- order.c: which rows make which batch; pure ---- */
+struct order {
+    uint64_t rows, batch_size, seed;
+    uint32_t microbatches;
+};
+/* Batches in an epoch: rows / batch_size rounded up; the last one may be short. */
+uint64_t order_batches(const struct order *o);
+/* The rows of microbatch `leaf` of batch `batch` (within its epoch) in epoch `epoch`: writes row numbers,
+ * returns how many (0 is possible in a short batch). `out` holds batch_size / microbatches + 1. Position
+ * p of a batch of R rows lies in leaf j where R*j/M <= p < R*(j+1)/M, both rounded down. */
+uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
+                    uint64_t *out);
+
+/* x: (n, features) floats, y: (n) floats; the rows named, scaled. Vectorized; same bits everywhere.
+ * Bad rows are left out: returns how many are there. */
+uint32_t dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y);
+/* The same for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
+uint32_t dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y);
+
+/* ---- loader.c: prefetch of microbatches on its own thread ---- */
+struct loader;
+/* Batches come in the order in which they are asked for with loader_want: a bounded ring of `depth`
+ * microbatches, filled by one thread (woken only when half of the ring is empty). */
+enum err loader_new(struct loader **l, const struct dataset *d, const struct order *o,
+                    uint32_t depth, struct errmsg *e) MUST_CHECK;
+struct microbatch {
+    uint64_t id; /* batch id = epoch * order_batches + batch within the epoch */
+    uint32_t leaf;
+    uint32_t n;   /* rows, without bad ones */
+    float *x, *y; /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
+};
+/* The microbatch (id, leaf). What was prefetched is handed out; anything else is gathered at once by the
+ * caller's thread, so a wrong guess costs time and is never wrong.
+ * Errors: ERR_NOMEM; ERR_STATE when JOB_MICROBATCHES_MAX of those gathered so are not released.
+ * Thread: compute threads, concurrently; waits at most while this very microbatch is being filled. */
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf,
+                    struct microbatch *out) MUST_CHECK;
+void loader_release(struct loader *l, struct microbatch *m);
+/* Tell the loader what will be asked for next: leaves [first, first + count) of ids id, id + 1, ... up to
+ * end_id. Replaces the former guess. Never blocks for long. */
+void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_leaf,
+                 uint32_t leaves);
+/* Microbatches so far: filled ahead by the thread; handed out from the ring, and gathered by the caller.
+ * Thread: any. */
+struct loader_stats {
+    uint64_t filled, prefetched, gathered;
+};
+struct loader_stats loader_stats(struct loader *l);
+/* Every microbatch was released, and no other thread is in a call. */
+void loader_free(struct loader *l);
+
+#endif

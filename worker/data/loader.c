@@ -1,0 +1,394 @@
+/* Prefetch of microbatches on one thread.
+ *
+ * Happy path: loader_want names what comes; the thread gathers it, slot by slot, until the ring is
+ * full or the wanted range ends, and sleeps. loader_get lends out the slot that holds what is asked
+ * for; loader_release takes it back, and wakes the thread once half of the ring is empty.
+ *
+ * Failure modes: what is asked for is being filled: the caller waits for it. It is not there: the
+ * caller gathers it in a spare slot, and the thread leaves it out. A wrong guess: slots that are no
+ * longer wanted, or of batches that were passed by, are emptied. All spares lent: ERR_STATE (a bug:
+ * a compute thread holds one microbatch or two). */
+#include "worker/data/dataset.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/rng.h"
+
+enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
+
+/* Who has a slot. Only the loader thread writes into a FILLING one, only its borrower uses a LENT
+ * one. */
+enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY, SLOT_LENT };
+
+struct slot {
+    enum slot_state state;
+    struct microbatch m;
+    uint64_t *rows; /* (microbatch) */
+};
+
+/* The leaves of one batch that were handed out: they are not prefetched again. */
+struct taken {
+    uint64_t id;
+    uint64_t leaves[JOB_MICROBATCHES_MAX / 64]; /* a bit each */
+};
+
+struct loader {
+    const struct dataset *data;
+    struct order order;
+    uint32_t depth, spares;
+    struct slot *slot; /* the ring: (depth); the places of spares: (LOADER_SPARES_MAX) behind it */
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* for all below, and the slots' states and names */
+    pthread_cond_t work;  /* the thread waits: there is nothing to fill, or no room */
+    pthread_cond_t filled;
+    int quit, asleep;
+    uint64_t base_id; /* wanted or asked for last: prefetch stays within `depth` ids of it */
+    uint64_t next_id, end_id; /* what is to be filled next, and where it ends */
+    uint32_t next_leaf, first_leaf, leaves;
+    struct taken taken[2]; /* by id % 2 */
+    struct loader_stats stats;
+};
+
+/* ---- slots ---- */
+static int slot_init(struct slot *s, const struct loader *l)
+{
+    size_t rows = l->order.batch_size / l->order.microbatches + 1;
+    s->rows = mem_zalloc(rows, sizeof *s->rows);
+    s->m.x = rows <= SIZE_MAX / l->data->features ? mem_floats(rows * l->data->features) : NULL;
+    s->m.y = mem_floats(rows);
+    return s->rows && s->m.x && s->m.y;
+}
+
+static void slot_close(struct slot *s)
+{
+    mem_free(s->rows);
+    mem_free(s->m.x);
+    mem_free(s->m.y);
+    *s = (struct slot){0};
+}
+
+static void slot_fill(struct slot *s, const struct loader *l)
+{
+    uint64_t batches = order_batches(&l->order);
+    s->m.n = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
+    s->m.n = dataset_gather_train(l->data, s->rows, s->m.n,
+                                  rng_key(l->order.seed, RNG_AUGMENT, s->m.id, s->m.leaf), s->m.x,
+                                  s->m.y);
+}
+
+/* The slot that holds (id, leaf), or will; NULL: none. With the lock. */
+static struct slot *find(struct loader *l, uint64_t id, uint32_t leaf)
+{
+    for (uint32_t i = 0; i < l->depth; i++) {
+        struct slot *s = &l->slot[i];
+        if ((s->state == SLOT_READY || s->state == SLOT_FILLING) && s->m.id == id &&
+            s->m.leaf == leaf)
+            return s;
+    }
+    return NULL;
+}
+
+static struct slot *find_empty(struct loader *l)
+{
+    for (uint32_t i = 0; i < l->depth; i++)
+        if (l->slot[i].state == SLOT_EMPTY)
+            return &l->slot[i];
+    return NULL;
+}
+
+static uint32_t count_empty(const struct loader *l)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->depth; i++)
+        n += l->slot[i].state == SLOT_EMPTY;
+    return n;
+}
+
+static void wake_if_half_empty(struct loader *l)
+{
+    if (l->asleep && l->next_id < l->end_id && 2 * count_empty(l) >= l->depth)
+        pthread_cond_signal(&l->work);
+}
+
+/* ---- what was handed out ---- */
+static int is_taken(const struct loader *l, uint64_t id, uint32_t leaf)
+{
+    const struct taken *t = &l->taken[id % 2];
+    return t->id == id && (t->leaves[leaf / 64] >> (leaf % 64) & 1);
+}
+
+static void take(struct loader *l, uint64_t id, uint32_t leaf)
+{
+    struct taken *t = &l->taken[id % 2];
+    if (t->id != id)
+        *t = (struct taken){.id = id};
+    t->leaves[leaf / 64] |= UINT64_C(1) << (leaf % 64);
+}
+
+/* Batch `id` is asked for: the one before it may still be under way, what is older was passed by.
+ */
+static void pass_by(struct loader *l, uint64_t id)
+{
+    if (id <= l->base_id)
+        return;
+    for (uint32_t i = 0; i < l->depth; i++)
+        if (l->slot[i].state == SLOT_READY && l->slot[i].m.id + 1 < id)
+            l->slot[i].state = SLOT_EMPTY;
+    l->base_id = id;
+    if (l->next_id < id) {
+        l->next_id = id;
+        l->next_leaf = l->first_leaf;
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Wanted, and soon: a slot for what comes long after would be missing for what comes next. */
+static int is_wanted(const struct loader *l, const struct microbatch *m)
+{
+    return m->id < l->end_id && m->id + 1 >= l->base_id && m->id <= l->base_id + l->depth &&
+           m->leaf >= l->first_leaf && m->leaf - l->first_leaf < l->leaves;
+}
+
+static void advance(struct loader *l)
+{
+    if (++l->next_leaf - l->first_leaf < l->leaves)
+        return;
+    l->next_leaf = l->first_leaf;
+    l->next_id++;
+}
+
+/* The slot to fill next, named and FILLING; NULL: nothing to do now. With the lock. */
+static struct slot *claim(struct loader *l)
+{
+    while (l->next_id < l->end_id &&
+           (is_taken(l, l->next_id, l->next_leaf) || find(l, l->next_id, l->next_leaf)))
+        advance(l);
+    struct slot *s = l->next_id < l->end_id ? find_empty(l) : NULL;
+    if (!s)
+        return NULL;
+    s->m.id = l->next_id;
+    s->m.leaf = l->next_leaf;
+    s->state = SLOT_FILLING;
+    advance(l);
+    return s;
+}
+
+static void wait_for_work(struct loader *l)
+{
+    l->asleep = 1;
+    pthread_cond_wait(&l->work, &l->lock);
+    l->asleep = 0;
+}
+
+static void *loader_run(void *arg)
+{
+    struct loader *l = arg;
+    kernels_flush_denormals();
+    pthread_mutex_lock(&l->lock);
+    while (!l->quit) {
+        struct slot *s = claim(l);
+        if (!s) {
+            wait_for_work(l);
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        slot_fill(s, l);
+        pthread_mutex_lock(&l->lock);
+        l->stats.filled++;
+        s->state = is_wanted(l, &s->m) ? SLOT_READY : SLOT_EMPTY; /* loader_want came in between */
+        pthread_cond_broadcast(&l->filled);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* Signals are for the loop that waits for them, not for this thread. */
+static int start(struct loader *l)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&l->thread, NULL, loader_run, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        pthread_setname_np(l->thread, "loader");
+    return rc;
+}
+
+/* ---- lifetime ---- */
+static void close_slots(struct loader *l)
+{
+    for (uint32_t i = 0; i < l->depth + l->spares; i++)
+        slot_close(&l->slot[i]);
+    mem_free(l->slot);
+}
+
+static void close_locks(struct loader *l)
+{
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->filled);
+}
+
+static int init_slots(struct loader *l)
+{
+    l->slot = mem_zalloc((size_t)l->depth + LOADER_SPARES_MAX, sizeof *l->slot);
+    int ok = l->slot != NULL;
+    for (uint32_t i = 0; i < l->depth && ok; i++)
+        ok = slot_init(&l->slot[i], l);
+    return ok;
+}
+
+enum err loader_new(struct loader **out, const struct dataset *d, const struct order *o,
+                    uint32_t depth, struct errmsg *e)
+{
+    assert(depth > 0 && o->microbatches > 0 && o->microbatches <= JOB_MICROBATCHES_MAX);
+    struct loader *l = mem_zalloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "loader: out of memory");
+    l->data = d;
+    l->order = *o;
+    l->depth = depth;
+    l->taken[0].id = l->taken[1].id = UINT64_MAX;
+    if (!init_slots(l))
+        goto no_slots;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->filled, NULL);
+    if (start(l) != 0)
+        goto no_thread;
+    *out = l;
+    return ERR_OK;
+
+no_thread:
+    close_locks(l);
+no_slots:
+    if (l->slot)
+        close_slots(l);
+    mem_free(l);
+    return err_set(e, ERR_NOMEM, "loader: out of memory for %u microbatches or a thread", depth);
+}
+
+void loader_free(struct loader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->quit = 1;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+    close_locks(l);
+    close_slots(l);
+    mem_free(l);
+}
+
+/* ---- for the compute threads ---- */
+
+/* A spare slot, LENT; made when it is first needed. NULL, and the reason in *err. With the lock. */
+static struct slot *borrow_spare(struct loader *l, enum err *err)
+{
+    struct slot *spare = l->slot + l->depth;
+    for (uint32_t i = 0; i < l->spares; i++)
+        if (spare[i].state == SLOT_EMPTY) {
+            spare[i].state = SLOT_LENT;
+            return &spare[i];
+        }
+    *err = l->spares == LOADER_SPARES_MAX ? ERR_STATE : ERR_NOMEM;
+    if (*err == ERR_STATE)
+        return NULL;
+    struct slot *s = &spare[l->spares];
+    if (!slot_init(s, l)) {
+        slot_close(s);
+        return NULL;
+    }
+    l->spares++;
+    s->state = SLOT_LENT;
+    return s;
+}
+
+/* The prefetched slot, waited for where it is being filled right now; or NULL. With the lock. */
+static struct slot *borrow_prefetched(struct loader *l, uint64_t id, uint32_t leaf)
+{
+    struct slot *s;
+    while ((s = find(l, id, leaf)) && s->state == SLOT_FILLING)
+        pthread_cond_wait(&l->filled, &l->lock);
+    if (s)
+        s->state = SLOT_LENT;
+    return s;
+}
+
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out)
+{
+    assert(leaf < l->order.microbatches);
+    enum err err = ERR_OK;
+    pthread_mutex_lock(&l->lock);
+    struct slot *s = borrow_prefetched(l, id, leaf);
+    int prefetched = s != NULL;
+    if (!s)
+        s = borrow_spare(l, &err);
+    if (s) {
+        *(prefetched ? &l->stats.prefetched : &l->stats.gathered) += 1;
+        take(l, id, leaf);
+        pass_by(l, id);
+        wake_if_half_empty(l);
+    }
+    pthread_mutex_unlock(&l->lock);
+    if (!s)
+        return err;
+    if (!prefetched) {
+        s->m.id = id;
+        s->m.leaf = leaf;
+        slot_fill(s, l);
+    }
+    *out = s->m;
+    return ERR_OK;
+}
+
+void loader_release(struct loader *l, struct microbatch *m)
+{
+    pthread_mutex_lock(&l->lock);
+    struct slot *s = l->slot;
+    while (s->m.x !=
+           m->x) /* every slot has memory of its own; a microbatch not from here is a bug */
+        s++;
+    assert(s->state == SLOT_LENT);
+    s->state = SLOT_EMPTY;
+    wake_if_half_empty(l);
+    pthread_mutex_unlock(&l->lock);
+    *m = (struct microbatch){0};
+}
+
+struct loader_stats loader_stats(struct loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    struct loader_stats stats = l->stats;
+    pthread_mutex_unlock(&l->lock);
+    return stats;
+}
+
+void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_leaf,
+                 uint32_t leaves)
+{
+    assert(first_leaf + leaves <= l->order.microbatches);
+    pthread_mutex_lock(&l->lock);
+    l->base_id = l->next_id = id;
+    l->end_id = leaves ? end_id : id;
+    l->next_leaf = l->first_leaf = first_leaf;
+    l->leaves = leaves;
+    for (uint32_t i = 0; i < l->depth; i++) {
+        struct slot *s = &l->slot[i];
+        if (s->state == SLOT_READY && !is_wanted(l, &s->m))
+            s->state = SLOT_EMPTY;
+    }
+    if (l->asleep && l->next_id < l->end_id)
+        pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+}

@@ -1,0 +1,23 @@
+#include <assert.h>
+
+#include "common/rng.h"
+#include "worker/data/dataset.h"
+
+uint64_t order_batches(const struct order *o)
+{
+    return o->rows / o->batch_size + (o->rows % o->batch_size != 0);
+}
+
+uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
+                    uint64_t *out)
+{
+    assert(batch < order_batches(o) && leaf < o->microbatches);
+    uint64_t key = rng_key(o->seed, RNG_SHUFFLE, epoch, 0);
+    uint64_t first = batch * o->batch_size;
+    uint64_t count = o->rows - first < o->batch_size ? o->rows - first : o->batch_size;
+    uint64_t begin = count * leaf / o->microbatches;
+    uint64_t end = count * (leaf + 1) / o->microbatches;
+    for (uint64_t p = begin; p < end; p++)
+        out[p - begin] = rng_permute(key, first + p, o->rows);
+    return (uint32_t)(end - begin);
+}

@@ -1,0 +1,240 @@
+#include "worker/data/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include "common/mem.h"
+
+enum { STREAM_BUFFER_BYTES = 128 << 10 };
+
+struct stream {
+    uint64_t file_bytes, read_bytes; /* on disk; decompressed so far */
+    gzFile gz;                       /* gzip and plain, or NULL; it owns the descriptor */
+    /* zstd */
+    int fd;
+    ZSTD_DStream *zstd;
+    uint8_t *buffer; /* STREAM_BUFFER_BYTES of compressed bytes */
+    ZSTD_inBuffer in;
+    size_t open_frame; /* 0 between frames */
+};
+
+static enum err open_error(int error, struct errmsg *e)
+{
+    switch (error) {
+    case ENOENT:
+    case EACCES:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return err_set(e, ERR_INPUT, "%s", strerror(error));
+    default:
+        return err_set(e, ERR_IO, "%s", strerror(error));
+    }
+}
+
+static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct errmsg *e)
+{
+    struct stat st;
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block here */
+    if (f < 0)
+        return open_error(errno, e);
+    if (fstat(f, &st) != 0) {
+        int error = errno;
+        close(f);
+        return open_error(error, e);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        close(f);
+        return err_set(e, ERR_INPUT, "not a regular file");
+    }
+    *fd = f;
+    *bytes = (uint64_t)st.st_size;
+    return ERR_OK;
+}
+
+/* A zstd frame, or a skippable one (RFC 8878, 3.1). */
+static int is_zstd(int fd)
+{
+    uint8_t b[4];
+    if (pread(fd, b, sizeof b, 0) != (ssize_t)sizeof b)
+        return 0;
+    uint32_t magic =
+        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    return magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START;
+}
+
+static enum err open_gzip(struct stream *s, int fd)
+{
+    s->gz = gzdopen(fd, "rb");
+    if (!s->gz) {
+        close(fd);
+        return ERR_NOMEM;
+    }
+    (void)gzbuffer(s->gz, STREAM_BUFFER_BYTES);
+    return ERR_OK;
+}
+
+static enum err open_zstd(struct stream *s, int fd)
+{
+    s->fd = fd;
+    s->zstd = ZSTD_createDStream();
+    s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
+    s->in = (ZSTD_inBuffer){s->buffer, 0, 0};
+    return s->zstd && s->buffer ? ERR_OK : ERR_NOMEM;
+}
+
+enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
+{
+    int fd = -1;
+    uint64_t bytes = 0;
+    enum err err = open_file(&fd, &bytes, path, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", path);
+    struct stream *s = mem_zalloc(1, sizeof *s);
+    if (!s) {
+        close(fd);
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    }
+    s->fd = -1;
+    s->file_bytes = bytes;
+    err = is_zstd(fd) ? open_zstd(s, fd) : open_gzip(s, fd);
+    if (err) {
+        stream_close(s);
+        return err_set(e, err, "%s: out of memory", path);
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void stream_close(struct stream *s)
+{
+    if (!s)
+        return;
+    if (s->gz)
+        (void)gzclose_r(s->gz);
+    if (s->fd >= 0)
+        close(s->fd);
+    ZSTD_freeDStream(s->zstd);
+    mem_free(s->buffer);
+    mem_free(s);
+}
+
+int stream_is_compressed(const struct stream *s)
+{
+    return s->zstd || !gzdirect(s->gz);
+}
+
+uint64_t stream_bound_bytes(const struct stream *s)
+{
+    /* zlib's manual: at most 1032:1. zstd: a block of 128 KiB takes at least 4 bytes (RFC
+     * 8878, 3.1.1.2). */
+    enum { GZIP_RATIO = 1032, ZSTD_RATIO = (128 << 10) / 4 };
+    uint64_t ratio = s->zstd ? ZSTD_RATIO : stream_is_compressed(s) ? GZIP_RATIO : 1;
+    return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
+}
+
+static enum err ends_early(const struct stream *s, const char *format, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes", format,
+                   (unsigned long long)s->read_bytes);
+}
+
+static enum err gzip_error(struct stream *s, struct errmsg *e)
+{
+    int code;
+    const char *text = gzerror(s->gz, &code);
+    switch (code) {
+    case Z_OK:
+    case Z_STREAM_END:
+        return ERR_OK;
+    case Z_BUF_ERROR:
+        return ends_early(s, "gzip", e);
+    case Z_ERRNO:
+        return err_set(e, ERR_IO, "%s", strerror(errno));
+    case Z_MEM_ERROR:
+        return err_set(e, ERR_NOMEM, "out of memory");
+    default: {
+        const char *colon = strstr(text, ": "); /* before it zlib's name of the file, "<fd:5>" */
+        return err_set(e, ERR_INPUT, "the gzip data is corrupt after %llu decompressed bytes: %s",
+                       (unsigned long long)s->read_bytes, colon ? colon + 2 : text);
+    }
+    }
+}
+
+static enum err gzip_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t left = bytes - done;
+        int n = gzread(s->gz, out + done, left > INT_MAX ? INT_MAX : (unsigned)left);
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+        s->read_bytes += (uint64_t)n;
+    }
+    enum err err = done < bytes ? gzip_error(s, e) : ERR_OK;
+    if (!err)
+        *got = done;
+    return err;
+}
+
+/* Fill the buffer of compressed bytes again; s->in.size stays 0 at the end of the file. */
+static enum err zstd_fill(struct stream *s, struct errmsg *e)
+{
+    ssize_t n;
+    do
+        n = read(s->fd, s->buffer, STREAM_BUFFER_BYTES);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return err_set(e, ERR_IO, "%s", strerror(errno));
+    s->in.size = (size_t)n;
+    s->in.pos = 0;
+    return ERR_OK;
+}
+
+static enum err zstd_step(struct stream *s, ZSTD_outBuffer *out, struct errmsg *e)
+{
+    size_t before = out->pos;
+    size_t left = ZSTD_decompressStream(s->zstd, out, &s->in);
+    if (ZSTD_isError(left))
+        return err_set(e, ERR_INPUT, "the zstd data is corrupt after %llu decompressed bytes: %s",
+                       (unsigned long long)s->read_bytes, ZSTD_getErrorName(left));
+    s->open_frame = left;
+    s->read_bytes += out->pos - before;
+    return ERR_OK;
+}
+
+static enum err zstd_read(struct stream *s, uint8_t *to, size_t bytes, size_t *got,
+                          struct errmsg *e)
+{
+    ZSTD_outBuffer out = {to, bytes, 0};
+    while (out.pos < out.size) {
+        size_t before = out.pos;
+        enum err err = s->in.pos == s->in.size ? zstd_fill(s, e) : ERR_OK;
+        if (err)
+            return err;
+        int end = s->in.size == 0;
+        if (end && s->open_frame == 0)
+            break;
+        err = zstd_step(s, &out, e); /* at the end of the file: what is still inside */
+        if (err)
+            return err;
+        if (end && out.pos == before && s->open_frame != 0)
+            return ends_early(s, "zstd", e);
+    }
+    *got = out.pos;
+    return ERR_OK;
+}
+
+enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got, struct errmsg *e)
+{
+    return s->zstd ? zstd_read(s, out, bytes, got, e) : gzip_read(s, out, bytes, got, e);
+}

@@ -1,0 +1,32 @@
+/* The bytes of a data file, decompressed: plain, gzip or zstd, told apart by how the file begins,
+ * not by its name. Every reader of a format stands on this. */
+#ifndef GRADWIRE_WORKER_DATA_STREAM_H
+#define GRADWIRE_WORKER_DATA_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct stream;
+
+/* Open a regular file for reading from its beginning.
+ * Owns: *s is the caller's; stream_close.
+ * Errors: ERR_INPUT not there, not readable, not a regular file; ERR_IO the machine's fault;
+ * ERR_NOMEM. */
+enum err stream_open(struct stream **s, const char *path, struct errmsg *e) MUST_CHECK;
+
+/* Read `bytes` decompressed bytes straight to `out`; *got is less only at the end of the file.
+ * Errors: ERR_INPUT corrupt or ends inside its compressed data; ERR_IO; ERR_NOMEM. Their text does
+ * not name the file. */
+enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got,
+                     struct errmsg *e) MUST_CHECK;
+
+/* The most bytes that a file of this size and compression can decompress to: a limit for what its
+ * header may ask for, before anything is allocated. Exact for a plain file. */
+uint64_t stream_bound_bytes(const struct stream *s);
+int stream_is_compressed(const struct stream *s);
+
+void stream_close(struct stream *s);
+
+#endif

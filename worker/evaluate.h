@@ -1,0 +1,22 @@
+/* Loss and metrics over an eval set, on all compute threads; blocks of rows are summed in their order, so the threads
+ * change nothing but speed. */
+#ifndef GRADWIRE_WORKER_EVALUATE_H
+#define GRADWIRE_WORKER_EVALUATE_H
+
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
+#include "worker/pool.h"
+
+struct evaluator;
+
+enum err evaluator_new(struct evaluator **v, const struct job *job, const struct model *model,
+                       const struct dataset *data, struct pool *pool, struct errmsg *e) MUST_CHECK;
+void evaluator_free(struct evaluator *v);
+
+/* Over the set: out->loss, the mean with the regularizers' penalty; out->metric, the job's metrics in their order
+ * (not their sums), auc exact; out->examples is the number of rows. w: (elems of the flat block).
+ * Errors: ERR_INPUT the data cannot be (model_run_fault). */
+enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *out,
+                       struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,71 @@
+#include "worker/fault.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_nan(struct fault *f, const char *text)
+{
+    int end = -1;
+    uint64_t first, last;
+    if (sscanf(text, "nan:%" SCNu64 "%n", &first, &end) == 1 && end > 0 && !text[end])
+        last = first;
+    else if (sscanf(text, "nan:%" SCNu64 "-%" SCNu64 "%n", &first, &last, &end) != 2 || end < 0 ||
+             text[end] || last < first)
+        return false;
+    *f = (struct fault){.kind = FAULT_NAN, .first = first, .last = last};
+    return true;
+}
+
+static bool read_straggle(struct fault *f, const char *text)
+{
+    static const char word[] = "straggle:";
+    if (strncmp(text, word, sizeof word - 1) != 0)
+        return false;
+    char *end;
+    const char *number = text + sizeof word - 1;
+    double factor = strtod(number, &end);
+    if (end == number || *end || !(factor > 0 && factor <= 1000))
+        return false;
+    *f = (struct fault){.kind = FAULT_STRAGGLE, .factor = factor};
+    return true;
+}
+
+enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
+{
+    if (!*text) {
+        *f = (struct fault){.kind = FAULT_NONE};
+        return ERR_OK;
+    }
+    if (read_nan(f, text) || read_straggle(f, text))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
+                   "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000)",
+                   text);
+}
+
+bool fault_breaks(const struct fault *f, uint64_t batch)
+{
+    return f->kind == FAULT_NAN && batch >= f->first && batch <= f->last;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+double fault_sleep_s(struct fault *f, double took_s)
+{
+    if (f->kind != FAULT_STRAGGLE)
+        return 0;
+    f->took_s[f->taken++ % FAULT_TIMES] = took_s;
+    uint32_t n = f->taken < FAULT_TIMES ? f->taken : FAULT_TIMES;
+    double sorted[FAULT_TIMES];
+    memcpy(sorted, f->took_s, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    return f->factor * sorted[n / 2];
+}

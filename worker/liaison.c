@@ -1,0 +1,270 @@
+#include "worker/liaison.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/conn.h"
+#include "common/dial.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg_send.h"
+
+enum {
+    SAY_WAIT_MS = 10000,
+    ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
+    GOING_ALONE_MS = 2000,
+};
+
+struct liaison {
+    struct control *control;
+    struct dialer *ps, *chief;
+    struct conn *conn; /* to ps 0 or to the chief */
+    bool to_chief;     /* which of the two */
+    bool welcomed;     /* the chief has had us once */
+    bool up;           /* connected to the chief */
+    bool said_hello;   /* on this connection: nothing may go before it */
+    char address[300], refusal[400];
+    int64_t lost_ms, dialed_ms, said_ms;
+    ProtobufCMessage *message;
+    uint16_t type;
+};
+
+enum err liaison_new(struct liaison **out, struct errmsg *e)
+{
+    struct liaison *l = mem_zalloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
+    *out = l;
+    return ERR_OK;
+}
+
+void liaison_free(struct liaison *l)
+{
+    mem_free(l);
+}
+
+static void ask_ps(struct liaison *l)
+{
+    dial_free(l->chief);
+    l->chief = NULL;
+    l->to_chief = false;
+    dial_start(l->ps);
+}
+
+static const struct conn_ops liaison_conn_ops;
+
+static void dial_chief(struct liaison *l)
+{
+    struct errmsg e = {""};
+    dial_free(l->chief);
+    l->chief = NULL;
+    l->to_chief = true;
+    l->dialed_ms = clock_now_ms();
+    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &liaison_conn_ops, l, &e)) {
+        log_warn("%s", e.text);
+        l->dialed_ms = clock_now_ms(); /* asked again in a while */
+        return;
+    }
+    dial_start(l->chief);
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c;
+    struct liaison *l = owner;
+    l->type = f->type;
+    if (f->body_bytes)
+        return ERR_PROTO;
+    l->message = msg_unpack(f->type, head, f->head_bytes);
+    return l->message ? ERR_OK : ERR_PROTO;
+}
+
+static void on_refuse(struct liaison *l, const Gradwire__Refuse *m)
+{
+    char text[sizeof l->refusal];
+    control_refusal(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, text, sizeof text);
+    if (strcmp(text, l->refusal) != 0)
+        log_warn("%s; trying on", text);
+    memcpy(l->refusal, text, sizeof text);
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct liaison *l = owner;
+    ProtobufCMessage *m = l->message;
+    l->message = NULL;
+    if (l->type == FRAME_REFUSE) {
+        on_refuse(l, (const Gradwire__Refuse *)m);
+        conn_close(c, ERR_REFUSED, "refused");
+    } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
+        (void)snprintf(l->address, sizeof l->address, "%s",
+                       ((const Gradwire__HelloReply *)m)->chief_address);
+        conn_close(c, ERR_OK, "answered");
+    } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
+        l->welcomed = l->welcomed || l->type == FRAME_WELCOME;
+        l->refusal[0] = 0;
+        control_message_to_train(l->control, (enum frame_type)l->type, m);
+    }
+    msg_free(m);
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    struct liaison *l = owner;
+    msg_free(l->message);
+    l->message = NULL;
+    l->conn = NULL;
+    if (l->up) {
+        l->lost_ms = clock_now_ms();
+        log_info("the chief's connection is lost: %s", why);
+    }
+    l->up = false;
+    if (!l->to_chief && code == ERR_OK)
+        dial_chief(l);
+    else
+        ask_ps(l);
+}
+
+static void on_open(struct conn *c, void *owner)
+{
+    struct liaison *l = owner;
+    l->conn = c;
+    if (l->to_chief) {
+        l->up = true;
+        l->said_hello = false;
+        control_to_train(l->control, TRAIN_HELLO, 0);
+        return;
+    }
+    Gradwire__Hello m;
+    control_hello(&l->control->config, 0, &m);
+    dial_hello(l->ps, c, &m);
+}
+
+static const struct conn_ops liaison_conn_ops = {
+    .on_head = on_head,
+    .on_frame = on_frame,
+    .on_close = on_close,
+    .on_open = on_open,
+};
+
+static enum err liaison_start(void *role, struct control *control, struct errmsg *e)
+{
+    struct liaison *l = role;
+    l->control = control;
+    l->lost_ms = l->said_ms = clock_now_ms();
+    enum err err = dial_new(&l->ps, &control->loop, "ps 0", control->config.cluster->ps[0],
+                            &liaison_conn_ops, l, e);
+    if (!err)
+        dial_start(l->ps);
+    return err;
+}
+
+static void liaison_on_letter(void *role, struct mail *m)
+{
+    struct liaison *l = role;
+    if (m->type != CONTROL_SEND || !l->up || !l->conn)
+        return;
+    if (m->number == FRAME_HELLO) {
+        l->said_hello = true;
+        dial_hello(l->chief, l->conn, m->data);
+        return;
+    }
+    if (l->said_hello) /* else it was meant for the connection before */
+        msg_send(l->conn, (enum frame_type)m->number, m->data, NULL, 0);
+}
+
+/* ps 0 answers a worker when it knows the chief. */
+static const char *who_is_away(const struct liaison *l)
+{
+    return l->to_chief || l->conn ? "the chief" : "ps 0";
+}
+
+/* Why nobody answers: what a refusal said, or what dialing gave. */
+static const char *why_away(const struct liaison *l)
+{
+    if (l->refusal[0] || l->conn)
+        return l->refusal;
+    if (l->to_chief)
+        return l->chief ? dial_why(l->chief) : "";
+    return dial_why(l->ps);
+}
+
+static void say_waiting(const struct liaison *l, int64_t away_s)
+{
+    const char *why = why_away(l);
+    log_info("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
+}
+
+static void give_up(struct liaison *l, int64_t away_s)
+{
+    const char *why = why_away(l);
+    control_stop_train(l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s",
+                       who_is_away(l), away_s, l->welcomed ? "ps_rejoin_s" : "start_s",
+                       why[0] ? ": " : "", why);
+}
+
+static void liaison_on_tick(void *role, int64_t now)
+{
+    struct liaison *l = role;
+    if (l->up)
+        return;
+    const struct job *job = l->control->config.job;
+    uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    int64_t away_s = (now - l->lost_ms) / 1000;
+    if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
+        now - l->control->going_ms > GOING_ALONE_MS) {
+        control_stop_train(l->control, 143, "told to go, and the chief is not there");
+    } else if (away_s >= bound) {
+        give_up(l, away_s);
+    } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {
+        ask_ps(l);
+    } else if (now - l->said_ms >= SAY_WAIT_MS) {
+        l->said_ms = now;
+        say_waiting(l, away_s);
+    }
+}
+
+static void liaison_on_go(void *role, int64_t now)
+{
+    (void)now;
+    struct liaison *l = role;
+    control_to_train(l->control, TRAIN_GO, 0);
+}
+
+static void on_end(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code, (void)why;
+    ((struct liaison *)owner)->conn = NULL;
+}
+
+static void liaison_stop(void *role)
+{
+    struct liaison *l = role;
+    dial_free(l->ps);
+    dial_free(l->chief);
+    l->ps = l->chief = NULL;
+    if (l->conn) {
+        static const struct conn_ops quiet = {.on_head = on_head, .on_close = on_end};
+        conn_set_owner(l->conn, &quiet, l);
+        conn_finish(l->conn, ERR_CLOSED, "the worker ends");
+        for (int i = 0; i < 20 && l->conn && !conn_idle(l->conn); i++)
+            if (loop_tick(&l->control->loop, NULL))
+                break;
+        if (l->conn)
+            conn_close(l->conn, ERR_CLOSED, "the worker ends");
+    }
+    msg_free(l->message);
+    l->message = NULL;
+}
+
+const struct control_ops liaison_ops = {
+    .start = liaison_start,
+    .on_letter = liaison_on_letter,
+    .on_tick = liaison_on_tick,
+    .on_go = liaison_on_go,
+    .stop = liaison_stop,
+};

@@ -1,0 +1,18 @@
+/* A worker's connection to the chief, on the control thread.
+ *
+ * Happy path: ask ps 0 where the chief is -> dial the chief -> hello -> WELCOME and what follows, to the training
+ * thread. Failure modes: any connection lost (ask ps 0 again), refused by name (tried again until timeouts.start_s,
+ * then exit 1 with the reason), nobody there for too long (exit 1). */
+#ifndef GRADWIRE_WORKER_LIAISON_H
+#define GRADWIRE_WORKER_LIAISON_H
+
+#include "worker/control.h"
+
+struct liaison;
+
+enum err liaison_new(struct liaison **l, struct errmsg *e) MUST_CHECK;
+/* After control_close. */
+void liaison_free(struct liaison *l);
+extern const struct control_ops liaison_ops;
+
+#endif

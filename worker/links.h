@@ -1,0 +1,57 @@
+/* The worker's connections to the shards: one each, dialed again whenever it is lost, on the training thread's loop.
+ * Gradients leave as runs of chunks from where backward put them; parameters are read into the flat block. */
+#ifndef GRADWIRE_WORKER_LINKS_H
+#define GRADWIRE_WORKER_LINKS_H
+
+#include "common/loop.h"
+#include "worker/gradient.h"
+#include "worker/local.h"
+#include "worker/push_codec.h"
+#include "worker/reply_codec.h"
+#include "worker/session.h"
+
+struct links;
+
+struct links_config {
+    struct loop *loop;
+    struct session *session;
+    const char *job;
+    const uint8_t *identity; /* SHA256_BYTES */
+    char *const *ps_hosts;
+    uint32_t n_ps;
+    const struct layout *layout;
+    float *w;                  /* the flat block: replies are read into it */
+    const struct local *local; /* geo: what a round carries; else NULL */
+    /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
+     * code. */
+    void (*on_refused)(void *ctx, int exit_code, const char *text);
+    void *ctx;
+};
+
+enum err links_new(struct links **l, const struct links_config *config,
+                   struct errmsg *e) MUST_CHECK;
+void links_free(struct links *l);
+
+/* The session has a new generation: close everything and dial its plan's shards. Errors: ERR_NOMEM, ERR_INPUT. */
+enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
+
+/* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
+ * them as they become final. */
+void links_begin(struct links *l, const struct session_task *task);
+void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
+/* What session_io asks for. */
+void links_push_again(struct links *l, uint32_t shard, struct gradient *g);
+/* Geo: the round, all of it, to this shard. */
+void links_push_round(struct links *l, uint32_t shard);
+void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m);
+void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m);
+/* Bytes on all connections so far, those of former generations too. */
+void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
+/* What encoding gradients and decoding parameters cost. */
+void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply);
+/* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */
+bool links_idle(const struct links *l);
+/* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
+void links_before_write(struct links *l);
+
+#endif

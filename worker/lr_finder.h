@@ -1,0 +1,41 @@
+/* The learning-rate finder [Smith 2015, "Cyclical learning rates", 3.3]: a short training in this process alone, no ps,
+ * whose rate grows from step to step; where the loss falls fastest is a good rate to begin with. */
+#ifndef GRADWIRE_WORKER_LR_FINDER_H
+#define GRADWIRE_WORKER_LR_FINDER_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/job.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
+
+enum { LR_FINDER_STEPS = 200 };
+
+struct lr_point {
+    double rate;
+    double loss;   /* of this step's batch, before its update */
+    double smooth; /* running mean over the steps so far */
+};
+
+struct lr_found {
+    uint32_t points;
+    struct lr_point point[LR_FINDER_STEPS];
+    double steepest;       /* the rate at which `smooth` falls fastest; NAN: it never fell */
+    double tenth_of_least; /* a tenth of the rate with the least `smooth` */
+};
+
+/* Train with growing rates until the loss is four times its least, or is no number, or the last step. `rows` of the
+ * job are as in training. Nothing is written. Errors: ERR_NOMEM. Thread: main; uses worker.threads of its own. */
+enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
+                       const struct order *order, struct lr_found *found,
+                       struct errmsg *e) MUST_CHECK;
+
+/* Fill in `smooth`, and the two rates, from rate and loss of the points. Pure. */
+void lr_finder_judge(struct lr_found *found);
+
+/* For people, to stdout; and DIR/learning-rates.csv. Errors: ERR_IO. */
+enum err lr_finder_report(const struct lr_found *found, const char *output,
+                          struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,362 @@
+/* The worker process: reads its flags, job and data, trains until the chief ends the job, and, as the chief, leaves
+ * summary.json. */
+#include <cblas.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dirlock.h"
+#include "common/flags.h"
+#include "common/kernels.h"
+#include "common/listen.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg.h"
+#include "common/signals.h"
+#include "common/token.h"
+#include "worker/alone.h"
+#include "worker/chief/host.h"
+#include "worker/export/export.h"
+#include "worker/liaison.h"
+#include "worker/lr_finder.h"
+#include "worker/summarize.h"
+#include "worker/train.h"
+
+struct process {
+    struct flags flags;
+    struct cluster cluster;
+    struct job job;
+    char output[4096], checkpoints[4200];
+    struct model *model;
+    struct dataset data, eval;
+    bool has_eval;
+    struct order order;
+    int listen_fd;
+    struct manifest base; /* the chief: the newest usable cut */
+    bool has_base, finished;
+    struct journal journal; /* the chief: of the runs before */
+    struct train_result result;
+    struct best best; /* the chief's */
+};
+
+static int wrong(enum err err, const struct errmsg *e)
+{
+    log_error("%s", e->text);
+    return err == ERR_INPUT ? 2 : err == ERR_NOMEM ? 138 : 1;
+}
+
+static enum err who_am_i(struct process *p, struct errmsg *e)
+{
+    enum log_level level = log_level_of(p->flags.log_level);
+    log_init("worker", level);
+    enum err err = cluster_init(&p->cluster, &p->flags.cluster, getenv("TF_CONFIG"), e);
+    if (err)
+        return err;
+    if (p->cluster.role == ROLE_PS)
+        return err_set(e, ERR_INPUT,
+                       "this is worker, and the cluster says ps: start ps for that role");
+    if (p->cluster.role == ROLE_EVALUATOR)
+        return err_set(e, ERR_INPUT,
+                       "an evaluator process is not supported yet: leave it out, the "
+                       "chief evaluates at each epoch's end");
+    char who[32];
+    if (p->cluster.role == ROLE_CHIEF)
+        (void)snprintf(who, sizeof who, "chief");
+    else
+        (void)snprintf(who, sizeof who, "worker %u", p->cluster.index);
+    log_init(who, level);
+    return ERR_OK;
+}
+
+/* The model first, which says what labels may be; with model.input.shape: auto the data come first,
+ * which say what the shape is. */
+static enum err load_model_and_data(struct process *p, struct errmsg *e)
+{
+    struct job *job = &p->job;
+    bool data_first = job->model.rank == 0;
+    enum err err = ERR_OK;
+    if (data_first) {
+        err = dataset_load(&p->data, job, 0, 0, e);
+        if (err)
+            return err;
+        job->model.rank = p->data.rank;
+        memcpy(job->model.shape, p->data.shape, sizeof job->model.shape);
+    }
+    err = model_new(&p->model, job, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", p->flags.job);
+    if (!data_first)
+        return dataset_load(&p->data, job, 0, model_classes(p->model), e);
+    err = dataset_check_classes(&p->data, model_classes(p->model), e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+static enum err load(struct process *p, struct errmsg *e)
+{
+    enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
+    if (err)
+        return err;
+    if (p->flags.output[0])
+        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
+    else
+        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
+    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
+    err = load_model_and_data(p, e);
+    if (err)
+        return err;
+    p->order = (struct order){.rows = p->data.rows,
+                              .batch_size = p->job.training.batch_size,
+                              .seed = p->job.training.seed,
+                              .microbatches = p->job.training.microbatches};
+    bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
+    if (!has_eval || !p->cluster.is_chief)
+        return ERR_OK;
+    err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
+    p->has_eval = err == ERR_OK;
+    return err;
+}
+
+static enum err open_port(struct process *p, struct errmsg *e)
+{
+    p->listen_fd = p->flags.listen_fd;
+    if (!p->cluster.is_chief || p->cluster.alone)
+        return ERR_OK;
+    if (p->listen_fd >= 0)
+        return listen_adopt(p->listen_fd, e);
+    if (!p->cluster.self)
+        return ERR_OK; /* a chief that nobody can dial: it trains by itself */
+    return listen_bind(&p->listen_fd, p->cluster.self, LISTEN_TAKEN_MS, e);
+}
+
+static void say_lock_waits(const char *dir, pid_t holder)
+{
+    log_info("%s is in use by pid %d: waiting", dir, (int)holder);
+}
+
+/* A chief that no launcher started holds DIR by itself, to its end; a launcher's lock is its own. */
+static enum err lock_output(const struct process *p, struct errmsg *e)
+{
+    int fd; /* stays open as long as the process */
+    if (!p->cluster.is_chief || p->flags.progress_fd >= 0)
+        return ERR_OK;
+    return dirlock_take(p->output, &fd, say_lock_waits, e);
+}
+
+/* The chief: is there something to go on from, and is it of this job? */
+static enum err look_back(struct process *p, struct errmsg *e)
+{
+    if (!p->cluster.is_chief)
+        return ERR_OK;
+    enum err err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
+    if (!err)
+        err = journal_read(&p->journal, p->checkpoints, e);
+    if (err)
+        return err;
+    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
+    if (err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err)
+        return err_set(e, err,
+                       "%s: none of its cuts can be used: mend them, or start anew with --fresh",
+                       p->checkpoints);
+    p->has_base = true;
+    err = job_identity_compare(p->base.identity_text, p->job.identity_text, e);
+    if (err)
+        return err_wrap(e, ERR_INPUT,
+                        "%s goes on from cut %" PRIu64 ", which is of another job: ", p->output,
+                        p->base.cut);
+    if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%s goes on from cut %" PRIu64 ", which was trained on other data: give the "
+                       "same data, or start anew with --fresh",
+                       p->output, p->base.cut);
+    uint64_t per_epoch = order_batches(&p->order);
+    p->finished = p->base.final && (p->base.step >= p->job.training.epochs * per_epoch ||
+                                    best_stops(&p->best, p->base.step / per_epoch));
+    return ERR_OK;
+}
+
+/* The job was done before: what it leaves behind is made whole from the checkpoint. */
+static enum err complete(struct process *p, const struct train_config *config, struct errmsg *e)
+{
+    uint64_t elems = model_layout(p->model)->elems;
+    float *w = mem_floats(elems);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    bool best = train_restores_best(config);
+    enum err err = best ? best_read(&p->best, w, e)
+                        : checkpoint_read(p->checkpoints, &p->base, 0, elems, w, NULL, e);
+    if (!err)
+        err = train_export(config, w, p->result.digest, e);
+    mem_free(w);
+    p->result.has_eval = best || p->base.eval.valid;
+    p->result.eval.loss = p->base.eval.loss;
+    memcpy(p->result.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
+    if (best)
+        p->result.eval = p->best.eval;
+    return err;
+}
+
+static enum err summarize_run(const struct process *p, const struct host *host, struct errmsg *e)
+{
+    const struct summarize what = {.job = &p->job,
+                                   .journal = &p->journal,
+                                   .cluster = &p->cluster,
+                                   .result = &p->result,
+                                   .base = p->has_base ? &p->base : NULL,
+                                   .finished = p->finished,
+                                   .batches_per_epoch = order_batches(&p->order),
+                                   .rows = p->data.rows,
+                                   .output = p->output,
+                                   .host = host};
+    return summarize(&what, e);
+}
+
+static enum err run_chief(struct process *p, const struct train_config *config, struct train *train,
+                          struct errmsg *e)
+{
+    struct host *host = NULL;
+    struct control control;
+    struct host_config host_config = {.layout = model_layout(p->model),
+                                      .batches_per_epoch = order_batches(&p->order),
+                                      .output = p->output,
+                                      .data_fingerprint = p->data.fingerprint,
+                                      .listen_fd = p->listen_fd,
+                                      .progress_fd = p->flags.progress_fd,
+                                      .usable_below = UINT64_MAX,
+                                      .journal = &p->journal,
+                                      .seconds_before = p->has_base ? p->base.seconds : 0,
+                                      .finished = p->finished};
+    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    enum err err = p->finished ? complete(p, config, e) : ERR_OK;
+    if (!err && p->finished)
+        err = summarize_run(p, NULL, e);
+    if (!err)
+        err = host_new(&host, &host_config, e);
+    if (err)
+        return err;
+    err = control_init(&control, &control_config, &host_ops, host, e);
+    if (!err) {
+        struct train_result before = p->result;
+        train_run(train, &control, &p->result);
+        control_close(&control);
+        if (p->finished) {
+            mem_free(p->result.history); /* nothing was learned */
+            before.exit_code = p->result.exit_code;
+            p->result = before;
+        }
+        err = summarize_run(p, host, e);
+    }
+    host_free(host);
+    return err;
+}
+
+static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
+{
+    struct liaison *liaison = NULL;
+    struct control control;
+    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    enum err err = liaison_new(&liaison, e);
+    if (err)
+        return err;
+    err = control_init(&control, &control_config, &liaison_ops, liaison, e);
+    if (!err) {
+        train_run(train, &control, &p->result);
+        control_close(&control);
+    }
+    liaison_free(liaison);
+    return err;
+}
+
+static enum err run(struct process *p, struct errmsg *e)
+{
+    struct train *train = NULL;
+    struct train_config config = {.job = &p->job,
+                                  .cluster = &p->cluster,
+                                  .model = p->model,
+                                  .data = &p->data,
+                                  .eval = p->has_eval ? &p->eval : NULL,
+                                  .order = &p->order,
+                                  .best = p->cluster.is_chief ? &p->best : NULL,
+                                  .output = p->output,
+                                  .progress_fd = p->flags.progress_fd};
+    enum err err = fault_parse(&config.fault, p->flags.fault, e);
+    if (err)
+        return err;
+    p->result.first_step_s = NAN;
+    err = train_new(&train, &config, e);
+    if (err)
+        return err;
+    err = p->cluster.is_chief ? run_chief(p, &config, train, e) : run_worker(p, train, e);
+    train_free(train);
+    return err;
+}
+
+/* gradwire lr-finder: no cluster, nothing is kept but a table. */
+static enum err find_learning_rate(struct process *p, struct errmsg *e)
+{
+    struct lr_found *found = mem_zalloc(1, sizeof *found);
+    if (!found)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = lr_finder_run(&p->job, p->model, &p->data, &p->order, found, e);
+    if (!err)
+        err = lr_finder_report(found, p->output, e);
+    mem_free(found);
+    return err;
+}
+
+/* The role's whole life, once the job and its data are there. */
+static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
+{
+    if (p->flags.find_learning_rate)
+        return find_learning_rate(p, e);
+    enum err err = open_port(p, e);
+    if (!err)
+        err = lock_output(p, e);
+    if (!err)
+        err = look_back(p, e);
+    if (!err && p->cluster.n_ps == 0)
+        err = alone_start(alone, &p->cluster, &p->flags, p->output, e);
+    return err ? err : run(p, e);
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct process *p = &process;
+    struct alone alone = {.pid = 0};
+    struct errmsg e = {""};
+    signals_init();
+    flags_parse(&p->flags, "worker", argc, argv);
+    openblas_set_num_threads(1);
+    kernels_flush_denormals();
+    enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
+    if (!err)
+        err = who_am_i(p, &e);
+    if (!err)
+        err = load(p, &e);
+    if (!err)
+        err = live(p, &alone, &e);
+    alone_stop(&alone);
+    if (err && p->result.exit_code)
+        log_error(
+            "%s",
+            e.text); /* a summary that could not be written: what ended the job is said last */
+    else if (err)
+        return wrong(err, &e);
+    if (p->result.exit_code && p->result.exit_code != 143)
+        log_error("%s", p->result.error);
+    else if (p->result.error[0])
+        log_info("%s", p->result.error);
+    mem_free(p->result.history);
+    manifest_close(&p->base);
+    journal_close(&p->journal);
+    dataset_close(&p->data);
+    dataset_close(&p->eval);
+    model_free(p->model);
+    job_close(&p->job);
+    cluster_close(&p->cluster);
+    return p->result.exit_code;
+}

@@ -1,0 +1,240 @@
+/* Where values and gradients stand. The order of work is fixed, forward over all ops and backward
+ * again, so who holds a buffer when is known before: slots are handed out and taken back along
+ * that order, once, when the model is made.
+ *
+ * A value keeps its slot until the last op that reads it; one that backward looks at again, until
+ * the op that made it has gone backward. A gradient's slot is taken by the first op, from behind,
+ * that writes it, and given back by the op that uses it up; a value read more than once gets its
+ * gradients added in that order, the same whatever the split of the work. */
+#include "worker/model/layers.h"
+
+#include <assert.h>
+
+struct flow {
+    struct model *m;
+    bool busy[SLOTS_MAX];
+    bool wanted[OPS_MAX + 1];   /* a gradient by the value */
+    bool kept[OPS_MAX + 1];     /* backward looks at what stands there */
+    uint32_t uses[OPS_MAX + 1]; /* by inputs of ops */
+    uint32_t last[OPS_MAX + 1]; /* the last op that reads it */
+    uint32_t gradient[OPS_MAX + 1];
+};
+
+/* ---- what the kinds of ops need ---- */
+
+/* Backward reads the input. */
+static bool needs_input(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_DENSE:
+    case OP_CONV2D:
+        return true;
+    case OP_BATCH_NORMALIZATION:
+    case OP_LAYER_NORMALIZATION:
+    case OP_EMBEDDING:
+        return true;
+    case OP_POOLING:
+        return op->pooling == POOLING_MAX;
+    case OP_ACTIVATION:
+        return activation_needs_input(op->activation);
+    case OP_DROPOUT:
+    case OP_ADD:
+    case OP_CONCATENATE:
+        return false;
+    }
+    return true;
+}
+
+/* Backward reads the output. */
+static bool needs_output(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_DENSE:
+        return op->activation == ACT_RELU;
+    case OP_CONV2D:
+        return op->activation == ACT_RELU && !op->pooled;
+    case OP_ACTIVATION:
+        return !activation_needs_input(op->activation);
+    case OP_POOLING:
+    case OP_BATCH_NORMALIZATION:
+    case OP_LAYER_NORMALIZATION:
+    case OP_EMBEDDING:
+    case OP_DROPOUT:
+    case OP_ADD:
+    case OP_CONCATENATE:
+        return false;
+    }
+    return true;
+}
+
+/* The output may be written over the (first) input, and the gradient by that over the one by it:
+ * their elements correspond. */
+static bool is_elementwise(const struct op *op)
+{
+    return op->kind == OP_ACTIVATION || op->kind == OP_DROPOUT || op->kind == OP_ADD ||
+           op->kind == OP_BATCH_NORMALIZATION || op->kind == OP_LAYER_NORMALIZATION;
+}
+
+/* ---- slots ---- */
+
+/* A free slot that needs to grow least. */
+static uint32_t take(struct flow *f, size_t elems)
+{
+    struct model *m = f->m;
+    uint32_t best = SLOT_NONE;
+    for (uint32_t s = 0; s < m->slots; s++) {
+        if (f->busy[s])
+            continue;
+        size_t have = m->slot_elems[s], than = best == SLOT_NONE ? 0 : m->slot_elems[best];
+        bool fits = have >= elems, best_fits = best != SLOT_NONE && than >= elems;
+        if (best == SLOT_NONE || (fits && (!best_fits || have < than)) ||
+            (!fits && !best_fits && have > than))
+            best = s;
+    }
+    if (best == SLOT_NONE) {
+        assert(m->slots < SLOTS_MAX);
+        best = m->slots++;
+    }
+    if (m->slot_elems[best] < elems)
+        m->slot_elems[best] = elems;
+    f->busy[best] = true;
+    return best;
+}
+
+static void give_back(struct flow *f, uint32_t slot)
+{
+    assert(f->busy[slot]);
+    f->busy[slot] = false;
+}
+
+/* ---- what is looked at again ---- */
+
+static void survey(struct flow *f)
+{
+    struct model *m = f->m;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        struct op *op = &m->op[i];
+        f->wanted[i + 1] = op->tensors > 0;
+        for (uint32_t k = 0; k < op->inputs; k++) {
+            uint32_t u = op->input[k];
+            f->wanted[i + 1] = f->wanted[i + 1] || f->wanted[u];
+            f->uses[u]++;
+            f->last[u] = i;
+        }
+        op->backward = f->wanted[i + 1];
+        if (!op->backward)
+            continue;
+        f->kept[i + 1] = needs_output(op);
+        for (uint32_t k = 0; k < op->inputs; k++)
+            f->kept[op->input[k]] = f->kept[op->input[k]] || needs_input(op);
+    }
+    f->kept[m->ops] = true; /* the loss reads it */
+}
+
+/* Whether op i may write over its first input: nobody else reads it, backward neither. A relu
+ * needs only where it was 0, and dropout passes no gradient where it makes one. */
+static bool may_overwrite(const struct flow *f, uint32_t i)
+{
+    const struct op *op = &f->m->op[i];
+    uint32_t u = op->input[0];
+    if (u == 0 || f->uses[u] != 1 || !is_elementwise(op))
+        return false;
+    const struct op *before = &f->m->op[u - 1];
+    bool relu = before->activation == ACT_RELU;
+    return !f->kept[u] || (op->kind == OP_DROPOUT && relu);
+}
+
+/* The value whose slot value v stands in from the beginning. */
+static uint32_t root_of(const struct model *m, uint32_t v)
+{
+    while (v > 0 && m->op[v - 1].in_place)
+        v = m->op[v - 1].input[0];
+    return v;
+}
+
+static void decide_in_place(struct flow *f)
+{
+    struct model *m = f->m;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        m->op[i].in_place = may_overwrite(f, i);
+        if (m->op[i].in_place && f->kept[m->op[i].input[0]])
+            f->kept[i + 1] = true;
+    }
+    for (uint32_t i = 0; i < m->ops; i++)
+        if (f->kept[i + 1])
+            f->kept[root_of(m, i + 1)] = true;
+}
+
+/* ---- the way forward and back ---- */
+
+static void plan_forward(struct flow *f)
+{
+    struct model *m = f->m;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        struct op *op = &m->op[i];
+        op->y = op->in_place ? m->op[op->input[0] - 1].y : take(f, op_out_elems(op));
+        for (uint32_t k = 0; k < op->inputs; k++) {
+            uint32_t u = op->input[k], slot = u ? m->op[u - 1].y : SLOT_NONE;
+            bool dead = u && f->last[u] == i && !f->kept[root_of(m, u)] && slot != op->y;
+            if (dead && f->busy[slot]) /* an op may read one value twice */
+                give_back(f, slot);
+        }
+    }
+}
+
+/* The gradient by input k, from that by the output, which dies with k = 0. */
+static void plan_input(struct flow *f, struct op *op, uint32_t k)
+{
+    uint32_t u = op->input[k];
+    bool first = f->gradient[u] == SLOT_NONE;
+    struct op_gradient *dx = &op->dx[k];
+    *dx = (struct op_gradient){SLOT_NONE, SLOT_NONE};
+    if (!f->wanted[u])
+        return;
+    size_t elems = op_out_elems(&f->m->op[u - 1]);
+    bool in_dy = op->kind == OP_ADD ? k == 0 || !first : is_elementwise(op);
+    dx->slot = in_dy ? op->dy : take(f, elems);
+    if (first) {
+        f->gradient[u] = dx->slot;
+    } else {
+        dx->sum = f->gradient[u];
+        if (!in_dy)
+            give_back(f, dx->slot);
+    }
+}
+
+/* The slot now holds the gradient by an input. */
+static bool lives_on(const struct op *op, uint32_t slot)
+{
+    for (uint32_t k = 0; op->backward && k < op->inputs; k++)
+        if (op->dx[k].slot == slot && op->dx[k].sum == SLOT_NONE)
+            return true;
+    return false;
+}
+
+static void plan_backward(struct flow *f)
+{
+    struct model *m = f->m;
+    f->gradient[m->ops] = take(f, op_out_elems(&m->op[m->ops - 1])); /* the loss's */
+    for (uint32_t i = m->ops; i-- > 0;) {
+        struct op *op = &m->op[i];
+        op->dy = f->gradient[i + 1];
+        for (uint32_t k = op->inputs; op->backward && k-- > 0;)
+            plan_input(f, op, k);
+        if (op->dy != SLOT_NONE && !lives_on(op, op->dy))
+            give_back(f, op->dy);
+        if (!op->in_place && f->kept[i + 1])
+            give_back(f, op->y);
+    }
+}
+
+void flow_plan(struct model *m)
+{
+    struct flow f = {.m = m};
+    for (uint32_t v = 0; v <= OPS_MAX; v++)
+        f.gradient[v] = SLOT_NONE;
+    survey(&f);
+    decide_in_place(&f);
+    plan_forward(&f);
+    plan_backward(&f);
+}

@@ -1,0 +1,204 @@
+/* Metrics: keras.metrics. accuracy is what Keras makes of it by the loss: SparseCategoricalAccuracy
+ * or BinaryAccuracy. The latter's threshold of 0.5 is put on the probability; with from_logits:
+ * true that is a logit of 0 (Keras compares the bare logit with 0.5, a known trap that is not
+ * copied). */
+#include "worker/model/metric.h"
+#include "worker/model/layers.h"
+
+#include <math.h>
+
+#include "common/kernels.h"
+
+static bool is_crossentropy(enum loss_kind kind)
+{
+    return kind == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || kind == LOSS_BINARY_CROSSENTROPY;
+}
+
+static const struct metric {
+    const char *name;
+    bool ratio; /* of two sums, not a mean over examples */
+    bool larger_is_better;
+} metrics[] = {
+    [METRIC_ACCURACY] = {"accuracy", false, true},
+    [METRIC_MEAN_ABSOLUTE_ERROR] = {"mean_absolute_error", false, false},
+    [METRIC_MEAN_SQUARED_ERROR] = {"mean_squared_error", false, false},
+    [METRIC_AUC] = {"auc", false, true},
+    [METRIC_PRECISION] = {"precision", true, true},
+    [METRIC_RECALL] = {"recall", true, true},
+    [METRIC_LOGLOSS] = {"logloss", false, false},
+};
+
+const char *metric_name(enum metric_kind kind)
+{
+    return metrics[kind].name;
+}
+
+bool metric_larger_is_better(enum metric_kind kind)
+{
+    return metrics[kind].larger_is_better;
+}
+
+/* Where metric i's second sum stands. */
+static uint32_t second_sum(const enum metric_kind *kind, uint32_t n, uint32_t i)
+{
+    uint32_t at = n;
+    for (uint32_t k = 0; k < i; k++)
+        at += metrics[kind[k]].ratio;
+    return at;
+}
+
+uint32_t metric_sums(const struct job *job)
+{
+    return second_sum(job->model.metric, job->model.metrics, job->model.metrics);
+}
+
+double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
+{
+    enum metric_kind kind = job->model.metric[i];
+    if (kind == METRIC_AUC || examples <= 0)
+        return NAN;
+    if (!metrics[kind].ratio)
+        return sum[i] / examples;
+    double of = sum[second_sum(job->model.metric, job->model.metrics, i)];
+    return of > 0 ? sum[i] / of : 0.0;
+}
+
+static enum err refuse_metric(const struct model *m, enum metric_kind kind, const char *instead,
+                              struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric_name(kind),
+                   loss_name(m->loss), instead);
+}
+
+static enum err check_metric(const struct model *m, enum metric_kind kind, struct errmsg *e)
+{
+    switch (kind) {
+    case METRIC_ACCURACY:
+        if (!is_crossentropy(m->loss))
+            return refuse_metric(m, kind, "mean_absolute_error, or a cross-entropy as the loss", e);
+        break;
+    case METRIC_MEAN_ABSOLUTE_ERROR:
+    case METRIC_MEAN_SQUARED_ERROR:
+        if (m->shape.dim[0] != 1)
+            return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %u outputs: accuracy",
+                           metric_name(kind), m->shape.dim[0]);
+        break;
+    case METRIC_AUC:
+    case METRIC_PRECISION:
+    case METRIC_RECALL:
+    case METRIC_LOGLOSS:
+        if (m->loss != LOSS_BINARY_CROSSENTROPY)
+            return refuse_metric(m, kind, "it is of two classes; binary_crossentropy as the loss",
+                                 e);
+        break;
+    }
+    return ERR_OK;
+}
+
+enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < job->model.metrics; i++) {
+        enum err code = check_metric(m, job->model.metric[i], e);
+        if (code)
+            return code;
+        m->metric[m->metrics++] = job->model.metric[i];
+    }
+    return ERR_OK;
+}
+
+/* The first of the largest. */
+static size_t argmax(const float *z, size_t cols)
+{
+    size_t best = 0;
+    for (size_t c = 1; c < cols; c++)
+        best = z[c] > z[best] ? c : best;
+    return best;
+}
+
+static double categorical_accuracy(const float *z, const float *y, size_t n, size_t cols)
+{
+    double hits = 0.0;
+    for (size_t i = 0; i < n; i++)
+        hits += argmax(z + i * cols, cols) == (size_t)y[i];
+    return hits;
+}
+
+static double binary_accuracy(const float *z, const float *y, size_t n)
+{
+    double hits = 0.0;
+    for (size_t i = 0; i < n; i++)
+        hits += (z[i] > 0.0f) == (y[i] > 0.5f);
+    return hits;
+}
+
+static double absolute_error(const float *outputs, const float *y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)fabsf(outputs[i] - y[i]);
+    return sum;
+}
+
+static double squared_error(const float *outputs, const float *y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)(outputs[i] - y[i]) * (double)(outputs[i] - y[i]);
+    return sum;
+}
+
+/* -log of the probability of the label: log(1 + exp(-z)) or log(1 + exp(z)) */
+static double logloss(float *scratch, const float *z, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = y[i] > 0.5f ? -z[i] : z[i];
+    kernels()->softplus(scratch, scratch, n);
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)scratch[i];
+    return sum;
+}
+
+/* True positives, and all that are predicted so (precision) or are so (recall). */
+static void count_positives(double *right, double *all, bool precision, const float *z,
+                            const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool predicted = z[i] > 0.0f, is = y[i] > 0.5f;
+        *right += predicted && is;
+        *all += precision ? predicted : is;
+    }
+}
+
+void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
+                 const float *y, size_t n, size_t cols)
+{
+    enum metric_kind kind = m->metric[i];
+    const float *outputs = z;
+    if (m->fused && (kind == METRIC_MEAN_ABSOLUTE_ERROR || kind == METRIC_MEAN_SQUARED_ERROR)) {
+        kernels()->sigmoid(scratch, z, n);
+        outputs = scratch;
+    }
+    switch (kind) {
+    case METRIC_ACCURACY:
+        sum[i] += m->loss == LOSS_BINARY_CROSSENTROPY ? binary_accuracy(z, y, n)
+                                                      : categorical_accuracy(z, y, n, cols);
+        return;
+    case METRIC_MEAN_ABSOLUTE_ERROR:
+        sum[i] += absolute_error(outputs, y, n);
+        return;
+    case METRIC_MEAN_SQUARED_ERROR:
+        sum[i] += squared_error(outputs, y, n);
+        return;
+    case METRIC_PRECISION:
+    case METRIC_RECALL:
+        count_positives(&sum[i], &sum[second_sum(m->metric, m->metrics, i)],
+                        kind == METRIC_PRECISION, z, y, n);
+        return;
+    case METRIC_LOGLOSS:
+        sum[i] += logloss(scratch, z, y, n);
+        return;
+    case METRIC_AUC: /* no sum */
+        return;
+    }
+}

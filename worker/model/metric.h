@@ -1,0 +1,20 @@
+/* Metrics from the sums that model_sums carries. */
+#ifndef GRADWIRE_WORKER_MODEL_METRIC_H
+#define GRADWIRE_WORKER_MODEL_METRIC_H
+
+#include "common/job.h"
+
+/* How many sums the job's metrics need, at most JOB_SUMS_MAX: one for each, in its place, and behind
+ * them one more for each that is no mean over examples (precision, recall). */
+uint32_t metric_sums(const struct job *job);
+
+/* What metric i of the job is by these sums; 0 where Keras divides by nothing. NAN: auc, which is no
+ * sum (an evaluator sorts for it), and means over no examples. */
+double metric_value(const struct job *job, uint32_t i, const double *sum, double examples);
+
+const char *metric_name(enum metric_kind kind);
+
+/* Keras's mode "auto": of an error or a loss the smaller is the better. */
+bool metric_larger_is_better(enum metric_kind kind);
+
+#endif

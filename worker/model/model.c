@@ -1,0 +1,231 @@
+/* The model: layers become operations, in order. */
+#include "worker/model/model.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/model/layers.h"
+
+/* ---- the input ---- */
+
+static enum err set_input(struct model *m, const struct job *job, struct errmsg *e)
+{
+    uint64_t elems = 1;
+    m->shape.rank = job->model.rank;
+    for (uint32_t i = 0; i < job->model.rank; i++) {
+        m->shape.dim[i] = job->model.shape[i];
+        if (__builtin_mul_overflow(elems, job->model.shape[i], &elems) || elems > INT32_MAX)
+            return err_set(e, ERR_INPUT, "model.input.shape: too large");
+    }
+    if (job->model.rank == 0 || elems == 0)
+        return err_set(e, ERR_INPUT, "model.input.shape: a dimension is 0 or there is none");
+    m->features = (uint32_t)elems;
+    return ERR_OK;
+}
+
+/* ---- what layers append ---- */
+
+struct op *op_append(struct model *m, const struct op *op)
+{
+    assert(m->ops < OPS_MAX);
+    struct op *made = &m->op[m->ops];
+    *made = *op;
+    if (made->inputs == 0) {
+        made->inputs = 1;
+        made->input[0] = m->value;
+    }
+    m->value = ++m->ops;
+    return made;
+}
+
+uint32_t shape_elems(const struct shape *s)
+{
+    uint32_t elems = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        elems *= s->dim[i];
+    return elems;
+}
+
+void shape_text(const struct shape *s, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "(");
+    for (uint32_t i = 0; i < s->rank && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i ? ", " : "", s->dim[i]);
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, ")");
+}
+
+/* ---- the list of layers ---- */
+
+static enum err add_layer(struct model *m, const struct job_layer *l, const char *name,
+                          const struct tap *from, uint32_t inputs, struct errmsg *e)
+{
+    switch (l->kind) {
+    case LAYER_FLATTEN:
+        return flatten_add(m, l, name, e);
+    case LAYER_DENSE:
+        return dense_add(m, l, name, e);
+    case LAYER_DROPOUT:
+        return dropout_add(m, l, name, e);
+    case LAYER_ACTIVATION:
+    case LAYER_LEAKY_RELU:
+    case LAYER_ELU:
+    case LAYER_GELU:
+        return activation_add(m, l, name, e);
+    case LAYER_BATCH_NORMALIZATION:
+        return batch_normalization_add(m, l, name, e);
+    case LAYER_LAYER_NORMALIZATION:
+        return layer_normalization_add(m, l, name, e);
+    case LAYER_EMBEDDING:
+        return embedding_add(m, l, name, e);
+    case LAYER_CONV2D:
+        return conv2d_add(m, l, name, e);
+    case LAYER_MAX_POOLING2D:
+    case LAYER_AVERAGE_POOLING2D:
+        return pooling_add(m, l, name, e);
+    case LAYER_GLOBAL_MAX_POOLING2D:
+    case LAYER_GLOBAL_AVERAGE_POOLING2D:
+        return global_pooling_add(m, l, name, e);
+    case LAYER_RESHAPE:
+        return reshape_add(m, l, name, e);
+    case LAYER_ADD:
+    case LAYER_CONCATENATE:
+        return merge_add(m, l, name, from, inputs, e);
+    }
+    return ERR_OK;
+}
+
+/* What layer i reads: tap[0] is the model's input, tap[j + 1] what layer j gives. */
+static enum err taps_of(const struct job_layer *l, uint32_t i, const struct tap *tap,
+                        struct tap from[JOB_INPUTS_MAX], uint32_t *inputs, struct errmsg *e)
+{
+    *inputs = l->inputs ? l->inputs : 1;
+    from[0] = tap[i];
+    for (uint32_t k = 0; k < l->inputs; k++) {
+        if (l->input[k] > i)
+            return err_set(e, ERR_INPUT, "model.layers: %s: its input stands behind it", l->name);
+        from[k] = tap[l->input[k]];
+    }
+    return ERR_OK;
+}
+
+/* Everything that is computed must reach the output. */
+static enum err check_used(const struct model *m, struct errmsg *e)
+{
+    for (uint32_t v = 1; v <= m->ops; v++) {
+        uint32_t uses = v == m->value;
+        for (uint32_t i = v; i < m->ops; i++)
+            for (uint32_t k = 0; k < m->op[i].inputs; k++)
+                uses += m->op[i].input[k] == v;
+        if (uses == 0)
+            return err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", m->op[v - 1].layer);
+    }
+    return ERR_OK;
+}
+
+static enum err check_name(const struct model *m, const struct job *job, uint32_t i,
+                           struct errmsg *e)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (!strcmp(m->name[j], job->model.layer[i].name))
+            return err_set(e, ERR_INPUT, "model.layers: two layers are called %s", m->name[j]);
+    return ERR_OK;
+}
+
+static enum err add_layers(struct model *m, const struct job *job, struct errmsg *e)
+{
+    struct tap tap[JOB_LAYERS_MAX + 1] = {{0, m->shape}}, from[JOB_INPUTS_MAX];
+    uint32_t inputs;
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        enum err code = check_name(m, job, i, e);
+        if (!code)
+            code = taps_of(l, i, tap, from, &inputs, e);
+        if (code)
+            return code;
+        (void)snprintf(m->name[i], sizeof m->name[i], "%s", l->name);
+        m->value = from[0].value;
+        m->shape = from[0].shape;
+        code = add_layer(m, l, m->name[i], from, inputs, e);
+        if (code)
+            return code;
+        tap[i + 1] = (struct tap){m->value, m->shape};
+    }
+    if (m->layout.tensors == 0)
+        return err_set(e, ERR_INPUT,
+                       "model.layers: nothing to train: at least one dense or conv2d layer");
+    return check_used(m, e);
+}
+
+static enum err build(struct model *m, const struct job *job, struct errmsg *e)
+{
+    enum err code = set_input(m, job, e);
+    if (code)
+        return code;
+    code = add_layers(m, job, e);
+    if (code)
+        return code;
+    layout_exclude_from_decay(&m->layout, job->decay_exclude);
+    code = loss_attach(m, job, e);
+    if (code)
+        return code;
+    conv2d_fuse(m);
+    flow_plan(m);
+    return metric_attach(m, job, e);
+}
+
+/* ---- the model ---- */
+
+enum err model_new(struct model **out, const struct job *job, struct errmsg *e)
+{
+    struct model *m = mem_zalloc(1, sizeof *m);
+    if (!m)
+        return err_set(e, ERR_NOMEM, "model: out of memory");
+    enum err code = build(m, job, e);
+    if (code) {
+        model_free(m);
+        return code;
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+void model_free(struct model *m)
+{
+    if (!m)
+        return;
+    layout_close(&m->layout);
+    mem_free(m->class_weight);
+    mem_free(m);
+}
+
+const struct layout *model_layout(const struct model *m)
+{
+    return &m->layout;
+}
+
+uint32_t model_features(const struct model *m)
+{
+    return m->features;
+}
+
+uint32_t model_outputs(const struct model *m)
+{
+    return m->shape.dim[0];
+}
+
+uint32_t model_classes(const struct model *m)
+{
+    switch (m->loss) {
+    case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
+        return m->shape.dim[0];
+    case LOSS_BINARY_CROSSENTROPY:
+        return 2;
+    case LOSS_MEAN_SQUARED_ERROR:
+    case LOSS_MEAN_ABSOLUTE_ERROR:
+        return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* The model: a graph of layers over one flat parameter block. One file per layer, forward and backward side
+ * by side. A model is immutable and shared by threads; a model_run holds one thread's activations. */
+#ifndef GRADWIRE_WORKER_MODEL_MODEL_H
+#define GRADWIRE_WORKER_MODEL_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job.h"
+#include "common/layout.h"
+
+struct model;
+struct model_run;
+
+/* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
+ * activation is refused, see DESIGN), lay tensors out.
+ * Errors: ERR_INPUT naming the layer and what would fit. Owns: *m is the caller's, model_free. */
+enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
+void model_free(struct model *m);
+
+/* The tensors in the flat block; valid as long as the model. */
+const struct layout *model_layout(const struct model *m);
+uint32_t model_features(const struct model *m); /* inputs of one row */
+uint32_t model_outputs(const struct model *m);  /* outputs of one row */
+uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
+
+enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
+                       struct errmsg *e) MUST_CHECK;
+void model_run_free(struct model_run *r);
+
+/* Whether the data of some pass so far could not be: ERR_INPUT with layer and value (an embedding's
+ * row that is not in its table). That pass's results are worth nothing. */
+enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK;
+
+/* The last pass's outputs (n, model_outputs): logits where the loss works on them. Valid until the next. */
+const float *model_run_outputs(const struct model_run *r);
+
+/* What the regularizers add to the mean loss at w. */
+double model_penalty(const struct model *m, const float *w);
+
+struct model_sums {                              /* sums over examples, in example order, double */
+    double examples, loss, metric[JOB_SUMS_MAX]; /* loss: of examples, by class weights, and of
+                                                       penalties; metric: metric.h */
+};
+
+/* Called during backward when the gradients of elements [first, first + n) are final: a dense layer's kernel and
+ * bias together, last layer first. The ranges include the gaps and cover the whole block, once. */
+typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
+
+/* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps are left as they
+ * are, zero) receives the SUM over the n examples of the gradient of the example's loss; n = 0 zeroes it.
+ * x: (n, features), y: (n). `key`: dropout's randomness, a function of (seed, epoch, microbatch id).
+ * Adds into *sums. Thread: any, one at a time per run; single-threaded BLAS. */
+void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
+                 uint64_t key, float *dw, struct model_sums *sums, model_ready *ready, void *ctx);
+
+/* Forward without dropout, loss (without penalty and class weights) and metrics added into *sums. */
+void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
+                struct model_sums *sums);
+
+#endif

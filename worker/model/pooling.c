@@ -1,0 +1,225 @@
+/* Pooling: keras.layers.MaxPooling2D, AveragePooling2D and their Global ones, which are one window
+ * over the whole image. Padding is no element: the largest and the mean are of what lies in the
+ * image. A maximum's gradient goes to the first of the largest, row by row. */
+#include "worker/model/layers.h"
+
+#include <string.h>
+
+#include "common/kernels.h"
+
+static enum pooling pooling_of(enum layer_kind kind)
+{
+    return kind == LAYER_MAX_POOLING2D || kind == LAYER_GLOBAL_MAX_POOLING2D ? POOLING_MAX
+                                                                             : POOLING_AVERAGE;
+}
+
+static enum err append(struct model *m, const struct job_layer *l, const char *name,
+                       const uint32_t size[2], const uint32_t stride[2], struct errmsg *e)
+{
+    static const uint32_t close_by[2] = {1, 1};
+    struct op op = {.kind = OP_POOLING, .layer = name, .outer = 1, .pooling = pooling_of(l->kind)};
+    enum err code = window_init(&op.window, &m->shape, name, size, stride, close_by, l->padding, e);
+    if (!code)
+        code = window_elems(&op.window, op.window.channels, &op.out, name, e);
+    if (code)
+        return code;
+    op.channels = op.window.channels;
+    op.in = op.window.y.in * op.window.x.in * op.channels;
+    (void)op_append(m, &op);
+    m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
+    return ERR_OK;
+}
+
+enum err pooling_add(struct model *m, const struct job_layer *l, const char *name, struct errmsg *e)
+{
+    return append(m, l, name, l->pool_size, l->strides, e);
+}
+
+enum err global_pooling_add(struct model *m, const struct job_layer *l, const char *name,
+                            struct errmsg *e)
+{
+    static const uint32_t once[2] = {1, 1};
+    const uint32_t whole[2] = {m->shape.dim[0], m->shape.dim[1]};
+    enum err code = append(m, l, name, whole, once, e);
+    if (!code && !l->keepdims)
+        m->shape = (struct shape){.rank = 1, .dim = {m->shape.dim[2]}};
+    return code;
+}
+
+/* ---- one window ---- */
+
+struct taps {     /* those in the image */
+    size_t first; /* the element where they begin */
+    uint32_t rows, cols;
+};
+
+static struct taps taps_of(const struct window *w, uint32_t oy, uint32_t ox)
+{
+    uint32_t top, bottom, left, right;
+    window_taps(&w->y, oy, &top, &bottom);
+    window_taps(&w->x, ox, &left, &right);
+    int64_t y = window_first(&w->y, oy) + top, x = window_first(&w->x, ox) + left;
+    return (struct taps){.first = ((size_t)y * w->x.in + (size_t)x) * w->channels,
+                         .rows = bottom - top,
+                         .cols = right - left};
+}
+
+/* Where a tap's channels begin. */
+static size_t tap_at(const struct window *w, const struct taps *t, uint32_t row, uint32_t col)
+{
+    return t->first + ((size_t)row * w->x.in + col) * w->channels;
+}
+
+/* NaN is larger than all, so that a guard sees it. */
+static inline bool larger(float a, float b)
+{
+    return a > b || (a != a && b == b);
+}
+
+static void max_forward(float *y, const struct window *w, const float *x, const struct taps *t)
+{
+    memcpy(y, x + t->first, w->channels * sizeof *y);
+    for (uint32_t i = 0; i < t->rows; i++)
+        for (uint32_t j = 0; j < t->cols; j++) {
+            const float *pixel = x + tap_at(w, t, i, j);
+            for (uint32_t c = 0; c < w->channels; c++)
+                y[c] = larger(pixel[c], y[c]) ? pixel[c] : y[c];
+        }
+}
+
+static void max_backward(float *dx, const struct window *w, const float *dy, const float *x,
+                         const struct taps *t)
+{
+    for (uint32_t c = 0; c < w->channels; c++) {
+        size_t best = t->first + c;
+        for (uint32_t i = 0; i < t->rows; i++)
+            for (uint32_t j = 0; j < t->cols; j++) {
+                size_t at = tap_at(w, t, i, j) + c;
+                best = larger(x[at], x[best]) ? at : best;
+            }
+        dx[best] += dy[c];
+    }
+}
+
+static void average_forward(float *y, const struct window *w, const float *x, const struct taps *t)
+{
+    const float share = 1.0f / ((float)t->rows * (float)t->cols);
+    memset(y, 0, w->channels * sizeof *y);
+    for (uint32_t i = 0; i < t->rows; i++)
+        for (uint32_t j = 0; j < t->cols; j++) {
+            const float *pixel = x + tap_at(w, t, i, j);
+            for (uint32_t c = 0; c < w->channels; c++)
+                y[c] += pixel[c];
+        }
+    for (uint32_t c = 0; c < w->channels; c++)
+        y[c] *= share;
+}
+
+static void average_backward(float *dx, const struct window *w, const float *dy,
+                             const struct taps *t)
+{
+    const float share = 1.0f / ((float)t->rows * (float)t->cols);
+    for (uint32_t i = 0; i < t->rows; i++)
+        for (uint32_t j = 0; j < t->cols; j++) {
+            float *pixel = dx + tap_at(w, t, i, j);
+            for (uint32_t c = 0; c < w->channels; c++)
+                pixel[c] += dy[c] * share;
+        }
+}
+
+/* ---- maxima of windows apart: a row of them at a time ---- */
+
+/* Pixels of a window that a byte can tell apart; 255 says none. */
+enum { KERNEL_TAPS_MAX = 255 };
+
+static bool by_kernel(const struct op *op)
+{
+    const struct window *w = &op->window;
+    return op->pooling == POOLING_MAX && window_is_tiled(w) &&
+           (uint64_t)w->y.size * w->x.size <= KERNEL_TAPS_MAX;
+}
+
+static size_t row_elems(const struct op *op)
+{
+    return (size_t)op->window.x.out * op->channels;
+}
+
+/* A row of maxima, and which pixels they were. */
+size_t pooling_work_elems(const struct op *op)
+{
+    return by_kernel(op) ? 2 * row_elems(op) : 0;
+}
+
+static struct kernel_pool kernel_of(const struct op *op)
+{
+    const struct window *w = &op->window;
+    return (struct kernel_pool){.size_y = w->y.size,
+                                .size_x = w->x.size,
+                                .stride_x = w->x.stride,
+                                .width = w->x.in,
+                                .windows = w->x.out,
+                                .channels = op->channels};
+}
+
+static void rows_forward(const struct op *op, float *y, const float *x, size_t n, float *work)
+{
+    const struct kernel_pool k = kernel_of(op);
+    const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
+    for (size_t b = 0; b < n; b++)
+        for (size_t r = 0; r < op->window.y.out; r++, y += out)
+            kernels()->max_pool(y, (uint8_t *)work, x + b * op->in + r * in, NULL, &k);
+}
+
+/* Which pixels they were is found again: cheaper than to keep it. */
+static void rows_backward(const struct op *op, float *dx, float *dy, const float *x, size_t n,
+                          float *work)
+{
+    const struct kernel_pool k = kernel_of(op);
+    const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
+    uint8_t *which = (uint8_t *)(work + out);
+    for (size_t b = 0; b < n; b++)
+        for (size_t r = 0; r < op->window.y.out; r++, dy += out) {
+            kernels()->max_pool(work, which, x + b * op->in + r * in, NULL, &k);
+            kernels()->max_unpool(dx + b * op->in + r * in, dy, which, &k);
+        }
+}
+
+/* ---- forward, backward ---- */
+
+void pooling_forward(const struct op *op, float *y, const float *x, size_t n, float *work)
+{
+    const struct window *w = &op->window;
+    if (by_kernel(op)) {
+        rows_forward(op, y, x, n, work);
+        return;
+    }
+    for (size_t b = 0; b < n; b++, x += op->in)
+        for (uint32_t oy = 0; oy < w->y.out; oy++)
+            for (uint32_t ox = 0; ox < w->x.out; ox++, y += op->channels) {
+                const struct taps t = taps_of(w, oy, ox);
+                if (op->pooling == POOLING_MAX)
+                    max_forward(y, w, x, &t);
+                else
+                    average_forward(y, w, x, &t);
+            }
+}
+
+void pooling_backward(const struct op *op, float *dx, float *dy, const float *x, size_t n,
+                      float *work)
+{
+    const struct window *w = &op->window;
+    memset(dx, 0, n * op->in * sizeof *dx);
+    if (by_kernel(op)) {
+        rows_backward(op, dx, dy, x, n, work);
+        return;
+    }
+    for (size_t b = 0; b < n; b++, x += op->in, dx += op->in)
+        for (uint32_t oy = 0; oy < w->y.out; oy++)
+            for (uint32_t ox = 0; ox < w->x.out; ox++, dy += op->channels) {
+                const struct taps t = taps_of(w, oy, ox);
+                if (op->pooling == POOLING_MAX)
+                    max_backward(dx, w, dy, x, &t);
+                else
+                    average_backward(dx, w, dy, &t);
+            }
+}

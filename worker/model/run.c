@@ -1,0 +1,366 @@
+/* One thread's way through the model: forward, loss, backward. */
+#include "worker/model/model.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/kernels.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "worker/model/layers.h"
+
+struct model_run {
+    const struct model *m;
+    uint32_t rows_max;
+    float *slot[SLOTS_MAX];          /* values and gradients, as flow.c says */
+    void *state[OPS_MAX];            /* what an op's forward leaves to its backward */
+    float *work;                     /* an op's own room while it runs; NULL: none needs any */
+    float *scratch;                  /* (2, rows_max), the loss's */
+    const float *value[OPS_MAX + 1]; /* of the last forward */
+    enum err fault;                  /* what the data did that cannot be */
+    struct errmsg why;
+};
+
+/* One pass over n rows. */
+struct pass {
+    const float *w;
+    uint32_t n;
+    bool train;
+    uint64_t key; /* dropout's */
+};
+
+/* ---- buffers ---- */
+
+static size_t widest(const struct model *m)
+{
+    size_t most = m->features;
+    for (uint32_t i = 0; i < m->slots; i++)
+        most = m->slot_elems[i] > most ? m->slot_elems[i] : most;
+    return most;
+}
+
+/* Bytes that forward leaves to backward beside the values. */
+static size_t state_bytes(const struct op *op, size_t rows)
+{
+    switch (op->kind) {
+    case OP_DROPOUT:
+        return rows * op_out_elems(op);
+    case OP_CONV2D:
+        return op->pooled ? rows * op_out_elems(op) : 0;
+    case OP_BATCH_NORMALIZATION:
+    case OP_LAYER_NORMALIZATION:
+        return normalization_state_bytes(op, rows);
+    default:
+        return 0;
+    }
+}
+
+static size_t work_elems(const struct op *op)
+{
+    return op->kind == OP_CONV2D    ? conv2d_work_elems(op)
+           : op->kind == OP_POOLING ? pooling_work_elems(op)
+                                    : 0;
+}
+
+static bool alloc_work(struct model_run *r)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < r->m->ops; i++) {
+        const struct op *op = &r->m->op[i];
+        size_t elems = work_elems(op);
+        most = elems > most ? elems : most;
+    }
+    return most == 0 || (r->work = mem_floats(most));
+}
+
+static bool alloc_all(struct model_run *r)
+{
+    const struct model *m = r->m;
+    for (uint32_t s = 0; s < m->slots; s++)
+        if (!(r->slot[s] = mem_floats(r->rows_max * m->slot_elems[s])))
+            return false;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        size_t bytes = state_bytes(&m->op[i], r->rows_max);
+        if (bytes && !(r->state[i] = mem_floats(bytes / sizeof(float) + 1)))
+            return false;
+    }
+    r->scratch = mem_floats(2 * (size_t)r->rows_max);
+    return r->scratch && alloc_work(r);
+}
+
+enum err model_run_new(struct model_run **out, const struct model *m, uint32_t rows_max,
+                       struct errmsg *e)
+{
+    if (rows_max * (uint64_t)widest(m) > INT32_MAX) /* BLAS counts in int, dropout in 32 bits */
+        return err_set(e, ERR_INPUT,
+                       "training.batch_size: %u rows of %zu elements at a time are too many",
+                       rows_max, widest(m));
+    struct model_run *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return err_set(e, ERR_NOMEM, "model: out of memory");
+    r->m = m;
+    r->rows_max = rows_max;
+    if (!alloc_all(r)) {
+        model_run_free(r);
+        return err_set(e, ERR_NOMEM, "model: no memory for the activations of %u rows", rows_max);
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+void model_run_free(struct model_run *r)
+{
+    if (!r)
+        return;
+    for (uint32_t s = 0; s < SLOTS_MAX; s++)
+        mem_free(r->slot[s]);
+    for (uint32_t i = 0; i < OPS_MAX; i++)
+        mem_free(r->state[i]);
+    mem_free(r->work);
+    mem_free(r->scratch);
+    mem_free(r);
+}
+
+enum err model_run_fault(const struct model_run *r, struct errmsg *e)
+{
+    return r->fault ? err_set(e, r->fault, "%s", r->why.text) : ERR_OK;
+}
+
+const float *model_run_outputs(const struct model_run *r)
+{
+    return r->value[r->m->ops];
+}
+
+double model_penalty(const struct model *m, const float *w)
+{
+    return regularizer_penalty(m, w);
+}
+
+/* ---- forward ---- */
+
+static void embed(struct model_run *r, const struct op *op, float *y, const float *x,
+                  const struct pass *p)
+{
+    size_t bad;
+    if (embedding_forward(op, y, p->w, x, (size_t)p->n * op->outer, &bad) || r->fault)
+        return;
+    r->fault = ERR_INPUT;
+    (void)err_set(&r->why, ERR_INPUT,
+                  "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
+                  op->layer, (double)x[bad], op->rows - 1, op->rows);
+}
+
+static void forward_op(struct model_run *r, uint32_t i, const struct pass *p)
+{
+    const struct op *op = &r->m->op[i];
+    size_t rows = (size_t)p->n * op->outer, elems = p->n * op_out_elems(op);
+    const float *from[JOB_INPUTS_MAX] = {NULL}, *x;
+    float *y = r->slot[op->y];
+    for (uint32_t k = 0; k < op->inputs; k++)
+        from[k] = r->value[op->input[k]];
+    x = from[0];
+    r->value[i + 1] = y;
+    switch (op->kind) {
+    case OP_DENSE:
+        dense_forward(op, y, p->w, x, rows);
+        return;
+    case OP_ACTIVATION:
+        activation_forward(op, y, x, rows);
+        return;
+    case OP_DROPOUT:
+        if (p->train)
+            dropout_forward(op, y, r->state[i], x, rng_u64(p->key, i), elems);
+        else if (y != x) /* x's slot may be another's before y is read */
+            memcpy(y, x, elems * sizeof *y);
+        return;
+    case OP_CONV2D:
+        conv2d_forward(op, y, r->state[i], p->w, x, p->n, r->work);
+        return;
+    case OP_POOLING:
+        pooling_forward(op, y, x, p->n, r->work);
+        return;
+    case OP_BATCH_NORMALIZATION:
+        batch_normalization_forward(op, y, p->w, x, rows, p->train, r->state[i]);
+        return;
+    case OP_LAYER_NORMALIZATION:
+        layer_normalization_forward(op, y, p->w, x, rows, r->state[i]);
+        return;
+    case OP_EMBEDDING:
+        embed(r, op, y, x, p);
+        return;
+    case OP_ADD:
+        add_forward(op, y, from, elems);
+        return;
+    case OP_CONCATENATE:
+        concatenate_forward(op, y, from, rows);
+        return;
+    }
+}
+
+/* The last op's output, (n, outputs). */
+static const float *forward(struct model_run *r, const float *x, const struct pass *p)
+{
+    r->value[0] = x;
+    for (uint32_t i = 0; i < r->m->ops; i++)
+        forward_op(r, i, p);
+    return r->value[r->m->ops];
+}
+
+/* Adds loss and metrics; the gradient by z is left where the last op looks for it. */
+static void score(struct model_run *r, const float *z, const float *y, uint32_t n,
+                  const float *class_weight, struct model_sums *sums)
+{
+    const struct model *m = r->m;
+    size_t outputs = m->shape.dim[0];
+    sums->examples += n;
+    sums->loss += loss_rows(m->loss, r->slot[m->op[m->ops - 1].dy], r->scratch, z, y, class_weight,
+                            n, outputs);
+    for (uint32_t i = 0; i < m->metrics; i++)
+        metric_rows(m, i, sums->metric, r->scratch, z, y, n, outputs);
+}
+
+/* ---- backward ---- */
+
+/* The gradient by one input of a layer with several. */
+static void merge_backward(struct model_run *r, const struct op *op, uint32_t k, float *dx,
+                           const struct pass *p)
+{
+    const float *dy = r->slot[op->dy];
+    if (op->kind == OP_CONCATENATE)
+        concatenate_backward(op, k, dx, dy, (size_t)p->n * op->outer);
+    else if (dx != dy)
+        memcpy(dx, dy, p->n * op_out_elems(op) * sizeof *dx);
+}
+
+/* dy becomes, or gives, dx; NULL where nobody wants it. */
+static void backward_op(struct model_run *r, uint32_t i, float *dx, float *dw, const struct pass *p)
+{
+    const struct op *op = &r->m->op[i];
+    const float *x = r->value[op->input[0]], *y = r->value[i + 1];
+    float *dy = r->slot[op->dy];
+    size_t rows = (size_t)p->n * op->outer;
+    switch (op->kind) {
+    case OP_DENSE:
+        dense_backward(op, dx, dw, dy, p->w, x, y, rows);
+        return;
+    case OP_ACTIVATION:
+        activation_backward(op, dy, x, y, rows);
+        return;
+    case OP_DROPOUT:
+        dropout_backward(op, dy, r->state[i], p->n * op_out_elems(op));
+        return;
+    case OP_CONV2D:
+        conv2d_backward(op, dx, dw, dy, p->w, x, y, r->state[i], p->n, r->work);
+        return;
+    case OP_POOLING:
+        pooling_backward(op, dx, dy, x, p->n, r->work);
+        return;
+    case OP_BATCH_NORMALIZATION:
+        batch_normalization_backward(op, dx, dw, dy, p->w, x, rows, p->n, r->state[i]);
+        return;
+    case OP_LAYER_NORMALIZATION:
+        layer_normalization_backward(op, dx, dw, dy, p->w, x, rows, r->state[i]);
+        return;
+    case OP_EMBEDDING:
+        embedding_backward(op, dw, dy, x, rows);
+        return;
+    case OP_ADD:
+    case OP_CONCATENATE:
+        return;
+    }
+}
+
+/* The elements of the block that belong to op i, gaps included. */
+static void tell_ready(const struct model *m, const struct op *op, model_ready *ready, void *ctx)
+{
+    uint64_t first = m->layout.tensor[op->tensor].offset_elems;
+    ready(ctx, first, layout_end(&m->layout, op->tensor + op->tensors - 1) - first);
+}
+
+/* Input k's gradient joins what others have left there. */
+static void join(struct model_run *r, const struct op *op, uint32_t k, const struct pass *p)
+{
+    const struct op_gradient *dx = &op->dx[k];
+    if (dx->sum == SLOT_NONE)
+        return;
+    float *sum = r->slot[dx->sum];
+    kernels()->add(sum, sum, r->slot[dx->slot], p->n * op_out_elems(&r->m->op[op->input[k] - 1]));
+}
+
+static void backward(struct model_run *r, float *dw, const struct pass *p, model_ready *ready,
+                     void *ctx)
+{
+    const struct model *m = r->m;
+    for (uint32_t i = m->ops; i-- > 0;) {
+        const struct op *op = &m->op[i];
+        bool several = op->kind == OP_ADD || op->kind == OP_CONCATENATE;
+        if (!op->backward)
+            continue;
+        for (uint32_t k = op->inputs; k-- > 0;) {
+            float *dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
+            if (!several)
+                backward_op(r, i, dx, dw, p);
+            else if (dx)
+                merge_backward(r, op, k, dx, p);
+            if (dx)
+                join(r, op, k, p);
+        }
+        regularizer_backward(m, op, dw, p->w, p->n);
+        if (op->tensors && ready)
+            tell_ready(m, op, ready, ctx);
+    }
+}
+
+/* ---- one op alone ---- */
+
+void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n)
+{
+    const struct pass p = {.w = w, .n = n, .train = true};
+    forward_op(r, i, &p);
+}
+
+void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw)
+{
+    const struct op *op = &r->m->op[i];
+    const struct pass p = {.w = w, .n = n, .train = true};
+    backward_op(r, i, op->dx[0].slot == SLOT_NONE ? NULL : r->slot[op->dx[0].slot], dw, &p);
+}
+
+/* ---- all of it ---- */
+
+static void zero_gradient(const struct model *m, float *dw, model_ready *ready, void *ctx)
+{
+    for (uint32_t i = 0; i < m->layout.tensors; i++) {
+        const struct tensor *t = &m->layout.tensor[i];
+        memset(dw + t->offset_elems, 0, t->elems * sizeof *dw);
+    }
+    if (ready)
+        ready(ctx, 0, m->layout.elems);
+}
+
+void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
+                 uint64_t key, float *dw, struct model_sums *sums, model_ready *ready, void *ctx)
+{
+    assert(n <= r->rows_max);
+    if (n == 0) {
+        zero_gradient(r->m, dw, ready, ctx);
+        return;
+    }
+    const struct pass p = {.w = w, .n = n, .train = true, .key = key};
+    const float *z = forward(r, x, &p);
+    if (r->fault) /* nothing is ready: a gradient of such data must not be used */
+        return;
+    score(r, z, y, n, r->m->class_weight, sums);
+    sums->loss += n * regularizer_penalty(r->m, w);
+    backward(r, dw, &p, ready, ctx);
+}
+
+void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
+                struct model_sums *sums)
+{
+    assert(n <= r->rows_max);
+    if (n == 0)
+        return;
+    const struct pass p = {.w = w, .n = n, .train = false};
+    score(r, forward(r, x, &p), y, n, NULL, sums);
+}

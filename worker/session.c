@@ -1,0 +1,742 @@
+#include "worker/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/session_inner.h"
+
+void session_init(struct session *s, const struct session_io *io, void *ctx)
+{
+    *s = (struct session){.io = io, .ctx = ctx};
+}
+
+void session_close(struct session *s)
+{
+    plan_close(&s->plan);
+    mem_free(s->link);
+    mem_free(s->skipped);
+    *s = (struct session){0};
+}
+
+/* ---- ranges of ids ---- */
+
+void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count)
+{
+    struct session_range *last = r->n ? &r->range[r->n - 1] : NULL;
+    if (last && last->first + last->count == first)
+        last->count += count;
+    else if (r->n < SESSION_RANGES_MAX)
+        r->range[r->n++] = (struct session_range){first, count};
+}
+
+static uint64_t ranges_take(struct session_ranges *r)
+{
+    uint64_t id = r->range[0].first++;
+    if (--r->range[0].count == 0)
+        memmove(r->range, r->range + 1, --r->n * sizeof *r->range);
+    return id;
+}
+
+static uint64_t ranges_count(const struct session_ranges *r)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n += r->range[i].count;
+    return n;
+}
+
+/* Hand ranges to `send` as messages. */
+struct range_list {
+    Gradwire__Range range[SESSION_RANGES_MAX];
+    Gradwire__Range *at[SESSION_RANGES_MAX];
+};
+
+static void range_list(struct range_list *l, const struct session_ranges *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        gradwire__range__init(&l->range[i]);
+        l->range[i].first = r->range[i].first;
+        l->range[i].count = r->range[i].count;
+        l->at[i] = &l->range[i];
+    }
+}
+
+/* ---- pulling ---- */
+
+static void await_replies(struct session *s)
+{
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        s->link[i].whole = false;
+        s->link[i].got_chunks = 0;
+    }
+}
+
+static void pull_from(struct session *s, uint32_t shard)
+{
+    struct session_link *l = &s->link[shard];
+    l->whole = l->holds = false;
+    l->got_chunks = 0;
+    if (!l->up)
+        return; /* asked when it is up */
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
+    m.generation = &g;
+    m.any = s->pull_any;
+    m.step = s->pull_step;
+    l->asked = true;
+    s->io->pull(s->ctx, shard, &m);
+}
+
+static void pull_all(struct session *s, bool any, uint64_t step)
+{
+    s->phase = SESSION_PULLING;
+    s->pull_any = any;
+    s->pull_step = step;
+    s->re_pull = false;
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        if (s->link[i].asked)
+            s->re_pull = true; /* its answer is to the former question */
+        else
+            pull_from(s, i);
+    }
+}
+
+/* Every shard has answered. In sync all must name one step; where they differ the SMALLEST is pulled: it is still kept
+ * wherever it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/semantics.md). */
+static void pulled_all(struct session *s)
+{
+    uint64_t least = UINT64_MAX;
+    bool equal = true;
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        equal = equal && s->link[i].got_step == s->link[0].got_step;
+        if (s->link[i].got_step < least)
+            least = s->link[i].got_step;
+    }
+    if (s->re_pull) {
+        pull_all(s, s->pull_any, s->pull_step);
+        return;
+    }
+    if (s->sync && !equal && !s->pull_any && s->pull_step == least) {
+        pull_all(s, true, 0); /* it was asked for, and is gone: so all have made the next one */
+        return;
+    }
+    if (s->sync && !equal) {
+        s->pull_any = false;
+        s->pull_step = least;
+        for (uint32_t i = 0; i < s->plan.shards; i++)
+            if (s->link[i].got_step != least)
+                pull_from(s, i);
+        return;
+    }
+    if (s->geo)
+        s->io->merge(s->ctx, true);
+    s->step = least;
+    memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
+    s->phase = SESSION_READY;
+}
+
+/* ---- what is mine to do ---- */
+
+static bool sync_todo(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->my_leaves; i++)
+        if (!s->pushed_leaf[s->first_leaf + i])
+            return true;
+    return false;
+}
+
+static void report_done(struct session *s, uint32_t want)
+{
+    struct range_list list;
+    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
+    range_list(&list, &s->done);
+    m.generation = &g;
+    m.done = list.at;
+    m.n_done = s->done.n;
+    m.want = want;
+    s->asked_lease = s->asked_lease || want > 0;
+    s->io->to_chief(s->ctx, FRAME_LEASE_ASK, &m.base);
+    s->done.n = 0;
+}
+
+void session_say_held(struct session *s)
+{
+    struct range_list list;
+    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Held m = GRADWIRE__HELD__INIT;
+    range_list(&list, &s->done);
+    m.generation = &g;
+    m.cut = s->hold_cut;
+    m.done = list.at;
+    m.n_done = s->done.n;
+    s->done.n = 0;
+    s->redoing = false;
+    s->io->to_chief(s->ctx, FRAME_HELD, &m.base);
+}
+
+static void say_going(struct session *s)
+{
+    struct range_list list;
+    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Going m = GRADWIRE__GOING__INIT;
+    range_list(&list, &s->done);
+    m.generation = &g;
+    m.done = list.at;
+    m.n_done = s->done.n;
+    s->done.n = 0;
+    s->said_going = true;
+    s->io->to_chief(s->ctx, FRAME_GOING, &m.base);
+}
+
+bool session_running(const struct session *s)
+{
+    return s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
+}
+
+/* Bring the parameters in if there is work for them. */
+static void wake(struct session *s)
+{
+    if (s->phase != SESSION_IDLE)
+        return;
+    if (s->ssp)
+        ssp_wake(s);
+    else if (s->sync ? s->dealt && s->my_leaves > 0 : s->lease.n > 0)
+        pull_all(s, true, 0);
+}
+
+/* ---- from the chief ---- */
+
+static void copy_settings(struct session *s, const Gradwire__Settings *m)
+{
+    s->settings = *m;
+    s->settings.boundaries = NULL; /* the message's own */
+    s->settings.n_boundaries = 0;
+    s->settings.values = NULL;
+    s->settings.n_values = 0;
+    s->sync = m->update == GRADWIRE__UPDATE__SYNC;
+    s->ssp = m->update == GRADWIRE__UPDATE__SSP;
+    s->geo = m->update == GRADWIRE__UPDATE__GEO;
+    s->leaves = m->microbatches;
+    s->total = m->epochs * m->batches_per_epoch;
+}
+
+enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struct errmsg *e)
+{
+    const Gradwire__Settings *settings = m->settings;
+    if (!m->plan || !settings || settings->microbatches == 0 ||
+        settings->microbatches > TREE_LEAVES_MAX ||
+        (settings->microbatches & (settings->microbatches - 1)) ||
+        settings->metrics > JOB_SUMS_MAX || settings->batches_per_epoch == 0)
+        return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
+    struct generation g = msg_generation_get(m->generation);
+    if (s->phase != SESSION_NEW && generation_equal(g, s->generation) &&
+        m->incarnation == s->incarnation)
+        return ERR_OK; /* the same again: the chief's connection was lost for a while */
+    struct plan plan = {0};
+    enum err err =
+        plan_init(&plan, m->plan->elems, m->plan->threads, (uint32_t)m->plan->n_threads, e);
+    if (err)
+        return err;
+    struct session_link *links = mem_zalloc(plan.shards, sizeof *links);
+    uint64_t *skipped = mem_zalloc(m->n_skipped + 1, sizeof *skipped);
+    if (!links || !skipped) {
+        plan_close(&plan);
+        mem_free(links);
+        mem_free(skipped);
+        return err_set(e, ERR_NOMEM, "no memory for %u links", plan.shards);
+    }
+    if (m->n_skipped)
+        memcpy(skipped, m->skipped, m->n_skipped * sizeof *skipped);
+    plan_close(&s->plan);
+    mem_free(s->link);
+    mem_free(s->skipped);
+    s->plan = plan;
+    s->link = links;
+    s->skipped = skipped;
+    s->n_skipped = m->n_skipped;
+    s->rejected.there = false;
+    s->generation = g;
+    (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
+    s->worker = m->worker;
+    s->incarnation = m->incarnation;
+    copy_settings(s, settings);
+    s->phase = SESSION_IDLE;
+    s->dealt = false;
+    s->deal = 0;
+    s->my_leaves = 0;
+    s->lease.n = s->done.n = 0;
+    s->asked_lease = s->holding = s->redoing = s->said_going = false;
+    s->re_pull = s->final = s->final_asked = false;
+    s->redo_left = 0;
+    s->entry = s->clock = 0;
+    s->live = s->outside = false;
+    s->pending.n = s->recent.n = 0;
+    s->moved = s->pushing = s->whole = false;
+    s->round = 0;
+    s->members = 1;
+    s->sums.valid = false;
+    return ERR_OK;
+}
+
+static void on_deal(struct session *s, const Gradwire__Deal *m)
+{
+    if (m->version < s->deal)
+        return;
+    s->deal = m->version;
+    s->dealt = true;
+    s->first_leaf = s->my_leaves = 0;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const Gradwire__Part *p = m->parts[i];
+        if (p->worker == s->worker && p->leaves <= s->leaves &&
+            p->first_leaf <= s->leaves - p->leaves) {
+            s->first_leaf = p->first_leaf;
+            s->my_leaves = p->leaves;
+        }
+    }
+    if (s->my_leaves == 0) {
+        if (s->phase != SESSION_COMPUTING)
+            s->phase = SESSION_IDLE;
+        return;
+    }
+    /* Leaves of the running step have become mine: its parameters may be overwritten in part. */
+    if (s->phase == SESSION_PUSHED && sync_todo(s))
+        pull_all(s, false, s->step);
+    wake(s);
+}
+
+static void on_lease(struct session *s, const Gradwire__Lease *m)
+{
+    if (!m->redo)
+        s->asked_lease = false;
+    struct session_ranges former = s->lease;
+    if (m->workers)
+        s->members = m->workers;
+    if (m->redo) {
+        s->lease.n = 0;
+        s->redoing = true;
+    }
+    for (size_t i = 0; i < m->n_ranges; i++)
+        if (m->ranges[i]->count)
+            session_ranges_add(&s->lease, m->ranges[i]->first, m->ranges[i]->count);
+    if (m->redo) {
+        s->redo_left = ranges_count(&s->lease);
+        for (size_t i = 0; i < former.n; i++)
+            session_ranges_add(&s->lease, former.range[i].first, former.range[i].count);
+    }
+    if (s->ssp && s->redo_left)
+        ssp_redo(s);
+    else
+        wake(s);
+}
+
+static void on_hold(struct session *s, const Gradwire__Hold *m)
+{
+    s->holding = true;
+    s->hold_cut = m->cut;
+    if (!session_running(s) && geo_is_clean(s))
+        session_say_held(s);
+}
+
+void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m)
+{
+#define OF_THIS_GENERATION(T)                                                                      \
+    generation_equal(msg_generation_get(((const Gradwire__##T *)m)->generation), s->generation)
+    if (type == FRAME_DEAL && OF_THIS_GENERATION(Deal))
+        on_deal(s, (const Gradwire__Deal *)m);
+    else if (type == FRAME_LEASE && OF_THIS_GENERATION(Lease))
+        on_lease(s, (const Gradwire__Lease *)m);
+    else if (type == FRAME_HOLD && OF_THIS_GENERATION(Hold))
+        on_hold(s, (const Gradwire__Hold *)m);
+    else if (type == FRAME_RESUME && OF_THIS_GENERATION(Resume))
+        s->holding = false;
+    else if (type == FRAME_LEAVE)
+        s->may_leave = true;
+    else if (type == FRAME_DONE) {
+        s->over = true;
+        s->exit_code = ((const Gradwire__Done *)m)->exit_code;
+    }
+#undef OF_THIS_GENERATION
+}
+
+static void say_rejected(struct session *s)
+{
+    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
+    m.generation = &g;
+    m.batch = s->rejected.batch;
+    m.what = s->rejected.what;
+    s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
+}
+
+void session_reject(struct session *s, const char *what)
+{
+    s->rejected = (struct session_rejected){.there = true, .batch = s->running};
+    (void)snprintf(s->rejected.what, sizeof s->rejected.what, "%s", what);
+    say_rejected(s);
+}
+
+bool session_skips(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_skipped; i++)
+        if (s->skipped[i] == s->running)
+            return true;
+    return false;
+}
+
+void session_on_chief_up(struct session *s)
+{
+    if (s->rejected.there && session_running(s) && s->rejected.batch == s->running)
+        say_rejected(s);
+    s->asked_lease = false;
+    s->said_going = false;
+    if (s->holding && !session_running(s) && geo_is_clean(s))
+        session_say_held(s);
+}
+
+size_t session_leases(const struct session *s, struct session_range *out, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->pending.n && n < room; i++)
+        out[n++] = s->pending.range[i];
+    if (!s->sync && session_running(s) && !s->pushing && n < room)
+        out[n++] = (struct session_range){s->running, 1};
+    for (size_t i = 0; i < s->lease.n && n < room; i++)
+        out[n++] = s->lease.range[i];
+    return n;
+}
+
+/* ---- links and replies ---- */
+
+void session_on_link_up(struct session *s, uint32_t shard)
+{
+    struct session_link *l = &s->link[shard];
+    if (s->ssp) {
+        l->up = true;
+        ssp_link_up(s, shard);
+        return;
+    }
+    *l = (struct session_link){.up = true};
+    if (s->phase == SESSION_PULLING)
+        pull_from(s, shard);
+    else if (s->phase == SESSION_PUSHED) {
+        l->pushed = true;
+        s->io->push_again(s->ctx, shard);
+    }
+}
+
+void session_on_link_down(struct session *s, uint32_t shard)
+{
+    struct session_link *l = &s->link[shard];
+    bool whole = l->whole;
+    *l = (struct session_link){.acked = l->acked,
+                               .acked_chunks = l->acked ? l->acked_chunks : 0,
+                               .entered = l->entered,
+                               .entered_clock = l->entered_clock,
+                               .whole = whole,
+                               .got_step = l->got_step,
+                               .got_chunks = whole ? l->got_chunks : 0};
+}
+
+bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
+{
+    const struct plan_shard *p = &s->plan.shard[shard];
+    return m->chunks > 0 && m->first_chunk >= p->first_chunk && m->chunks <= p->chunks &&
+           m->first_chunk - p->first_chunk <= p->chunks - m->chunks;
+}
+
+struct codec_shape session_shape(const struct session *s)
+{
+    return (struct codec_shape){&s->plan, s->layout, 0};
+}
+
+/* The body's length is what its codec makes of such a run, and that codec may be here. */
+static bool codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes)
+{
+    enum codec c = (enum codec)m->codec;
+    uint32_t may = codec_mask((enum codec)s->settings.reply_codec, s->settings.codecs_allowed);
+    if (c == CODEC_RAW)
+        return body_bytes == plan_run_elems(&s->plan, m->first_chunk, m->chunks) * sizeof(float);
+    if ((uint32_t)c >= CODECS || !(may >> c & 1) || !s->layout)
+        return false;
+    const struct codec_shape shape = session_shape(s);
+    uint64_t most = codec_body_bytes(&shape, c, m->first_chunk, m->chunks);
+    return codec_is_sized(c) ? body_bytes == most : body_bytes > 0 && body_bytes < most;
+}
+
+enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
+                            uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
+                            struct errmsg *e)
+{
+    *wanted = false;
+    *first_elem = 0;
+    if (!generation_equal(msg_generation_get(m->generation), s->generation))
+        return ERR_OK;
+    if (s->ssp)
+        return ssp_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
+    if (!session_run_fits(s, shard, m) || !codec_fits(s, m, body_bytes))
+        return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
+    *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
+    const struct session_link *l = &s->link[shard];
+    if (s->phase == SESSION_PULLING)
+        *wanted = m->pulled && l->asked && !l->whole;
+    else if (session_running(s) &&
+             !l->whole) /* while computing too: chunks come back as soon as they are made */
+        *wanted = s->sync ? m->step > s->step
+                          : m->name == s->running && !m->pulled && s->pushing == s->geo;
+    if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
+        return err_set(e, ERR_STATE,
+                       "shard %u sends the difference to step %" PRIu64 ", which is not held",
+                       shard, m->step - 1);
+    return ERR_OK;
+}
+
+static void step_done(struct session *s)
+{
+    if (!s->sync) {
+        if (s->geo) {
+            geo_pushed(s);
+        } else {
+            session_ranges_add(&s->done, s->running, 1);
+            s->phase = SESSION_READY;
+        }
+        if (s->redo_left && --s->redo_left == 0 && s->holding)
+            session_say_held(s);
+        else if (s->holding && !s->redoing && geo_is_clean(s))
+            session_say_held(s);
+        wake(s);
+        return;
+    }
+    uint64_t step = s->link[0].got_step;
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        if (s->link[i].got_step != step || step != s->step + 1) {
+            pull_all(s, true, 0); /* others went on without me */
+            return;
+        }
+    }
+    s->step = step;
+    memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
+    s->phase = s->my_leaves ? SESSION_READY : SESSION_IDLE;
+}
+
+static bool all_whole(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        if (!s->link[i].whole)
+            return false;
+    return true;
+}
+
+static void take_sums(struct session *s, const Gradwire__Reply *m)
+{
+    if (!m->sums || m->step == 0)
+        return;
+    s->sums.valid = true;
+    s->sums.step = m->step - 1;
+    s->sums.examples = m->sums->examples;
+    s->sums.loss = m->sums->loss;
+    for (size_t i = 0; i < JOB_SUMS_MAX; i++)
+        s->sums.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
+}
+
+void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
+{
+    struct session_link *l = &s->link[shard];
+    if (s->ssp) {
+        if (stored)
+            ssp_on_reply(s, shard, m);
+        return;
+    }
+    if (!stored) {
+        if (m->pulled)
+            l->asked = false;
+        return;
+    }
+    take_sums(s, m);
+    if (l->got_chunks && l->got_step != m->step && s->sync)
+        l->got_chunks = 0; /* runs of two steps: only the later one counts */
+    l->got_step = m->step;
+    l->got_chunks += m->chunks;
+    if (l->got_chunks < s->plan.shard[shard].chunks)
+        return;
+    l->whole = true;
+    l->holds = true;
+    l->holds_step = l->got_step;
+    l->asked = false;
+    if (!all_whole(s))
+        return;
+    if (s->phase == SESSION_PULLING)
+        pulled_all(s);
+    else if (s->phase == SESSION_PUSHED)
+        step_done(s);
+}
+
+void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m)
+{
+    (void)m;
+    s->link[shard].asked =
+        false; /* the chief's WELCOME of the new generation starts everything anew */
+}
+
+/* ---- work ---- */
+
+static struct session_task sync_task(struct session *s)
+{
+    struct session_task t = {.kind = TASK_NONE, .name = s->step};
+    if (s->step >= s->total || !sync_todo(s))
+        return t;
+    for (uint32_t i = 0; i < s->my_leaves; i++) {
+        uint32_t leaf = s->first_leaf + i;
+        if (s->pushed_leaf[leaf])
+            continue;
+        if (t.runs && t.first[t.runs - 1] + t.count[t.runs - 1] == leaf) {
+            t.count[t.runs - 1]++;
+        } else if (t.runs < TREE_LEVELS_MAX) {
+            t.first[t.runs] = leaf;
+            t.count[t.runs++] = 1;
+        } else {
+            break; /* the rest is the next task */
+        }
+        s->pushed_leaf[leaf] = true;
+    }
+    t.kind = TASK_COMPUTE;
+    return t;
+}
+
+static struct session_task async_task(struct session *s)
+{
+    struct session_task t = {.kind = TASK_NONE};
+    if (s->lease.n == 0 || (s->holding && !s->redo_left))
+        return t;
+    s->running = ranges_take(&s->lease);
+    t.kind = TASK_COMPUTE;
+    t.name = s->running;
+    t.first[0] = 0;
+    t.count[0] = s->leaves;
+    t.runs = 1;
+    return t;
+}
+
+static void ask_for_lease(struct session *s)
+{
+    enum { LOW = 2, WANT = 4 };
+    if (s->sync || s->phase == SESSION_NEW || s->asked_lease || s->holding || s->going ||
+        s->final || ranges_count(&s->lease) > LOW)
+        return;
+    report_done(s, WANT);
+}
+
+/* What is done must not wait for the next lease when there may be none. */
+static void report_last(struct session *s)
+{
+    if (!s->sync && s->phase != SESSION_NEW && s->done.n && s->lease.n == 0 &&
+        !session_running(s) && !s->holding)
+        report_done(s, 0);
+}
+
+struct session_task session_task(struct session *s)
+{
+    struct session_task none = {.kind = TASK_NONE};
+    ask_for_lease(s);
+    report_last(s);
+    if (s->final && !s->final_asked && !session_running(s) && s->phase != SESSION_NEW &&
+        geo_is_clean(s)) {
+        s->final_asked = true;
+        if (s->ssp)
+            ssp_pull(s, false);
+        else
+            pull_all(s, true, 0);
+    }
+    if (s->going && !s->said_going && !session_running(s) && s->phase != SESSION_NEW &&
+        geo_is_clean(s))
+        say_going(s);
+    if (s->phase != SESSION_READY || (s->final && geo_is_clean(s)) ||
+        (s->going && !s->redo_left && s->said_going))
+        return none;
+    struct session_task t = none;
+    s->pushing = s->geo && geo_pushes(s, &t);
+    if (!s->pushing)
+        t = s->sync ? sync_task(s) : async_task(s);
+    if (t.kind == TASK_NONE)
+        return t;
+    s->phase = SESSION_COMPUTING;
+    await_replies(s);
+    if (s->ssp)
+        ssp_begin(s);
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        s->link[i].pushed = s->link[i].up;
+    return t;
+}
+
+bool session_wants_acks(const struct session *s)
+{
+    return s->ssp;
+}
+
+bool session_may_stream(const struct session *s, uint32_t shard)
+{
+    return s->link[shard].up && s->link[shard].pushed;
+}
+
+void session_computed(struct session *s)
+{
+    if (s->phase != SESSION_COMPUTING)
+        return; /* a new generation came in between */
+    if (s->geo && !s->pushing) {
+        geo_computed(s);
+        return;
+    }
+    s->phase = SESSION_PUSHED;
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        if (s->link[i].up && !s->link[i].pushed) {
+            s->link[i].pushed = true;
+            s->io->push_again(s->ctx, i);
+        }
+    }
+    if (s->ssp)
+        ssp_computed(s);
+    else if (s->sync && s->my_leaves == 0)
+        s->phase = SESSION_IDLE;
+    else if (s->sync && sync_todo(s))
+        pull_all(s, false, s->step);
+    else if (all_whole(s))
+        step_done(s); /* the last replies came while the last chunks left */
+}
+
+void session_go(struct session *s)
+{
+    s->going = true;
+}
+
+void session_stop_at(struct session *s, uint64_t step)
+{
+    if (s->sync && step < s->total)
+        s->total = step;
+}
+
+void session_pull_final(struct session *s)
+{
+    s->final = true;
+}
+
+bool session_is_final(const struct session *s)
+{
+    return s->final_asked && s->phase == SESSION_READY;
+}
+
+void session_waits_for(const struct session *s, char *out, size_t bytes)
+{
+    static const char *const what[] = {
+        "the chief's welcome", "work from the chief", "a clock", "parameters", "", "", "replies"};
+    for (uint32_t i = 0; i < s->plan.shards && s->phase >= SESSION_ENTERING; i++) {
+        if (!s->link[i].whole || !s->link[i].up) {
+            (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s of shard %u on ps %u%s",
+                           s->step, what[s->phase], i, s->plan.shard[i].ps,
+                           s->link[i].up ? "" : " (not connected)");
+            return;
+        }
+    }
+    (void)snprintf(out, bytes, "waiting for %s", what[s->phase]);
+}

@@ -1,0 +1,32 @@
+/* The inside of a session, for the files of worker that make it up. */
+#ifndef GRADWIRE_WORKER_SESSION_INNER_H
+#define GRADWIRE_WORKER_SESSION_INNER_H
+
+#include "worker/session.h"
+
+/* session.c */
+bool session_running(
+    const struct session *s); /* a batch is being computed, or pushed and not acknowledged */
+void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
+void session_say_held(struct session *s);
+bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
+
+/* session_ssp.c: what bounded staleness does in the place of the rest, or beside it. */
+void ssp_wake(struct session *s);               /* idle, and there may be work */
+void ssp_pull(struct session *s, bool bounded); /* at my clock, or what is there */
+void ssp_redo(struct session *s);               /* ids to be done while all are held */
+void ssp_begin(struct session *s);              /* a batch is begun */
+void ssp_computed(struct session *s); /* it is computed, and all were sent it that are connected */
+void ssp_link_up(struct session *s, uint32_t shard);
+enum err ssp_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
+                        uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
+                        struct errmsg *e) MUST_CHECK;
+void ssp_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
+
+/* session_geo.c */
+bool geo_is_clean(const struct session *s); /* nothing is left to be pushed; true in other modes */
+bool geo_pushes(struct session *s, struct session_task *t); /* a round is due: *t */
+void geo_computed(struct session *s);
+void geo_pushed(struct session *s);
+
+#endif

@@ -1,0 +1,25 @@
+/* summary.json from what the chief's process knows at the end. */
+#ifndef GRADWIRE_WORKER_SUMMARIZE_H
+#define GRADWIRE_WORKER_SUMMARIZE_H
+
+#include "common/cluster.h"
+#include "common/checkpoint.h"
+#include "worker/chief/host.h"
+#include "worker/train.h"
+
+struct summarize {
+    const struct job *job;
+    const struct cluster *cluster;
+    const struct train_result *result;
+    const struct manifest *base;   /* the cut that this run began from; NULL: none */
+    const struct journal *journal; /* of the runs before */
+    bool finished;                 /* the job was done before this run began */
+    uint64_t batches_per_epoch, rows;
+    const char *output;      /* DIR */
+    const struct host *host; /* after control_close; NULL: the chief never was */
+};
+
+/* Write DIR/summary.json. Errors: ERR_IO, ERR_NOMEM. */
+enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,716 @@
+#include "worker/train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/cores.h"
+#include "common/files.h"
+#include "common/kernels.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "worker/evaluate.h"
+#include "worker/export/export.h"
+#include "worker/gradient.h"
+#include "worker/guard.h"
+#include "worker/links.h"
+#include "worker/local.h"
+#include "worker/pool.h"
+#include "worker/progress.h"
+#include "worker/session.h"
+
+enum {
+    LOADER_DEPTH_MIN = 4,
+    STEP_LETTER_MS = 50, /* the control thread hears of steps so often, and at each epoch's end */
+    SAY_WAIT_MS = 10000,
+};
+
+struct train {
+    struct train_config config;
+    struct control *control;
+    struct loop loop;
+    struct mailbox in;
+    struct loop_timer tick; /* wakes the wait, so that it can say what it waits for */
+    struct session session;
+    struct links *links;
+    struct pool *pool;
+    struct loader *loader;
+    struct gradient *gradient;
+    struct local *local; /* geo; else NULL */
+    struct evaluator *evaluator;
+    float *w; /* the flat block */
+    uint64_t task_name;
+    bool held; /* nothing of the running task leaves before it is computed */
+
+    struct progress progress;
+    struct train_result *result;
+    bool stopped;
+    bool finish_asked, evaluate_asked;
+    uint64_t epoch_asked;
+    uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
+    uint64_t evaluated_step;            /* UINT64_MAX: none */
+    uint64_t seen_step;                 /* sync: the last step that was counted */
+    uint64_t want_id, want_end;         /* what the loader was told to expect */
+    uint32_t want_first, want_leaves;
+    double began_s; /* of the first task */
+    double evaluation_s;
+    int64_t told_ms, moved_ms;
+};
+
+/* ---- session_io ---- */
+
+static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+{
+    struct train *t = ctx;
+    links_pull(t->links, shard, m);
+}
+
+static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
+{
+    struct train *t = ctx;
+    links_tick(t->links, shard, m);
+}
+
+static void io_push_again(void *ctx, uint32_t shard)
+{
+    struct train *t = ctx;
+    if (t->local)
+        links_push_round(t->links, shard);
+    else
+        links_push_again(t->links, shard, t->gradient);
+}
+
+static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct train *t = ctx;
+    control_send(t->control, type, m);
+}
+
+static void io_merge(void *ctx, bool fresh)
+{
+    struct train *t = ctx;
+    local_merge(t->local, t->w, fresh);
+    local_round_done(t->local);
+}
+
+static const struct session_io session_io = {
+    .pull = io_pull,
+    .tick = io_tick,
+    .merge = io_merge,
+    .push_again = io_push_again,
+    .to_chief = io_to_chief,
+};
+
+/* ---- the end ---- */
+
+static void stop(struct train *t, int exit_code, const char *text)
+{
+    if (t->stopped)
+        return;
+    t->stopped = true;
+    t->result->exit_code = exit_code;
+    (void)snprintf(t->result->error, sizeof t->result->error, "%s", text);
+}
+
+static void on_refused(void *ctx, int exit_code, const char *text)
+{
+    stop(ctx, exit_code, text);
+}
+
+enum err train_export(const struct train_config *config, const float *w, char digest[65],
+                      struct errmsg *e)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/model", config->output);
+    enum err err = files_mkdirs(path, e);
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", config->output);
+    err = export_safetensors(path, model_layout(config->model), w, NULL, 0, e);
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
+    err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    if (!err)
+        export_digest(model_layout(config->model), w, digest);
+    return err;
+}
+
+/* ---- letters ---- */
+
+static enum err adopt_welcome(struct train *t, struct errmsg *e)
+{
+    const struct session *s = &t->session;
+    const struct layout *layout = model_layout(t->config.model);
+    uint64_t batches = order_batches(t->config.order);
+    if (s->plan.elems != layout->elems)
+        return err_set(e, ERR_INPUT, "the chief's model has %" PRIu64 " parameters, ours %" PRIu64,
+                       s->plan.elems, layout->elems);
+    if (s->settings.batches_per_epoch != batches)
+        return err_set(e, ERR_INPUT,
+                       "the chief's data make %" PRIu64 " batches an epoch, ours %" PRIu64
+                       ": data.train must name the same data everywhere",
+                       (uint64_t)s->settings.batches_per_epoch, batches);
+    log_info("generation %" PRIu64 ": %u shards on %u ps, %u microbatches, %u threads",
+             s->generation.number, s->plan.shards, t->config.cluster->n_ps, s->leaves,
+             pool_threads(t->pool));
+    if (t->local)
+        local_reset(t->local);
+    t->finish_asked = t->evaluate_asked = false;
+    t->evaluated_step = UINT64_MAX;
+    t->seen_step = UINT64_MAX;
+    t->want_leaves = 0;
+    if (t->enough_epoch)
+        session_stop_at(&t->session, t->enough_step);
+    return links_restart(t->links, e);
+}
+
+static void on_welcome(struct train *t, const Gradwire__Welcome *m)
+{
+    struct errmsg e = {""};
+    struct generation before = t->session.generation;
+    uint64_t incarnation = t->session.incarnation;
+    enum err err = session_on_welcome(&t->session, m, &e);
+    bool same =
+        generation_equal(before, t->session.generation) && incarnation == t->session.incarnation;
+    if (!err && !same)
+        err = adopt_welcome(t, &e);
+    if (err)
+        stop(t, err == ERR_INPUT ? 2 : 1, e.text);
+    else
+        session_on_chief_up(&t->session);
+}
+
+/* What is neither computing nor evaluating was waiting. */
+static void close_account(struct train *t)
+{
+    struct chief_account *a = &t->result->account;
+    if (t->began_s > 0)
+        a->waited_s = clock_now_s() - t->began_s - a->computed_s - t->evaluation_s;
+    links_bytes(t->links, &a->bytes_out, &a->bytes_in);
+    links_costs(t->links, &a->push, &a->reply);
+}
+
+static void on_done(struct train *t, const Gradwire__Done *m)
+{
+    Gradwire__DoneAck ack = GRADWIRE__DONE_ACK__INIT;
+    close_account(t);
+    const struct chief_account *a = &t->result->account;
+    ack.worker = t->session.worker;
+    ack.tasks = a->tasks;
+    ack.examples = a->examples;
+    ack.computed_s = a->computed_s;
+    ack.waited_s = a->waited_s;
+    ack.bytes_out = a->bytes_out;
+    ack.bytes_in = a->bytes_in;
+    Gradwire__CodecCost push = msg_codec_cost(&a->push), reply = msg_codec_cost(&a->reply);
+    ack.push = &push;
+    ack.reply = &reply;
+    control_send(t->control, FRAME_DONE_ACK, &ack.base);
+    stop(t, m->exit_code, m->text);
+}
+
+static void on_chief(struct train *t, enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type == FRAME_WELCOME) {
+        on_welcome(t, (const Gradwire__Welcome *)m);
+        return;
+    }
+    session_on_chief(&t->session, type, m);
+    if (type == FRAME_DONE)
+        on_done(t, (const Gradwire__Done *)m);
+    else if (t->session.may_leave)
+        stop(t, 143, "told to go: the chief has taken back what was ours to do");
+}
+
+static void say_hello(struct train *t)
+{
+    const struct session *s = &t->session;
+    Gradwire__Hello m;
+    Gradwire__Generation g = msg_generation(s->generation);
+    struct session_range ranges[SESSION_RANGES_MAX + 1];
+    Gradwire__Range range[SESSION_RANGES_MAX + 1], *at[SESSION_RANGES_MAX + 1];
+    const struct control_config config = {t->config.job, t->config.cluster, &t->in};
+    control_hello(&config, 0, &m);
+    m.uuid = (char *)s->uuid;
+    m.incarnation = s->incarnation;
+    m.generation = &g;
+    m.leases = at;
+    m.n_leases = session_leases(s, ranges, SESSION_RANGES_MAX + 1);
+    for (size_t i = 0; i < m.n_leases; i++) {
+        gradwire__range__init(&range[i]);
+        range[i].first = ranges[i].first;
+        range[i].count = ranges[i].count;
+        at[i] = &range[i];
+    }
+    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
+    for (size_t i = 0; i < s->recent.n; i++) {
+        gradwire__range__init(&done[i]);
+        done[i].first = s->recent.range[i].first;
+        done[i].count = s->recent.range[i].count;
+        done_at[i] = &done[i];
+    }
+    m.done = done_at;
+    m.n_done = s->recent.n;
+    control_send(t->control, FRAME_HELLO, &m.base);
+}
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct train *t = arg;
+    switch ((enum train_letter)m->type) {
+    case TRAIN_CHIEF:
+        on_chief(t, (enum frame_type)m->number, m->data);
+        break;
+    case TRAIN_HELLO:
+        say_hello(t);
+        break;
+    case TRAIN_EPOCH:
+        t->evaluate_asked = true;
+        t->epoch_asked = m->number;
+        break;
+    case TRAIN_FINISH:
+        t->finish_asked = true;
+        if (!t->session.sync)
+            session_pull_final(&t->session);
+        break;
+    case TRAIN_GO:
+        session_go(&t->session);
+        if (t->session.phase == SESSION_NEW)
+            stop(t, 143, "told to go before training began");
+        break;
+    case TRAIN_STOP:
+        stop(t, (int)m->number, m->data ? m->data : "");
+        break;
+    }
+}
+
+/* ---- evaluation ---- */
+
+static struct evaluation *evaluate(struct train *t)
+{
+    struct train_result *r = t->result;
+    double began = clock_now_s();
+    if (!t->evaluator)
+        return NULL;
+    struct errmsg e = {""};
+    struct model_sums sums;
+    enum err err = evaluator_run(t->evaluator, t->w, &sums, &e);
+    if (err) {
+        stop(t, err == ERR_INPUT ? 2 : 1, e.text);
+        return NULL;
+    }
+    r->has_eval = true;
+    r->eval.step = t->session.step;
+    r->eval.loss = sums.loss;
+    memcpy(r->eval.metric, sums.metric, sizeof r->eval.metric);
+    struct evaluation *copy = mem_zalloc(1, sizeof *copy);
+    if (copy) {
+        *copy = r->eval;
+        control_post(t->control, CONTROL_EVALUATED, 0, copy, mem_free);
+    }
+    t->evaluation_s += clock_now_s() - began;
+    return &r->eval;
+}
+
+/* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
+static void note_epoch(struct train *t, uint64_t epoch, double now_s)
+{
+    struct train_result *r = t->result;
+    if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
+        struct train_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
+        if (!grown)
+            return;
+        r->history = grown;
+        r->epochs++;
+    }
+    r->history[r->epochs - 1] =
+        (struct train_epoch){.epoch = epoch,
+                             .seconds = now_s - t->began_s - t->evaluation_s,
+                             .has_eval = t->evaluator != NULL,
+                             .eval = r->eval};
+}
+
+/* Keep it if it is the best; end the job if none was better for too long. */
+static void look_at(struct train *t, uint64_t epoch, const struct evaluation *eval)
+{
+    const struct job *job = t->config.job;
+    struct best *best = t->config.best;
+    struct errmsg e = {""};
+    if (t->enough_epoch)
+        return; /* async: the last batches on their way do not count */
+    if (best_see(best, epoch, eval, t->w, &e))
+        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
+    if (epoch >= job->training.epochs || !best_stops(best, epoch))
+        return;
+    log_info("epoch %" PRIu64
+             ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64 ": enough",
+             epoch, job->early_stopping.patience, best->epoch);
+    t->enough_epoch = epoch;
+    t->enough_step = t->session.step;
+    session_stop_at(&t->session, t->enough_step);
+    control_post(t->control, CONTROL_ENOUGH, t->enough_step, NULL, NULL);
+}
+
+static void end_epoch(struct train *t, uint64_t epoch)
+{
+    const struct evaluation *eval = evaluate(t);
+    double now_s = clock_now_s();
+    progress_epoch(&t->progress, epoch, eval, now_s);
+    note_epoch(t, epoch, now_s);
+    if (eval)
+        look_at(t, epoch, eval);
+}
+
+bool train_restores_best(const struct train_config *config)
+{
+    return config->best && config->best->has && config->job->early_stopping.restore_best_weights;
+}
+
+/* The best epoch's weights instead of the last ones. */
+static enum err restore_best(struct train *t, struct errmsg *e)
+{
+    if (!train_restores_best(&t->config))
+        return ERR_OK;
+    t->result->eval = t->config.best->eval;
+    return best_read(t->config.best, t->w, e);
+}
+
+static void finish(struct train *t)
+{
+    struct errmsg e = {""};
+    close_account(t);                       /* the chief's own: what follows is no training */
+    if (!t->session.sync && t->began_s > 0) /* others may have learned longer than the chief */
+        t->result->train_s = clock_now_s() - t->began_s - t->evaluation_s;
+    t->finish_asked = false;
+    if (restore_best(t, &e) || train_export(&t->config, t->w, t->result->digest, &e)) {
+        stop(t, 1, e.text);
+        return;
+    }
+    control_post(t->control, CONTROL_FINISHED, t->session.step, NULL, NULL);
+}
+
+/* The chief's other work, between two tasks: epochs' ends, and the end. */
+static void chief_between(struct train *t)
+{
+    struct session *s = &t->session;
+    if (s->phase != SESSION_READY)
+        return;
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    if (s->sync) {
+        if (s->step && s->step % per_epoch == 0 && t->evaluated_step != s->step) {
+            t->evaluated_step = s->step;
+            end_epoch(t, s->step / per_epoch);
+            control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
+        }
+        if (t->finish_asked && s->step >= s->total)
+            finish(t);
+        return;
+    }
+    if (t->finish_asked && session_is_final(s)) {
+        end_epoch(t, t->enough_epoch ? t->enough_epoch : t->config.job->training.epochs);
+        finish(t);
+    } else if (t->evaluate_asked && !t->finish_asked && !t->enough_epoch &&
+               !t->result->digest[0]) { /* what is exported was the last to be evaluated */
+        t->evaluate_asked = false;
+        end_epoch(t, t->epoch_asked);
+    }
+}
+
+/* ---- the step ---- */
+
+static void tell_loader(struct train *t, const struct session_task *task)
+{
+    const struct session *s = &t->session;
+    uint32_t first = task->first[0], leaves = 0;
+    for (uint32_t i = 0; i < task->runs; i++)
+        leaves = task->first[i] + task->count[i] - first;
+    uint64_t end = s->total;
+    if (!s->sync)
+        end = s->lease.n && s->lease.range[0].first == task->name + 1
+                  ? task->name + 1 + s->lease.range[0].count
+                  : task->name + 1;
+    if (task->name != t->want_id || end != t->want_end || first != t->want_first ||
+        leaves != t->want_leaves)
+        loader_want(t->loader, task->name, end, first, leaves);
+    t->want_id = task->name + 1;
+    t->want_end = end;
+    t->want_first = first;
+    t->want_leaves = leaves;
+}
+
+static void count_step(struct train *t, double now_s)
+{
+    struct session *s = &t->session;
+    struct model_sums sums = {0};
+    uint64_t id;
+    if (s->sync) {
+        if (!s->sums.valid || s->sums.step == t->seen_step)
+            return;
+        t->seen_step = id = s->sums.step;
+        sums.examples = s->sums.examples;
+        sums.loss = s->sums.loss;
+        memcpy(sums.metric, s->sums.metric, sizeof sums.metric);
+    } else {
+        sums = gradient_sums(t->gradient);
+        id = s->running;
+    }
+    t->result->steps++;
+    t->result->examples += sums.examples;
+    t->result->train_s = now_s - t->began_s - t->evaluation_s;
+    if (!t->config.cluster->is_chief)
+        return;
+    if (isnan(t->result->first_step_s))
+        t->result->first_step_s = now_s - t->progress.started_s;
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
+    int64_t now_ms = (int64_t)(now_s * 1000);
+    if (s->sync && now_ms - t->told_ms >= STEP_LETTER_MS) {
+        t->told_ms = now_ms;
+        control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
+    }
+}
+
+/* Async with clipping or the NaN guard: nothing of a batch leaves before all of it is known. A straggler sends when it
+ * has slept. */
+static bool holds_back(const struct train *t)
+{
+    const Gradwire__Settings *s = &t->session.settings;
+    return t->local || (!t->session.sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
+           t->config.fault.kind == FAULT_STRAGGLE;
+}
+
+/* Elements [from, to) of a node are final: ranges come from the end of the block. */
+static void on_range(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to)
+{
+    struct train *t = ctx;
+    if (from == 0 && fault_breaks(&t->config.fault, t->task_name))
+        n->value[0] = NAN;
+    if (!t->held)
+        links_range(t->links, n, from, to);
+}
+
+/* The straggler's sleep: nothing else happens on this thread, as if it computed. */
+static void straggle(struct train *t, double took_s)
+{
+    double s = fault_sleep_s(&t->config.fault, took_s);
+    struct timespec time = {(time_t)s, (long)((s - floor(s)) * 1e9)};
+    while (s > 0 && nanosleep(&time, &time) && errno == EINTR)
+        ;
+}
+
+/* Async: false if this batch must not leave at all; the chief then ends the job, or starts a new generation. */
+static bool guard(struct train *t, struct gradient_node *n)
+{
+    const Gradwire__Settings *s = &t->session.settings;
+    const struct guard g = {model_layout(t->config.model), &t->session.plan, s->clip_norm};
+    char what[160];
+    bool skips = session_skips(&t->session);
+    if (!skips && s->nan_guard != NAN_GUARD_OFF && guard_finds(&g, n, what, sizeof what)) {
+        log_warn("batch %" PRIu64 ": %s", t->task_name, what);
+        session_reject(&t->session, what);
+        if (s->nan_guard != NAN_GUARD_SKIP)
+            return false;
+        skips = true;
+    }
+    if (skips)
+        guard_empty(&g, n);
+    n->clipped = guard_clip(&g, n);
+    return true;
+}
+
+static bool let_out(struct train *t)
+{
+    uint32_t nodes;
+    struct gradient_node *node = gradient_nodes(t->gradient, &nodes);
+    for (uint32_t i = 0; i < nodes; i++) {
+        if (!t->session.sync && !guard(t, &node[i]))
+            return false;
+        if (t->local)
+            local_step(t->local, t->w, &node[i], t->task_name,
+                       t->task_name / t->session.settings.batches_per_epoch);
+        else
+            links_range(t->links, &node[i], 0, model_layout(t->config.model)->elems);
+    }
+    return true;
+}
+
+/* False: nothing was pushed. */
+static bool step(struct train *t, const struct session_task *task)
+{
+    double began_s = clock_now_s();
+    if (t->began_s == 0)
+        t->began_s = began_s;
+    t->held = holds_back(t);
+    t->task_name = task->name;
+    tell_loader(t, task);
+    links_before_write(t->links);
+    links_begin(t->links, task);
+    struct errmsg e = {""};
+    enum err err = gradient_compute(t->gradient, task, t->w, on_range, t, &e);
+    if (err) {
+        stop(t, err == ERR_NOMEM ? 138 : err == ERR_INPUT ? 2 : 1, e.text);
+        return false;
+    }
+    straggle(t, clock_now_s() - began_s);
+    if (t->held && !let_out(t))
+        return false;
+    struct chief_account *a = &t->result->account;
+    a->tasks++;
+    a->examples += gradient_sums(t->gradient).examples;
+    a->computed_s += clock_now_s() - began_s;
+    session_computed(&t->session);
+    return true;
+}
+
+/* Geo: what the parameters have moved goes to all shards. */
+static void push_round(struct train *t, const struct session_task *task)
+{
+    links_before_write(t->links);
+    links_begin(t->links, task);
+    local_round(t->local, t->w, task->divisor);
+    for (uint32_t i = 0; i < t->session.plan.shards; i++)
+        if (session_may_stream(&t->session, i))
+            links_push_round(t->links, i);
+    session_computed(&t->session);
+}
+
+static void say_waiting(struct train *t)
+{
+    char text[200];
+    int64_t now = clock_now_ms();
+    if (now - t->moved_ms < SAY_WAIT_MS || t->session.phase < SESSION_PULLING)
+        return;
+    session_waits_for(&t->session, text, sizeof text);
+    log_info("%s for %" PRId64 " s", text, (now - t->moved_ms) / 1000);
+    t->moved_ms = now;
+}
+
+static void on_tick(void *arg)
+{
+    say_waiting(arg);
+}
+
+void train_run(struct train *t, struct control *control, struct train_result *result)
+{
+    t->control = control;
+    t->result = result;
+    bool pushed = false;
+    t->moved_ms = clock_now_ms();
+    while (!t->stopped) {
+        if (pushed && t->session.phase != SESSION_PUSHED) {
+            pushed = false;
+            count_step(t, clock_now_s());
+            t->moved_ms = clock_now_ms();
+        }
+        if (t->config.cluster->is_chief)
+            chief_between(t);
+        struct session_task task = session_task(&t->session);
+        if (task.kind == TASK_COMPUTE) {
+            pushed = step(t, &task);
+        } else if (task.kind == TASK_PUSH) {
+            push_round(t, &task);
+        } else if (!t->stopped && loop_tick(&t->loop, NULL)) {
+            stop(t, 138, "the event loop failed");
+        }
+    }
+}
+
+/* ---- life ---- */
+
+struct mailbox *train_mailbox(struct train *t)
+{
+    return &t->in;
+}
+
+static enum err new_parts(struct train *t, struct errmsg *e)
+{
+    const struct train_config *c = &t->config;
+    const struct job *job = c->job;
+    uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
+    uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
+    uint32_t depth = 3 * job->training.microbatches;
+    t->w = mem_floats(model_layout(c->model)->elems);
+    if (!t->w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    enum err err = pool_new(&t->pool, threads, e);
+    if (!err)
+        err = loader_new(&t->loader, c->data, c->order,
+                         depth < LOADER_DEPTH_MIN ? LOADER_DEPTH_MIN : depth, e);
+    if (!err)
+        err = gradient_new(&t->gradient, c->model, t->pool, t->loader, rows, job->training.seed, e);
+    if (!err && c->eval && c->cluster->is_chief)
+        err = evaluator_new(&t->evaluator, c->job, c->model, c->eval, t->pool, e);
+    if (err)
+        return err;
+    if (job->training.update == UPDATE_GEO)
+        err = local_new(&t->local, model_layout(c->model), &job->optimizer, e);
+    if (err)
+        return err;
+    struct links_config links = {.loop = &t->loop,
+                                 .session = &t->session,
+                                 .job = job->name,
+                                 .identity = job->identity,
+                                 .ps_hosts = c->cluster->ps,
+                                 .layout = model_layout(c->model),
+                                 .n_ps = c->cluster->n_ps,
+                                 .w = t->local ? t->local->server : t->w,
+                                 .local = t->local,
+                                 .on_refused = on_refused,
+                                 .ctx = t};
+    return links_new(&t->links, &links, e);
+}
+
+enum err train_new(struct train **out, const struct train_config *config, struct errmsg *e)
+{
+    struct train *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return err_set(e, ERR_NOMEM, "no memory to train");
+    t->config = *config;
+    t->evaluated_step = t->seen_step = UINT64_MAX;
+    session_init(&t->session, &session_io, t);
+    t->session.layout = model_layout(config->model);
+    progress_init(&t->progress, config->job, config->progress_fd, clock_now_s());
+    enum err err = loop_init(&t->loop);
+    if (!err) {
+        err = mailbox_init(&t->in, &t->loop, on_letter, t);
+        if (err)
+            loop_close(&t->loop);
+    }
+    if (err) {
+        mem_free(t);
+        return err_set(e, err, "no event loop: %s", err_str(err));
+    }
+    loop_timer_init(&t->tick, &t->loop, on_tick, t);
+    err = loop_timer_every(&t->tick, 1000);
+    if (!err)
+        err = new_parts(t, e);
+    if (err) {
+        train_free(t);
+        return err;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void train_free(struct train *t)
+{
+    if (!t)
+        return;
+    links_free(t->links);
+    evaluator_free(t->evaluator);
+    gradient_free(t->gradient);
+    local_free(t->local);
+    loader_free(t->loader);
+    pool_free(t->pool);
+    mem_free(t->w);
+    session_close(&t->session);
+    loop_timer_stop(&t->tick);
+    mailbox_close(&t->in);
+    loop_close(&t->loop);
+    mem_free(t);
+}

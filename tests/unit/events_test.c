@@ -204,7 +204,8 @@ static void half_a_record_does_not_stay(void **state)
     assert_int_equal(events_file_append(&f, &event, &e), ERR_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_non_null(strstr(e.text, f.path));
-    event.step = 8; /* the disk has room again */
+    event.what_case = TENSORBOARD__EVENT__WHAT__NOT_SET; /* shorter than what was cut off */
+    event.step = 8;                                      /* the disk has room again */
     assert_int_equal(events_file_append(&f, &event, &e), ERR_OK);
     events_file_close(&f);
     struct seen s = {.n = 0};

@@ -395,6 +395,8 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
         atomic_store(&running, NULL);
     }
     *told_to_go = atomic_load(&told) > 0;
+    if (*told_to_go)
+        log_info("told to go");
     events_free(v.events);
     eval_log_close(&v.log);
     if (v.evaluator)

@@ -469,6 +469,8 @@ static void count_step(struct train *t, double now_s)
     uint64_t per_epoch = s->settings.batches_per_epoch;
     progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
+    if (s->step % per_epoch == 0)
+        return; /* told behind the evaluation: with backup workers the others wait for that */
     if (s->sync && now_ms - t->told_ms >= STEP_LETTER_MS) {
         t->told_ms = now_ms;
         control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);

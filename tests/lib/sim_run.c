@@ -365,6 +365,7 @@ void sim_free(struct sim *sim)
     sim_net_close(sim);
     sim_disk_close(sim);
     sim_oracle_close(sim);
+    sim_backup_close(sim);
     free(sim->learned);
     free(sim->update);
     layout_close(&sim->layout);

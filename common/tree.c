@@ -51,7 +51,7 @@ const float *tree_sum(const struct tree_values *v, struct tree_node root, size_t
     struct tree_node left = {root.level - 1, root.index * 2};
     struct tree_node right = {root.level - 1, root.index * 2 + 1};
     const float *a = tree_sum(v, left, at, n, scratch);
-    const float *b = tree_sum(v, right, at, n, scratch + n);
+    const float *b = tree_sum(v, right, at, n, a ? scratch + n : scratch);
     if (!a || !b)
         return a ? a : b;
     kernels()->add(scratch, a, b, n);

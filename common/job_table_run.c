@@ -52,8 +52,9 @@ static const struct job_key keys[] = {
      IN_JOB(sync.replicas_to_aggregate),
      RANGE(0, CLUSTER_WORKERS_MAX),
      .fallback = "0",
-     .doc = "backup workers: a step is made of the leaves of so many workers, whose come first; the "
-            "others' are dropped. 0: of all workers'"},
+     .doc =
+         "backup workers: a step is made of the leaves of so many workers, whose come first; the "
+         "others' are dropped. 0: of all workers'"},
     {.path = "sync.dropped",
      .type = KEY_WORD,
      IN_JOB(sync.dropped),

@@ -72,8 +72,8 @@ bool tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double
     double right[1 + 1 + JOB_SUMS_MAX];
     bool has_left = tree_sum_doubles(node, nodes, sums, k,
                                      (struct tree_node){root.level - 1, root.index * 2}, out);
-    bool has_right = tree_sum_doubles(node, nodes, sums, k,
-                                      (struct tree_node){root.level - 1, root.index * 2 + 1}, right);
+    bool has_right = tree_sum_doubles(
+        node, nodes, sums, k, (struct tree_node){root.level - 1, root.index * 2 + 1}, right);
     for (uint32_t j = 0; j < k && has_right; j++)
         out[j] = has_left ? out[j] + right[j] : right[j];
     return has_left || has_right;

@@ -114,8 +114,7 @@ static bool cover(const struct gate_chunk *c, const struct tree_leaves *leaves, 
         kept[here - c->node] = true;
         return true;
     }
-    return n.level > 0 &&
-           cover(c, leaves, (struct tree_node){n.level - 1, n.index * 2}, kept) &&
+    return n.level > 0 && cover(c, leaves, (struct tree_node){n.level - 1, n.index * 2}, kept) &&
            cover(c, leaves, (struct tree_node){n.level - 1, n.index * 2 + 1}, kept);
 }
 

@@ -24,15 +24,16 @@ struct gate_chunk {
     uint32_t nodes;
     bool picked;
     struct tree_leaves there;
-    struct gate_node *node; /* room for as many as there are leaves; where it picks, for as many as there are nodes */
+    struct gate_node *
+        node; /* room for as many as there are leaves; where it picks, for as many as there are nodes */
 };
 
 /* Where backup workers are, a step is made of some leaves, which are picked when it is decided: until then every node is
  * kept as it came, since one that covers more than what is picked is of no use. A chunk has a node that came, or whose
  * two halves it has. */
 struct gate_pick {
-    struct tree_nodes *has; /* of each chunk */
-    uint32_t *chunks;       /* of each node: so many have it */
+    struct tree_nodes *has;  /* of each chunk */
+    uint32_t *chunks;        /* of each node: so many have it */
     struct tree_nodes whole; /* nodes that all chunks have */
     uint32_t wholes;         /* how many */
 };

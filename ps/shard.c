@@ -610,7 +610,9 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
     else if (s->round.on && s->round.chunks_summed == s->me.chunks)
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for the chief's decision", s->step);
     else if (s->accept.on && s->me.chunks)
-        (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for the chief to close the set; %u nodes of %u leaves are whole",
+        (void)snprintf(out, bytes,
+                       "step %" PRIu64
+                       ": waiting for the chief to close the set; %u nodes of %u leaves are whole",
                        s->step, s->gate.pick.wholes, s->leaves);
     else if (s->update == UPDATE_SYNC && s->me.chunks)
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for leaf %u of %u", s->step,

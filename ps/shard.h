@@ -36,9 +36,10 @@ struct shard_peer {
     uint64_t holds_step;
     struct codec_link link;
     uint64_t answered_step; /* sync: this step's parameters were sent whole since its last pull */
-    uint64_t answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+    uint64_t
+        answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
     struct tree_leaves pushed; /* backup workers: of the step before want_step */
-    bool gated;             /* ssp: its pull of this number waits for the bound */
+    bool gated;                /* ssp: its pull of this number waits for the bound */
     uint64_t gated_clock, gated_number;
 };
 

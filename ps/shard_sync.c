@@ -94,8 +94,7 @@ static void send_run(struct shard *s, struct shard_peer *to, const struct shard_
     reply.step = s->step + 1;
     reply.pulled = to->want_pulled;
     reply.outcome = outcome_of(
-        s, s->step,
-        shard_accept_outcome(s, s->step, &to->pushed, GRADWIRE__OUTCOME__APPLIED));
+        s, s->step, shard_accept_outcome(s, s->step, &to->pushed, GRADWIRE__OUTCOME__APPLIED));
     if (s->me.first_chunk + run->first == 0) {
         sums.epoch = s->step / s->batches_per_epoch;
         sums.batches = 1;
@@ -231,8 +230,7 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
     struct tree_node node = {m->level, m->index};
     tree_add_leaves(&peer->pushed, tree_first_leaf(node), tree_end_leaf(node));
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    struct gate_node n = {
-        .node = node, .examples = m->examples, .run = body, .value = body->data};
+    struct gate_node n = {.node = node, .examples = m->examples, .run = body, .value = body->data};
     for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
         n.sums[i] = m->sums[i];
     bool duplicate = true;

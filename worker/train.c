@@ -383,8 +383,9 @@ static enum err restore_best(struct train *t, struct errmsg *e)
 static void finish(struct train *t)
 {
     struct errmsg e = {""};
-    close_account(t);                       /* the chief's own: what follows is no training */
-    if (!t->session.sync && t->began_s > 0) /* others may have learned longer than the chief */
+    close_account(t); /* the chief's own: what follows is no training */
+    bool all_seen = t->session.sync && t->session.settings.replicas_to_aggregate == 0;
+    if (!all_seen && t->began_s > 0) /* others may have learned longer than the chief */
         t->result->train_s = clock_now_s() - t->began_s - t->evaluation_s;
     t->finish_asked = false;
     if (restore_best(t, &e) || train_export(&t->config, t->w, t->result->digest, &e)) {
@@ -448,6 +449,8 @@ static void count_step(struct train *t, double now_s)
     struct session *s = &t->session;
     struct model_sums sums = {0};
     uint64_t id;
+    if (t->config.cluster->is_chief && isnan(t->result->first_step_s) && s->phase >= SESSION_READY)
+        t->result->first_step_s = now_s - t->progress.started_s;
     if (s->sync) {
         if (!s->sums.valid || s->sums.step == t->seen_step)
             return;
@@ -464,8 +467,6 @@ static void count_step(struct train *t, double now_s)
     t->result->train_s = now_s - t->began_s - t->evaluation_s;
     if (!t->config.cluster->is_chief)
         return;
-    if (isnan(t->result->first_step_s))
-        t->result->first_step_s = now_s - t->progress.started_s;
     uint64_t per_epoch = s->settings.batches_per_epoch;
     progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);

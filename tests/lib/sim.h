@@ -361,9 +361,9 @@ struct sim {
     struct sim_conn *conns;
     struct sim_file *files;
     struct sim_manifest *manifests;
-    struct journal journal;                   /* on disk */
+    struct journal journal; /* on disk */
     struct sim_history *history;
-    uint64_t dropped, deciding; /* microbatches, and decisions that dropped some */
+    uint64_t dropped, deciding;               /* microbatches, and decisions that dropped some */
     uint32_t crc;                             /* of the next file */
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */

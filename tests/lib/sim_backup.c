@@ -32,7 +32,8 @@ const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t genera
     return h ? h->set : NULL;
 }
 
-static struct sim_history *begin(struct sim *sim, struct generation g, uint64_t from, uint64_t steps)
+static struct sim_history *begin(struct sim *sim, struct generation g, uint64_t from,
+                                 uint64_t steps)
 {
     struct sim_history *h = calloc(1, sizeof *h);
     const struct tree_leaves *former = sim_backup_sets(sim, from);

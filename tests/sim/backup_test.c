@@ -28,7 +28,8 @@ static struct sim_config config_of(uint64_t seed, bool faults)
     c.settings.replicas_to_aggregate = 1 + (uint32_t)(r / 16 % (c.workers - 1));
     c.slow = (uint32_t)(r / 64 % (c.workers + 1)); /* perhaps the chief, perhaps nobody */
     if (c.settings.nan_guard == NAN_GUARD_ROLLBACK)
-        c.settings.nan_guard = NAN_GUARD_SKIP; /* or a batch is skipped for what another history had in it */
+        c.settings.nan_guard =
+            NAN_GUARD_SKIP; /* or a batch is skipped for what another history had in it */
     if (r / 1024 % 4 == 0)
         c.settings.reply_codec = CODEC_INT8;
     if (faults)

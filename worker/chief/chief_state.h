@@ -60,7 +60,7 @@ struct chief_worker {
     Gradwire__Hello *hello;       /* kept until the generation is entered */
     uint32_t fenced_by;           /* ps that have answered FENCED */
     struct chief_account account; /* when acked */
-    uint64_t dropped;    /* backup workers: microbatches, as far as this chief decided */
+    uint64_t dropped;             /* backup workers: microbatches, as far as this chief decided */
     uint64_t gone_below; /* ssp: these incarnations are to leave the least clock; 0: none */
     bool gone;           /* every shard refuses them, and was told so */
     uint64_t refused_by[PLAN_SHARDS_MAX / 64]; /* ps that refuse them, as bits */
@@ -102,7 +102,7 @@ struct chief_commit {
 /* accept.c: backup workers */
 struct chief_accept {
     bool on;
-    uint64_t step; /* that is being reported */
+    uint64_t step;            /* that is being reported */
     bool *reported;           /* by each shard */
     struct tree_nodes *whole; /* of each shard */
     bool seen; /* the own session stands at seen_step, and what it does at an epoch's end is done */

@@ -312,6 +312,13 @@ struct sim_history {
     struct tree_leaves *set; /* of each step; empty: nothing is decided yet */
 };
 
+/* Over all runs of the program, for tests to see that what they are about has come up. */
+struct sim_backup_seen {
+    uint64_t dropped, steps; /* microbatches, and steps that dropped some */
+    uint64_t mixed;          /* pushes that shards answered with different steps */
+};
+extern struct sim_backup_seen sim_backup_seen;
+
 /* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
 void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
 void sim_backup_decided(struct sim_thread *t);
@@ -363,7 +370,6 @@ struct sim {
     struct sim_manifest *manifests;
     struct journal journal; /* on disk */
     struct sim_history *history;
-    uint64_t dropped, deciding;               /* microbatches, and decisions that dropped some */
     uint32_t crc;                             /* of the next file */
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */

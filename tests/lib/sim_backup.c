@@ -6,6 +6,8 @@
 
 #include "tests/lib/sim.h"
 
+struct sim_backup_seen sim_backup_seen;
+
 static bool is_on(const struct sim *sim)
 {
     return sim->config.settings.replicas_to_aggregate > 0;
@@ -66,8 +68,8 @@ static void note(struct sim_thread *t, struct sim_history *h)
         sim_fail(sim, "step %" PRIu64 " is made of %u leaves, fewer than %u", step, n, least);
     if (tree_count_leaves(set) == 0) {
         *set = leaves;
-        sim->dropped += s->microbatches - n;
-        sim->deciding += n < s->microbatches;
+        sim_backup_seen.dropped += s->microbatches - n;
+        sim_backup_seen.steps += n < s->microbatches;
     } else if (memcmp(set, &leaves, sizeof leaves) != 0) {
         sim_fail(sim, "step %" PRIu64 " is made of two sets of leaves", step);
     }

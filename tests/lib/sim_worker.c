@@ -483,7 +483,9 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
     } else if (wanted && m->body_bytes) {
         memcpy((k->local ? k->local->server : k->w) + first, m->body, m->body_bytes);
     }
+    bool pushed = k->session.phase == SESSION_PUSHED;
     session_on_reply(&k->session, shard, head, wanted);
+    sim_backup_seen.mixed += pushed && k->session.phase == SESSION_PULLING;
 }
 
 void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,

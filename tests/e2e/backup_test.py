@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TSAN, TrainCase  # noqa: E402
+from cluster import TSAN, WORKER, Process, TrainCase  # noqa: E402
 
 TWO_OF_THREE = {"sync.replicas_to_aggregate": 2}
 LEAVES, BATCH = 4, 64
@@ -70,9 +70,15 @@ class BackupTest(TrainCase):
                            ({"training.update": "async"}, "it is of training.update: sync, which is async here"),
                            ({"sync.dropped": "redo"}, "redo")):
             with self.subTest(said):
-                out = self.tmp / "-".join(keys)
-                job = self.launch("--ps=1", "--workers=3", keys={**TWO_OF_THREE, **keys}, out=out).wait(2)
-                self.assertIn(said, job.logs() if out.exists() else job.stderr())
+                job = self.launch("--ps=1", "--workers=3", keys={**TWO_OF_THREE, **keys}).wait(2)
+                self.assertIn(said, job.stderr())
+                self.assertFalse(self.out.exists())
+
+    def test_a_chief_that_is_started_by_hand_counts_the_workers_too(self):
+        command = [WORKER, f"--job={self.JOB}", "--job_name=worker", "--task_index=0", "--ps_hosts=127.0.0.1:1",
+                   "--worker_hosts=127.0.0.1:2,127.0.0.1:3,127.0.0.1:4", f"--output={self.out}",
+                   *self.sets({**TWO_OF_THREE, "training.microbatches": 2})]
+        self.assertIn("4 would do", Process(self, command, "chief").wait(2).last_line())
 
 
 if __name__ == "__main__":

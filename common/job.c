@@ -10,6 +10,8 @@
 #include "common/job_read.h"
 #include "common/mem.h"
 
+static const float EMA_MOMENTUM = 0.99f; /* the default */
+
 /* ---- what holds between keys ---- */
 
 /* "optimizer.NAME.learning_rate", which is training.learning_rate by another name. */
@@ -99,6 +101,33 @@ static enum err check_accumulation(struct job_reader *r)
                           "mean; give one of them");
     if (r->job->optimizer.kind == OPT_LAMB)
         return job_refuse(r, at, path, "not supported with optimizer: lamb; leave it out");
+    return ERR_OK;
+}
+
+/* What would do nothing, or be lost: in geo the optimizer runs at workers, which come and go. */
+static enum err check_ema(struct job_reader *r)
+{
+    enum { USED, MOMENTUM, FREQUENCY, KEYS };
+    static const char *const names[KEYS] = {"use_ema", "ema_momentum", "ema_overwrite_frequency"};
+    const struct job_optimizer *o = &r->job->optimizer;
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
+    char path[KEYS][JOB_PATH_MAX];
+    for (int i = 0; i < KEYS; i++)
+        (void)snprintf(path[i], sizeof path[i], "optimizer.%s.%s", word, names[i]);
+    if (o->use_ema && r->job->training.update == UPDATE_GEO)
+        return job_refuse(r, job_given(r, path[USED]), path[USED],
+                          "with training.update: geo the optimizer runs at the workers, and no "
+                          "average outlives them; allowed: false, or another training.update");
+    if (o->use_ema)
+        return ERR_OK;
+    if (o->ema_momentum != EMA_MOMENTUM) /* where nobody heeds the default, it may stand */
+        return job_refuse(r, job_given(r, path[MOMENTUM]), path[MOMENTUM],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
+    if (o->ema_overwrite_frequency)
+        return job_refuse(r, job_given(r, path[FREQUENCY]), path[FREQUENCY],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
     return ERR_OK;
 }
 
@@ -252,6 +281,8 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         err = check_lamb(r);
     if (!err)
         err = check_accumulation(r);
+    if (!err)
+        err = check_ema(r);
     if (!err)
         err = settle_microbatches(r);
     if (!err)

@@ -11,6 +11,8 @@
 /* FTRL divides by the rate and makes the weights anew: where a schedule has come down to 0 they stay. */
 #define FTRL_RATE_MIN 1e-20f
 
+enum { AVERAGED_ELEMS = 4096 }; /* updated and averaged at a time: what stays in the first-level cache */
+
 /* ---- slots ---- */
 
 /* The slots that `o` keeps, in the order of its kernel; NULL behind the last. */
@@ -45,6 +47,8 @@ static void slot_names(const struct job_optimizer *o, const char *name[OPTIMIZER
         name[n++] = "linear";
         break;
     }
+    if (o->use_ema)
+        name[n++] = "average";
     if (o->accumulation_steps > 1)
         name[n++] = "gradient_sum"; /* the last one */
     name[n] = NULL;
@@ -72,6 +76,11 @@ float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot)
 {
     bool accumulator = (o->kind == OPT_ADAGRAD || o->kind == OPT_FTRL) && slot == 0;
     return accumulator ? o->initial_accumulator_value : 0.0f;
+}
+
+uint32_t optimizer_average_slot(const struct job_optimizer *o)
+{
+    return o->use_ema ? optimizer_slots(o) - 1 - (o->accumulation_steps > 1) : UINT32_MAX;
 }
 
 /* ---- rates ---- */
@@ -207,13 +216,51 @@ void optimizer_apply(const struct job_optimizer *o, uint64_t t, float *w_out, co
     optimizer_apply_trusted(o, t, 1.0f, w_out, w, slots, g, inv_n, n);
 }
 
+static void apply(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+                  const float *w, float *const *slots, const float *g, float inv_n, size_t n)
+{
+    if (o->accumulation_steps > 1)
+        accumulate(o, t, ratio, w_out, w, slots, g, inv_n, n);
+    else
+        update(o, t, ratio, w_out, w, slots, g, inv_n, n);
+}
+
+/* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Its `iterations` counts the updates
+ * that were there before; during the first one the average is the weights. */
+static void follow(const struct job_optimizer *o, uint64_t t, float *average, float *w, size_t n)
+{
+    uint64_t before = optimizer_updates(o, t - 1);
+    if (before == 0)
+        memcpy(average, w, n * sizeof *w);
+    else
+        kernels()->average(average, w, o->ema_momentum, n);
+    if (o->ema_overwrite_frequency && (before + 1) % o->ema_overwrite_frequency == 0)
+        memcpy(w, average, n * sizeof *w);
+}
+
+static void apply_averaged(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+                           const float *w, float *const *slots, const float *g, float inv_n,
+                           size_t n)
+{
+    float *average = slots[optimizer_average_slot(o)];
+    uint32_t kept = optimizer_slots(o);
+    for (size_t i = 0; i < n; i += AVERAGED_ELEMS) {
+        size_t elems = n - i < AVERAGED_ELEMS ? n - i : AVERAGED_ELEMS;
+        float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+        for (uint32_t k = 0; k < kept; k++)
+            slot[k] = slots[k] + i;
+        apply(o, t, ratio, w_out + i, w + i, slot, g + i, inv_n, elems);
+        follow(o, t, average + i, w_out + i, elems);
+    }
+}
+
 void optimizer_apply_trusted(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
                              const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                              const float *g, float inv_n, size_t n)
 {
     assert(t > 0);
-    if (o->accumulation_steps > 1)
-        accumulate(o, t, ratio, w_out, w, slots, g, inv_n, n);
+    if (o->use_ema)
+        apply_averaged(o, t, ratio, w_out, w, slots, g, inv_n, n);
     else
-        update(o, t, ratio, w_out, w, slots, g, inv_n, n);
+        apply(o, t, ratio, w_out, w, slots, g, inv_n, n);
 }

@@ -7,13 +7,15 @@
 
 #include "common/job.h"
 
-enum { OPTIMIZER_SLOTS_MAX = 4 };
+enum { OPTIMIZER_SLOTS_MAX = 5 };
 
 /* How many slots (floats per parameter) the optimizer keeps: sgd 0, with momentum 1; adam 2, with amsgrad 3; .. */
 uint32_t optimizer_slots(const struct job_optimizer *o);
 const char *optimizer_slot_name(const struct job_optimizer *o, uint32_t slot);
-/* What a slot holds before the first update. */
+/* What a slot holds before the first update; the average holds the initial weights. */
 float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot);
+/* Which of the slots holds the moving average of the weights; UINT32_MAX: none does. */
+uint32_t optimizer_average_slot(const struct job_optimizer *o);
 
 /* How many updates `t` gradients have made: with accumulation, one of every accumulation_steps. */
 uint64_t optimizer_updates(const struct job_optimizer *o, uint64_t t);

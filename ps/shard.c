@@ -47,6 +47,7 @@ static void close_blocks(struct shard *s)
         mem_free(s->slot[i]);
         s->slot[i] = NULL;
     }
+    shard_average_close(s);
     shard_stale_close(s);
     shard_geo_close(s);
     clocks_close(&s->clocks);
@@ -186,7 +187,8 @@ static enum err new_blocks(struct shard *s)
     }
     s->chunks_made = 0;
     s->runs = 0;
-    return there ? shard_reply_open(s) : ERR_NOMEM;
+    enum err err = there ? shard_reply_open(s) : ERR_NOMEM;
+    return err ? err : shard_average_open(s);
 }
 
 static enum err fill_initial(struct shard *s)
@@ -195,6 +197,7 @@ static enum err fill_initial(struct shard *s)
     for (uint32_t i = 0; i < s->slots; i++)
         for (uint64_t k = 0; k < s->me.elems; k++)
             s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
+    shard_average_start(s);
     s->step = s->t = s->duplicates = s->clipped = 0;
     memset(s->epoch, 0, sizeof s->epoch);
     return ERR_OK;
@@ -502,6 +505,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
+    if (m->averages)
+        return shard_average_pull(s, peer, m, e);
     bool any = m->any || s->update != UPDATE_SYNC;
     /* Who pulls drops what was on its way: its next push gets every run again. */
     peer->answered_step = 0;

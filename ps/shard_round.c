@@ -158,6 +158,7 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     float inv = 1.0f / (float)s->step_examples;
     if (s->step_examples == 0) {
         memcpy(to, from, elems * sizeof *to);
+        shard_average_keep(s, at, elems);
         return;
     }
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {

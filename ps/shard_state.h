@@ -49,6 +49,12 @@ struct shard_round {
     } last; /* the last decision that came: of `step`, if a cut holds it, or of the step before */
 };
 
+struct shard_average {
+    bool on;
+    uint32_t slot; /* which one */
+    float *next;   /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
+};
+
 struct shard {
     const struct shard_io *io;
     void *ctx;
@@ -76,6 +82,7 @@ struct shard {
     bool before_there; /* sync: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];
     uint32_t slots;
+    struct shard_average average;
     uint64_t step, t, duplicates;
     uint64_t clipped; /* the lead: updates whose gradient was scaled down */
     struct epoch_sums
@@ -144,6 +151,17 @@ struct shard {
  * is the mean gradient; `scale` is clipping's, 1 for none; t the number of this update, from 1. */
 void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
                  const float *g, float inv_n, float scale);
+/* shard_average.c: all but shard_average_pull do nothing where no average is kept. Elements count from the shard's
+ * first. */
+enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
+void shard_average_close(struct shard *s);
+void shard_average_start(struct shard *s); /* the initial weights are there, and are their average */
+/* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
+float *shard_average_at(struct shard *s, uint64_t at, size_t n);
+void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */
+void shard_average_turn(struct shard *s);                        /* the step is made */
+enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                            struct errmsg *e) MUST_CHECK;
 /* shard_sync.c */
 enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                          struct buffer *body, struct errmsg *e);

@@ -253,6 +253,8 @@ void sim_oracle_init(struct sim *sim)
         o->slot[k][0] = calloc(c->elems, sizeof(float));
         for (uint64_t i = 0; i < c->elems; i++)
             o->slot[k][0][i] = optimizer_slot_initial(&optimizer, k);
+        if (k == optimizer_average_slot(&optimizer))
+            memcpy(o->slot[k][0], o->w[0], c->elems * sizeof(float));
     }
     for (uint64_t step = 0; step < o->steps; step++)
         next_step(sim, o, step);
@@ -312,6 +314,22 @@ void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, c
     *agreed = (struct sim_agreed){g, hash};
 }
 
+/* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
+static bool is_known(const struct sim *sim)
+{
+    const Gradwire__Settings *s = &sim->config.settings;
+    return codec_is_lossless((enum codec)s->push_codec) &&
+           (!sim->restored || codec_is_lossless((enum codec)s->reply_codec));
+}
+
+void sim_check_averages(struct sim *sim, uint64_t step, const float *averages)
+{
+    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    if (is_known(sim))
+        (void)same(sim, "the averages", step, averages,
+                   sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
+}
+
 static void check_sync(struct sim *sim, const struct manifest *m, const float *w,
                        float *const *slot)
 {
@@ -321,9 +339,7 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
         return;
     }
     const struct sim_config *c = &sim->config;
-    /* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
-    bool known = codec_is_lossless((enum codec)c->settings.push_codec) &&
-                 (!sim->restored || codec_is_lossless((enum codec)c->settings.reply_codec));
+    bool known = is_known(sim);
     const struct sim_agreed *agreed = &sim->agreed[m->step];
     if (known && !same(sim, "a cut's weights", m->step, w, o->view[m->step]))
         return;
@@ -445,8 +461,13 @@ static void check_facts(struct sim *sim, uint64_t total)
 /* What was evaluated and exported is what the final cut holds. */
 static void check_learned(struct sim *sim, const struct manifest *m)
 {
-    float *w = malloc(sim->config.elems * sizeof *w);
-    if (sim_disk_read(sim, m, 0, sim->config.elems, w, NULL) == ERR_OK)
+    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    uint32_t average = optimizer_average_slot(&optimizer);
+    float *w = malloc(sim->config.elems * sizeof *w), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    if (average != UINT32_MAX)
+        slot[average] = w;
+    if (sim_disk_read(sim, m, 0, sim->config.elems, average == UINT32_MAX ? w : NULL, slot) ==
+        ERR_OK)
         (void)same(sim, "what was evaluated", m->step, sim->learned, w);
     free(w);
 }

@@ -51,6 +51,9 @@ static void settings_random(struct sim_config *c, uint64_t key, bool sync)
         s->clip_norm = 0;
     if (sync && s->optimizer != OPT_LAMB && s->clip_norm == 0)
         s->gradient_accumulation_steps = 1 + (uint32_t)(rng_u64(key, 33) % 3);
+    s->use_ema = rng_u64(key, 34) % 3 == 0;
+    s->ema_momentum = 0.9f;
+    s->ema_overwrite_frequency = sync && rng_u64(key, 35) % 2 ? 3 : 0;
 }
 
 static void numbers_random(struct sim_config *c, uint64_t key)
@@ -335,6 +338,8 @@ struct sim *sim_new(const struct sim_config *config)
 {
     struct sim *sim = calloc(1, sizeof *sim);
     sim->config = *config;
+    if (config->settings.update == GRADWIRE__UPDATE__GEO)
+        sim->config.settings.use_ema = false; /* refused there */
     sim->key = rng_key(config->seed, RNG_TEST, 103, 0);
     sim->tracing = getenv("GRADWIRE_SIM_TRACE") != NULL;
     make_layout(sim);

@@ -579,6 +579,40 @@ static void accumulation_is_of_whole_gradients(void **state)
             "leave it out");
 }
 
+static void averages_are_keras_keys_and_do_something(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "optimizer={adam: {use_ema: true}}");
+    assert_true(job.optimizer.use_ema && job.optimizer.ema_momentum == 0.99f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 0);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: true, ema_momentum: 0.5, "
+                        "ema_overwrite_frequency: 7}}");
+    assert_true(job.optimizer.ema_momentum == 0.5f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 7);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: false, ema_momentum: 0.99, "
+                        "ema_overwrite_frequency: null}}");
+    assert_false(job.optimizer.use_ema);
+    job_close(&job);
+    refused_set("optimizer={adam: {ema_momentum: 0.9}}",
+                "--set optimizer: optimizer.adam.ema_momentum: it is of the average that use_ema: "
+                "true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {ema_overwrite_frequency: 3}}",
+                "--set optimizer: optimizer.adam.ema_overwrite_frequency: it is of the average "
+                "that use_ema: true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {use_ema: true, ema_momentum: 1.5}}",
+                "--set optimizer: optimizer.adam.ema_momentum: '1.5' is not allowed; allowed: "
+                "number from 0 to 1");
+    static const char in_geo[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                 "data: {format: synthetic}\n"
+                                 "training: {update: geo}\n"
+                                 "optimizer:\n  sgd:\n    use_ema: true\n";
+    refused(in_geo, NULL,
+            "j.yaml:6: optimizer.sgd.use_ema: with training.update: geo the optimizer runs at the "
+            "workers, and no average outlives them; allowed: false, or another training.update");
+}
+
 static void schedules_are_read_and_checked(void **state)
 {
 #define SET "--set training.learning_rate_schedule"
@@ -1153,6 +1187,7 @@ int main(void)
         cmocka_unit_test(each_optimizer_has_keras_defaults),
         cmocka_unit_test(lamb_is_of_sync_and_without_clipping),
         cmocka_unit_test(accumulation_is_of_whole_gradients),
+        cmocka_unit_test(averages_are_keras_keys_and_do_something),
         cmocka_unit_test(schedules_are_read_and_checked),
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),

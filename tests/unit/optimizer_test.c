@@ -91,6 +91,27 @@ static const struct {
       .beta_2 = 0.999f,
       .epsilon = 0.1f,
       .weight_decay = 0.3f}},
+    {"ema",
+     {.kind = OPT_SGD,
+      .learning_rate = 0.1f,
+      .momentum = 0.9f,
+      .use_ema = true,
+      .ema_momentum = 0.99f}},
+    {"ema_overwrites",
+     {.kind = OPT_ADAM,
+      .learning_rate = 0.01f,
+      ADAM_NUMBERS,
+      .use_ema = true,
+      .ema_momentum = 0.8f,
+      .ema_overwrite_frequency = 3}},
+    {"ema_accumulated",
+     {.kind = OPT_SGD,
+      .learning_rate = 0.1f,
+      .momentum = 0.5f,
+      .accumulation_steps = 3,
+      .use_ema = true,
+      .ema_momentum = 0.7f,
+      .ema_overwrite_frequency = 2}},
     {"ftrl_power",
      {.kind = OPT_FTRL,
       .learning_rate = 0.1f,
@@ -280,8 +301,8 @@ static void reference_scalar(const struct job_optimizer *o, uint64_t t, struct s
     }
 }
 
-static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *p, const double *g,
-                      size_t n)
+static void reference_update(const struct job_optimizer *o, uint64_t t, struct scalar *p,
+                             const double *g, size_t n)
 {
     uint32_t last = optimizer_slots(o) - 1;
     double mean[N];
@@ -303,6 +324,22 @@ static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *
         reference_lamb(p, g, n, o, (double)t);
     for (size_t i = 0; o->kind != OPT_LAMB && i < n; i++)
         reference_scalar(o, t, &p[i], g[i]);
+}
+
+/* base_optimizer.py: the average behind each gradient. */
+static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *p, const double *g,
+                      size_t n)
+{
+    uint64_t before = optimizer_updates(o, t - 1);
+    double momentum = before ? (double)o->ema_momentum : 0;
+    uint32_t frequency = o->ema_overwrite_frequency;
+    reference_update(o, t, p, g, n);
+    for (size_t i = 0; o->use_ema && i < n; i++) {
+        double *average = &p[i].s[optimizer_average_slot(o)];
+        *average = momentum * *average + (1 - momentum) * p[i].w;
+        if (frequency && (before + 1) % frequency == 0)
+            p[i].w = *average;
+    }
 }
 
 /* One rounding of w a step, and a few of the step itself. FTRL makes w anew from sums; a variance is a difference; lamb's
@@ -367,10 +404,11 @@ static void keras_gives_the_same_weights(void **state)
                 g[i] = (float)((7 * t + 5 * i) % 11 - 5) / 8.0f;
             apply_whole(o, (uint64_t)t, &b, b.w, g, 1.0f, KERAS_N);
         }
+        const float *learned = o->use_ema ? b.slot[optimizer_average_slot(o)] : b.w;
         for (int i = 0; i < KERAS_N; i++)
-            if (!(fabs((double)b.w[i] - KERAS[c].w[i]) <= 3e-7))
-                fail_msg("%s, element %d: %.9g, Keras has %.9g", KERAS[c].name, i, (double)b.w[i],
-                         KERAS[c].w[i]);
+            if (!(fabs((double)learned[i] - KERAS[c].w[i]) <= 3e-7))
+                fail_msg("%s, element %d: %.9g, Keras has %.9g", KERAS[c].name, i,
+                         (double)learned[i], KERAS[c].w[i]);
     }
 }
 
@@ -501,6 +539,8 @@ static void slots_are_counted_and_named(void **state)
         {"accumulated", {"m", "v", "gradient_sum"}},
         {"accumulated_decay", {"momentum", "gradient_sum"}},
         {"lamb", {"m", "v"}},
+        {"ema", {"momentum", "average"}},
+        {"ema_accumulated", {"momentum", "average", "gradient_sum"}},
         {"adagrad", {"accumulator"}},
         {"rmsprop", {"velocity"}},
         {"rmsprop_momentum", {"velocity", "momentum"}},
@@ -520,6 +560,9 @@ static void slots_are_counted_and_named(void **state)
     assert_true(optimizer_slot_initial(case_named("ftrl"), 0) == 0.1f);
     assert_true(optimizer_slot_initial(case_named("ftrl"), 1) == 0.0f);
     assert_true(optimizer_slot_initial(case_named("rmsprop"), 0) == 0.0f);
+    assert_int_equal(optimizer_average_slot(case_named("ema_overwrites")), 2);
+    assert_int_equal(optimizer_average_slot(case_named("ema_accumulated")), 1);
+    assert_int_equal(optimizer_average_slot(case_named("rmsprop")), UINT32_MAX);
 }
 
 int main(void)

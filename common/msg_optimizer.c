@@ -63,9 +63,10 @@ static bool in_range(const struct job_optimizer *o)
 {
     return is_amount(o->learning_rate) && o->momentum >= 0.0f && o->momentum <= 1.0f &&
            is_share(o->beta_1) && is_share(o->beta_2) && is_amount(o->epsilon) &&
-           o->ema_momentum >= 0.0f && o->ema_momentum <= 1.0f && is_share(o->rho) && is_amount(o->initial_accumulator_value) &&
-           is_amount(-o->learning_rate_power) && is_amount(o->beta) && is_amount(o->l1) &&
-           is_amount(o->l2) && is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
+           o->ema_momentum >= 0.0f && o->ema_momentum <= 1.0f && is_share(o->rho) &&
+           is_amount(o->initial_accumulator_value) && is_amount(-o->learning_rate_power) &&
+           is_amount(o->beta) && is_amount(o->l1) && is_amount(o->l2) &&
+           is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
 }
 
 static enum err schedule_get(const Gradwire__Settings *m, struct job_schedule *s, struct errmsg *e)

@@ -11,7 +11,9 @@
 /* FTRL divides by the rate and makes the weights anew: where a schedule has come down to 0 they stay. */
 #define FTRL_RATE_MIN 1e-20f
 
-enum { AVERAGED_ELEMS = 4096 }; /* updated and averaged at a time: what stays in the first-level cache */
+enum {
+    AVERAGED_ELEMS = 4096
+}; /* updated and averaged at a time: what stays in the first-level cache */
 
 /* ---- slots ---- */
 

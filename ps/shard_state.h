@@ -52,7 +52,8 @@ struct shard_round {
 struct shard_average {
     bool on;
     uint32_t slot; /* which one */
-    float *next;   /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
+    float *
+        next; /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
 };
 
 struct shard {
@@ -155,7 +156,8 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
  * first. */
 enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_average_close(struct shard *s);
-void shard_average_start(struct shard *s); /* the initial weights are there, and are their average */
+void shard_average_start(
+    struct shard *s); /* the initial weights are there, and are their average */
 /* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
 float *shard_average_at(struct shard *s, uint64_t at, size_t n);
 void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */

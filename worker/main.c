@@ -186,8 +186,9 @@ static enum err complete(struct process *p, const struct train_config *config, s
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     bool best = train_restores_best(config);
-    enum err err = best ? best_read(&p->best, w, e)
-                        : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
+    enum err err = best
+                       ? best_read(&p->best, w, e)
+                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = train_export(config, w, p->result.digest, e);
     mem_free(w);

@@ -743,9 +743,14 @@ bool session_is_final(const struct session *s)
 
 void session_waits_for(const struct session *s, char *out, size_t bytes)
 {
-    static const char *const what[] = {
-        "the chief's welcome", "work from the chief", "a clock", "parameters", "averages", "", "",
-        "replies"};
+    static const char *const what[] = {"the chief's welcome",
+                                       "work from the chief",
+                                       "a clock",
+                                       "parameters",
+                                       "averages",
+                                       "",
+                                       "",
+                                       "replies"};
     for (uint32_t i = 0; i < s->plan.shards && s->phase >= SESSION_ENTERING; i++) {
         if (!s->link[i].whole || !s->link[i].up) {
             (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s of shard %u on ps %u%s",

@@ -42,7 +42,7 @@ struct train {
     struct gradient *gradient;
     struct local *local; /* geo; else NULL */
     struct evaluator *evaluator;
-    float *w; /* the flat block */
+    float *w;        /* the flat block */
     float *averages; /* use_ema, the chief: of the parameters that were evaluated last; else NULL */
     uint64_t task_name;
     bool held; /* nothing of the running task leaves before it is computed */

@@ -23,6 +23,8 @@ struct fixture {
 
     int replies, copied, saved;
     uint64_t reply_step, copied_step;
+    const float *reply_body;
+    bool reply_averages;
     char entered_error[256], saved_error[256];
     struct shard_image *image; /* the last one to save */
 };
@@ -31,9 +33,11 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
                      const float *body, uint64_t elems)
 {
     struct fixture *f = ctx;
-    (void)to, (void)body, (void)elems;
+    (void)to, (void)elems;
     f->replies++;
     f->reply_step = head->step;
+    f->reply_body = body;
+    f->reply_averages = head->averages;
 }
 
 static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
@@ -154,9 +158,9 @@ static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
     assert_int_equal(shard_on_hello(f->shard, peer, &m, &refuse), ERR_OK);
 }
 
-/* One leaf, all chunks, gradient `value`. */
-static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
-                 float value)
+/* One leaf of so many examples, all chunks, gradient `value`. */
+static void push_of(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
+                    uint32_t examples, float value)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
@@ -166,7 +170,7 @@ static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint
     m.generation = &g;
     m.name = name;
     m.index = leaf;
-    m.examples = 1;
+    m.examples = examples;
     m.chunks = CHUNKS;
     assert_int_equal(shard_push_fits(f->shard, &m, ELEMS * sizeof(float), &elems, &wanted, &e),
                      ERR_OK);
@@ -175,6 +179,17 @@ static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint
         b->data[i] = value;
     assert_int_equal(shard_on_push(f->shard, peer, &m, b, &e), ERR_OK);
     buffer_unref(b);
+}
+
+static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
+                 float value)
+{
+    push_of(f, peer, name, leaf, 1, value);
+}
+
+static void push_empty(struct fixture *f, struct shard_peer *peer, uint64_t name)
+{
+    push_of(f, peer, name, 0, 0, 0);
 }
 
 static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
@@ -407,6 +422,77 @@ static void shard_answers_a_late_push_of_who_has_pulled_since(void **state)
     close_fixture(&f);
 }
 
+/* The averages of a weight and of a statistic, as they come. */
+static enum err pull_averages(struct fixture *f, struct shard_peer *peer, uint64_t step)
+{
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    struct errmsg e = {""};
+    m.generation = &g;
+    m.step = step;
+    m.averages = true;
+    return shard_on_pull(f->shard, peer, &m, &e);
+}
+
+static void check_averages(struct fixture *f, struct shard_peer *peer, uint64_t asked,
+                           uint64_t step, float weight, float statistic)
+{
+    assert_int_equal(pull_averages(f, peer, asked), ERR_OK);
+    assert_true(f->reply_averages && f->reply_step == step);
+    assert_true(f->reply_body[0] == weight && f->reply_body[CHUNK] == statistic);
+}
+
+static void shard_has_the_averages_of_a_step_as_long_as_its_weights(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    layout_close(&f.layout);
+    msg_plan_close(&f.plan);
+    struct tensor t[2] = {{.name = "w", .rank = 1, .shape = {CHUNK}, .init = INIT_ONES},
+                          {.name = "mean",
+                           .rank = 1,
+                           .shape = {CHUNK},
+                           .init = INIT_ZEROS,
+                           .role = TENSOR_STATISTIC,
+                           .momentum = 0.5f}};
+    const uint32_t threads = 1;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(layout_add(&f.layout, &t[i], NULL), ERR_OK);
+    assert_int_equal(msg_plan_set(&f.plan, &f.layout, &threads, 1), ERR_OK);
+    f.settings.optimizer = OPT_SGD;
+    f.settings.use_ema = true;
+    f.settings.ema_momentum = 0.75f;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    check_averages(&f, &peer, 0, 0, 1.0f, 0.0f); /* of the initial weights */
+    push(&f, &peer, 0, 0, 1);                    /* w 0.5, mean 0.5 */
+    check_averages(&f, &peer, 1, 1, 0.5f, 0.5f); /* the first update's weights */
+    check_averages(&f, &peer, 0, 0, 1.0f, 0.0f); /* a new chief may hold step 0's weights */
+    push(&f, &peer, 1, 0, 1);                    /* w 0, mean 0.75, which is not averaged */
+    check_averages(&f, &peer, 2, 2, 0.375f, 0.75f);
+    check_averages(&f, &peer, 0, 2, 0.375f, 0.75f); /* gone */
+    push_empty(&f, &peer, 2);
+    check_averages(&f, &peer, 3, 3, 0.375f, 0.75f);
+    check_averages(&f, &peer, 2, 2, 0.375f, 0.75f);
+    push(&f, &peer, 3, 0, 1); /* w -0.5 */
+    check_averages(&f, &peer, 4, 4, 0.375f * 0.75f - 0.125f, 0.875f);
+    close_fixture(&f);
+}
+
+static void shard_has_no_averages_where_none_are_kept(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(pull_averages(&f, &peer, 0), ERR_PROTO);
+    close_fixture(&f);
+}
+
 static bool was_announced(const float *at)
 {
     for (int i = 0; i < announced.n; i++)
@@ -507,6 +593,8 @@ int main(void)
         cmocka_unit_test(shard_says_again_that_it_could_not_save),
         cmocka_unit_test(shard_says_why_where_a_cut_finds_no_memory),
         cmocka_unit_test(shard_answers_a_late_push_of_who_has_pulled_since),
+        cmocka_unit_test(shard_has_the_averages_of_a_step_as_long_as_its_weights),
+        cmocka_unit_test(shard_has_no_averages_where_none_are_kept),
         cmocka_unit_test(shard_says_what_it_is_about_to_rewrite),
         cmocka_unit_test(shard_goes_on_from_a_cut_as_if_never_stopped),
         cmocka_unit_test(shard_says_so_when_it_cannot_enter_for_memory),

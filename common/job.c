@@ -76,31 +76,25 @@ static enum err check_schedule(struct job_reader *r)
 /* lamb's ratios are made of norms over all shards, which are known in a step of sync alone. */
 static enum err check_lamb(struct job_reader *r)
 {
-    const struct job_node *at = job_given(r, "optimizer"),
-                          *clip = job_given(r, "training.clip_norm");
+    const struct job_node *at = job_given(r, "optimizer");
     if (r->job->optimizer.kind != OPT_LAMB)
         return ERR_OK;
     if (r->job->training.update != UPDATE_SYNC)
         return job_refuse(r, at, "optimizer", "lamb needs training.update: sync");
-    if (r->job->training.clip_norm > 0)
-        return job_refuse(r, clip, "training.clip_norm",
-                          "lamb's updates have a norm of their own; leave it out, or say 0");
     return ERR_OK;
 }
 
-/* Norms are of one step's gradient, and an update would be of several. */
+/* Where each worker clips its own batch, the norm of what is accumulated is not known to anybody. */
 static enum err check_accumulation(struct job_reader *r)
 {
     const char *path = "training.gradient_accumulation_steps";
     const struct job_node *at = job_given(r, path);
-    if (r->job->optimizer.accumulation_steps <= 1)
+    if (r->job->optimizer.accumulation_steps <= 1 || r->job->training.update == UPDATE_SYNC)
         return ERR_OK;
     if (r->job->training.clip_norm > 0)
         return job_refuse(r, at, path,
-                          "training.clip_norm clips each step's gradient, not their "
-                          "mean; give one of them");
-    if (r->job->optimizer.kind == OPT_LAMB)
-        return job_refuse(r, at, path, "not supported with optimizer: lamb; leave it out");
+                          "training.clip_norm is the norm of accumulated gradients' mean, which is "
+                          "known in training.update: sync alone; give one of them");
     return ERR_OK;
 }
 

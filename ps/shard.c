@@ -138,8 +138,8 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
-    if (!err && o->kind == OPT_LAMB && (m->update != GRADWIRE__UPDATE__SYNC || m->clip_norm > 0))
-        return err_set(e, ERR_PROTO, "the chief wants lamb in async, or with clipping");
+    if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
+        return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     return err;
 }
 

@@ -44,8 +44,8 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
             struct job_optimizer optimizer =
                 tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = s->rate_staleness;
-            optimizer_apply_trusted(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
-                                    to + k, from + k, slot, g + k, inv_n * scale, elems);
+            optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
+                                    scale, to + k, from + k, slot, g + k, inv_n, elems);
         }
         begin = stop;
         i = last;

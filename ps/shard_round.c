@@ -41,6 +41,15 @@ static bool summed(const struct shard *s)
 
 /* ---- the report ---- */
 
+/* Of what the norm is of: the step's gradient, or those that are accumulated with it. */
+static uint64_t divisor(const struct shard *s)
+{
+    uint32_t steps = s->optimizer.accumulation_steps;
+    if (steps <= 1 || s->step_examples == 0)
+        return (uint64_t)s->step_examples;
+    return (s->t + 1) % steps ? 0 : steps;
+}
+
 static void report(struct shard *s)
 {
     const struct shard_round *r = &s->round;
@@ -54,6 +63,9 @@ static void report(struct shard *s)
     m.examples = (uint64_t)s->step_examples;
     m.sums = r->squares;
     m.n_sums = m.summed ? s->me.chunks : 0;
+    m.divisor = divisor(s);
+    m.round = r->scaled ? GRADWIRE__ROUND__TRUST : GRADWIRE__ROUND__NORM;
+    m.scale = r->scale;
     m.broken = (char *)r->broken;
     if (r->last.there) {
         last.step = r->last.step;
@@ -118,12 +130,27 @@ static void check_slots(struct shard *s, uint32_t chunk, uint64_t at, size_t n)
 
 /* ---- the sum ---- */
 
+/* The squares for the norm of elements [at, at + n), whose gradient g alone has `own`. */
+static double squares_of(const struct shard *s, uint64_t at, size_t n, const float *g, double own,
+                         uint64_t examples)
+{
+    float room[SHARD_SUM_ELEMS], *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    if (s->optimizer.accumulation_steps <= 1 || s->round.clip_norm <= 0)
+        return own;
+    for (uint32_t k = 0; k < s->slots; k++)
+        slot[k] = s->slot[k] + at;
+    float inv_n = examples ? 1.0f / (float)examples : 0.0f;
+    const float *all = optimizer_gradient(&s->optimizer, s->t + 1, room, slot, g, &inv_n, n);
+    return all ? norm_squares(&s->layout, s->me.first_elem + at, all, n).weights : 0;
+}
+
 void shard_round_sum(struct shard *s, uint32_t chunk)
 {
     uint64_t at = shard_chunk_at(s, chunk);
     uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
     float *to = s->block[!s->now] + at;
     double squares = 0;
+    uint64_t examples = gate_examples(&s->gate, chunk);
     struct shard_sum sum;
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
@@ -133,14 +160,14 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
         const float *g = shard_sum(s, &sum, i, n);
         memcpy(to + i, g, n * sizeof *to);
         struct norm_sums sums = norm_squares(&s->layout, s->me.first_elem + at + i, g, n);
-        squares += sums.weights;
+        squares += squares_of(s, at + i, n, g, sums.weights, examples);
         if (s->round.guard) {
             check_gradient(s, chunk, s->me.first_elem + at + i, g, n, sums);
             check_slots(s, chunk, at + i, n);
         }
     }
     s->round.squares[chunk] = squares;
-    shard_trust_sum(s, chunk, to);
+    shard_trust_sum(s, chunk, to, examples, 1.0f);
     shard_sync_taken(s, chunk);
     s->round.chunks_summed++;
     if (summed(s))
@@ -186,6 +213,7 @@ void shard_round_go_on(struct shard *s)
         shard_sync_publish(s, first, count);
     }
     r->chunks_summed = 0;
+    r->scaled = false;
     r->broken[0] = '\0';
     shard_sync_finish(s);
 }
@@ -194,7 +222,16 @@ void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
     struct shard_round *r = &s->round;
     if (!shard_mine(s, m->generation) || !r->on || m->step != s->step || !summed(s) ||
-        (r->last.there && r->last.step == m->step) || !shard_trust_decide(s, m))
+        (r->last.there && r->last.step == m->step))
+        return;
+    if (m->round == GRADWIRE__ROUND__TRUST) {
+        if (r->trust && !r->scaled) {
+            shard_trust_scale(s, m->scale);
+            report(s);
+        }
+        return;
+    }
+    if (!shard_trust_decide(s, m))
         return;
     r->last.there = true;
     r->last.step = m->step;

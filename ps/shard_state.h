@@ -41,6 +41,8 @@ struct shard_round {
     char broken[192]; /* what it has found in the lowest chunk of them; "": nothing */
     uint32_t broken_chunk;
     struct shard_trust *trust; /* lamb; else NULL */
+    bool scaled;               /* its sums are of the gradient times `scale`, which is decided */
+    float scale;
     struct {
         bool there, rejected;
         uint64_t step;
@@ -190,8 +192,11 @@ void shard_round_go_on(struct shard *s); /* make the step if it is decided */
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);
-/* A chunk's summed gradient, before its leaves are taken. */
-void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g);
+/* A chunk's summed gradient over so many examples, the mean of which is scaled. */
+void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g, uint64_t examples,
+                     float scale);
+/* The scale is decided, and what the ratios are made of depends on it. */
+void shard_trust_scale(struct shard *s, float scale);
 void shard_trust_report(const struct shard *s, Gradwire__StepReport *m);
 bool shard_trust_decide(struct shard *s,
                         const Gradwire__StepDecision *m); /* false: it does not fit */

@@ -178,7 +178,7 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
                          size_t n)
 {
-    if (o->kind != OPT_LAMB)
+    if (o->kind != OPT_LAMB || !g)
         return 1.0f;
     float *u = calloc(n, sizeof *u), *decayed = calloc(n, sizeof *decayed);
     long double squares[2] = {0};
@@ -192,10 +192,16 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
     return optimizer_ratio((double)squares[0], (double)squares[1]);
 }
 
+/* What the update goes by: the mean is sum * share, and it is scaled. NULL: none is made. */
+struct sim_gradient_sum {
+    const float *sum;
+    float share, scale;
+};
+
 /* Tensor by tensor, in place; the gaps stay. */
 static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, uint64_t t,
                           float *w, float *const slot[OPTIMIZER_SLOTS_MAX], const float *g,
-                          float inv_n)
+                          float inv_n, struct sim_gradient_sum all)
 {
     for (uint32_t i = 0; i < sim->layout.tensors; i++) {
         uint64_t at = sim->layout.tensor[i].offset_elems;
@@ -203,9 +209,28 @@ static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, 
         float *part[OPTIMIZER_SLOTS_MAX] = {0};
         for (uint32_t k = 0; k < optimizer_slots(o); k++)
             part[k] = slot[k] + at;
-        float ratio = trust_ratio(o, t, w + at, part, g + at, inv_n, n);
-        optimizer_apply_trusted(o, t, ratio, w + at, w + at, part, g + at, inv_n, n);
+        float ratio = trust_ratio(o, t, w + at, part, all.sum ? all.sum + at : NULL,
+                                  all.share * all.scale, n);
+        optimizer_apply_clipped(o, t, ratio, all.scale, w + at, w + at, part, g + at, inv_n, n);
     }
+}
+
+/* Gradient t, the sum over n examples. */
+static void apply(const struct sim *sim, const struct job_optimizer *o, uint64_t t, float *w,
+                  float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, uint32_t n)
+{
+    const struct sim_config *c = &sim->config;
+    uint32_t steps = o->accumulation_steps;
+    struct sim_gradient_sum all = {g, 1.0f / (float)n, 1.0f};
+    float *sum = calloc(c->elems, sizeof *sum);
+    for (uint64_t i = 0; steps > 1 && i < c->elems; i++)
+        sum[i] = slot[optimizer_slots(o) - 1][i] + g[i] * (1.0f / (float)n);
+    if (steps > 1)
+        all = (struct sim_gradient_sum){t % steps ? NULL : sum, 1.0f / (float)steps, 1.0f};
+    if (all.sum)
+        all.scale = clip_scale(c, all.sum, steps > 1 ? steps : n);
+    apply_tensors(sim, o, t, w, slot, g, 1.0f / (float)n, all);
+    free(sum);
 }
 
 static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step)
@@ -223,8 +248,7 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     o->t[step + 1] = o->t[step] + (n > 0);
     if (n) {
         node_gradient(c, step, 0, c->settings.microbatches, o->view[step], g);
-        apply_tensors(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g,
-                      1.0f / (float)n * clip_scale(c, g, n));
+        apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n);
     }
     next_sums(c, o, step);
     next_view(c, &sim->layout, o, step);

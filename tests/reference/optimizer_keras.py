@@ -37,6 +37,11 @@ CASES = [
     ("ema_overwrites", "Adam", dict(learning_rate=0.01, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=3)),
     ("ema_accumulated", "SGD", dict(learning_rate=0.1, momentum=0.5, use_ema=True, ema_momentum=0.7,
                                     ema_overwrite_frequency=2, gradient_accumulation_steps=3)),
+    ("clipped", "SGD", dict(learning_rate=0.1, momentum=0.9, global_clipnorm=0.75)),
+    ("accumulated_clipped", "Adam", dict(learning_rate=0.01, gradient_accumulation_steps=2, global_clipnorm=0.5)),
+    ("lamb_clipped", "Lamb", dict(learning_rate=0.05, epsilon=0.1, weight_decay=0.3, global_clipnorm=0.75)),
+    ("lamb_accumulated_clipped", "Lamb", dict(learning_rate=0.05, epsilon=0.1, gradient_accumulation_steps=3,
+                                              global_clipnorm=0.5)),
     ("ftrl_power", "Ftrl", dict(learning_rate=0.1, learning_rate_power=-0.7, initial_accumulator_value=0.4)),
 ]
 

@@ -112,6 +112,23 @@ static const struct {
       .use_ema = true,
       .ema_momentum = 0.7f,
       .ema_overwrite_frequency = 2}},
+    {"clipped", {.kind = OPT_SGD, .learning_rate = 0.1f, .momentum = 0.9f}},
+    {"accumulated_clipped",
+     {.kind = OPT_ADAM, .learning_rate = 0.01f, ADAM_NUMBERS, .accumulation_steps = 2}},
+    {"lamb_clipped",
+     {.kind = OPT_LAMB,
+      .learning_rate = 0.05f,
+      .beta_1 = 0.9f,
+      .beta_2 = 0.999f,
+      .epsilon = 0.1f,
+      .weight_decay = 0.3f}},
+    {"lamb_accumulated_clipped",
+     {.kind = OPT_LAMB,
+      .learning_rate = 0.05f,
+      .beta_1 = 0.9f,
+      .beta_2 = 0.999f,
+      .epsilon = 0.1f,
+      .accumulation_steps = 3}},
     {"ftrl_power",
      {.kind = OPT_FTRL,
       .learning_rate = 0.1f,
@@ -119,6 +136,15 @@ static const struct {
       .initial_accumulator_value = 0.4f}},
 };
 enum { CASES_N = sizeof CASES / sizeof *CASES };
+
+/* The global norm of an update's mean gradient. */
+static const struct {
+    const char *name;
+    float norm;
+} CLIPPED[] = {{"clipped", 0.75f},
+               {"accumulated_clipped", 0.5f},
+               {"lamb_clipped", 0.75f},
+               {"lamb_accumulated_clipped", 0.5f}};
 
 static const struct job_optimizer *case_named(const char *name)
 {
@@ -155,40 +181,65 @@ static void block_init(struct block *b, const struct job_optimizer *o)
             b->slot[j][i] = optimizer_slot_initial(o, j);
 }
 
-/* lamb's ratio of update t over the first n elements, which are one tensor; 1 of any other optimizer. */
-static float ratio_of(const struct job_optimizer *o, uint64_t t, const struct block *b,
-                      const float *g, float inv_n, size_t n)
+/* 0: it is not clipped. */
+static float clip_of(const struct job_optimizer *o)
 {
-    float u[N], decayed[N];
-    double squares[2] = {0};
-    if (o->kind != OPT_LAMB)
-        return 1.0f;
+    for (size_t i = 0; i < sizeof CLIPPED / sizeof *CLIPPED; i++)
+        if (case_named(CLIPPED[i].name) == o)
+            return CLIPPED[i].norm;
+    return 0;
+}
+
+static float norm_of(const float *x, float share, size_t n)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return (float)(sqrt(squares) * (double)share);
+}
+
+struct factors {
+    float ratio, scale;
+};
+
+/* Of the update that gradient t makes of the first n elements, which are one tensor: lamb's ratio, clipping's scale. */
+static struct factors factors_of(const struct job_optimizer *o, uint64_t t, const struct block *b,
+                                 const float *g, float inv_n, size_t n)
+{
+    struct factors f = {1, 1};
+    float u[N], decayed[N], room[N], *slots[OPTIMIZER_SLOTS_MAX], clip = clip_of(o);
     struct block copy = *b;
-    float *slots[OPTIMIZER_SLOTS_MAX] = {copy.slot[0], copy.slot[1]};
-    optimizer_direction(o, t, u, decayed, b->w, slots, g, inv_n, n);
+    for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
+        slots[j] = copy.slot[j];
+    const float *all = optimizer_gradient(o, t, room, slots, g, &inv_n, n);
+    if (!all)
+        return f;
+    if (clip > 0)
+        f.scale = fminf(1, clip / norm_of(all, inv_n, n));
+    if (o->kind != OPT_LAMB)
+        return f;
+    optimizer_direction(o, t, u, decayed, b->w, slots, all, inv_n * f.scale, n);
     assert_memory_equal(&copy, b, sizeof copy); /* it only looks */
-    for (size_t i = 0; i < n; i++) {
-        squares[0] += (double)decayed[i] * (double)decayed[i];
-        squares[1] += (double)u[i] * (double)u[i];
-    }
-    return optimizer_ratio(squares[0], squares[1]);
+    f.ratio = norm_of(decayed, 1, n) / norm_of(u, 1, n);
+    return f;
 }
 
 /* Elements [at, at + n) of a block, by the same of g. */
-static void apply_piece(const struct job_optimizer *o, uint64_t t, float ratio, struct block *b,
-                        float *w_out, const float *g, float inv_n, size_t at, size_t n)
+static void apply_piece(const struct job_optimizer *o, uint64_t t, struct factors f,
+                        struct block *b, float *w_out, const float *g, float inv_n, size_t at,
+                        size_t n)
 {
     float *slots[OPTIMIZER_SLOTS_MAX];
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
         slots[j] = b->slot[j] + at;
-    optimizer_apply_trusted(o, t, ratio, w_out + at, b->w + at, slots, g + at, inv_n, n);
+    optimizer_apply_clipped(o, t, f.ratio, f.scale, w_out + at, b->w + at, slots, g + at, inv_n, n);
 }
 
 /* The first n elements, as one tensor. */
 static void apply_whole(const struct job_optimizer *o, uint64_t t, struct block *b, float *w_out,
                         const float *g, float inv_n, size_t n)
 {
-    apply_piece(o, t, ratio_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
+    apply_piece(o, t, factors_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
 }
 
 static void step_at(const struct job_optimizer *o, uint64_t t, struct block *b, float inv_n)
@@ -318,6 +369,12 @@ static void reference_update(const struct job_optimizer *o, uint64_t t, struct s
         }
         g = mean;
     }
+    double clipped[N], squares = 0, clip = (double)clip_of(o);
+    for (size_t i = 0; i < n; i++)
+        squares += g[i] * g[i];
+    for (size_t i = 0; i < n; i++)
+        clipped[i] = clip > 0 ? g[i] * fmin(1, clip / sqrt(squares)) : g[i];
+    g = clipped;
     for (size_t i = 0; i < n; i++)
         p[i].w -= p[i].w * (double)o->weight_decay * (double)o->learning_rate;
     if (o->kind == OPT_LAMB)
@@ -459,8 +516,8 @@ static void the_gradient_may_stand_where_the_weights_go(void **state)
         for (uint64_t t = 1; t <= 4; t++) {
             gradient(g, t);
             memcpy(in_place, g, sizeof g);
-            apply_piece(&CASES[c].o, t, 1.0f, &a, apart, g, 1.0f, 0, N);
-            apply_piece(&CASES[c].o, t, 1.0f, &b, in_place, in_place, 1.0f, 0, N);
+            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &a, apart, g, 1.0f, 0, N);
+            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &b, in_place, in_place, 1.0f, 0, N);
             assert_memory_equal(apart, in_place, sizeof apart);
             memcpy(a.w, apart, sizeof apart);
             memcpy(b.w, apart, sizeof apart);
@@ -515,11 +572,11 @@ static void pieces_give_what_the_whole_gives(void **state)
         pieces = whole;
         for (uint64_t t = 1; t <= 5; t++) {
             gradient(g, t);
-            float ratio = ratio_of(&CASES[c].o, t, &whole, g, 1.0f, N);
+            struct factors f = factors_of(&CASES[c].o, t, &whole, g, 1.0f, N);
             step_at(&CASES[c].o, t, &whole, 1.0f);
             for (size_t at = 0, n; at < N; at += n) {
                 n = at % 19 + 1 < N - at ? at % 19 + 1 : N - at;
-                apply_piece(&CASES[c].o, t, ratio, &pieces, pieces.w, g, 1.0f, at, n);
+                apply_piece(&CASES[c].o, t, f, &pieces, pieces.w, g, 1.0f, at, n);
             }
         }
         assert_memory_equal(&whole, &pieces, sizeof whole);

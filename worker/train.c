@@ -163,6 +163,7 @@ static enum err adopt_welcome(struct train *t, struct errmsg *e)
         local_reset(t->local);
     t->finish_asked = t->evaluate_asked = false;
     t->evaluated_step = UINT64_MAX;
+    t->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     t->seen_step = UINT64_MAX;
     t->want_leaves = 0;
     if (t->enough_epoch)
@@ -315,6 +316,8 @@ static struct evaluation *evaluate(struct train *t)
 static void note_epoch(struct train *t, uint64_t epoch, double now_s)
 {
     struct train_result *r = t->result;
+    while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
+        r->epochs--; /* a rollback went behind it */
     if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
         struct train_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
         if (!grown)

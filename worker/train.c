@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/evaluate.h"
+#include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/gradient.h"
 #include "worker/guard.h"
@@ -136,6 +137,10 @@ enum err train_export(const struct train_config *config, const float *w, char di
         return err;
     (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
     err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    const struct table_schema *schema = config->data->table.schema;
+    (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
+    if (!err && schema)
+        err = export_encoding(path, &config->job->data.csv, schema, e);
     if (!err)
         export_digest(model_layout(config->model), w, digest);
     return err;

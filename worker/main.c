@@ -242,6 +242,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     if (!err) {
         struct train_result before = p->result;
         train_run(train, &control, &p->result);
+        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
         control_close(&control);
         if (p->finished) {
             mem_free(p->result.history); /* nothing was learned */

@@ -269,6 +269,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
         return err;
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
+    shard_round_adopt(s, m->settings, m->round_from);
     return ERR_OK;
 }
 

@@ -15,16 +15,42 @@
 #include "common/norm.h"
 #include "ps/shard_state.h"
 
+static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
+{
+    return s->update == UPDATE_SYNC && (guard || clip_norm > 0 || s->optimizer.kind == OPT_LAMB);
+}
+
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->round;
     *r = (struct shard_round){.guard = m->nan_guard != NAN_GUARD_OFF, .clip_norm = m->clip_norm};
-    r->on =
-        s->update == UPDATE_SYNC && (r->guard || r->clip_norm > 0 || s->optimizer.kind == OPT_LAMB);
-    if (!r->on)
+    r->on = is_wanted(s, r->guard, r->clip_norm);
+    if (s->update != UPDATE_SYNC)
         return ERR_OK;
-    r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares);
+    r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
     return r->squares ? shard_trust_init(s) : ERR_NOMEM;
+}
+
+void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step)
+{
+    struct shard_round *r = &s->round;
+    r->next.there = true;
+    r->next.guard = m->nan_guard != NAN_GUARD_OFF;
+    r->next.clip_norm = m->clip_norm;
+    r->next.step = from_step;
+    shard_round_turn(s);
+}
+
+/* All shards turn at the same step: a round of some only would wait for ever. */
+void shard_round_turn(struct shard *s)
+{
+    struct shard_round *r = &s->round;
+    if (!r->next.there || s->step < r->next.step)
+        return;
+    r->next.there = false;
+    r->guard = r->next.guard;
+    r->clip_norm = r->next.clip_norm;
+    r->on = is_wanted(s, r->guard, r->clip_norm);
 }
 
 void shard_round_close(struct shard *s)
@@ -135,7 +161,7 @@ static double squares_of(const struct shard *s, uint64_t at, size_t n, const flo
                          uint64_t examples)
 {
     float room[SHARD_SUM_ELEMS], *slot[OPTIMIZER_SLOTS_MAX] = {0};
-    if (s->optimizer.accumulation_steps <= 1 || s->round.clip_norm <= 0)
+    if (s->optimizer.accumulation_steps <= 1)
         return own;
     for (uint32_t k = 0; k < s->slots; k++)
         slot[k] = s->slot[k] + at;

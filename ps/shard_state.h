@@ -38,6 +38,11 @@ struct shard_round {
     double *squares;        /* of each chunk */
     bool guard;             /* the NaN guard looks at gradients and slots */
     float clip_norm;
+    struct { /* what a new chief says otherwise */
+        bool there, guard;
+        float clip_norm;
+        uint64_t step; /* from it on: no shard has begun it */
+    } next;
     char broken[192]; /* what it has found in the lowest chunk of them; "": nothing */
     uint32_t broken_chunk;
     struct shard_trust *trust; /* lamb; else NULL */
@@ -189,6 +194,9 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m);
 void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
 void shard_round_go_on(struct shard *s); /* make the step if it is decided */
+/* A new chief's run-time keys, from this step on, which no shard has begun. */
+void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
+void shard_round_turn(struct shard *s); /* a step is made: those that hold from now on */
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);

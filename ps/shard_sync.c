@@ -134,6 +134,7 @@ void shard_sync_finish(struct shard *s)
     s->step++;
     s->now = !s->now;
     shard_average_turn(s);
+    shard_round_turn(s);
     s->before_there = true;
     memset(s->made, 0, s->me.chunks);
     s->chunks_made = 0;

@@ -68,6 +68,7 @@ struct sim_config {
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
     bool reshape; /* numbers of ps and workers may change when all start again */
+    bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
 struct sim;

@@ -300,6 +300,8 @@ static void on_tick(struct sim *sim, struct sim_event *e)
 void sim_chief_start(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e = {""};
+    if (sim->config.turns)
+        sim->config.settings.clip_norm = sim->config.settings.clip_norm > 0 ? 0 : 1e30f;
     struct chief_config config = {.layout = &sim->layout,
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,

@@ -73,6 +73,7 @@ void sim_config_random(struct sim_config *c, uint64_t seed, bool sync)
         c->settings.nan_guard = rng_u64(key, 31) % 2 ? NAN_GUARD_SKIP : NAN_GUARD_ROLLBACK;
         c->broken_one_in = 1 + (uint32_t)(rng_u64(key, 32) % 12);
     }
+    c->turns = sync && c->settings.clip_norm == 0 && c->broken_one_in == 0 && rng_u64(key, 36) % 2;
     c->elems = (1024 * chunks + 16 * (1 + rng_u64(key, 12) % 64));
     c->every_steps = rng_u64(key, 13) % 4 ? 1 + (uint32_t)(rng_u64(key, 14) % 8) : 0;
     c->every_seconds = rng_u64(key, 18) % 5 ? 0 : 1;

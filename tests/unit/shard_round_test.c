@@ -329,6 +329,47 @@ static void lambs_direction_is_of_the_scaled_gradient(void **state)
     close_fixture(&f);
 }
 
+static void takeover(struct fixture *f, uint64_t number, float clip, uint64_t from)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    Gradwire__Generation g = generation(number);
+    f->settings.clip_norm = clip;
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.mode = GRADWIRE__ENTER_MODE__TAKEOVER;
+    m.plan = &f->plan;
+    m.settings = &f->settings;
+    m.round_from = from;
+    shard_peer_gone(f->shard, &f->peer);
+    shard_on_enter(f->shard, &m);
+    let_in(f, number);
+}
+
+/* Another shard may have made this step without a round, or wait in one: all turn at a step that nobody has begun. */
+static void a_new_chief_begins_and_ends_rounds_at_the_step_it_says(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 0, NAN_GUARD_OFF, 0);
+    push(&f, 5, 0, 0, 1);
+    takeover(&f, 6, 1, 2);
+    push(&f, 6, 0, 1, 1);
+    push(&f, 6, 1, 0, 1);
+    push(&f, 6, 1, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 0);
+    push(&f, 6, 2, 0, 1);
+    push(&f, 6, 2, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 1);
+    takeover(&f, 7, 0, 3);
+    assert_int_equal(step(&f), 2); /* it waits in the round that it is in */
+    decide(&f, 7, 2, false, 0.5f);
+    assert_int_equal(step(&f), 3);
+    push(&f, 7, 3, 0, 1);
+    push(&f, 7, 3, 1, 1);
+    assert_true(step(&f) == 4 && weight(&f) == -3.5f);
+    close_fixture(&f);
+}
+
 static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(void **state)
 {
     (void)state;
@@ -520,6 +561,7 @@ int main(void)
         cmocka_unit_test(the_decision_scales_the_mean_gradient),
         cmocka_unit_test(the_norm_is_of_the_accumulated_gradients),
         cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),
+        cmocka_unit_test(a_new_chief_begins_and_ends_rounds_at_the_step_it_says),
         cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
         cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),
         cmocka_unit_test(what_was_reported_and_decided_is_told_again_to_who_asks),

@@ -147,15 +147,21 @@ static void close_fixture(struct fixture *f)
     layout_close(&f->layout);
 }
 
-static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
+static void hello_of(struct fixture *f, struct shard_peer *peer, uint32_t worker,
+                     uint64_t incarnation)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
     Gradwire__Refuse refuse;
     m.generation = &g;
     m.worker = worker;
-    m.incarnation = 1;
+    m.incarnation = incarnation;
     assert_int_equal(shard_on_hello(f->shard, peer, &m, &refuse), ERR_OK);
+}
+
+static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
+{
+    hello_of(f, peer, worker, 1);
 }
 
 /* One leaf of so many examples, all chunks, gradient `value`. */
@@ -493,6 +499,78 @@ static void shard_has_no_averages_where_none_are_kept(void **state)
     close_fixture(&f);
 }
 
+/* ---- geo ---- */
+
+/* A round of one batch, both chunks or the first alone, all of it 1. */
+static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t round,
+                           uint32_t chunks, uint64_t batch)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Range range = GRADWIRE__RANGE__INIT, *ids[] = {&range};
+    struct errmsg e = {""};
+    range.first = batch;
+    range.count = 1;
+    m.generation = &g;
+    m.name = round;
+    m.chunks = chunks;
+    m.ids = ids;
+    m.n_ids = 1;
+    struct buffer *b = buffer_acquire(&f->pool, ELEMS);
+    for (uint32_t i = 0; i < ELEMS; i++)
+        b->data[i] = 1;
+    enum err err = shard_on_push(f->shard, peer, &m, b, &e);
+    buffer_unref(b);
+    return err;
+}
+
+static float first_weight(struct fixture *f)
+{
+    uint64_t first, elems;
+    return shard_weights(f->shard, &first, &elems)[0];
+}
+
+static void shard_adds_a_round_once_and_in_turn(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(push_round(&f, &peer, 2, CHUNKS, 0), ERR_PROTO); /* out of turn */
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, IDS_WINDOW), ERR_PROTO);
+    assert_true(first_weight(&f) == 0.0f);                    /* and what is refused is not added */
+    assert_int_equal(push_round(&f, &peer, 1, 1, 7), ERR_OK); /* a connection broke on the way */
+    assert_int_equal(shard_status(f.shard)->step, 0);         /* so its batch is not resolved */
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 7), ERR_OK);
+    assert_true(first_weight(&f) == 1.0f);
+    assert_int_equal(shard_status(f.shard)->step, 1);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 7), ERR_OK);
+    assert_int_equal(push_round(&f, &peer, 2, CHUNKS, 8), ERR_OK);
+    assert_true(first_weight(&f) == 2.0f);
+    assert_int_equal(shard_status(f.shard)->duplicates, 1);
+    close_fixture(&f);
+}
+
+static void shard_counts_the_rounds_of_a_new_process_from_1(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 0), ERR_OK);
+    assert_int_equal(push_round(&f, &peer, 2, 1, 1), ERR_OK); /* it dies in the middle */
+    shard_peer_gone(f.shard, &peer);
+    hello_of(&f, &peer, 0, 2);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 2), ERR_OK);
+    assert_true(first_weight(&f) == 3.0f);
+    assert_int_equal(shard_status(f.shard)->step, 2);
+    close_fixture(&f);
+}
+
 static bool was_announced(const float *at)
 {
     for (int i = 0; i < announced.n; i++)
@@ -595,6 +673,8 @@ int main(void)
         cmocka_unit_test(shard_answers_a_late_push_of_who_has_pulled_since),
         cmocka_unit_test(shard_has_the_averages_of_a_step_as_long_as_its_weights),
         cmocka_unit_test(shard_has_no_averages_where_none_are_kept),
+        cmocka_unit_test(shard_adds_a_round_once_and_in_turn),
+        cmocka_unit_test(shard_counts_the_rounds_of_a_new_process_from_1),
         cmocka_unit_test(shard_says_what_it_is_about_to_rewrite),
         cmocka_unit_test(shard_goes_on_from_a_cut_as_if_never_stopped),
         cmocka_unit_test(shard_says_so_when_it_cannot_enter_for_memory),

@@ -71,10 +71,12 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     uint64_t examples = gate_examples(&s->gate, chunk);
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
-    if (examples)
+    if (examples) {
         update(s, chunk, to, from, at, elems, examples);
-    else
-        memcpy(to, from, elems * sizeof *to); /* no update, but the step counts */
+    } else { /* no update, but the step counts */
+        memcpy(to, from, elems * sizeof *to);
+        shard_average_keep(s, at, elems);
+    }
     shard_sync_taken(s, chunk);
     s->chunks_made++;
 }
@@ -134,6 +136,8 @@ void shard_sync_finish(struct shard *s)
         s->t++;
     s->step++;
     s->now = !s->now;
+    shard_average_turn(s);
+    shard_round_turn(s);
     s->before_there = true;
     memset(s->made, 0, s->me.chunks);
     s->chunks_made = 0;

@@ -269,7 +269,7 @@ void sim_chief_between(struct sim *sim, struct sim_worker *k)
         return;
     k->averaged_step = s->step;
     k->averaged_generation = s->generation;
-    sim_check_averages(sim, s->step, k->averages);
+    sim_check_averages(sim, s->generation, s->step, k->averages);
 }
 
 void sim_chief_pump(struct sim *sim, struct sim_worker *k)

@@ -56,6 +56,13 @@ struct shard_round {
     } last; /* the last decision that came: of `step`, if a cut holds it, or of the step before */
 };
 
+struct shard_average {
+    bool on;
+    uint32_t slot; /* which one */
+    float *
+        next; /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
+};
+
 /* Backup workers: what a step is made of is decided once for all shards (shard_accept.c). */
 struct shard_accept {
     bool on;
@@ -65,13 +72,6 @@ struct shard_accept {
         uint64_t step;
         struct tree_leaves leaves;
     } last; /* the last decision that came: of `step`, if a cut or another round holds it, or of the step before */
-};
-
-struct shard_average {
-    bool on;
-    uint32_t slot; /* which one */
-    float *
-        next; /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
 };
 
 struct shard {
@@ -207,6 +207,9 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m);
 void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
 void shard_round_go_on(struct shard *s); /* make the step if it is decided */
+/* A new chief's run-time keys, from this step on, which no shard has begun. */
+void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
+void shard_round_turn(struct shard *s); /* a step is made: those that hold from now on */
 /* shard_accept.c: all but the outcome do nothing where there are no backup workers. */
 void shard_accept_init(struct shard *s, const Gradwire__Settings *m);
 void shard_accept_came(struct shard *s); /* a push of the running step */
@@ -218,9 +221,6 @@ void shard_accept_finish(struct shard *s);
 Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
                                        const struct tree_leaves *pushed,
                                        Gradwire__Outcome otherwise);
-/* A new chief's run-time keys, from this step on, which no shard has begun. */
-void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
-void shard_round_turn(struct shard *s); /* a step is made: those that hold from now on */
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);

@@ -103,6 +103,11 @@ static void pull_all(struct session *s, bool any, uint64_t step)
     }
 }
 
+void session_pull_any(struct session *s)
+{
+    pull_all(s, true, 0);
+}
+
 /* Backup workers: what a step is made of is decided for all shards at once. */
 static bool backed(const struct session *s)
 {
@@ -129,11 +134,6 @@ static bool agree(struct session *s)
         if (s->link[i].got_step != most)
             pull_from(s, i);
     return false;
-}
-
-void session_pull_any(struct session *s)
-{
-    pull_all(s, true, 0);
 }
 
 /* Every shard has answered. In sync all must name one step; where they differ the SMALLEST is pulled: it is still kept

@@ -412,7 +412,7 @@ static bool is_known(const struct sim *sim)
 void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages)
 {
     struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
-    if (follow(sim, g.number, step) && is_known(sim))
+    if (is_known(sim) && follow(sim, g.number, step))
         (void)same(sim, "the averages", step, averages,
                    sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
 }

@@ -207,7 +207,7 @@ static bool take_plan(struct chief *c)
 }
 
 /* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
- * are each may have made one step more; to begin the next takes leaves of this chief. */
+ * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
 static uint64_t no_shard_has_begun(const struct chief *c)
 {
     uint64_t furthest = 0;

@@ -32,7 +32,9 @@ DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
 DEFINE_string(fault, "", "for tests and benchmarks");
-DEFINE_int32(http_port, 0, "not supported yet");
+DEFINE_int32(http_port, 0, "where HTTP listens");
+DEFINE_string(http_address, "", "of this host, for http_port");
+DEFINE_int32(http_fd, -1, "a listening socket for HTTP");
 
 namespace
 {
@@ -77,10 +79,14 @@ const Known known[] = {
      "a listening socket that a launcher hands down"},
     {"progress_fd", Kind::NUMBER, "Process", "--progress_fd=N",
      "where the chief writes progress for a launcher"},
+    {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
+     "/healthz /readyz /metrics /status; 0 (default): none"},
+    {"http_address", Kind::TEXT, "Process", "--http_address=HOST",
+     "the address for it (default: all of this host)"},
+    {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
-    {"http_port", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* worker/fault.h */
     {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
     {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
@@ -256,8 +262,12 @@ err check(const Reader &r)
         return err_set(r.e, ERR_INPUT,
                        "--log_level: '%.80s' is not allowed; allowed: debug, info, warn, error",
                        FLAGS_log_level.c_str());
-    if (FLAGS_http_port != 0)
-        return err_set(r.e, ERR_INPUT, "--http_port: not supported yet; leave it out or say 0");
+    if (FLAGS_http_port > 65535)
+        return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
+                       FLAGS_http_port);
+    if (!FLAGS_http_address.empty() && FLAGS_http_port == 0)
+        return err_set(r.e, ERR_INPUT, "--http_address=%.80s wants --http_port=PORT as well",
+                       FLAGS_http_address.c_str());
     if (FLAGS_job.empty())
         return err_set(r.e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
     return ERR_OK;
@@ -283,6 +293,9 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->progress_fd = FLAGS_progress_fd;
     f->token_fd = FLAGS_token_fd;
     f->token_file = FLAGS_token_file.c_str();
+    f->http_port = FLAGS_http_port;
+    f->http_address = FLAGS_http_address.c_str();
+    f->http_fd = FLAGS_http_fd;
     f->log_level = FLAGS_log_level.c_str();
     f->fault = FLAGS_fault.c_str();
 }

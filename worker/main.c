@@ -33,7 +33,7 @@ struct process {
     struct dataset data, eval;
     bool has_eval;
     struct order order;
-    int listen_fd;
+    int listen_fd, http_fd;
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -116,6 +116,12 @@ static enum err load(struct process *p, struct errmsg *e)
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
     return err;
+}
+
+static enum err open_http(struct process *p, struct errmsg *e)
+{
+    const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
+    return http_bind(&p->http_fd, &place, e);
 }
 
 static enum err open_port(struct process *p, struct errmsg *e)
@@ -229,7 +235,11 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
                                       .finished = p->finished};
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
@@ -257,7 +267,11 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 {
     struct liaison *liaison = NULL;
     struct control control;
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)
         return err;
@@ -313,6 +327,8 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     if (p->flags.find_learning_rate)
         return find_learning_rate(p, e);
     enum err err = open_port(p, e);
+    if (!err)
+        err = open_http(p, e);
     if (!err)
         err = lock_output(p, e);
     if (!err)

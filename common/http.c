@@ -32,7 +32,7 @@ struct http {
     struct http_client client[HTTP_OPEN_MAX];
     uint32_t accepted; /* since the last tick */
     bool deaf;         /* the listener is off until the next tick */
-    int64_t said_ms;
+    int64_t said_ms, connection_ms;
     uint64_t answered[STATUS_KINDS]; /* 2xx is [2] */
 };
 
@@ -86,7 +86,7 @@ static uint32_t sweep(struct http *h)
         struct http_client *c = &h->client[i];
         if (c->bev && !evhttp_has(c))
             let_go(c);
-        else if (c->bev && now - c->since_ms >= HTTP_CONNECTION_MS)
+        else if (c->bev && now - c->since_ms >= h->connection_ms)
             drop(c);
         left += c->bev != NULL;
     }
@@ -310,6 +310,7 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     }
     h->ops = ops;
     h->ctx = ctx;
+    h->connection_ms = HTTP_CONNECTION_MS;
     h->said_ms = clock_now_ms() - LISTEN_SAY_MS;
     loop_timer_init(&h->tick, loop, on_tick, h);
     evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that it is us who say 405 */
@@ -325,6 +326,11 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     }
     *out = h;
     return ERR_OK;
+}
+
+void http_connection_ms(struct http *h, int64_t ms)
+{
+    h->connection_ms = ms;
 }
 
 void http_close(struct http *h)

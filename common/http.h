@@ -47,6 +47,8 @@ struct http;
 enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct http_ops *ops,
                    void *ctx) MUST_CHECK;
 void http_close(struct http *h); /* NULL is none */
+/* Tests: another bound than HTTP_CONNECTION_MS, for all connections. */
+void http_connection_ms(struct http *h, int64_t ms);
 
 /* http_page.c: `status` as a page: objects as tables, lists of objects as tables with a line for each. False: no
  * memory. */

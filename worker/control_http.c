@@ -8,11 +8,6 @@
 #include "common/vitals.h"
 #include "worker/meter.h"
 
-static const char *role_of(const struct control *c)
-{
-    return c->config.cluster->is_chief ? "chief" : "worker";
-}
-
 static const char *on_not_ready(void *ctx)
 {
     const struct control *c = ctx;
@@ -22,11 +17,13 @@ static const char *on_not_ready(void *ctx)
 static void on_metrics(void *ctx, struct metrics *m)
 {
     const struct control *c = ctx;
+    const struct cluster *cluster = c->config.cluster;
     const struct job *job = c->config.job;
     metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
-    metrics_put(m, 1, "job", job->name, "role", role_of(c), "index",
-                METRICS_NUMBER(c->config.cluster->worker_id), "update",
-                job_update_word(job->training.update), NULL);
+    metrics_put(m, 1, "job", job->name, "role", role_str(cluster->role), "index",
+                METRICS_NUMBER(cluster->index), "worker", METRICS_NUMBER(cluster->worker_id),
+                "update", job_update_word(job->training.update), NULL);
+    metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", cluster->is_chief);
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until this process ends.", c->going);
     meter_metrics(c->config.meter, m);
     c->ops->metrics(c->role, m);
@@ -50,15 +47,17 @@ static json_t *training_json(const struct meter *m)
 static json_t *on_status(void *ctx)
 {
     const struct control *c = ctx;
+    const struct cluster *cluster = c->config.cluster;
     const struct job *job = c->config.job;
     const char *not_ready = c->ops->not_ready(c->role);
     char name[32];
-    (void)snprintf(name, sizeof name, "%s %u", role_of(c), c->config.cluster->worker_id);
+    (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
     json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s?, s:b, s:o}", "process", name, "version",
-        GRADWIRE_VERSION, "role", role_of(c), "index", (int)c->config.cluster->worker_id, "job",
-        job->name, "update", job_update_word(job->training.update), "ready", not_ready == NULL,
-        "not_ready", not_ready, "draining", c->going, "training", training_json(c->config.meter));
+        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:b, s:o}", "process", name, "version",
+        GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index, "worker",
+        (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name, "update",
+        job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready", not_ready,
+        "draining", c->going, "training", training_json(c->config.meter));
     if (all &&
         (c->ops->status(c->role, all) || json_object_set_new(all, "system", vitals_json()) != 0)) {
         json_decref(all);

@@ -754,7 +754,7 @@ struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int6
 {
     const struct chief_worker *w = &c->worker[worker];
     return (struct chief_peer){.up = w->up,
-                               .takes_part = w->member,
+                               .member = w->member,
                                .incarnation = w->incarnation,
                                .away_s = away_s(w->up, w->lost_ms, now_ms)};
 }
@@ -762,8 +762,7 @@ struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int6
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
 {
     const struct chief_ps *p = &c->ps[ps];
-    return (struct chief_peer){
-        .up = p->up, .takes_part = p->entered, .away_s = away_s(p->up, p->lost_ms, now_ms)};
+    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
 }
 
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)

@@ -125,7 +125,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f);
 /* One of the others as the chief sees it. */
 struct chief_peer {
     bool up;
-    bool takes_part;      /* a worker: in the deal; a ps: in the generation */
+    bool member;          /* a worker that is in the deal */
     uint64_t incarnation; /* of a worker */
     double away_s;        /* where it is not up */
 };

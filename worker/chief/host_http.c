@@ -92,7 +92,7 @@ static void put_peers(const struct host *h, struct metrics *m)
     metrics_family(m, "gradwire_job_worker_member", METRICS_GAUGE,
                    "Whether a worker is dealt work.");
     for (uint32_t i = 0; i < workers; i++)
-        metrics_put_count(m, chief_peer_worker(h->chief, i, now).takes_part, "worker",
+        metrics_put_count(m, chief_peer_worker(h->chief, i, now).member, "worker",
                           METRICS_NUMBER(i), NULL);
     metrics_family(m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
                    "Number of the worker's process; a larger one is a later one.");
@@ -117,10 +117,17 @@ void host_metrics(void *role, struct metrics *m)
 
 /* ---- /status ---- */
 
-static json_t *peer_json(const char *kind, uint32_t i, const struct chief_peer *p)
+static json_t *worker_json(const struct host *h, uint32_t i, int64_t now)
 {
-    return json_pack("{s:i, s:b, s:b, s:f}", kind, (int)i, "up", p->up, "takes_part", p->takes_part,
-                     "away_s", p->away_s);
+    const struct chief_peer p = chief_peer_worker(h->chief, i, now);
+    return json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
+                     "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
+}
+
+static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
+{
+    const struct chief_peer p = chief_peer_ps(h->chief, i, now);
+    return json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
 }
 
 static json_t *eval_json(const struct host *h)
@@ -144,14 +151,10 @@ enum err host_status(void *role, json_t *to)
     json_t *workers = json_array(), *ps = json_array();
     chief_facts(h->chief, &f);
     chief_waits_for(h->chief, now, waits_for, sizeof waits_for);
-    for (uint32_t i = 0; i < chief_workers(h->chief); i++) {
-        struct chief_peer p = chief_peer_worker(h->chief, i, now);
-        (void)json_array_append_new(workers, peer_json("worker", i, &p));
-    }
-    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++) {
-        struct chief_peer p = chief_peer_ps(h->chief, i, now);
-        (void)json_array_append_new(ps, peer_json("ps", i, &p));
-    }
+    for (uint32_t i = 0; i < chief_workers(h->chief); i++)
+        (void)json_array_append_new(workers, worker_json(h, i, now));
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
+        (void)json_array_append_new(ps, ps_json(h, i, now));
     json_t *job =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:s, s:o, s:o}", "run",
                   f.uuid, "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps,

@@ -120,7 +120,8 @@ static void put_families(const struct server_http *w, struct metrics *m)
         {"gradwire_shard_clipped_updates_total",
          "Updates whose gradient was scaled down; counted by the first shard alone.",
          METRICS_COUNTER, clipped_of},
-        {"gradwire_shard_parameters", "Parameters that the shard holds.", METRICS_GAUGE, elems_of},
+        {"gradwire_shard_elements", "Elements of the parameter block that it holds.", METRICS_GAUGE,
+         elems_of},
         {"gradwire_shard_pushes_total", "Frames with gradients that came.", METRICS_COUNTER,
          pushes_of},
         {"gradwire_shard_pulls_total", "Pulls that came.", METRICS_COUNTER, pulls_of},
@@ -235,7 +236,7 @@ static json_t *shard_json(const struct shard_report *r)
         (void)json_array_append_new(workers, json_integer(r->worker[i].worker));
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
                      (int)r->status->shard, "generation", (json_int_t)r->generation.number, "step",
-                     (json_int_t)r->status->step, "updates", (json_int_t)r->status->t, "parameters",
+                     (json_int_t)r->status->step, "updates", (json_int_t)r->status->t, "elements",
                      (json_int_t)r->elems, "duplicates", (json_int_t)r->status->duplicates,
                      "received_bytes", (json_int_t)r->counts.in_bytes, "sent_bytes",
                      (json_int_t)r->counts.out_bytes, "workers", workers, "waits_for",

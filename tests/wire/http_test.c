@@ -223,7 +223,7 @@ static void a_slow_request_is_cut_off(void **state)
     int64_t began = clock_now_ms(), said = began;
     while (!c.over) {
         int64_t now = clock_now_ms();
-        assert_true(now - began < DEADLINE_MS);
+        assert_true(now - began < 4000);
         if (now - said >= 50) {
             said = now;
             say(&c, "X");
@@ -274,7 +274,7 @@ static void who_does_not_read_holds_nobody_up(void **state)
         assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
     size_t got = 0;
     char more[65536];
-    for (ssize_t n; (n = recv(lazy.fd, more, sizeof more, 0)) > 0;)
+    for (ssize_t n; (n = recv(lazy.fd, more, sizeof more, MSG_DONTWAIT)) > 0;)
         got += (size_t)n;
     assert_true(got > 0 && got < LARGE_BYTES);
     (void)close(lazy.fd);

@@ -8,7 +8,7 @@ SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\]
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
-def get(address, path, timeout_s=5):
+def get(address, path, timeout_s=30):
     """(status, text) of a GET; None: nobody is there, or the answer was cut off."""
     try:
         with urllib.request.urlopen(f"http://{address}{path}", timeout=timeout_s) as reply:
@@ -21,6 +21,12 @@ def get(address, path, timeout_s=5):
         if "http.client" in type(error).__module__:
             return None
         raise
+
+
+def text(address, path):
+    """Of an answer of 200; "" for any other, and for none."""
+    got = get(address, path)
+    return got[1] if got and got[0] == 200 else ""
 
 
 def parse(text):

@@ -3,6 +3,7 @@
 extern "C" {
 #include "common/flags.h"
 #include "common/job.h"
+#include "common/termination.h"
 #include "common/words.h"
 }
 
@@ -27,6 +28,8 @@ DEFINE_string(ps_hosts, "", "all ps");
 DEFINE_string(worker_hosts, "", "all workers");
 DEFINE_string(chief_host, "", "a chief of its own");
 DEFINE_string(log_level, "info", "debug, info, warn or error");
+DEFINE_string(log_format, "text", "text or json");
+DEFINE_string(termination_message, "", "where the last words go");
 DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
@@ -74,15 +77,18 @@ const Known known[] = {
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
      "the secret that all processes hold (or --token_fd=N)"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL", "debug, info (default), warn, error"},
+    {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
+     "debug, info (default), warn, error; --log_format=json"},
+    {"log_format", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
+     "where its last words go, at every end"},
     {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
      "a listening socket that a launcher hands down"},
     {"progress_fd", Kind::NUMBER, "Process", "--progress_fd=N",
      "where the chief writes progress for a launcher"},
     {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
-     "/healthz /readyz /metrics /status; 0 (default): none"},
-    {"http_address", Kind::TEXT, "Process", "--http_address=HOST",
-     "the address for it (default: all of this host)"},
+     "HTTP on --http_address=HOST (default: every); 0: none"},
+    {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
     {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
@@ -262,6 +268,9 @@ err check(const Reader &r)
         return err_set(r.e, ERR_INPUT,
                        "--log_level: '%.80s' is not allowed; allowed: debug, info, warn, error",
                        FLAGS_log_level.c_str());
+    if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
+        return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
+                       FLAGS_log_format.c_str());
     if (FLAGS_http_port > 65535)
         return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
                        FLAGS_http_port);
@@ -297,6 +306,8 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->http_address = FLAGS_http_address.c_str();
     f->http_fd = FLAGS_http_fd;
     f->log_level = FLAGS_log_level.c_str();
+    f->log_json = FLAGS_log_format == "json";
+    f->termination_message = FLAGS_termination_message.c_str();
     f->fault = FLAGS_fault.c_str();
 }
 
@@ -350,6 +361,7 @@ extern "C" void flags_parse(struct flags *f, const char *program, int argc, char
     flags_ask ask = FLAGS_RUN;
     if (flags_read(f, &ask, argc, argv, &e)) {
         fprintf(stderr, "%s: %s\n", program, e.text);
+        termination_write(FLAGS_termination_message.c_str(), e.text);
         exit(2);
     }
     switch (ask) {

@@ -22,7 +22,9 @@ struct flags {
     const char *http_address; /* "": all addresses of this host */
     int http_fd;              /* a listening socket handed down for it; -1: none */
     const char *log_level;    /* debug info warn error */
-    const char *fault;        /* a worker that misbehaves on purpose (worker/fault.h); "": none */
+    bool log_json;
+    const char *termination_message; /* a file for the last words; "": none */
+    const char *fault; /* a worker that misbehaves on purpose (worker/fault.h); "": none */
 };
 
 /* What the flags ask for. */

@@ -6,6 +6,7 @@
 #include "common/listen.h"
 #include "common/log.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "ps/server.h"
 
@@ -68,8 +69,11 @@ int main(int argc, char **argv)
     static struct process process;
     signals_init();
     flags_parse(&process.flags, "ps", argc, argv);
+    if (process.flags.log_json)
+        log_json();
     log_init("ps", log_level_of(process.flags.log_level));
     int exit_code = run(&process);
+    termination_end(process.flags.termination_message, exit_code);
     job_close(&process.job);
     cluster_close(&process.cluster);
     return exit_code;

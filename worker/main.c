@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
@@ -338,16 +339,11 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run(p, e);
 }
 
-int main(int argc, char **argv)
+/* To the end; returns the exit code. */
+static int work(struct process *p)
 {
-    static struct process process;
-    struct process *p = &process;
     struct alone alone = {.pid = 0};
     struct errmsg e = {""};
-    signals_init();
-    flags_parse(&p->flags, "worker", argc, argv);
-    openblas_set_num_threads(1);
-    kernels_flush_denormals();
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
     if (!err)
         err = who_am_i(p, &e);
@@ -375,4 +371,19 @@ int main(int argc, char **argv)
     job_close(&p->job);
     cluster_close(&p->cluster);
     return p->result.exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct process *p = &process;
+    signals_init();
+    flags_parse(&p->flags, "worker", argc, argv);
+    if (p->flags.log_json)
+        log_json();
+    openblas_set_num_threads(1);
+    kernels_flush_denormals();
+    int exit_code = work(p);
+    termination_end(p->flags.termination_message, exit_code);
+    return exit_code;
 }

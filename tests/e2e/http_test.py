@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # labels: short
 """What every process of a job shows by HTTP while it trains: its numbers are the summary's, its pages are Prometheus's and
-JSON, it is found again after a restart, and hostile clients change nothing."""
+JSON, it is found again after a restart, and hostile clients change nothing. Logs in JSON, and the last words."""
 import json
 import pathlib
 import shutil
@@ -157,7 +157,8 @@ class HttpTest(TrainCase):
         hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[1] + 1000}",
                  f"--job={self.JOB}", f"--output={self.out}", *self.sets({})]
         worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", *hosts, f"--http_port={ports[2]}",
-                                "--http-address=127.0.0.1"], "worker")
+                                "--http-address=127.0.0.1", "--log_format=json",
+                                f"--termination_message={self.tmp}/words"], "worker")
         at = f"127.0.0.1:{ports[2]}"
         self.until("it is not ready", lambda: (r := get(at, "/readyz")) and r[0] == 503 and "for ps 0" in r[1])
         self.assertEqual(get(at, "/healthz"), (200, "ok\n"))
@@ -168,15 +169,21 @@ class HttpTest(TrainCase):
         for p in worker, ps:
             p.process.terminate()
             p.wait(143)
+        lines = [json.loads(line) for line in worker.log().splitlines()]
+        self.assertEqual({(line["process"], *line) for line in lines},
+                         {("worker 1", "time", "level", "process", "message")})
+        self.assertEqual((self.tmp / "words").read_text(), lines[-1]["message"])
 
     def test_wrong_places_are_refused(self):
         flags = ["--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}", f"--job={self.JOB}",
                  f"--output={self.out}", *self.sets({})]
         for wrong, code, words in ((["--http_port=65536"], 2, "--http_port: '65536' is no port"),
+                                  (["--log_format=xml"], 2, "allowed: text, json"),
                                   (["--http_address=127.0.0.1"], 2, "wants --http_port=PORT as well"),
                                   (["--http_port=80", "--http_address=192.0.2.1"], 1, "--http_port: listen on 192.0.2.1:80")):
-            p = Process(self, [PS, *flags, *wrong], "ps").wait(code)
+            p = Process(self, [PS, *flags, f"--termination_message={self.tmp}/words", *wrong], "ps").wait(code)
             self.assertIn(words, p.log())
+            self.assertIn((self.tmp / "words").read_text(), p.last_line())
 
 
 if __name__ == "__main__":

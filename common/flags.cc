@@ -30,6 +30,7 @@ DEFINE_string(chief_host, "", "a chief of its own");
 DEFINE_string(log_level, "info", "debug, info, warn or error");
 DEFINE_string(log_format, "text", "text or json");
 DEFINE_string(termination_message, "", "where the last words go");
+DEFINE_string(cgroup_root, "/sys/fs/cgroup", "where cgroups are mounted");
 DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
@@ -80,6 +81,7 @@ const Known known[] = {
     {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
      "debug, info (default), warn, error; --log_format=json"},
     {"log_format", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"cgroup_root", Kind::TEXT, nullptr, nullptr, nullptr},
     {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
      "where its last words go, at every end"},
     {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
@@ -306,6 +308,7 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->http_address = FLAGS_http_address.c_str();
     f->http_fd = FLAGS_http_fd;
     f->log_level = FLAGS_log_level.c_str();
+    f->cgroup_root = FLAGS_cgroup_root.c_str();
     f->log_json = FLAGS_log_format == "json";
     f->termination_message = FLAGS_termination_message.c_str();
     f->fault = FLAGS_fault.c_str();

@@ -24,6 +24,7 @@ struct flags {
     const char *log_level;    /* debug info warn error */
     bool log_json;
     const char *termination_message; /* a file for the last words; "": none */
+    const char *cgroup_root;         /* where they are mounted */
     const char *fault; /* a worker that misbehaves on purpose (worker/fault.h); "": none */
 };
 

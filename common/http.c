@@ -308,6 +308,7 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
         mem_free(h);
         return ERR_NOMEM;
     }
+    vitals_init();
     h->ops = ops;
     h->ctx = ctx;
     h->connection_ms = HTTP_CONNECTION_MS;

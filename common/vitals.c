@@ -6,8 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/cgroup.h"
 #include "common/frame.h"
 #include "common/msg.h"
+
+static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX};
+
+void vitals_init(void)
+{
+    limits = cgroup_limits();
+}
 
 static double seconds_of(clockid_t clock)
 {
@@ -64,17 +72,31 @@ void vitals_metrics(struct metrics *m)
                   (double)v.rss_bytes);
     metrics_gauge(m, "gradwire_process_peak_resident_memory_bytes",
                   "The most memory that was resident.", (double)v.peak_rss_bytes);
+    if (limits.memory_bytes != UINT64_MAX)
+        metrics_gauge(m, "gradwire_memory_limit_bytes",
+                      "What the cgroups above this process allow.", (double)limits.memory_bytes);
+    if (limits.cores != UINT32_MAX)
+        metrics_gauge(m, "gradwire_cpu_limit_cores",
+                      "What the cgroups above this process allow, a part of one as one.",
+                      limits.cores);
     metrics_gauge(m, "process_start_time_seconds",
                   "When this process started, in seconds since the epoch.", v.started_s);
     metrics_gauge(m, "process_threads", "Threads of this process.", v.threads);
+}
+
+static json_t *limit_json(uint64_t limit, uint64_t none)
+{
+    return limit == none ? json_null() : json_integer((json_int_t)limit);
 }
 
 json_t *vitals_json(void)
 {
     struct vitals v;
     vitals_read(&v);
-    return json_pack("{s:I, s:I, s:f, s:f, s:i}", "resident_bytes", (json_int_t)v.rss_bytes,
-                     "peak_resident_bytes", (json_int_t)v.peak_rss_bytes, "cpu_s", v.cpu_s,
+    return json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:i}", "resident_bytes",
+                     (json_int_t)v.rss_bytes, "peak_resident_bytes", (json_int_t)v.peak_rss_bytes,
+                     "memory_limit_bytes", limit_json(limits.memory_bytes, UINT64_MAX),
+                     "cpu_limit_cores", limit_json(limits.cores, UINT32_MAX), "cpu_s", v.cpu_s,
                      "uptime_s", seconds_of(CLOCK_REALTIME) - v.started_s, "threads",
                      (int)v.threads);
 }

@@ -15,6 +15,8 @@ struct vitals {
 
 /* Thread: any; reads /proc, which does not wait for a disk. What cannot be read is 0. */
 void vitals_read(struct vitals *v);
+/* Read what the cgroups allow, once: it is not read by a loop's thread. Before the first of the others. */
+void vitals_init(void);
 /* gradwire_build_info, and process_* under the names that Prometheus' own clients use. */
 void vitals_metrics(struct metrics *m);
 /* The same as an object; NULL: no memory. */

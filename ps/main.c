@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/cgroup.h"
 #include "common/flags.h"
 #include "common/http.h"
 #include "common/listen.h"
@@ -69,6 +70,7 @@ int main(int argc, char **argv)
     static struct process process;
     signals_init();
     flags_parse(&process.flags, "ps", argc, argv);
+    cgroup_set_root(process.flags.cgroup_root);
     if (process.flags.log_json)
         log_json();
     log_init("ps", log_level_of(process.flags.log_level));

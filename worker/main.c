@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cgroup.h"
 #include "common/dirlock.h"
 #include "common/flags.h"
 #include "common/kernels.h"
@@ -379,6 +380,7 @@ int main(int argc, char **argv)
     struct process *p = &process;
     signals_init();
     flags_parse(&p->flags, "worker", argc, argv);
+    cgroup_set_root(p->flags.cgroup_root);
     if (p->flags.log_json)
         log_json();
     openblas_set_num_threads(1);

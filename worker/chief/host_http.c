@@ -44,6 +44,8 @@ static void put_job(const struct host *h, const struct chief_facts *f, struct me
     metrics_counter(m, "gradwire_job_lost_batches_total", "Batches lost with a worker (geo).",
                     f->lost);
     metrics_counter(m, "gradwire_job_rejected_batches_total", "By the NaN guard.", f->rejected);
+    metrics_counter(m, "gradwire_job_dropped_microbatches_total",
+                    "Microbatches that backup workers made needless.", f->dropped);
     metrics_counter(m, "gradwire_job_recoveries_total", "Rollbacks by the NaN guard.",
                     f->recoveries);
 }
@@ -99,6 +101,10 @@ static void put_peers(const struct host *h, struct metrics *m)
     for (uint32_t i = 0; i < workers; i++)
         metrics_put_count(m, chief_peer_worker(h->chief, i, now).incarnation, "worker",
                           METRICS_NUMBER(i), NULL);
+    metrics_family(m, "gradwire_job_worker_dropped_microbatches_total", METRICS_COUNTER,
+                   "The same of each worker, as far as this chief decided.");
+    for (uint32_t i = 0; i < workers; i++)
+        metrics_put_count(m, chief_dropped(h->chief, i), "worker", METRICS_NUMBER(i), NULL);
     metrics_family(m, "gradwire_job_ps_up", METRICS_GAUGE, "Whether a ps is connected.");
     for (uint32_t i = 0; i < ps; i++)
         metrics_put_count(m, chief_peer_ps(h->chief, i, now).up, "ps", METRICS_NUMBER(i), NULL);

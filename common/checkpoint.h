@@ -49,6 +49,7 @@ struct manifest {
     uint64_t step; /* sync: steps made; async: batches applied */
     uint64_t t;    /* updates applied */
     uint64_t dealt, duplicates, lost, clipped;
+    uint64_t dropped; /* microbatches of workers that were late */
     uint64_t total_elems;
     uint32_t slots, microbatches;
     uint64_t mark; /* async: every id below it is resolved */
@@ -107,6 +108,12 @@ enum err checkpoint_verify(const char *dir, const struct manifest *m, struct err
 enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t first, uint64_t n,
                          float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
                          struct errmsg *e) MUST_CHECK;
+
+/* What the checkpoint has learned, all of it: the moving averages of the weights where `o` keeps them, otherwise the
+ * weights. Errors: as checkpoint_read. */
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct job_optimizer *o, float *w,
+                                 struct errmsg *e) MUST_CHECK;
 
 /* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished
  * leftovers older than the newest published cut, and temporary names in those that stay. One that

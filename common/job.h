@@ -110,6 +110,7 @@ enum schedule_kind {
 enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
+enum sync_dropped { DROPPED_LOST };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 /* How gradients or parameters travel (common/codec.h); the numbers of `enum Codec` on the wire. */
 enum codec {
@@ -237,6 +238,9 @@ struct job_optimizer {
     float learning_rate_power, beta, l1, l2, l2_shrinkage; /* ftrl */
     float weight_decay;                                    /* 0: none */
     uint32_t accumulation_steps; /* gradients whose mean is an update's; 0, 1: each is one */
+    bool use_ema;                /* a slot keeps a moving average of the weights */
+    float ema_momentum;
+    uint32_t ema_overwrite_frequency; /* updates until the weights become it; 0: never */
     uint64_t
         staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
 };
@@ -280,6 +284,10 @@ struct job {
         enum nan_guard nan_guard;
         uint32_t max_recoveries, max_rejected;
     } training;
+    struct {
+        uint32_t replicas_to_aggregate; /* 0: all workers */
+        uint32_t dropped;               /* enum sync_dropped */
+    } sync;
     struct {
         uint32_t patience; /* epochs; 0: off */
         uint32_t start_from_epoch;
@@ -328,6 +336,12 @@ void job_close(struct job *job);
 
 /* "sync" */
 const char *job_update_word(enum update_mode update);
+
+/* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
+ * Errors: ERR_INPUT, with the value that would do. */
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
+/* How many workers' leaves make a step; 0: all, there are no backup workers. */
+uint32_t job_replicas(const struct job *job, uint32_t workers);
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);

@@ -223,6 +223,9 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (err)
         return err;
     r->options.workers = r->size - r->options.ps;
+    err = job_check_workers(&r->job, r->options.workers, e);
+    if (err)
+        return err;
     int n = r->options.output ? snprintf(r->output, sizeof r->output, "%s", r->options.output)
                               : snprintf(r->output, sizeof r->output, "runs/%s", r->job.name);
     if (n < 0 || (size_t)n >= sizeof r->output || strlen(r->options.job) >= sizeof r->site.job)
@@ -393,8 +396,9 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
         (void)snprintf(token, sizeof token, "--token_file=%.4000s", r->token_file);
         r->crew.token_flag = token;
     }
-    enum err err = crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of,
-                                  r->listen_fd, -1, e);
+    const struct crew_fds fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
+    enum err err =
+        crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
     mem_free(site_of);
     if (err)
         return err;

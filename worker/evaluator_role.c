@@ -181,7 +181,7 @@ static enum err read_weights(struct watch *v, const struct manifest *m, struct e
     enum err err = checkpoint_hold(v->role->checkpoints, m->cut, &hold, e);
     if (err)
         return err;
-    err = checkpoint_read(v->role->checkpoints, m, 0, m->total_elems, v->w, NULL, e);
+    err = checkpoint_read_learned(v->role->checkpoints, m, &v->role->job->optimizer, v->w, e);
     checkpoint_release(hold);
     return err;
 }

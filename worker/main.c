@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/dirlock.h"
 #include "common/flags.h"
@@ -17,6 +18,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
@@ -38,7 +40,7 @@ struct process {
     struct dataset data, eval;
     bool has_eval;
     struct order order;
-    int listen_fd;
+    int listen_fd, http_fd;
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -127,6 +129,12 @@ static enum err load(struct process *p, struct errmsg *e)
     return err;
 }
 
+static enum err open_http(struct process *p, struct errmsg *e)
+{
+    const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
+    return http_bind(&p->http_fd, &place, e);
+}
+
 static enum err open_port(struct process *p, struct errmsg *e)
 {
     p->listen_fd = p->flags.listen_fd;
@@ -195,8 +203,9 @@ static enum err complete(struct process *p, const struct train_config *config, s
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     bool best = train_restores_best(config);
-    enum err err = best ? best_read(&p->best, w, e)
-                        : checkpoint_read(p->checkpoints, &p->base, 0, elems, w, NULL, e);
+    enum err err = best
+                       ? best_read(&p->best, w, e)
+                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = train_export(config, w, p->result.digest, e);
     mem_free(w);
@@ -266,7 +275,11 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
                                       .finished = p->finished};
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished && p->cluster.has_evaluator)
         await_evaluator(p);
@@ -280,6 +293,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     if (!err) {
         struct train_result before = p->result;
         train_run(train, &control, &p->result);
+        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
         control_close(&control);
         if (p->finished) {
             mem_free(p->result.history); /* nothing was learned */
@@ -296,7 +310,11 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 {
     struct liaison *liaison = NULL;
     struct control control;
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)
         return err;
@@ -374,6 +392,15 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
     return err;
 }
 
+/* How many workers there are is known to the chief, unless they come and go. */
+static enum err check_workers(const struct process *p, struct errmsg *e)
+{
+    uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
+    if (!p->cluster.is_chief || p->cluster.sparse)
+        return ERR_OK;
+    return job_check_workers(&p->job, workers ? workers : 1, e);
+}
+
 /* The role's whole life, once the job and its data are there. */
 static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 {
@@ -381,7 +408,11 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
         return find_learning_rate(p, e);
     if (p->cluster.role == ROLE_EVALUATOR)
         return run_evaluator(p, e);
-    enum err err = open_port(p, e);
+    enum err err = check_workers(p, e);
+    if (!err)
+        err = open_port(p, e);
+    if (!err)
+        err = open_http(p, e);
     if (!err)
         err = lock_output(p, e);
     if (!err)
@@ -391,16 +422,11 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run(p, e);
 }
 
-int main(int argc, char **argv)
+/* To the end; returns the exit code. */
+static int work(struct process *p)
 {
-    static struct process process;
-    struct process *p = &process;
     struct alone alone = {.pid = 0};
     struct errmsg e = {""};
-    signals_init();
-    flags_parse(&p->flags, "worker", argc, argv);
-    openblas_set_num_threads(1);
-    kernels_flush_denormals();
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
     if (!err)
         err = who_am_i(p, &e);
@@ -428,4 +454,20 @@ int main(int argc, char **argv)
     job_close(&p->job);
     cluster_close(&p->cluster);
     return p->result.exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct process *p = &process;
+    signals_init();
+    flags_parse(&p->flags, "worker", argc, argv);
+    cgroup_set_root(p->flags.cgroup_root);
+    if (p->flags.log_json)
+        log_json();
+    openblas_set_num_threads(1);
+    kernels_flush_denormals();
+    int exit_code = work(p);
+    termination_end(p->flags.termination_message, exit_code);
+    return exit_code;
 }

@@ -63,11 +63,13 @@ struct sim_config {
     uint32_t every_steps, every_seconds;
     uint32_t worker_rejoin_s;
     enum sim_gradient gradient;
+    uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
     uint32_t broken_one_in;       /* so many batches have a gradient that is not finite; 0: none */
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
     bool reshape; /* numbers of ps and workers may change when all start again */
+    bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
 struct sim;
@@ -246,6 +248,7 @@ struct sim_worker {
     struct session session;
     struct local *local; /* geo */
     float *w;            /* (elems) */
+    float *averages;     /* (elems) the chief's, as they were pulled last */
     struct sim_conn *link[SIM_SHARDS_MAX];
     uint64_t link_token[SIM_SHARDS_MAX];
     struct sim_conn *member;
@@ -262,6 +265,8 @@ struct sim_worker {
     uint64_t control_token[SIM_PS_MAX];
     uint64_t told_step;
     struct generation told_generation;
+    uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
+    struct generation averaged_generation;
     int64_t journal_us; /* when the last entry is on disk */
     bool finishing;
 };
@@ -286,6 +291,7 @@ void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64
 void sim_chief_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                        ProtobufCMessage *head);
 void sim_chief_lost(struct sim *sim, struct sim_conn *c);
+void sim_chief_between(struct sim *sim, struct sim_worker *k); /* two tasks */
 void sim_chief_pump(struct sim *sim, struct sim_worker *k);
 
 /* ---- sim_check.c: what is right ---- */
@@ -303,6 +309,28 @@ void sim_note_update(struct sim_worker *k, uint64_t id);
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
 void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m);
 
+/* ---- sim_backup.c: which leaves each step is made of, where that is decided as the job runs ---- */
+
+struct sim_history {
+    struct sim_history *next; /* newest first */
+    struct generation generation;
+    struct tree_leaves *set; /* of each step; empty: nothing is decided yet */
+};
+
+/* Over all runs of the program, for tests to see that what they are about has come up. */
+struct sim_backup_seen {
+    uint64_t dropped, steps; /* microbatches, and steps that dropped some */
+    uint64_t mixed;          /* pushes that shards answered with different steps */
+};
+extern struct sim_backup_seen sim_backup_seen;
+
+/* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
+void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
+void sim_backup_decided(struct sim_thread *t);
+/* The sets of the generation's steps; NULL: nobody has entered it. */
+const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation);
+void sim_backup_close(struct sim *sim);
+
 struct sim_oracle {
     uint64_t steps, elems;
     uint32_t slots;
@@ -311,15 +339,20 @@ struct sim_oracle {
     float **slot[OPTIMIZER_SLOTS_MAX]; /* sync */
     uint64_t *t;
     struct epoch_sums (*epoch)[CHECKPOINT_EPOCHS]; /* sync: after each number of steps */
+    struct tree_leaves *set; /* sync: of each step; without backup workers all leaves */
+    uint64_t known;          /* backup workers: so many steps are as `set` says */
 };
 
-bool sim_broken(const struct sim_config *config, uint64_t batch);
+/* Is something of these leaves of the batch not finite? NULL: of all leaves. */
+bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of);
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);
 void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
                        const float *w, uint64_t elems, float *out);
 /* A worker begins step `step` with parameters w: all that do so in one generation have the same. */
 void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, const float *w);
+/* Sync: what the chief was sent as the averages of `step`. */
+void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages);
 void sim_oracle_init(struct sim *sim);
 void sim_oracle_close(struct sim *sim);
 void sim_check_manifest(struct sim *sim, const struct manifest *m);
@@ -342,7 +375,8 @@ struct sim {
     struct sim_conn *conns;
     struct sim_file *files;
     struct sim_manifest *manifests;
-    struct journal journal;                   /* on disk */
+    struct journal journal; /* on disk */
+    struct sim_history *history;
     uint32_t crc;                             /* of the next file */
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */

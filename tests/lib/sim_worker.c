@@ -260,16 +260,18 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
     node_value(k, node, n->value);
 }
 
-static int64_t piece_us(struct sim *sim)
+static int64_t piece_us(const struct sim_worker *k)
 {
-    return 10 + (int64_t)sim_below(sim, (uint64_t)sim->config.compute_us);
+    struct sim *sim = sim_of(k);
+    int64_t us = 10 + (int64_t)sim_below(sim, (uint64_t)sim->config.compute_us);
+    return sim->config.slow == k->proc.index + 1 ? 10 * us : us;
 }
 
 static void on_piece(struct sim *sim, struct sim_event *e);
 
 static void schedule_piece(struct sim_worker *k)
 {
-    sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_piece)->a = k->task;
+    sim_after(sim_of(k), piece_us(k), &k->proc, on_piece)->a = k->task;
 }
 
 static void computed(struct sim *sim, struct sim_worker *k)
@@ -337,7 +339,7 @@ static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;
     bool skips = session_skips(&k->session);
-    if (k->session.sync || (!skips && !sim_broken(config, k->task_name)))
+    if (k->session.sync || (!skips && !sim_broken(config, k->task_name, NULL)))
         return true;
     if (!skips) {
         session_reject(&k->session, "the gradient of a is not finite");
@@ -373,7 +375,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     if (!guard(k))
         return;
     if (s->geo) {
-        sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_batch)->a = k->task;
+        sim_after(sim_of(k), piece_us(k), &k->proc, on_batch)->a = k->task;
         return;
     }
     k->piece_shard = s->plan.shards - 1;
@@ -399,6 +401,8 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
 {
     if (!k->proc.up || sim->failed)
         return;
+    if (k->chief)
+        sim_chief_between(sim, k);
     struct session_task t = session_task(&k->session);
     if (t.kind == TASK_COMPUTE)
         start_task(k, &t);
@@ -462,6 +466,11 @@ static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shar
         sim_exit(sim, &k->proc, 138); /* fenced: a fresh start gets a new incarnation */
 }
 
+static float *place_of(const struct sim_worker *k, const Gradwire__Reply *m)
+{
+    return m->averages ? k->averages : k->local ? k->local->server : k->w;
+}
+
 static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
                      const struct sim_message *m, const Gradwire__Reply *head)
 {
@@ -479,9 +488,11 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
             sim_fail(sim, "worker %u: a reply does not decode", k->proc.index);
         reply_codec_free(r);
     } else if (wanted && m->body_bytes) {
-        memcpy((k->local ? k->local->server : k->w) + first, m->body, m->body_bytes);
+        memcpy(place_of(k, head) + first, m->body, m->body_bytes);
     }
+    bool pushed = k->session.phase == SESSION_PUSHED;
     session_on_reply(&k->session, shard, head, wanted);
+    sim_backup_seen.mixed += pushed && k->session.phase == SESSION_PULLING;
 }
 
 void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
@@ -495,7 +506,7 @@ void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_messa
         !session_reply_fits(&k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes,
                             &first, &wanted, &e) &&
         wanted && m->body_bytes && ((Gradwire__Reply *)head)->codec == GRADWIRE__CODEC__RAW)
-        memcpy((k->local ? k->local->server : k->w) + first, m->body,
+        memcpy(place_of(k, (Gradwire__Reply *)head) + first, m->body,
                sim_below(sim, m->elems) * sizeof(float));
 }
 
@@ -560,6 +571,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     session_init(&k->session, &io, k);
     k->session.layout = &sim->layout;
     k->w = mem_floats(sim->config.elems);
+    k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
     k->nodes = 0;
     k->task++;
@@ -586,7 +598,8 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     local_free(k->local);
     k->local = NULL;
     mem_free(k->w);
-    k->w = NULL;
+    mem_free(k->averages);
+    k->w = k->averages = NULL;
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         mem_free(k->node[i].value);
         k->node[i].value = NULL;

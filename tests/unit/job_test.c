@@ -194,6 +194,54 @@ static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
     job_close(&job);
 }
 
+static void backup_workers_are_refused_where_nobody_waits(void **state)
+{
+    (void)state;
+    struct job job;
+    struct errmsg e;
+    static const char *const async[] = {"training.update=async", "sync.replicas_to_aggregate=2"};
+    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/jobs", async, 2, &e),
+                     ERR_INPUT);
+    assert_string_equal(
+        e.text, "--set sync.replicas_to_aggregate: it is of training.update: sync, which is "
+                "async here; leave it out");
+    job = parsed(mlp, "sync.dropped=lost");
+    assert_int_equal(job.sync.replicas_to_aggregate, 0);
+    assert_int_equal(job_replicas(&job, 3), 0);
+    assert_int_equal(job_check_workers(&job, 100, &e), ERR_OK);
+    job_close(&job);
+}
+
+static void workers_refused(const struct job *job, uint32_t workers, const char *why)
+{
+    struct errmsg e = {""};
+    assert_int_equal(job_check_workers(job, workers, &e), ERR_INPUT);
+    assert_string_equal(e.text, why);
+}
+
+static void backup_workers_need_a_microbatch_for_each_worker(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct job job = parsed(mlp, "sync.replicas_to_aggregate=2");
+    assert_int_equal(job.training.microbatches, 2);
+    workers_refused(&job, 1,
+                    "sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to 1, "
+                    "which is without backup workers");
+    assert_int_equal(job_check_workers(&job, 2, &e), ERR_OK); /* all: not one is a backup */
+    assert_int_equal(job_replicas(&job, 2), 0);
+    workers_refused(&job, 5,
+                    "sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, and "
+                    "training.microbatches is 2; 8 would do");
+    workers_refused(&job, 300,
+                    "sync.replicas_to_aggregate: each worker needs a microbatch, and of 300 "
+                    "workers only 256 can have one");
+    job.training.microbatches = 8;
+    assert_int_equal(job_check_workers(&job, 5, &e), ERR_OK);
+    assert_int_equal(job_replicas(&job, 5), 2);
+    job_close(&job);
+}
+
 static void what_stale_gradients_want_is_refused_in_sync(void **state)
 {
     (void)state;
@@ -537,7 +585,7 @@ static void each_optimizer_has_keras_defaults(void **state)
                 "allowed: number up to 0");
 }
 
-static void lamb_is_of_sync_and_without_clipping(void **state)
+static void lamb_is_of_sync(void **state)
 {
     (void)state;
     struct job job = parsed(least, "optimizer=lamb");
@@ -549,13 +597,6 @@ static void lamb_is_of_sync_and_without_clipping(void **state)
                                      "training: {update: async}\n"
                                      "optimizer: lamb\n";
     refused(with_async, NULL, "j.yaml:4: optimizer: lamb needs training.update: sync");
-    static const char with_clip[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
-                                    "data: {format: synthetic}\n"
-                                    "training: {clip_norm: 1}\n"
-                                    "optimizer: lamb\n";
-    refused(with_clip, NULL,
-            "j.yaml:3: training.clip_norm: lamb's updates have a norm of their own; leave it out, "
-            "or say 0");
 }
 
 static void accumulation_is_of_whole_gradients(void **state)
@@ -567,16 +608,44 @@ static void accumulation_is_of_whole_gradients(void **state)
     refused_set("training.gradient_accumulation_steps=0",
                 "--set training.gradient_accumulation_steps: '0' is not allowed; allowed: integer "
                 "from 1 to 65536");
-    refused_line("training: {gradient_accumulation_steps: 2, clip_norm: 1}",
-                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm clips each "
-                 "step's gradient, not their mean; give one of them");
-    static const char with_lamb[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
-                                    "data: {format: synthetic}\n"
-                                    "training: {gradient_accumulation_steps: 2}\n"
-                                    "optimizer: lamb\n";
-    refused(with_lamb, NULL,
-            "j.yaml:3: training.gradient_accumulation_steps: not supported with optimizer: lamb; "
-            "leave it out");
+    refused_line("training: {update: async, gradient_accumulation_steps: 2, clip_norm: 1}",
+                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm is the norm "
+                 "of accumulated gradients' mean, which is known in training.update: sync alone; "
+                 "give one of them");
+}
+
+static void averages_are_keras_keys_and_do_something(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "optimizer={adam: {use_ema: true}}");
+    assert_true(job.optimizer.use_ema && job.optimizer.ema_momentum == 0.99f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 0);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: true, ema_momentum: 0.5, "
+                        "ema_overwrite_frequency: 7}}");
+    assert_true(job.optimizer.ema_momentum == 0.5f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 7);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: false, ema_momentum: 0.99, "
+                        "ema_overwrite_frequency: null}}");
+    assert_false(job.optimizer.use_ema);
+    job_close(&job);
+    refused_set("optimizer={adam: {ema_momentum: 0.9}}",
+                "--set optimizer: optimizer.adam.ema_momentum: it is of the average that use_ema: "
+                "true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {ema_overwrite_frequency: 3}}",
+                "--set optimizer: optimizer.adam.ema_overwrite_frequency: it is of the average "
+                "that use_ema: true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {use_ema: true, ema_momentum: 1.5}}",
+                "--set optimizer: optimizer.adam.ema_momentum: '1.5' is not allowed; allowed: "
+                "number from 0 to 1");
+    static const char in_geo[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                 "data: {format: synthetic}\n"
+                                 "training: {update: geo}\n"
+                                 "optimizer:\n  sgd:\n    use_ema: true\n";
+    refused(in_geo, NULL,
+            "j.yaml:6: optimizer.sgd.use_ema: with training.update: geo the optimizer runs at the "
+            "workers, and no average outlives them; allowed: false, or another training.update");
 }
 
 static void schedules_are_read_and_checked(void **state)
@@ -1132,6 +1201,8 @@ int main(void)
         cmocka_unit_test(keys_left_out_have_kerass_defaults),
         cmocka_unit_test(microbatches_default_to_a_power_of_two_of_the_batch),
         cmocka_unit_test(microbatches_are_a_power_of_two_within_the_batch),
+        cmocka_unit_test(backup_workers_are_refused_where_nobody_waits),
+        cmocka_unit_test(backup_workers_need_a_microbatch_for_each_worker),
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
@@ -1151,8 +1222,9 @@ int main(void)
         cmocka_unit_test(the_rate_is_given_once),
         cmocka_unit_test(options_of_another_optimizer_are_refused),
         cmocka_unit_test(each_optimizer_has_keras_defaults),
-        cmocka_unit_test(lamb_is_of_sync_and_without_clipping),
+        cmocka_unit_test(lamb_is_of_sync),
         cmocka_unit_test(accumulation_is_of_whole_gradients),
+        cmocka_unit_test(averages_are_keras_keys_and_do_something),
         cmocka_unit_test(schedules_are_read_and_checked),
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),

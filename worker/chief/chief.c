@@ -250,6 +250,18 @@ static bool take_plan(struct chief *c)
     return c->phase != CHIEF_ENDED;
 }
 
+/* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
+ * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
+static uint64_t no_shard_has_begun(const struct chief *c)
+{
+    uint64_t furthest = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step > furthest)
+                furthest = c->ps[i].hello->shards[j]->step;
+    return furthest + 2;
+}
+
 static void send_enter(struct chief *c, uint32_t ps)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
@@ -262,6 +274,7 @@ static void send_enter(struct chief *c, uint32_t ps)
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
     m.cut = c->has_base ? c->base.cut : 0;
+    m.round_from = c->mode == MODE_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
     c->io->to_ps(c->ctx, ps, FRAME_ENTER, &m.base);
@@ -364,6 +377,7 @@ static void base_from_cut(struct chief *c)
         s->t = m->t;
         s->duplicates = m->duplicates;
         s->clipped = m->clipped;
+        s->dropped = m->dropped;
         if (!c->sync && ids_unpack(&s->resolved, m->mark, m->window_bits, m->window_bits_bytes))
             s->resolved = (struct ids){0}; /* the shards have refused such a cut already */
     }
@@ -456,6 +470,7 @@ void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m)
     s->t = m->t;
     s->duplicates = m->duplicates;
     s->clipped = m->clipped;
+    s->dropped = m->dropped;
     s->push = msg_codec_cost_get(m->push);
     s->reply = msg_codec_cost_get(m->reply);
     if (ids_unpack(&s->resolved, m->mark, m->window.data, m->window.len))
@@ -591,6 +606,11 @@ static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
                                         .reply = msg_codec_cost_get(m->reply)};
 }
 
+uint64_t chief_dropped(const struct chief *c, uint32_t worker)
+{
+    return worker < c->workers ? c->worker[worker].dropped : 0;
+}
+
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out)
 {
     if (worker >= c->workers || !c->worker[worker].acked)
@@ -635,6 +655,7 @@ void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms)
     if (!c->sync || !c->entered)
         return;
     c->step = step;
+    accept_on_step(c, step);
     chief_check_finished(c);
 }
 
@@ -758,6 +779,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
                               .cut = c->published_cut,
                               .cut_step = c->published_step,
                               .steps = chief_steps(c),
+                              .total = c->total,
                               .dealt = c->sync ? c->step : c->next_id};
     f->t = c->shard ? c->shard[0].t : 0;
     f->lost = c->lost;
@@ -774,14 +796,41 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     }
     if (f->applied_min == UINT64_MAX)
         f->applied_min = 0;
-    if (c->shard)
+    if (c->shard) {
         f->clipped = c->shard[0].clipped;
+        f->dropped = c->shard[0].dropped;
+    }
     f->rejected = journal_rejected(&c->journal);
     f->recoveries = journal_all_recoveries(&c->journal);
     memcpy(f->epoch, c->epoch, sizeof f->epoch);
     for (uint32_t i = 0; i < c->workers; i++)
         f->workers_up += c->worker[i].up;
     memcpy(f->uuid, c->uuid, sizeof f->uuid);
+}
+
+uint32_t chief_workers(const struct chief *c)
+{
+    return c->workers;
+}
+
+static double away_s(bool up, int64_t lost_ms, int64_t now_ms)
+{
+    return up ? 0 : (double)(now_ms - lost_ms) / 1000;
+}
+
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    return (struct chief_peer){.up = w->up,
+                               .member = w->member,
+                               .incarnation = w->incarnation,
+                               .away_s = away_s(w->up, w->lost_ms, now_ms)};
+}
+
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
+{
+    const struct chief_ps *p = &c->ps[ps];
+    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
 }
 
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)

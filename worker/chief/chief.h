@@ -117,9 +117,11 @@ struct chief_facts {
     uint64_t generation, cut; /* the last published; UINT64_MAX: none */
     uint64_t cut_step;
     uint64_t steps; /* sync: steps made; async: batches done */
+    uint64_t total; /* of them in all */
     uint64_t t;     /* updates applied, as the first shard last said */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
+    uint64_t dropped;           /* backup workers: microbatches */
     uint32_t recoveries;        /* after which a batch is skipped */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     uint32_t workers_up;
@@ -127,8 +129,20 @@ struct chief_facts {
     char uuid[37];
 };
 void chief_facts(const struct chief *c, struct chief_facts *f);
+/* One of the others as the chief sees it. */
+struct chief_peer {
+    bool up;
+    bool member;          /* a worker that is in the deal */
+    uint64_t incarnation; /* of a worker */
+    double away_s;        /* where it is not up */
+};
+uint32_t chief_workers(const struct chief *c);
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
 /* False: it has not said it (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
+/* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */
+uint64_t chief_dropped(const struct chief *c, uint32_t worker);
 /* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.
  * False: nothing of this worker was counted. */
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);

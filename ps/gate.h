@@ -18,6 +18,8 @@ struct gate_node {
     struct buffer *run;         /* holds value's memory; a reference is the gate's */
     const float *value;         /* the chunk's elements in it */
     double sums[GATE_SUMS_MAX]; /* loss, metrics */
+    uint32_t worker;            /* who sent it */
+    uint64_t incarnation;
 };
 
 struct gate_chunk {

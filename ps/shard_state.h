@@ -119,6 +119,9 @@ struct shard {
 
     struct geo *geo; /* rounds of each worker that said hello: shard_geo.c */
 
+    bool feedback;        /* pushes withhold: top-k */
+    struct taken *taken; /* what was applied of each worker's last push: shard_taken.c */
+
     enum shard_cut_state cut_state;
     uint64_t cut, cut_step;
     Gradwire__CutCopied *copied;  /* what was copied for `cut` */
@@ -144,6 +147,8 @@ struct shard {
  * is the mean gradient; `scale` is clipping's, 1 for none; t the number of this update, from 1. */
 void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
                  const float *g, float inv_n, float scale);
+/* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
+void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
 /* shard_sync.c */
 enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                          struct buffer *body, struct errmsg *e);
@@ -189,6 +194,20 @@ void shard_geo_close(struct shard *s);
 enum err shard_geo_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                         struct buffer *body, struct errmsg *e);
 void shard_geo_adopt(struct shard *s, const Gradwire__CutAt *m);
+
+/* shard_taken.c: with error feedback; without it nothing is done. */
+enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+void shard_taken_close(struct shard *s);
+/* A push of the worker was let in: room for what becomes of its node. Before shard_taken_note. Errors: ERR_NOMEM. */
+enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
+                          struct tree_node node) MUST_CHECK;
+/* A chunk of that push's node is in an update. */
+void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
+                      struct tree_node node, uint32_t chunk);
+void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step's is */
+/* Put it to a reply about chunks [first, first + count); valid until the next call. */
+void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
+                     uint32_t first, uint32_t count);
 
 /* shard_stale.c: all but shard_stale_apply do nothing in sync. Chunks count from the shard's first. */
 enum err shard_stale_join(struct shard *s, uint32_t worker) MUST_CHECK; /* ERR_NOMEM */

@@ -1,5 +1,5 @@
 /* The table of the job file's keys: what each is, may be, is by default, and means. Reading,
- * writing, the identity, hints and docs/job-file.md all go by it. */
+ * writing, the identity, hints and docs/job-file.md all go by it. Its rows are in job_table_*.c. */
 #ifndef GRADWIRE_COMMON_JOB_KEYS_H
 #define GRADWIRE_COMMON_JOB_KEYS_H
 
@@ -61,16 +61,21 @@ struct job_key {
     const char *doc;
 };
 
-extern const struct job_key job_keys[];
-extern const size_t job_keys_count;
-enum { JOB_KEYS_MAX = 512, JOB_PATH_MAX = 160 };
+enum {
+    JOB_TABLES = 4,
+    JOB_TABLE_KEYS = 256,
+    JOB_KEYS_MAX = JOB_TABLES * JOB_TABLE_KEYS,
+    JOB_PATH_MAX = 160
+};
 #define JOB_LAYER_PREFIX "model.layers[]"
 #define JOB_COLUMN_PREFIX "data.columns[]"
 #define JOB_INPUT_NAME "input" /* the model's, among the inputs of layers */
 
 const struct job_key *job_key_find(const char *path); /* NULL: no such key */
-size_t job_key_index(const struct job_key *key);
-bool job_key_is_group(const char *path); /* keys stand under it */
+/* In the table's order, that of docs/job-file.md; NULL: the first, and behind the last. */
+const struct job_key *job_key_next(const struct job_key *key);
+size_t job_key_index(const struct job_key *key); /* below JOB_KEYS_MAX */
+bool job_key_is_group(const char *path);         /* keys stand under it */
 bool job_key_of_layer(const struct job_key *key);
 bool job_key_of_column(const struct job_key *key);
 bool job_key_of_element(const struct job_key *key); /* of a layer, or of a column */

@@ -510,10 +510,9 @@ static enum err refuse_two(struct job_reader *r, const struct job_key *key,
 static enum err options_defaults(struct job_reader *r, const char *group)
 {
     enum err err = ERR_OK;
-    for (size_t i = 0; i < job_keys_count && !err; i++)
-        if (strncmp(job_keys[i].path, group, strlen(group)) == 0 &&
-            job_keys[i].path[strlen(group)] == '.')
-            err = job_read_default(r, &job_keys[i]);
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key))
+        if (strncmp(key->path, group, strlen(group)) == 0 && key->path[strlen(group)] == '.')
+            err = job_read_default(r, key);
     return err;
 }
 
@@ -645,20 +644,20 @@ enum err job_read_default(struct job_reader *r, const struct job_key *key)
 enum err job_read_defaults(struct job_reader *r)
 {
     enum err err = ERR_OK;
-    for (size_t i = 0; i < job_keys_count && !err; i++)
-        if (!job_key_of_element(&job_keys[i]))
-            err = job_read_default(r, &job_keys[i]);
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key))
+        if (!job_key_of_element(key))
+            err = job_read_default(r, key);
     return err;
 }
 
 enum err job_read_required(struct job_reader *r, const struct job_node *at, const char *group)
 {
     size_t n = strlen(group);
-    for (size_t i = 0; i < job_keys_count; i++) {
-        const struct job_key *key = &job_keys[i];
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
         bool within =
             n ? strncmp(key->path, group, n) == 0 && key->path[n] == '.' : !job_key_of_element(key);
-        if (!key->required || !within || r->given[i] || (!n && !job_key_active(key, r->job, NULL)))
+        if (!key->required || !within || r->given[job_key_index(key)] ||
+            (!n && !job_key_active(key, r->job, NULL)))
             continue;
         char allowed[ALLOWED_BYTES];
         job_key_allowed(key, allowed, sizeof allowed);
@@ -677,9 +676,9 @@ enum err job_read(struct job_reader *r, const struct job_node *root)
 
 void job_read_forget(struct job_reader *r, const char *prefix)
 {
-    for (size_t i = 0; i < job_keys_count; i++)
-        if (strncmp(job_keys[i].path, prefix, strlen(prefix)) == 0)
-            r->given[i] = NULL;
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (strncmp(key->path, prefix, strlen(prefix)) == 0)
+            r->given[job_key_index(key)] = NULL;
 }
 
 const struct job_node *job_given(const struct job_reader *r, const char *path)

@@ -44,7 +44,8 @@ static const struct section {
 static const char head[] =
     "# The job file\n"
     "\n"
-    "<!-- Made from the table in common/job_keys.c by `worker --print_job_reference`; edit that. "
+    "<!-- Made from the tables in common/job_table_*.c by `worker --print_job_reference`; edit "
+    "that. "
     "-->\n"
     "\n"
     "A job file is YAML. Every key may be set on the command line too: `--set training.epochs=3`,\n"
@@ -104,9 +105,9 @@ static void write_section(FILE *out, const struct section *s)
     if (s->text)
         fprintf(out, "\n%s\n", s->text);
     fputs("\n| Key | Allowed | Default | | Meaning |\n|---|---|---|---|---|\n", out);
-    for (size_t i = 0; i < job_keys_count; i++)
-        if (job_keys[i].type != KEY_LATER && in_group(job_keys[i].path, s->group))
-            write_key(out, &job_keys[i]);
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->type != KEY_LATER && in_group(key->path, s->group))
+            write_key(out, key);
 }
 
 static void write_later(FILE *out)
@@ -117,8 +118,7 @@ static void write_later(FILE *out)
           "\n"
           "| Key | May say | Meaning |\n|---|---|---|\n",
           out);
-    for (size_t i = 0; i < job_keys_count; i++) {
-        const struct job_key *key = &job_keys[i];
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
         if (key->type == KEY_LATER)
             fprintf(out, "| `%s` | %s%s%s | %s |\n", key->path, key->fallback ? "`" : "",
                     key->fallback ? key->fallback : "", key->fallback ? "`" : "", key->doc);

@@ -436,6 +436,32 @@ size_t session_leases(const struct session *s, struct session_range *out, size_t
     return n;
 }
 
+static void ranges_say(const struct session_range *from, size_t n, Gradwire__Range *to,
+                       Gradwire__Range **at)
+{
+    for (size_t i = 0; i < n; i++) {
+        gradwire__range__init(&to[i]);
+        to[i].first = from[i].first;
+        to[i].count = from[i].count;
+        at[i] = &to[i];
+    }
+}
+
+void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m)
+{
+    struct session_range held[SESSION_RANGES_MAX + 1];
+    room->generation = msg_generation(s->generation);
+    m->generation = &room->generation;
+    m->uuid = (char *)s->uuid;
+    m->incarnation = s->incarnation;
+    m->leases = room->lease_at;
+    m->n_leases = session_leases(s, held, SESSION_RANGES_MAX + 1);
+    ranges_say(held, m->n_leases, room->lease, room->lease_at);
+    m->done = room->done_at;
+    m->n_done = s->recent.n;
+    ranges_say(s->recent.range, s->recent.n, room->done, room->done_at);
+}
+
 /* ---- links and replies ---- */
 
 void session_on_link_up(struct session *s, uint32_t shard)

@@ -171,6 +171,13 @@ void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMe
 void session_on_chief_up(struct session *s);
 /* The ranges that the hello to the chief must repeat. */
 size_t session_leases(const struct session *s, struct session_range *out, size_t room);
+/* What the hello to the chief says of this session. *room is pointed into, and lives as long as *m. */
+struct session_hello {
+    Gradwire__Generation generation;
+    Gradwire__Range lease[SESSION_RANGES_MAX + 1], *lease_at[SESSION_RANGES_MAX + 1];
+    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
+};
+void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m);
 
 /* Links. */
 /* What the hello to a shard says of clocks. */

@@ -236,33 +236,11 @@ static void on_chief(struct train *t, enum frame_type type, const ProtobufCMessa
 
 static void say_hello(struct train *t)
 {
-    const struct session *s = &t->session;
     Gradwire__Hello m;
-    Gradwire__Generation g = msg_generation(s->generation);
-    struct session_range ranges[SESSION_RANGES_MAX + 1];
-    Gradwire__Range range[SESSION_RANGES_MAX + 1], *at[SESSION_RANGES_MAX + 1];
+    struct session_hello room;
     const struct control_config config = {t->config.job, t->config.cluster, &t->in};
     control_hello(&config, 0, &m);
-    m.uuid = (char *)s->uuid;
-    m.incarnation = s->incarnation;
-    m.generation = &g;
-    m.leases = at;
-    m.n_leases = session_leases(s, ranges, SESSION_RANGES_MAX + 1);
-    for (size_t i = 0; i < m.n_leases; i++) {
-        gradwire__range__init(&range[i]);
-        range[i].first = ranges[i].first;
-        range[i].count = ranges[i].count;
-        at[i] = &range[i];
-    }
-    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
-    for (size_t i = 0; i < s->recent.n; i++) {
-        gradwire__range__init(&done[i]);
-        done[i].first = s->recent.range[i].first;
-        done[i].count = s->recent.range[i].count;
-        done_at[i] = &done[i];
-    }
-    m.done = done_at;
-    m.n_done = s->recent.n;
+    session_hello_chief(&t->session, &room, &m);
     control_send(t->control, FRAME_HELLO, &m.base);
 }
 

@@ -11,8 +11,8 @@ struct plane {
     double v[REFERENCE_ROWS_MAX * REFERENCE_WIDTH_MAX];
 };
 
-static const double *tensor_named(const struct layout *l, const double *w, const char *layer,
-                                  const char *what)
+const double *reference_tensor(const struct layout *l, const double *w, const char *layer,
+                               const char *what)
 {
     char name[TENSOR_NAME_MAX];
     (void)snprintf(name, sizeof name, "%s/%s", layer, what);
@@ -98,8 +98,8 @@ static void normalize(double *v, uint32_t n, uint32_t step, double epsilon, cons
 static void normalization(const struct job_layer *l, const struct layout *lay, const double *w,
                           struct plane *p)
 {
-    const double *gamma = tensor_named(lay, w, l->name, "gamma");
-    const double *beta = tensor_named(lay, w, l->name, "beta");
+    const double *gamma = reference_tensor(lay, w, l->name, "gamma");
+    const double *beta = reference_tensor(lay, w, l->name, "beta");
     uint32_t rows = p->rows * p->outer;
     double epsilon = (double)l->epsilon;
     if (l->kind == LAYER_LAYER_NORMALIZATION)
@@ -114,7 +114,7 @@ static void normalization(const struct job_layer *l, const struct layout *lay, c
 static void embedding(const struct job_layer *l, const struct layout *lay, const double *w,
                       struct plane *out, const struct plane *in)
 {
-    const double *table = tensor_named(lay, w, l->name, "embeddings");
+    const double *table = reference_tensor(lay, w, l->name, "embeddings");
     out->outer = in->outer * in->cols;
     out->cols = l->output_dim;
     for (uint32_t r = 0; r < in->rows * out->outer; r++)
@@ -125,8 +125,8 @@ static void embedding(const struct job_layer *l, const struct layout *lay, const
 static void dense(const struct job_layer *l, const struct layout *lay, const double *w,
                   struct plane *out, const struct plane *in)
 {
-    const double *kernel = tensor_named(lay, w, l->name, "kernel");
-    const double *bias = tensor_named(lay, w, l->name, "bias");
+    const double *kernel = reference_tensor(lay, w, l->name, "kernel");
+    const double *bias = reference_tensor(lay, w, l->name, "bias");
     out->cols = l->units;
     for (uint32_t r = 0; r < in->rows * in->outer; r++)
         for (uint32_t o = 0; o < l->units; o++) {

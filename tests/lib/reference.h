@@ -12,4 +12,8 @@ enum { REFERENCE_ROWS_MAX = 8, REFERENCE_WIDTH_MAX = 128 };
 double reference_loss(const struct job *job, const struct layout *lay, const double *w,
                       const float *x, const float *y, uint32_t n);
 
+/* In `w`, a copy of the flat block: tensor LAYER/WHAT; NULL: there is none. */
+const double *reference_tensor(const struct layout *lay, const double *w, const char *layer,
+                               const char *what);
+
 #endif

@@ -374,6 +374,8 @@ struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *sim);
 /* Until the job has ended or something is wrong (sim->failed). */
 void sim_run(struct sim *sim);
+/* Runs one to its end; a failure fails the test, with `what` and the seed. */
+void sim_try(const struct sim_config *config, const char *what, uint64_t seed);
 /* Run until `until` says so or the job is over; false: the latter. */
 bool sim_run_until(struct sim *sim, bool (*until)(struct sim *sim));
 /* A process dies; it is started again after `restart_us` (negative: not). */

@@ -438,6 +438,19 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+void sim_try(const struct sim_config *config, const char *what, uint64_t seed)
+{
+    struct sim *sim = sim_new(config);
+    sim_run(sim);
+    char failure[sizeof sim->failure];
+    memcpy(failure, sim->failure, sizeof failure);
+    bool failed = sim->failed;
+    sim_free(sim);
+    if (failed)
+        fail_msg("%s: GRADWIRE_SIM_SEED=%" PRIu64 " (%u ps, %u workers, %u leaves): %s", what, seed,
+                 config->ps, config->workers, config->settings.microbatches, failure);
+}
+
 static void run_one(const char *name, uint64_t seed, Gradwire__Update update, bool faults)
 {
     struct sim_config config;
@@ -447,15 +460,7 @@ static void run_one(const char *name, uint64_t seed, Gradwire__Update update, bo
     config.settings.staleness = (uint64_t[]){0, 1, 2, 8}[seed % 4];
     if (faults)
         sim_faults_random(&config);
-    struct sim *sim = sim_new(&config);
-    sim_run(sim);
-    char failure[sizeof sim->failure];
-    memcpy(failure, sim->failure, sizeof failure);
-    bool failed = sim->failed;
-    sim_free(sim);
-    if (failed)
-        fail_msg("%s: GRADWIRE_SIM_SEED=%" PRIu64 " (%u ps, %u workers, %u leaves): %s", name, seed,
-                 config.ps, config.workers, config.settings.microbatches, failure);
+    sim_try(&config, name, seed);
 }
 
 void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,

@@ -193,32 +193,11 @@ static void say_hello_chief(struct sim_worker *k)
 {
     const struct session *s = &k->session;
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    struct session_range range[SESSION_RANGES_MAX + 1];
-    Gradwire__Range message[SESSION_RANGES_MAX + 1], *at[SESSION_RANGES_MAX + 1];
+    struct session_hello room;
     m.role = GRADWIRE__ROLE__WORKER;
     m.worker = k->proc.index;
-    m.uuid = (char *)s->uuid;
-    m.incarnation = s->incarnation;
-    m.generation = &g;
     m.shard = -1;
-    m.leases = at;
-    m.n_leases = session_leases(s, range, SESSION_RANGES_MAX + 1);
-    for (size_t i = 0; i < m.n_leases; i++) {
-        gradwire__range__init(&message[i]);
-        message[i].first = range[i].first;
-        message[i].count = range[i].count;
-        at[i] = &message[i];
-    }
-    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
-    for (size_t i = 0; i < s->recent.n; i++) {
-        gradwire__range__init(&done[i]);
-        done[i].first = s->recent.range[i].first;
-        done[i].count = s->recent.range[i].count;
-        done_at[i] = &done[i];
-    }
-    m.done = done_at;
-    m.n_done = s->recent.n;
+    session_hello_chief(s, &room, &m);
     sim_send(sim_of(k), k->member, ACCEPTOR, FRAME_HELLO, &m.base);
 }
 

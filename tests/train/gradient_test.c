@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/rng.h"
 #include "tests/lib/models.h"
+#include "tests/lib/trial.h"
 #include "tests/lib/reference.h"
 #include "worker/model/model.h"
 
@@ -312,58 +313,7 @@ static void (*const MODELS[])(struct job *) = {
 };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 
-/* ---- one model, its data and its gradient ---- */
-
-struct fixture {
-    struct job job;
-    struct model *m;
-    struct model_run *run;
-    uint64_t elems;
-    float *w, *dw, *x, y[ROWS];
-};
-
-static void fixture_init(struct fixture *f, void (*make)(struct job *), uint64_t seed)
-{
-    struct errmsg e;
-    make(&f->job);
-    assert_int_equal(model_new(&f->m, &f->job, &e), ERR_OK);
-    assert_int_equal(model_run_new(&f->run, f->m, ROWS, &e), ERR_OK);
-    f->elems = model_layout(f->m)->elems;
-    f->w = mem_floats(f->elems);
-    f->dw = mem_floats(f->elems);
-    uint32_t features = model_features(f->m), classes = model_classes(f->m);
-    f->x = mem_floats((size_t)ROWS * features);
-    layout_init_values(model_layout(f->m), seed, 0, f->elems, f->w);
-    for (uint32_t i = 0; i < ROWS * features; i++)
-        f->x[i] = f->job.model.layer[0].kind == LAYER_EMBEDDING ? floorf(5.0f * rng_unit(seed, i))
-                                                                : 4.0f * rng_unit(seed, i) - 2.0f;
-    for (uint32_t i = 0; i < ROWS; i++)
-        f->y[i] = (float)(classes ? i % classes : i % 3);
-    for (uint32_t i = 0; i < model_layout(f->m)->tensors; i++) { /* biases that are not 0 */
-        const struct tensor *t = &model_layout(f->m)->tensor[i];
-        for (uint64_t k = 0; t->rank == 1 && k < t->elems; k++)
-            f->w[t->offset_elems + k] = rng_unit(seed + 1, k) - 0.5f;
-    }
-}
-
-static void fixture_close(struct fixture *f)
-{
-    model_run_free(f->run);
-    model_free(f->m);
-    mem_free(f->w);
-    mem_free(f->dw);
-    mem_free(f->x);
-}
-
-/* Gradient and loss of rows [first, first + n). */
-static double train_rows(struct fixture *f, uint32_t first, uint32_t n, uint64_t key)
-{
-    struct model_sums sums = {0};
-    model_train(f->run, f->w, f->x + (size_t)first * model_features(f->m), f->y + first, n, key,
-                f->dw, &sums, NULL, NULL);
-    assert_true(sums.examples == (double)n);
-    return sums.loss;
-}
+/* ---- one model and its gradient ---- */
 
 /* A model's largest |gradient|: what rounding is relative to. */
 static double scale_of(const float *g, uint64_t n)
@@ -374,20 +324,20 @@ static double scale_of(const float *g, uint64_t n)
     return most;
 }
 
-static bool is_weight(const struct fixture *f, uint64_t element)
+static bool is_weight(const struct trial *f, uint64_t element)
 {
     const struct layout *l = model_layout(f->m);
     return l->tensor[layout_find(l, element)].role == TENSOR_WEIGHT;
 }
 
-static void assert_gradient(struct fixture *f, int number)
+static void assert_gradient(struct trial *f, int number)
 {
     const double step = 1e-6;
     static double w[ELEMS_MAX];
     assert_true(f->elems <= ELEMS_MAX);
     for (uint64_t i = 0; i < f->elems; i++)
         w[i] = (double)f->w[i];
-    double loss = train_rows(f, 0, ROWS, 0);
+    double loss = trial_train_rows(f, 0, ROWS, 0).loss;
     double truth = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
     if (fabs(loss - truth) > 2e-6 * (1 + fabs(truth)))
         fail_msg("model %d: loss %.9g, should be %.9g", number, loss, truth);
@@ -413,10 +363,10 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
     (void)state;
     for (int i = 0; i < N_MODELS; i++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
-            struct fixture f;
-            fixture_init(&f, MODELS[i], seed);
+            struct trial f;
+            trial_init(&f, MODELS[i], ROWS, seed);
             assert_gradient(&f, i);
-            fixture_close(&f);
+            trial_close(&f);
         }
 }
 
@@ -456,9 +406,9 @@ static void gradients_are_slopes_under_dropout(void **state)
     (void)state;
     const float step = 1e-2f; /* the loss is quadratic in each weight, but for relu and sigmoid */
     for (uint64_t key = 1; key <= 10; key++) {
-        struct fixture f;
-        fixture_init(&f, key % 2 ? dropout_everywhere : dropout_in_a_graph, key);
-        (void)train_rows(&f, 0, ROWS, key);
+        struct trial f;
+        trial_init(&f, key % 2 ? dropout_everywhere : dropout_in_a_graph, ROWS, key);
+        (void)trial_train_rows(&f, 0, ROWS, key).loss;
         float *g = mem_floats(f.elems);
         memcpy(g, f.dw, f.elems * sizeof *g);
         double slack = 2e-3 * scale_of(g, f.elems);
@@ -466,15 +416,15 @@ static void gradients_are_slopes_under_dropout(void **state)
         for (uint64_t i = 0; i < f.elems; i++) {
             float keep = f.w[i];
             f.w[i] = keep + step;
-            double up = train_rows(&f, 0, ROWS, key);
+            double up = trial_train_rows(&f, 0, ROWS, key).loss;
             f.w[i] = keep - step;
-            double down = train_rows(&f, 0, ROWS, key);
+            double down = trial_train_rows(&f, 0, ROWS, key).loss;
             f.w[i] = keep;
             off += fabs((double)g[i] - (up - down) / (2.0 * (double)step)) > slack;
         }
         assert_true(off <= 6); /* a relu that turns within the step */
         mem_free(g);
-        fixture_close(&f);
+        trial_close(&f);
     }
 }
 
@@ -493,51 +443,51 @@ static void the_gradient_of_a_joined_batch_is_the_sum(void **state)
 {
     (void)state;
     for (int i = 0; i < N_MODELS; i++) {
-        struct fixture f;
-        fixture_init(&f, MODELS[i], 4);
+        struct trial f;
+        trial_init(&f, MODELS[i], ROWS, 4);
         if (has_batch_normalization(&f.job)) {
-            fixture_close(&f);
+            trial_close(&f);
             continue;
         }
         float *sum = mem_floats(f.elems);
         double loss = 0;
         static const uint32_t cut[] = {0, 1, 4, 4, ROWS};
         for (int k = 0; k < 4; k++) {
-            loss += train_rows(&f, cut[k], cut[k + 1] - cut[k], 0);
+            loss += trial_train_rows(&f, cut[k], cut[k + 1] - cut[k], 0).loss;
             kernels()->add(sum, sum, f.dw, f.elems);
         }
-        assert_true(fabs(train_rows(&f, 0, ROWS, 0) - loss) < 1e-5 * (1 + loss));
+        assert_true(fabs(trial_train_rows(&f, 0, ROWS, 0).loss - loss) < 1e-5 * (1 + loss));
         double slack = 1e-5 * scale_of(f.dw, f.elems);
         for (uint64_t k = 0; k < f.elems; k++)
             assert_true(fabs((double)f.dw[k] - (double)sum[k]) <= slack);
         mem_free(sum);
-        fixture_close(&f);
+        trial_close(&f);
     }
 }
 
 static void no_examples_give_a_gradient_of_zero(void **state)
 {
     (void)state;
-    struct fixture f;
-    fixture_init(&f, mlp, 1);
-    (void)train_rows(&f, 0, ROWS, 0);
-    assert_true(train_rows(&f, 0, 0, 0) == 0.0);
+    struct trial f;
+    trial_init(&f, mlp, ROWS, 1);
+    (void)trial_train_rows(&f, 0, ROWS, 0).loss;
+    assert_true(trial_train_rows(&f, 0, 0, 0).loss == 0.0);
     for (uint64_t i = 0; i < f.elems; i++)
         assert_true(f.dw[i] == 0.0f);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void the_gradient_of_an_absolute_error_is_zero_where_there_is_none(void **state)
 {
     (void)state;
-    struct fixture f;
-    fixture_init(&f, mae_linear, 1);
+    struct trial f;
+    trial_init(&f, mae_linear, ROWS, 1);
     memset(f.w, 0, f.elems * sizeof *f.w);
-    memset(f.y, 0, sizeof f.y);
-    assert_true(train_rows(&f, 0, ROWS, 0) == 0.0);
+    memset(f.y, 0, ROWS * sizeof *f.y);
+    assert_true(trial_train_rows(&f, 0, ROWS, 0).loss == 0.0);
     for (uint64_t i = 0; i < f.elems; i++)
         assert_true(f.dw[i] == 0.0f);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 int main(void)

@@ -15,6 +15,8 @@
 #include "common/mem.h"
 #include "common/rng.h"
 #include "tests/lib/models.h"
+#include "tests/lib/reference.h"
+#include "tests/lib/trial.h"
 #include "worker/model/model.h"
 
 enum { ROWS = 3, ELEMS_MAX = 4096 };
@@ -43,17 +45,6 @@ static int places(int in, int size, int stride, int dilation, enum padding paddi
     return out;
 }
 
-static const double *weights(const struct layout *l, const double *w, const char *layer,
-                             const char *what)
-{
-    char name[TENSOR_NAME_MAX];
-    (void)snprintf(name, sizeof name, "%s/%s", layer, what);
-    for (uint32_t i = 0; i < l->tensors; i++)
-        if (!strcmp(l->tensor[i].name, name))
-            return w + l->tensor[i].offset_elems;
-    return NULL;
-}
-
 static double activated(enum activation a, double v)
 {
     return a == ACT_RELU ? fmax(v, 0) : a == ACT_TANH ? tanh(v) : v;
@@ -63,8 +54,8 @@ static void conv2d(const struct job_layer *l, const struct layout *lay, const do
                    struct image *x)
 {
     static struct image y;
-    const double *kernel = weights(lay, w, l->name, "kernel"),
-                 *bias = weights(lay, w, l->name, "bias");
+    const double *kernel = reference_tensor(lay, w, l->name, "kernel"),
+                 *bias = reference_tensor(lay, w, l->name, "bias");
     int kh = (int)l->kernel_size[0], kw = (int)l->kernel_size[1], out = (int)l->filters;
     int sy = (int)l->strides[0], sx = (int)l->strides[1], dy = (int)l->dilation_rate[0],
         dx = (int)l->dilation_rate[1], top, left;
@@ -114,8 +105,8 @@ static void dense(const struct job_layer *l, const struct layout *lay, const dou
                   struct image *x)
 {
     static struct image y;
-    const double *kernel = weights(lay, w, l->name, "kernel"),
-                 *bias = weights(lay, w, l->name, "bias");
+    const double *kernel = reference_tensor(lay, w, l->name, "kernel"),
+                 *bias = reference_tensor(lay, w, l->name, "bias");
     int rows = x->h * x->w, out = (int)l->units;
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < out; o++) {
@@ -171,8 +162,8 @@ static void concatenate(struct image *x, const struct image *other)
 }
 
 /* The sum over the rows of -log softmax[label]. */
-static double reference_loss(const struct job *job, const struct model *m, const double *w,
-                             const float *x, const float *y, uint32_t n)
+static double image_loss(const struct job *job, const struct model *m, const double *w,
+                         const float *x, const float *y, uint32_t n)
 {
     static struct image image, given[JOB_LAYERS_MAX + 1]; /* by each layer; 0: not used */
     double loss = 0;
@@ -425,72 +416,25 @@ enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 
 /* ---- gradients ---- */
 
-struct fixture {
-    struct job job;
-    struct model *m;
-    struct model_run *run;
-    uint64_t elems;
-    float *w, *dw, *x, y[ROWS];
-};
-
-static void fixture_init(struct fixture *f, void (*make)(struct job *), uint64_t seed)
-{
-    struct errmsg e = {""};
-    make(&f->job);
-    if (model_new(&f->m, &f->job, &e) || model_run_new(&f->run, f->m, ROWS, &e))
-        fail_msg("%s", e.text);
-    f->elems = model_layout(f->m)->elems;
-    f->w = mem_floats(f->elems);
-    f->dw = mem_floats(f->elems);
-    uint32_t features = model_features(f->m);
-    f->x = mem_floats((size_t)ROWS * features);
-    layout_init_values(model_layout(f->m), seed, 0, f->elems, f->w);
-    for (uint32_t i = 0; i < ROWS * features; i++)
-        f->x[i] = 4.0f * rng_unit(seed, i) - 2.0f;
-    for (uint32_t i = 0; i < ROWS; i++)
-        f->y[i] = (float)(i % 3);
-    for (uint32_t i = 0; i < model_layout(f->m)->tensors; i++) { /* biases that are not 0 */
-        const struct tensor *t = &model_layout(f->m)->tensor[i];
-        for (uint64_t k = 0; t->rank == 1 && k < t->elems; k++)
-            f->w[t->offset_elems + k] = rng_unit(seed + 1, k) - 0.5f;
-    }
-}
-
-static void fixture_close(struct fixture *f)
-{
-    model_run_free(f->run);
-    model_free(f->m);
-    mem_free(f->w);
-    mem_free(f->dw);
-    mem_free(f->x);
-}
-
-static double train(struct fixture *f)
-{
-    struct model_sums sums = {0};
-    model_train(f->run, f->w, f->x, f->y, ROWS, 0, f->dw, &sums, NULL, NULL);
-    return sums.loss;
-}
-
-static double slope_at(struct fixture *f, double *w, uint64_t i)
+static double slope_at(struct trial *f, double *w, uint64_t i)
 {
     const double step = 1e-6, keep = w[i];
     w[i] = keep + step;
-    double up = reference_loss(&f->job, f->m, w, f->x, f->y, ROWS);
+    double up = image_loss(&f->job, f->m, w, f->x, f->y, ROWS);
     w[i] = keep - step;
-    double down = reference_loss(&f->job, f->m, w, f->x, f->y, ROWS);
+    double down = image_loss(&f->job, f->m, w, f->x, f->y, ROWS);
     w[i] = keep;
     return (up - down) / (2 * step);
 }
 
-static void assert_gradient(struct fixture *f, int number)
+static void assert_gradient(struct trial *f, int number)
 {
     static double w[ELEMS_MAX];
     assert_true(f->elems <= ELEMS_MAX);
     double most = 1e-3;
     for (uint64_t i = 0; i < f->elems; i++)
         w[i] = (double)f->w[i];
-    double loss = train(f), truth = reference_loss(&f->job, f->m, w, f->x, f->y, ROWS);
+    double loss = trial_loss(f), truth = image_loss(&f->job, f->m, w, f->x, f->y, ROWS);
     if (fabs(loss - truth) > 2e-6 * (1 + fabs(truth)))
         fail_msg("model %d: loss %.9g, should be %.9g", number, loss, truth);
     for (uint64_t i = 0; i < f->elems; i++)
@@ -508,10 +452,10 @@ static void gradients_are_the_slopes_of_the_loss(void **state)
     (void)state;
     for (int i = 0; i < N_MODELS; i++)
         for (uint64_t seed = 1; seed <= 2; seed++) {
-            struct fixture f;
-            fixture_init(&f, MODELS[i], seed);
+            struct trial f;
+            trial_init(&f, MODELS[i], ROWS, seed);
             assert_gradient(&f, i);
-            fixture_close(&f);
+            trial_close(&f);
         }
 }
 
@@ -519,21 +463,21 @@ static void every_simd_level_gives_the_same_bits(void **state)
 {
     (void)state;
     for (int i = 0; i < N_MODELS; i++) {
-        struct fixture f;
-        fixture_init(&f, MODELS[i], 5);
+        struct trial f;
+        trial_init(&f, MODELS[i], ROWS, 5);
         assert_non_null(kernels_use(KERNELS_BASE));
-        double loss = train(&f);
+        double loss = trial_loss(&f);
         float *base = mem_floats(f.elems);
         memcpy(base, f.dw, f.elems * sizeof *base);
         for (int level = KERNELS_AVX2; level <= KERNELS_AVX512; level++) {
             if (!kernels_use((enum kernels_level)level))
                 continue;
             memset(f.dw, 0, f.elems * sizeof *f.dw);
-            assert_true(train(&f) == loss);
+            assert_true(trial_loss(&f) == loss);
             assert_memory_equal(f.dw, base, f.elems * sizeof *base);
         }
         mem_free(base);
-        fixture_close(&f);
+        trial_close(&f);
     }
 }
 
@@ -545,26 +489,16 @@ static void a_nan_passes_through_a_maximum(void **state)
     static void (*const models[])(struct job *) = {one_channel, one_channel_in_wide_vectors};
     for (int i = 0; i < 2; i++)
         for (int corner = 0; corner < 4; corner++) { /* alone in one tap of one window */
-            struct fixture f;
-            fixture_init(&f, models[i], 1);
+            struct trial f;
+            trial_init(&f, models[i], ROWS, 1);
             uint32_t width = f.job.model.shape[1], row = corner / 2 ? 5 : 0;
             f.x[row * width + (corner % 2 ? 5 : 0)] = NAN;
-            assert_true(isnan(train(&f)));
-            fixture_close(&f);
+            assert_true(isnan(trial_loss(&f)));
+            trial_close(&f);
         }
 }
 
 /* ---- refusals ---- */
-
-static void assert_refused(const struct job *job, const char *because, const char *mend)
-{
-    struct errmsg e;
-    struct model *m = NULL;
-    assert_int_equal(model_new(&m, job, &e), ERR_INPUT);
-    assert_null(m);
-    if (!strstr(e.text, because) || !strstr(e.text, mend) || strchr(e.text, '\n'))
-        fail_msg("\"%s\" does not say \"%s\" and \"%s\"", e.text, because, mend);
-}
 
 static void images_that_cannot_be_are_refused(void **state)
 {
@@ -573,30 +507,30 @@ static void images_that_cannot_be_are_refused(void **state)
     start(&j, 4, 3, 1);
     models_conv2d(&j, 2, 3, 4, ACT_RELU);
     end(&j);
-    assert_refused(&j, "conv2d_0: its width of 4 is larger than the 3", "padding: same");
+    trial_assert_refused(&j, "conv2d_0: its width of 4 is larger than the 3", "padding: same");
     j.model.layer[0].kernel_size[1] = 2;
     j.model.layer[0].dilation_rate[0] = 2;
-    assert_refused(&j, "conv2d_0: its height of 5 is larger than the 4", "padding: same");
+    trial_assert_refused(&j, "conv2d_0: its height of 5 is larger than the 4", "padding: same");
     j.model.layer[0].padding = PADDING_SAME;
     j.model.layer[0].strides[1] = 2;
-    assert_refused(&j, "conv2d_0: strides and dilation_rate", "one of them");
+    trial_assert_refused(&j, "conv2d_0: strides and dilation_rate", "one of them");
 
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_conv2d(&j, 2, 3, 3, ACT_RELU);
     end(&j);
-    assert_refused(&j, "conv2d_0 wants rows of 3 dimensions", "reshape");
+    trial_assert_refused(&j, "conv2d_0 wants rows of 3 dimensions", "reshape");
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_pooling(&j, LAYER_GLOBAL_MAX_POOLING2D, 0, 0);
     end(&j);
-    assert_refused(&j, "pooling_0 wants rows of 3 dimensions", "reshape");
+    trial_assert_refused(&j, "pooling_0 wants rows of 3 dimensions", "reshape");
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_reshape(&j, 4, 4, 2);
     end(&j);
-    assert_refused(&j, "reshape_0: target_shape has 32 elements", "16");
+    trial_assert_refused(&j, "reshape_0: target_shape has 32 elements", "16");
     start(&j, 4000, 4000, 4);
     models_conv2d(&j, 1000, 1, 1, ACT_RELU);
     end(&j);
-    assert_refused(&j, "conv2d_0", "too large");
+    trial_assert_refused(&j, "conv2d_0", "too large");
 }
 
 int main(void)

@@ -15,21 +15,12 @@
 #include "common/optimizer.h"
 #include "common/rng.h"
 #include "tests/lib/models.h"
+#include "tests/lib/trial.h"
 #include "worker/model/model.h"
 
 enum { ROWS = 24 };
 
 /* ---- refusals ---- */
-
-static void assert_refused(const struct job *job, const char *because, const char *mend)
-{
-    struct errmsg e;
-    struct model *m = NULL;
-    assert_int_equal(model_new(&m, job, &e), ERR_INPUT);
-    assert_null(m);
-    if (!strstr(e.text, because) || !strstr(e.text, mend) || strchr(e.text, '\n'))
-        fail_msg("\"%s\" does not say \"%s\" and \"%s\"", e.text, because, mend);
-}
 
 static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **state)
 {
@@ -37,26 +28,26 @@ static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **stat
     struct job job;
     models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
     models_dense(&job, 3, ACT_LINEAR);
-    assert_refused(&job, "dense_0",
-                   "from_logits: true with a linear last layer, or a last softmax");
+    trial_assert_refused(&job, "dense_0",
+                         "from_logits: true with a linear last layer, or a last softmax");
     job.model.layer[0].activation = ACT_SIGMOID;
-    assert_refused(&job, "sigmoid", "or a last softmax");
+    trial_assert_refused(&job, "sigmoid", "or a last softmax");
     job.model.layer[0].activation = ACT_SOFTMAX;
     job.model.from_logits = true;
-    assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
+    trial_assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
     job.model.layer[0].activation = ACT_RELU;
-    assert_refused(&job, "dense_0 has relu", "take the activation away");
+    trial_assert_refused(&job, "dense_0 has relu", "take the activation away");
     job.model.layer[0].activation = ACT_SOFTMAX;
     job.model.from_logits = false;
     models_dropout(&job, 0.5f);
-    assert_refused(&job, "dropout_1", "or a last softmax");
+    trial_assert_refused(&job, "dropout_1", "or a last softmax");
 
     models_start(&job, 4, 0, LOSS_BINARY_CROSSENTROPY, false);
     models_dense(&job, 1, ACT_TANH);
-    assert_refused(&job, "tanh", "or a last sigmoid");
+    trial_assert_refused(&job, "tanh", "or a last sigmoid");
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dense(&job, 1, ACT_SOFTMAX);
-    assert_refused(&job, "softmax", "linear, relu, sigmoid or tanh");
+    trial_assert_refused(&job, "softmax", "linear, relu, sigmoid or tanh");
 }
 
 static void outputs_that_do_not_fit_the_loss_are_refused(void **state)
@@ -65,15 +56,15 @@ static void outputs_that_do_not_fit_the_loss_are_refused(void **state)
     struct job job;
     models_start(&job, 4, 0, LOSS_BINARY_CROSSENTROPY, true);
     models_dense(&job, 3, ACT_LINEAR);
-    assert_refused(&job, "3 outputs", "units: 1, or sparse_categorical_crossentropy");
+    trial_assert_refused(&job, "3 outputs", "units: 1, or sparse_categorical_crossentropy");
     job.model.loss = LOSS_MEAN_ABSOLUTE_ERROR;
-    assert_refused(&job, "mean_absolute_error", "units: 1");
+    trial_assert_refused(&job, "mean_absolute_error", "units: 1");
     models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_dense(&job, 1, ACT_LINEAR);
-    assert_refused(&job, "1 output", "binary_crossentropy");
+    trial_assert_refused(&job, "1 output", "binary_crossentropy");
     models_start(&job, 4, 5, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_dense(&job, 10, ACT_LINEAR);
-    assert_refused(&job, "dense_0 gives 2 dimensions", "flatten");
+    trial_assert_refused(&job, "dense_0 gives 2 dimensions", "flatten");
 }
 
 static void metrics_that_do_not_fit_are_refused(void **state)
@@ -83,11 +74,11 @@ static void metrics_that_do_not_fit_are_refused(void **state)
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dense(&job, 1, ACT_LINEAR);
     models_metric(&job, METRIC_ACCURACY);
-    assert_refused(&job, "accuracy does not fit mean_squared_error", "mean_absolute_error");
+    trial_assert_refused(&job, "accuracy does not fit mean_squared_error", "mean_absolute_error");
     models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_dense(&job, 3, ACT_LINEAR);
     models_metric(&job, METRIC_MEAN_ABSOLUTE_ERROR);
-    assert_refused(&job, "mean_absolute_error does not fit 3 outputs", "accuracy");
+    trial_assert_refused(&job, "mean_absolute_error does not fit 3 outputs", "accuracy");
 }
 
 static void models_that_cannot_be_are_refused(void **state)
@@ -96,60 +87,25 @@ static void models_that_cannot_be_are_refused(void **state)
     struct job job;
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_flatten(&job);
-    assert_refused(&job, "nothing to train", "dense");
+    trial_assert_refused(&job, "nothing to train", "dense");
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dense(&job, 2, ACT_LINEAR);
     models_dense(&job, 1, ACT_LINEAR);
     memcpy(job.model.layer[1].name, "dense_0", 8);
-    assert_refused(&job, "two layers", "dense_0");
+    trial_assert_refused(&job, "two layers", "dense_0");
     job.model.layer[0].units = 0;
-    assert_refused(&job, "dense_0", "units");
+    trial_assert_refused(&job, "dense_0", "units");
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dropout(&job, 1.0f);
-    assert_refused(&job, "dropout_0", "[0, 1)");
+    trial_assert_refused(&job, "dropout_0", "[0, 1)");
     models_start(&job, 1u << 20, 1u << 20, LOSS_MEAN_SQUARED_ERROR, false);
     models_dense(&job, 1, ACT_LINEAR);
-    assert_refused(&job, "model.input.shape", "too large");
+    trial_assert_refused(&job, "model.input.shape", "too large");
 }
 
 /* ---- one model, its data and its gradient ---- */
 
-struct fixture {
-    struct job job;
-    struct model *m;
-    struct model_run *run;
-    uint64_t elems;
-    float *w, *dw, *x, *y;
-};
-
-static void fixture_init(struct fixture *f)
-{
-    struct errmsg e;
-    if (model_new(&f->m, &f->job, &e) || model_run_new(&f->run, f->m, ROWS, &e))
-        fail_msg("%s", e.text);
-    f->elems = model_layout(f->m)->elems;
-    f->w = mem_floats(f->elems);
-    f->dw = mem_floats(f->elems);
-    f->x = mem_floats((size_t)ROWS * model_features(f->m));
-    f->y = mem_floats(ROWS);
-    layout_init_values(model_layout(f->m), 1, 0, f->elems, f->w);
-    for (uint32_t i = 0; i < ROWS * model_features(f->m); i++)
-        f->x[i] = 2.0f * rng_unit(2, i) - 1.0f;
-    for (uint32_t i = 0; i < ROWS; i++)
-        f->y[i] = (float)(i % (model_classes(f->m) ? model_classes(f->m) : 3));
-}
-
-static void fixture_close(struct fixture *f)
-{
-    model_run_free(f->run);
-    model_free(f->m);
-    mem_free(f->w);
-    mem_free(f->dw);
-    mem_free(f->x);
-    mem_free(f->y);
-}
-
-static void mlp(struct fixture *f)
+static void mlp(struct trial *f)
 {
     models_start(&f->job, 5, 7, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_flatten(&f->job);
@@ -157,24 +113,22 @@ static void mlp(struct fixture *f)
     models_dropout(&f->job, 0.2f);
     models_dense(&f->job, 10, ACT_LINEAR);
     models_metric(&f->job, METRIC_ACCURACY);
-    fixture_init(f);
+    trial_init(f, NULL, ROWS, 1);
 }
 
-static struct model_sums train(struct fixture *f, uint64_t key)
+static struct model_sums train(struct trial *f, uint64_t key)
 {
-    struct model_sums sums = {0};
-    model_train(f->run, f->w, f->x, f->y, ROWS, key, f->dw, &sums, NULL, NULL);
-    return sums;
+    return trial_train_rows(f, 0, ROWS, key);
 }
 
-static struct model_sums eval(struct fixture *f)
+static struct model_sums eval(struct trial *f)
 {
     struct model_sums sums = {0};
     model_eval(f->run, f->w, f->x, f->y, ROWS, &sums);
     return sums;
 }
 
-static void step(struct fixture *f, float *m, float *v, uint64_t t)
+static void step(struct trial *f, float *m, float *v, uint64_t t)
 {
     const struct job_optimizer adam = {.kind = OPT_ADAM,
                                        .learning_rate = 0.01f,
@@ -190,7 +144,7 @@ static void step(struct fixture *f, float *m, float *v, uint64_t t)
 static void tensors_are_named_shaped_and_placed_as_documented(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     const struct layout *l = model_layout(f.m);
     static const char *const names[] = {"dense_1/kernel", "dense_1/bias", "dense_3/kernel",
@@ -206,29 +160,29 @@ static void tensors_are_named_shaped_and_placed_as_documented(void **state)
     assert_int_equal(model_features(f.m), 35);
     assert_int_equal(model_outputs(f.m), 10);
     assert_int_equal(model_classes(f.m), 10);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void labels_are_classes_or_values_by_the_loss(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     models_start(&f.job, 4, 0, LOSS_BINARY_CROSSENTROPY, true);
     models_dense(&f.job, 1, ACT_LINEAR);
-    fixture_init(&f);
+    trial_init(&f, NULL, ROWS, 1);
     assert_int_equal(model_classes(f.m), 2);
-    fixture_close(&f);
+    trial_close(&f);
     models_start(&f.job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dense(&f.job, 1, ACT_LINEAR);
-    fixture_init(&f);
+    trial_init(&f, NULL, ROWS, 1);
     assert_int_equal(model_classes(f.m), 0);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 /* ---- ready ---- */
 
 struct told {
-    struct fixture *f;
+    struct trial *f;
     uint32_t calls;
     uint64_t next_end; /* ranges come from the block's end downwards */
     float *seen;
@@ -246,7 +200,7 @@ static void on_ready(void *ctx, uint64_t first, uint64_t n)
 static void ready_tells_final_ranges_last_layer_first(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     struct told t = {.f = &f, .next_end = f.elems, .seen = mem_floats(f.elems)};
     struct model_sums sums = {0};
@@ -259,20 +213,20 @@ static void ready_tells_final_ranges_last_layer_first(void **state)
     model_train(f.run, f.w, f.x, f.y, 0, 3, f.dw, &sums, on_ready, &t);
     assert_int_equal(t.next_end, 0);
     mem_free(t.seen);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void gaps_between_tensors_are_left_alone(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     (void)train(&f, 1);
     const struct layout *l = model_layout(f.m);
     for (uint32_t i = 0; i < l->tensors; i++)
         for (uint64_t k = l->tensor[i].offset_elems + l->tensor[i].elems; k < layout_end(l, i); k++)
             assert_true(f.dw[k] == 0.0f);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 /* ---- randomness ---- */
@@ -280,7 +234,7 @@ static void gaps_between_tensors_are_left_alone(void **state)
 static void a_gradient_is_a_function_of_its_key(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     (void)train(&f, 5);
     float *first = mem_floats(f.elems);
@@ -290,18 +244,18 @@ static void a_gradient_is_a_function_of_its_key(void **state)
     (void)train(&f, 5);
     assert_memory_equal(first, f.dw, f.elems * sizeof *first);
     mem_free(first);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void two_dropouts_of_a_model_drop_different_elements(void **state)
 {
     (void)state;
-    struct fixture f; /* w = 1: the output is the sum of what both kept, times 4 */
+    struct trial f; /* w = 1: the output is the sum of what both kept, times 4 */
     models_start(&f.job, 64, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dropout(&f.job, 0.5f);
     models_dropout(&f.job, 0.5f);
     models_dense(&f.job, 1, ACT_LINEAR);
-    fixture_init(&f);
+    trial_init(&f, NULL, ROWS, 1);
     for (int i = 0; i < ROWS * 64; i++)
         f.x[i] = 1.0f;
     for (uint64_t i = 0; i < 64; i++)
@@ -316,23 +270,23 @@ static void two_dropouts_of_a_model_drop_different_elements(void **state)
         lives += sqrt(s.loss / ROWS) / 4.0 / 64.0;
     }
     assert_true(fabs(lives / 20 - 0.25) < 0.05);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void evaluation_does_not_drop(void **state)
 {
     (void)state;
-    struct fixture with, without;
+    struct trial with, without;
     mlp(&with);
     mlp(&without);
-    fixture_close(&without);
+    trial_close(&without);
     without.job.model.layer[2].rate = 0.0f;
-    fixture_init(&without);
+    trial_init(&without, NULL, ROWS, 1);
     struct model_sums a = eval(&with), b = eval(&without), c = train(&without, 1);
     assert_true(a.loss == b.loss && a.metric[0] == b.metric[0] && b.loss == c.loss);
     assert_true(a.loss != train(&with, 1).loss);
-    fixture_close(&with);
-    fixture_close(&without);
+    trial_close(&with);
+    trial_close(&without);
 }
 
 /* ---- fused = unfused ---- */
@@ -340,7 +294,7 @@ static void evaluation_does_not_drop(void **state)
 static void assert_fused_is_from_logits(enum loss_kind loss, uint32_t units, enum activation last,
                                         int as_layer)
 {
-    struct fixture fused, logits;
+    struct trial fused, logits;
     models_start(&fused.job, 9, 0, loss, false);
     models_dense(&fused.job, 8, ACT_TANH);
     models_dense(&fused.job, units, as_layer ? ACT_LINEAR : last);
@@ -351,13 +305,13 @@ static void assert_fused_is_from_logits(enum loss_kind loss, uint32_t units, enu
     models_dense(&logits.job, units, ACT_LINEAR);
     models_metric(&fused.job, METRIC_ACCURACY);
     models_metric(&logits.job, METRIC_ACCURACY);
-    fixture_init(&fused);
-    fixture_init(&logits);
+    trial_init(&fused, NULL, ROWS, 1);
+    trial_init(&logits, NULL, ROWS, 1);
     struct model_sums a = train(&fused, 1), b = train(&logits, 1);
     assert_memory_equal(fused.dw, logits.dw, fused.elems * sizeof(float));
     assert_memory_equal(&a, &b, sizeof a);
-    fixture_close(&fused);
-    fixture_close(&logits);
+    trial_close(&fused);
+    trial_close(&logits);
 }
 
 static void a_fused_activation_is_from_logits_to_the_bit(void **state)
@@ -374,15 +328,16 @@ static void a_fused_activation_is_from_logits_to_the_bit(void **state)
 static struct model_sums by_hand(enum loss_kind loss, bool from_logits, enum activation last,
                                  enum metric_kind metric, const float *x, const float *y)
 {
-    struct fixture f;
+    struct trial f;
     models_start(&f.job, 1, 0, loss, from_logits);
     models_dense(&f.job, 1, last);
     models_metric(&f.job, metric);
-    fixture_init(&f);
+    trial_init(&f, NULL, ROWS, 1);
+    memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f;
     struct model_sums sums = {0};
     model_eval(f.run, f.w, x, y, 4, &sums);
-    fixture_close(&f);
+    trial_close(&f);
     return sums;
 }
 
@@ -416,23 +371,24 @@ static void cross_entropies_hold_for_extreme_logits(void **state)
     s = by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, wrong);
     assert_true(s.metric[0] == 0 && fabs(s.loss - 1060) < 1e-3);
 
-    struct fixture f;
+    struct trial f;
     models_start(&f.job, 1, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_dense(&f.job, 2, ACT_LINEAR);
-    fixture_init(&f);
+    trial_init(&f, NULL, ROWS, 1);
+    memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f, f.w[1] = -1.0f;
     struct model_sums sums = {0};
     model_train(f.run, f.w, x, right, 4, 0, f.dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss - (1000 + 1000 + 60 + 60)) < 1e-3);
     for (uint64_t i = 0; i < f.elems; i++)
         assert_true(isfinite(f.dw[i]));
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 static void a_nan_in_the_input_reaches_loss_and_gradient(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     f.x[3] = NAN;
     struct model_sums s = train(&f, 1);
@@ -441,12 +397,12 @@ static void a_nan_in_the_input_reaches_loss_and_gradient(void **state)
     for (uint64_t i = 0; i < f.elems; i++)
         found += isnan(f.dw[i]) != 0;
     assert_true(found > 0);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 /* ---- training ---- */
 
-static void assert_learns(struct fixture *f, double share)
+static void assert_learns(struct trial *f, double share)
 {
     float *m = mem_floats(f->elems), *v = mem_floats(f->elems);
     double before = eval(f).loss;
@@ -459,13 +415,13 @@ static void assert_learns(struct fixture *f, double share)
         fail_msg("the loss was %g and is %g", before, after);
     mem_free(m);
     mem_free(v);
-    fixture_close(f);
+    trial_close(f);
 }
 
 static void training_reduces_every_loss(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     assert_learns(&f, 0.05);
     static const struct {
@@ -482,7 +438,7 @@ static void training_reduces_every_loss(void **state)
         models_start(&f.job, 20, 0, pairs[i].loss, pairs[i].from_logits);
         models_dense(&f.job, 32, ACT_TANH);
         models_dense(&f.job, 1, pairs[i].last);
-        fixture_init(&f);
+        trial_init(&f, NULL, ROWS, 1);
         assert_learns(&f, 0.2);
     }
 }
@@ -490,7 +446,7 @@ static void training_reduces_every_loss(void **state)
 /* ---- the same bits ---- */
 
 /* Each kind of layer and of activation with arithmetic of its own. */
-static void varied(struct fixture *f)
+static void varied(struct trial *f)
 {
     models_start(&f->job, 21, 0, LOSS_BINARY_CROSSENTROPY, false);
     models_dense(&f->job, 37, ACT_LINEAR);
@@ -511,17 +467,17 @@ static void varied(struct fixture *f)
     models_metric(&f->job, METRIC_LOGLOSS);
     f->job.training.class_weights = 1;
     f->job.training.class_weight[0] = (struct class_weight){1, 1.7f};
-    fixture_init(f);
+    trial_init(f, NULL, ROWS, 1);
 }
 
-static void assert_same_at_every_level(void (*make)(struct fixture *))
+static void assert_same_at_every_level(void (*make)(struct trial *))
 {
     float *expected = NULL;
     struct model_sums sums[KERNELS_AVX512 + 1];
     for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
         if (!kernels_use((enum kernels_level)level))
             continue;
-        struct fixture f;
+        struct trial f;
         make(&f);
         float *m = mem_floats(f.elems), *v = mem_floats(f.elems);
         for (uint64_t t = 1; t <= 20; t++) {
@@ -535,7 +491,7 @@ static void assert_same_at_every_level(void (*make)(struct fixture *))
             expected = f.w, f.w = NULL;
         mem_free(m);
         mem_free(v);
-        fixture_close(&f);
+        trial_close(&f);
     }
     mem_free(expected);
 }
@@ -548,7 +504,7 @@ static void every_simd_level_trains_to_the_same_bits(void **state)
 }
 
 struct trainer {
-    const struct fixture *f;
+    const struct trial *f;
     float *dw;
     int failed;
 };
@@ -571,7 +527,7 @@ static void *train_on_a_thread(void *arg)
 static void threads_share_a_model_and_get_the_same_bits(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     struct trainer t[2];
     pthread_t thread[2];
@@ -585,7 +541,7 @@ static void threads_share_a_model_and_get_the_same_bits(void **state)
     assert_memory_equal(t[0].dw, t[1].dw, f.elems * sizeof(float));
     mem_free(t[0].dw);
     mem_free(t[1].dw);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 /* ---- memory ---- */
@@ -593,7 +549,7 @@ static void threads_share_a_model_and_get_the_same_bits(void **state)
 static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct trial f;
     mlp(&f);
     long n = 0;
     int fired = 1;
@@ -612,7 +568,7 @@ static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
         model_free(m);
     }
     assert_true(n > 10);
-    fixture_close(&f);
+    trial_close(&f);
 }
 
 int main(void)

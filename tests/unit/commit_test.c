@@ -112,15 +112,15 @@ static void ps_up(struct fixture *f, uint32_t ps, uint64_t generation)
 }
 
 /* The chief of a running generation: `before` is the ps' own, 0 for empty ones. */
-static void open_guarded(struct fixture *f, float clip, uint64_t before, enum nan_guard guard,
-                         const struct journal *journal)
+static void open_settings(struct fixture *f, Gradwire__Settings settings, uint64_t before,
+                          const struct journal *journal)
 {
     struct errmsg e;
     struct tensor t = {.name = "w", .rank = 1, .shape = {CHUNKS * 1024}, .init = INIT_ZEROS};
     *f = (struct fixture){.now_ms = 1000};
     assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
     struct chief_config config = {.layout = &f->layout,
-                                  .settings = GRADWIRE__SETTINGS__INIT,
+                                  .settings = settings,
                                   .ps = PS,
                                   .workers = 1,
                                   .start_s = 300,
@@ -132,8 +132,6 @@ static void open_guarded(struct fixture *f, float clip, uint64_t before, enum na
     config.settings.microbatches = 1;
     config.settings.batches_per_epoch = 100;
     config.settings.epochs = 1;
-    config.settings.clip_norm = clip;
-    config.settings.nan_guard = guard;
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
         ps_up(f, i, before);
@@ -146,6 +144,15 @@ static void open_guarded(struct fixture *f, float clip, uint64_t before, enum na
     }
     assert_int_equal(f->entered.number, before + 1);
     assert_int_equal(f->chief->plan.shards, PS);
+}
+
+static void open_guarded(struct fixture *f, float clip, uint64_t before, enum nan_guard guard,
+                         const struct journal *journal)
+{
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    settings.clip_norm = clip;
+    settings.nan_guard = guard;
+    open_settings(f, settings, before, journal);
 }
 
 static void open_fixture(struct fixture *f, float clip, uint64_t before)
@@ -247,6 +254,28 @@ static void a_new_chief_takes_the_decision_of_the_former_one(void **state)
     last.rejected = false;
     report(&f, 1, (struct reported){5, 10, true, {1, 0}, &last, NULL});
     assert_int_equal(f.said.decisions[1], 1);
+    close_fixture(&f);
+}
+
+static void a_new_chief_takes_lambs_ratios_with_the_decision(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float ratio = 0.25F;
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
+    settings.optimizer = OPT_LAMB;
+    open_settings(&f, settings, 1, NULL);
+    last.step = 5;
+    last.scale = 1;
+    report(&f, 0, (struct reported){2, 6, false, {0, 0}, &last, NULL});
+    assert_int_equal(f.said.decisions[1], 0); /* without a ratio for each tensor it is none */
+    last.ratios = &ratio;
+    last.n_ratios = 1;
+    report(&f, 0, (struct reported){2, 6, false, {0, 0}, &last, NULL});
+    assert_int_equal(f.said.decisions[1], 1);
+    assert_int_equal(f.said.decision.n_ratios, 1);
+    assert_true(f.said.decision.ratios[0] == 0.25F);
     close_fixture(&f);
 }
 
@@ -449,6 +478,7 @@ int main(void)
         cmocka_unit_test(all_shards_get_one_scale_when_all_have_reported),
         cmocka_unit_test(a_ps_that_is_there_again_hears_the_last_decision_and_is_asked),
         cmocka_unit_test(a_new_chief_takes_the_decision_of_the_former_one),
+        cmocka_unit_test(a_new_chief_takes_lambs_ratios_with_the_decision),
         cmocka_unit_test(reports_of_another_generation_or_shape_are_left_alone),
         cmocka_unit_test(skip_rejects_the_step_on_all_shards),
         cmocka_unit_test(what_the_lowest_shard_has_found_is_named),

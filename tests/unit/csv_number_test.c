@@ -66,6 +66,21 @@ static void number_rounds_halves_to_even(void **state)
     }
 }
 
+/* The double nearest to such a text is the middle of two floats; the text itself is not. */
+static void number_beside_a_middle_goes_to_its_own_side(void **state)
+{
+    (void)state;
+    char text[64];
+    for (uint64_t i = 0; i < 50000; i++) {
+        float f = (float)(rng_u64(4, i) >> 40) * 0x1p-30F;
+        double half = (double)f + ((double)nextafterf(f, INFINITY) - (double)f) / 2;
+        for (int digits = 8; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, half);
+            agrees(text);
+        }
+    }
+}
+
 static void number_refuses_what_is_none(void **state)
 {
     (void)state;
@@ -93,6 +108,7 @@ int main(void)
         cmocka_unit_test(number_is_the_nearest_float),
         cmocka_unit_test(number_is_the_nearest_float_of_random_text),
         cmocka_unit_test(number_rounds_halves_to_even),
+        cmocka_unit_test(number_beside_a_middle_goes_to_its_own_side),
         cmocka_unit_test(number_refuses_what_is_none),
         cmocka_unit_test(number_may_have_blanks_around),
     };

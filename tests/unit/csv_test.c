@@ -245,6 +245,27 @@ static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
     free(text);
 }
 
+/* The last newline of the first piece is the word's own: the piece ends before the word's row. */
+static void a_piece_does_not_end_within_quotes(void **state)
+{
+    (void)state;
+    const size_t half = CSV_PIECE_BYTES / 2;
+    char *text = malloc(2 * CSV_PIECE_BYTES);
+    struct fixture f;
+    assert_non_null(text);
+    memset(text, 'x', 2 * CSV_PIECE_BYTES);
+    memcpy(text + half, ",1\n\"", 4);
+    text[CSV_PIECE_BYTES - 20] = '\n';
+    memcpy(text + CSV_PIECE_BYTES + 20, "\",2\n", 4);
+    setup(&f, WORD_LABEL, NULL, 0);
+    put(&f, "a.csv", text, CSV_PIECE_BYTES + 24);
+    if (dataset_load(&f.d, &f.job, 0, 0, &f.e))
+        fail_msg("%s", f.e.text);
+    ROWS_ARE(&f.d, "1 0 : 1", "0 1 : 2");
+    teardown(&f);
+    free(text);
+}
+
 /* ---- columns ---- */
 
 static void features_stand_in_the_order_of_the_columns(void **state)
@@ -807,6 +828,7 @@ int main(void)
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),
+        cmocka_unit_test(a_piece_does_not_end_within_quotes),
         cmocka_unit_test(bad_rows_keep_their_place_with_weight_0),
         cmocka_unit_test(bad_rows_are_skipped_up_to_a_limit),
         cmocka_unit_test(a_microbatch_has_fewer_rows_where_some_are_bad),

@@ -74,7 +74,10 @@ static bool is_halfway(double v)
     return (bits & 0x1FFFFFFF) == 0x10000000;
 }
 
-/* Digits with at most one point among them, and few of them: exact in a double. */
+/* Digits with at most one point among them, and few of them: exact in a double, and so small that their quotient never
+ * rounds to the middle of two floats unless it lies there. (The middle is m * 2^-e, m of 25 bits; digits * 2^e and
+ * m * 10^k are integers, so where they differ they do by 1 / (m * 10^k) >= 2^-52 of the value, more than a double's
+ * rounding, 2^-53.) */
 static inline bool short_number(const char *text, size_t bytes, float *out)
 {
     uint32_t digits = 0;
@@ -94,9 +97,8 @@ static inline bool short_number(const char *text, size_t bytes, float *out)
         *out = (float)digits;
         return is_digit(text[0]);
     }
-    double v = digits / powers[bytes - behind];
-    *out = (float)v;
-    return !is_halfway(v);
+    *out = (float)(digits / powers[bytes - behind]);
+    return true;
 }
 
 static bool long_number(const char *text, size_t bytes, float *out)

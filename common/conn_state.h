@@ -1,0 +1,80 @@
+/* What a connection is made of, for its own files: conn.c (its life), conn_out.c, conn_in.c. */
+#ifndef GRADWIRE_COMMON_CONN_STATE_H
+#define GRADWIRE_COMMON_CONN_STATE_H
+
+#include "common/conn.h"
+#include "common/socket.h"
+
+enum { WHY_BYTES = 256 };
+
+/* A run of bytes that wait to be sent: copied (headers, heads, small bodies), or where the owner
+ * has them. */
+struct segment {
+    struct segment *next;
+    const uint8_t *at; /* the unsent rest */
+    uint64_t left;
+    size_t room;     /* free bytes behind `at + left`, in `bytes` */
+    bool copied;     /* counts for CONN_QUEUE_MAX_BYTES */
+    uint32_t frames; /* how many frames end in it */
+    void *heap;      /* what conn_copy_out copied, or NULL */
+    uint8_t bytes[];
+};
+
+enum state { CONNECTING, OPEN, FINISHING, CLOSED };
+enum reading { READ_HEADER, READ_HEAD, READ_BODY };
+
+struct conn {
+    struct loop *loop;
+    struct loop_later ending;
+    const struct conn_ops *ops;
+    void *owner;
+    int fd;
+    enum state state;
+    struct event read_event, write_event;
+    struct loop_timer finish_timer;
+    bool writable_wanted, corked, paused, in_on_frame;
+    int broken; /* errno of a write that failed; the read side goes on to the end */
+    enum err code;
+    char why[WHY_BYTES];
+    char peer[SOCKET_NAME_MAX];
+    struct conn_stats stats;
+
+    enum reading reading;
+    struct frame frame;
+    uint32_t head_max, head_have;
+    uint64_t body_max, body_at;
+    uint8_t *head; /* a head that does not fit the stage, or NULL */
+    uint8_t *piece;
+    size_t piece_bytes, piece_have;
+    bool small; /* the last frame was: read many at a time */
+
+    struct segment *first, *last;
+    uint64_t queued_bytes;
+    size_t copied_bytes, copied_max, frames;
+
+    size_t lo, hi; /* bytes in the stage */
+    uint8_t stage[CONN_STAGE_BYTES];
+};
+
+static inline size_t least(size_t a, uint64_t b)
+{
+    return b < a ? (size_t)b : a;
+}
+
+/* ---- conn.c ---- */
+
+/* Close for a reason that this side found in the peer's bytes, or in its own lack of memory. */
+void conn_fault(struct conn *c, enum err code, const char *why);
+void conn_close_errno(struct conn *c, int error);
+
+/* ---- conn_out.c ---- */
+
+void conn_want_writable(struct conn *c, bool wanted);
+void conn_queue_flush(struct conn *c); /* sends what is queued, as far as the socket takes it */
+void conn_queue_drop(struct conn *c);
+
+/* ---- conn_in.c ---- */
+
+void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* an event's callback */
+
+#endif

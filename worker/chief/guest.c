@@ -1,0 +1,190 @@
+/* A worker that dialed the chief. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg_send.h"
+#include "worker/chief/host_state.h"
+
+struct guest *guest_of(struct host *h, uint32_t worker)
+{
+    for (struct guest *g = h->guests; g; g = g->next)
+        if (g->known && g->worker == worker)
+            return g;
+    return NULL;
+}
+
+static enum err guest_on_head(struct conn *c, void *owner, const struct frame *f,
+                              const uint8_t *head)
+{
+    (void)c;
+    struct guest *g = owner;
+    g->type = f->type;
+    enum err err = g->known ? ERR_OK : greeting_on_head(&g->greeting, f, head);
+    if (!err && g->known && f->body_bytes)
+        err = ERR_PROTO;
+    if (err)
+        return err;
+    g->message = msg_unpack(f->type, head, f->head_bytes);
+    return g->message ? ERR_OK : ERR_PROTO;
+}
+
+static void guest_refuse(struct guest *g, Gradwire__Reason reason, const char *text)
+{
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    m.reason = reason;
+    m.text = (char *)text;
+    if (reason == GRADWIRE__REASON__OTHER_JOB)
+        m.identity_text = g->host->control->config.job->identity_text;
+    log_warn("%s is refused: %s", conn_peer(g->conn), text);
+    msg_send(g->conn, FRAME_REFUSE, &m.base, NULL, 0);
+    conn_finish(g->conn, ERR_REFUSED, text);
+}
+
+static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
+{
+    const struct job *job = g->host->control->config.job;
+    char why[300];
+    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
+        (void)snprintf(why, sizeof why, "a worker of version %.32s dialed a chief of version %s",
+                       m->version, GRADWIRE_VERSION);
+        guest_refuse(g, GRADWIRE__REASON__OTHER_VERSION, why);
+        return false;
+    }
+    if (strcmp(m->job, job->name) != 0 || m->identity.len != sizeof job->identity ||
+        memcmp(m->identity.data, job->identity, sizeof job->identity) != 0) {
+        (void)snprintf(why, sizeof why, "a worker of job %.64s dialed the chief of job %s%s",
+                       m->job, job->name,
+                       strcmp(m->job, job->name) ? "" : "; a key that makes its identity differs");
+        guest_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
+        return false;
+    }
+    if (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX) {
+        (void)snprintf(why, sizeof why, "worker %u dialed the chief: allowed are 1 to %d",
+                       m->worker, CHIEF_WORKERS_MAX - 1);
+        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, why);
+        return false;
+    }
+    return true;
+}
+
+static void guest_hello(struct guest *g, const Gradwire__Hello *m)
+{
+    struct host *h = g->host;
+    if (!guest_is_ours(g, m))
+        return;
+    struct guest *former = guest_of(h, m->worker);
+    if (former) {
+        former->known = false;
+        chief_on_worker_down(h->chief, m->worker, clock_now_ms());
+        conn_close(former->conn, ERR_CLOSED, "this worker dialed in again");
+    }
+    conn_limits(g->conn, FRAME_HEAD_MAX, 0);
+    g->known = true;
+    g->worker = m->worker;
+    struct errmsg e = {""};
+    if (chief_on_worker_up(h->chief, m->worker, m, clock_now_ms(), &e)) {
+        g->known = false;
+        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, e.text);
+    }
+}
+
+static enum err guest_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                               size_t *bytes)
+{
+    (void)c;
+    struct guest *g = owner;
+    return greeting_on_space(&g->greeting, at, left, p, bytes);
+}
+
+static enum err guest_on_frame(struct conn *c, void *owner)
+{
+    struct guest *g = owner;
+    ProtobufCMessage *m = g->message;
+    g->message = NULL;
+    if (!g->known && greeting_proved(&g->greeting, c))
+        guest_hello(g, (const Gradwire__Hello *)m);
+    else if (g->known)
+        chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
+    msg_free(m);
+    return ERR_OK;
+}
+
+static void guest_on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    struct guest *g = owner;
+    struct host *h = g->host;
+    if (code == ERR_PROTO || code == ERR_TOOBIG)
+        log_warn("%s: closed: %s", conn_peer(c), why);
+    LIST_REMOVE(h->guests, g);
+    if (g->known) {
+        log_info("worker %u: the connection is lost: %s", g->worker, why);
+        chief_on_worker_down(h->chief, g->worker, clock_now_ms());
+    }
+    if (h->listening)
+        listen_release(&h->listener);
+    msg_free(g->message);
+    mem_free(g);
+}
+
+static const struct conn_ops guest_ops = {
+    .on_head = guest_on_head,
+    .on_space = guest_on_space,
+    .on_frame = guest_on_frame,
+    .on_close = guest_on_close,
+};
+
+/* Who has said no hello yet: no more than GREETING_MAX, or the oldest goes. */
+static void bound_strangers(struct host *h)
+{
+    struct guest *oldest = NULL;
+    uint32_t n = 0;
+    for (struct guest *g = h->guests; g; g = g->next)
+        if (!g->known && !conn_closed(g->conn)) {
+            oldest = g; /* the newest stand in front */
+            n++;
+        }
+    if (n >= GREETING_MAX)
+        conn_close(oldest->conn, ERR_TOOBIG, "too many connections without a hello");
+}
+
+void guest_accept(void *owner, int fd, const char *peer)
+{
+    struct host *h = owner;
+    struct guest *g = mem_zalloc(1, sizeof *g);
+    bound_strangers(h);
+    if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &guest_ops, g)) {
+        log_warn("%s: no memory for a connection", peer);
+        listen_release(&h->listener);
+        mem_free(g);
+        return;
+    }
+    g->host = h;
+    g->next = h->guests;
+    h->guests = g;
+    greeting_begin(&g->greeting, g->conn);
+}
+
+void guests_bound_greeting(struct host *h, int64_t now)
+{
+    for (struct guest *g = h->guests; g; g = g->next)
+        if (!g->known && now - g->greeting.since_ms > GREETING_MS)
+            conn_close(g->conn, ERR_TIMEOUT, "no hello");
+}
+
+void guests_finish(struct host *h)
+{
+    for (struct guest *g = h->guests; g; g = g->next) {
+        g->known = false;
+        conn_finish(g->conn, ERR_CLOSED, "the chief ends");
+    }
+}
+
+void guests_close(struct host *h)
+{
+    for (struct guest *g = h->guests; g; g = g->next)
+        conn_close(g->conn, ERR_CLOSED, "the chief ends");
+}

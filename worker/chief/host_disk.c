@@ -1,0 +1,215 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "worker/chief/host_state.h"
+
+enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    struct errmsg e = {""};
+    if (checkpoint_list(checkpoints, &cuts, &n, &e)) {
+        log_warn("%s", e.text);
+        return ERR_CORRUPT;
+    }
+    enum err err = ERR_NOTFOUND;
+    for (size_t i = 0; i < n && err; i++) {
+        if (cuts[i] >= below)
+            continue;
+        err = checkpoint_load(checkpoints, cuts[i], m, &e);
+        if (!err) {
+            err = checkpoint_verify(checkpoints, m, &e);
+            if (err)
+                manifest_close(m);
+        }
+        if (err)
+            log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
+                     e.text);
+    }
+    mem_free(cuts);
+    return err && n ? ERR_CORRUPT : err;
+}
+
+/* ---- manifests ---- */
+
+/* A manifest on its way to disk. */
+struct publication {
+    struct host *host;
+    struct manifest m;
+    char dir[4096];
+    uint32_t keep;
+    struct checkpoint_file *file;
+    uint8_t *window;
+    uint32_t *threads;
+};
+
+void host_join_publisher(struct host *h)
+{
+    if (h->publishing)
+        pthread_join(h->publisher, NULL);
+    h->publishing = false;
+}
+
+/* The publisher's word; without memory for an error's text another one stands for it: NULL would say that it is done. */
+static void post_published(struct control *control, uint64_t cut, const char *error)
+{
+    char *copy = error ? mem_strdup(error) : NULL;
+    if (error && !copy)
+        control_post(control, CONTROL_PUBLISHED, cut, (char *)"no memory", NULL);
+    else
+        control_post(control, CONTROL_PUBLISHED, cut, copy, mem_free);
+}
+
+static void publication_free(struct publication *p)
+{
+    mem_free(p->file);
+    mem_free(p->window);
+    mem_free(p->threads);
+    mem_free(p);
+}
+
+static void *publish_run(void *arg)
+{
+    struct publication *p = arg;
+    struct errmsg e = {""};
+    enum err err = checkpoint_publish(p->dir, &p->m, &e);
+    if (!err)
+        checkpoint_prune(p->dir, p->keep);
+    post_published(p->host->control, p->m.cut, err ? e.text : NULL);
+    publication_free(p);
+    return NULL;
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = mem_zalloc(bytes + 1, 1);
+    if (to && bytes)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+static struct publication *publication_new(struct host *h, const struct manifest *m)
+{
+    struct publication *p = mem_zalloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->host = h;
+    p->m = *m;
+    p->keep = h->control->config.job->checkpoint.keep;
+    (void)snprintf(p->dir, sizeof p->dir, "%s", h->checkpoints);
+    p->m.file = p->file = copy_of(m->file, m->files * sizeof *m->file);
+    p->m.window_bits = p->window = copy_of(m->window_bits, m->window_bits_bytes);
+    p->m.ps_threads = p->threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
+    p->m.identity_text = h->control->config.job->identity_text;
+    p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
+    memcpy(p->m.data_fingerprint, h->config.data_fingerprint, sizeof p->m.data_fingerprint);
+    p->m.eval.valid = h->has_eval;
+    p->m.eval.step = h->eval.step;
+    p->m.eval.loss = h->eval.loss;
+    memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
+    if (p->file && p->window && p->threads)
+        return p;
+    publication_free(p);
+    return NULL;
+}
+
+void host_publish(void *ctx, const struct manifest *m)
+{
+    struct host *h = ctx;
+    host_join_publisher(h); /* one of a generation that is over */
+    struct publication *p = publication_new(h, m);
+    if (p && pthread_create(&h->publisher, NULL, publish_run, p) == 0) {
+        h->publishing = true;
+        return;
+    }
+    if (p)
+        publication_free(p);
+    post_published(h->control, m->cut, "no memory to write the manifest");
+}
+
+/* ---- the journal ---- */
+
+/* The writer: an fsync must not block the control thread. */
+static void *scribe_run(void *arg)
+{
+    struct host *h = arg;
+    struct errmsg e = {""};
+    enum err err = journal_append(h->checkpoints, h->writing.entry, h->writing.n, &e);
+    char *copy = err ? mem_strdup(e.text) : NULL;
+    control_post(h->control, CONTROL_JOURNALED, h->writing.n,
+                 err && !copy ? (char *)"no memory" : copy, copy ? mem_free : NULL);
+    return NULL;
+}
+
+static void join_scribe(struct host *h)
+{
+    if (h->scribing)
+        pthread_join(h->scribe, NULL);
+    h->scribing = false;
+}
+
+static void write_pending(struct host *h)
+{
+    if (h->scribing || h->pending.n == 0)
+        return;
+    journal_close(&h->writing);
+    h->writing = h->pending;
+    h->pending = (struct journal){0};
+    h->scribing = pthread_create(&h->scribe, NULL, scribe_run, h) == 0;
+    if (!h->scribing)
+        control_post(h->control, CONTROL_JOURNALED, h->writing.n,
+                     (char *)"no thread could be started", NULL);
+}
+
+void host_journal(void *ctx, const struct journal_entry *entry)
+{
+    struct host *h = ctx;
+    if (journal_add(&h->pending, entry))
+        control_post(h->control, CONTROL_JOURNALED, 1, (char *)"no memory", NULL);
+    write_pending(h);
+}
+
+void host_on_journaled(struct host *h, uint64_t entries, const char *error)
+{
+    join_scribe(h);
+    for (uint64_t i = 0; i < entries; i++)
+        chief_on_journaled(h->chief, i ? NULL : error, clock_now_ms());
+    write_pending(h);
+}
+
+void host_finish_journal(struct host *h)
+{
+    struct errmsg e = {""};
+    join_scribe(h);
+    if (h->pending.n && journal_append(h->checkpoints, h->pending.entry, h->pending.n, &e))
+        log_warn("the journal could not be written: %s", e.text);
+    journal_close(&h->writing);
+    journal_close(&h->pending);
+}
+
+/* ---- the storage's token ---- */
+
+enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e)
+{
+    char path[sizeof h->checkpoints + sizeof h->store_token];
+    if (h->control->config.job->checkpoint.store != STORE_AUTO)
+        return ERR_OK;
+    enum err err = files_mkdirs(h->checkpoints, e);
+    (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);
+    (void)snprintf(path, sizeof path, "%s/%s", h->checkpoints, h->store_token);
+    return err ? err : files_write(path, "", 0, e);
+}
+
+void host_remove_token(struct host *h)
+{
+    char path[sizeof h->checkpoints + sizeof h->store_token];
+    (void)snprintf(path, sizeof path, "%s/%s", h->checkpoints, h->store_token);
+    if (h->store_token[0])
+        (void)unlink(path);
+}

@@ -1,0 +1,95 @@
+/* What the chief's shell is made of, for its own files: host.c, host_disk.c, ps_link.c, guest.c. All of it belongs to the
+ * control thread. */
+#ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
+#define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
+
+#include "common/conn.h"
+#include "common/dial.h"
+#include "common/greeting.h"
+#include "common/listen.h"
+#include "worker/chief/host.h"
+#include "worker/chief/keeper.h"
+
+/* A control connection to a ps. */
+struct ps_link {
+    struct host *host;
+    uint32_t ps;
+    struct dialer *dialer;
+    struct conn *conn;
+    bool up;
+    uint64_t connection; /* counts, so that an answer to a former one is not taken for this one's */
+    ProtobufCMessage *message;
+    uint16_t type;
+    uint8_t *body; /* of a STORE_PUT */
+    size_t bytes;
+    char refusal[400];
+};
+
+/* A worker that dialed in. */
+struct guest {
+    struct host *host;
+    struct conn *conn;
+    struct guest *next;
+    bool known;
+    uint32_t worker;
+    struct greeting greeting;
+    ProtobufCMessage *message;
+    uint16_t type;
+};
+
+struct host {
+    struct host_config config;
+    struct control *control;
+    struct chief *chief;
+    char checkpoints[4096];
+    struct ps_link *ps;
+    struct guest *guests;
+    struct listener listener;
+    bool listening;
+    struct evaluation eval;
+    bool has_eval;
+    pthread_t publisher;
+    bool publishing;
+    struct keeper *keeper;
+    char store_token[64];
+    uint64_t connections;
+    pthread_t scribe; /* writes `writing` into the journal; `pending` is next */
+    bool scribing;
+    struct journal writing, pending;
+    uint64_t epochs_told, cut_told;
+    int64_t started_ms;
+    struct chief_facts facts;
+};
+
+/* ---- ps_link.c ---- */
+
+/* Dials every ps. Errors: ERR_NOMEM, or an address that is none, in *e. */
+enum err ps_links_start(struct host *h, struct errmsg *e) MUST_CHECK;
+/* Why the first ps that is not there is not: what it said, or what dialing it gave. */
+const char *ps_links_why_away(const struct host *h);
+void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer *a);
+void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
+bool ps_links_wait(const struct host *h);
+void ps_links_close(struct host *h);
+
+/* ---- guest.c ---- */
+
+/* A listen_start callback; `owner` is the host. */
+void guest_accept(void *owner, int fd, const char *peer);
+struct guest *guest_of(struct host *h, uint32_t worker); /* NULL: not there */
+void guests_bound_greeting(struct host *h, int64_t now);
+void guests_finish(struct host *h);
+void guests_close(struct host *h);
+
+/* ---- host_disk.c: what writes does so on threads of its own ---- */
+
+void host_join_publisher(struct host *h);
+void host_publish(void *ctx, const struct manifest *m);          /* a chief_io call */
+void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
+void host_on_journaled(struct host *h, uint64_t entries, const char *error);
+void host_finish_journal(struct host *h); /* at the end nobody waits for letters any more */
+/* A file by which a ps sees whether its DIR/checkpoints is ours (checkpoint.store: auto); named by `random`. */
+enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
+void host_remove_token(struct host *h);
+
+#endif

@@ -1,0 +1,214 @@
+/* The chief's control connection to a ps. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/msg_send.h"
+#include "common/store.h"
+#include "worker/chief/host_state.h"
+
+static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c;
+    struct ps_link *p = owner;
+    p->type = f->type;
+    if (f->body_bytes &&
+        (f->type != FRAME_STORE_PUT || !p->up || f->body_bytes > STORE_PIECE_BYTES))
+        return ERR_PROTO;
+    p->message = msg_unpack(f->type, head, f->head_bytes);
+    if (!p->message)
+        return ERR_PROTO;
+    p->bytes = (size_t)f->body_bytes;
+    if (p->bytes && !(p->body = mem_zalloc(p->bytes, 1)))
+        return ERR_NOMEM;
+    return ERR_OK;
+}
+
+static enum err ps_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **to,
+                            size_t *bytes)
+{
+    (void)c;
+    struct ps_link *p = owner;
+    *to = p->body + at;
+    *bytes = (size_t)left;
+    return ERR_OK;
+}
+
+/* A file of a cut, to or from the chief's storage. */
+static enum err ps_on_store(struct ps_link *p, const ProtobufCMessage *m)
+{
+    struct keeper *k = p->host->keeper;
+    uint8_t *body = p->body;
+    p->body = NULL;
+    if (p->type == FRAME_STORE_GET)
+        return keeper_get(k, p->ps, p->connection, (const Gradwire__StoreGet *)m);
+    return keeper_put(k, p->ps, p->connection, (const Gradwire__StorePut *)m, body, p->bytes);
+}
+
+void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer *a)
+{
+    struct ps_link *p = &h->ps[ps];
+    if (!p->conn || !p->up || p->connection != a->connection)
+        return;
+    msg_send(p->conn, FRAME_STORE_ANSWER, &a->head.base, a->bytes ? a->body : NULL, a->bytes);
+    if (p->conn && a->bytes)
+        conn_copy_out(p->conn, a->body, a->bytes);
+}
+
+static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
+{
+    char who[32], text[sizeof p->refusal];
+    (void)snprintf(who, sizeof who, "ps %u", p->ps);
+    control_refusal(&p->host->control->config, who, m, text, sizeof text);
+    if (strcmp(text, p->refusal) != 0)
+        log_warn("%s; trying on", text);
+    memcpy(p->refusal, text, sizeof text);
+}
+
+static enum err ps_on_frame(struct conn *c, void *owner)
+{
+    struct ps_link *p = owner;
+    struct host *h = p->host;
+    ProtobufCMessage *m = p->message;
+    p->message = NULL;
+    if (p->type == FRAME_HELLO_REPLY && !p->up) {
+        p->up = true;
+        p->refusal[0] = 0;
+        chief_on_ps_up(h->chief, p->ps, (const Gradwire__HelloReply *)m, clock_now_ms());
+    } else if (p->type == FRAME_REFUSE) {
+        ps_refused(p, (const Gradwire__Refuse *)m);
+        conn_close(c, ERR_REFUSED, "refused");
+    } else if (p->up && (p->type == FRAME_STORE_PUT || p->type == FRAME_STORE_GET)) {
+        enum err err = ps_on_store(p, m);
+        msg_free(m);
+        return err;
+    } else if (p->up) {
+        chief_on_ps(h->chief, p->ps, (enum frame_type)p->type, m, clock_now_ms());
+    }
+    msg_free(m);
+    return ERR_OK;
+}
+
+static void ps_on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code;
+    struct ps_link *p = owner;
+    bool was_up = p->up;
+    msg_free(p->message);
+    mem_free(p->body);
+    p->message = NULL;
+    p->body = NULL;
+    p->conn = NULL;
+    p->up = false;
+    keeper_gone(p->host->keeper, p->ps, p->connection);
+    if (was_up) {
+        log_info("ps %u: the connection is lost: %s", p->ps, why);
+        chief_on_ps_down(p->host->chief, p->ps, clock_now_ms());
+    }
+    dial_start(p->dialer);
+}
+
+static const char *own_address(const struct control_config *config)
+{
+    const struct cluster *cluster = config->cluster;
+    return cluster->self ? cluster->self : cluster->chief ? cluster->chief : "";
+}
+
+static void ps_on_open(struct conn *c, void *owner)
+{
+    struct ps_link *p = owner;
+    struct chief_facts facts;
+    Gradwire__Hello m;
+    p->conn = c;
+    p->connection = ++p->host->connections;
+    chief_facts(p->host->chief, &facts);
+    control_hello(&p->host->control->config, p->ps, &m);
+    m.uuid = facts.uuid;
+    m.chief_address = (char *)own_address(&p->host->control->config);
+    dial_hello(p->dialer, c, &m);
+}
+
+static const struct conn_ops ps_ops = {
+    .on_head = ps_on_head,
+    .on_space = ps_on_space,
+    .on_frame = ps_on_frame,
+    .on_close = ps_on_close,
+    .on_open = ps_on_open,
+};
+
+/* ---- beginning and end ---- */
+
+enum err ps_links_start(struct host *h, struct errmsg *e)
+{
+    const struct cluster *cluster = h->control->config.cluster;
+    enum err err = ERR_OK;
+    h->ps = mem_zalloc(cluster->n_ps, sizeof *h->ps);
+    if (!h->ps)
+        return err_set(e, ERR_NOMEM, "no memory for %u ps", cluster->n_ps);
+    for (uint32_t i = 0; i < cluster->n_ps && !err; i++) {
+        char what[32];
+        (void)snprintf(what, sizeof what, "ps %u", i);
+        h->ps[i] = (struct ps_link){.host = h, .ps = i};
+        err = dial_new(&h->ps[i].dialer, &h->control->loop, what, cluster->ps[i], &ps_ops,
+                       &h->ps[i], e);
+        if (!err)
+            dial_start(h->ps[i].dialer);
+    }
+    return err;
+}
+
+const char *ps_links_why_away(const struct host *h)
+{
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
+        if (!h->ps[i].up)
+            return h->ps[i].refusal[0] ? h->ps[i].refusal : dial_why(h->ps[i].dialer);
+    return "";
+}
+
+static void ps_on_end(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code, (void)why;
+    ((struct ps_link *)owner)->conn = NULL;
+}
+
+static uint32_t links(const struct host *h)
+{
+    return h->ps ? h->control->config.cluster->n_ps : 0;
+}
+
+void ps_links_finish(struct host *h)
+{
+    static const struct conn_ops quiet = {
+        .on_head = ps_on_head, .on_space = ps_on_space, .on_close = ps_on_end};
+    for (uint32_t i = 0; i < links(h); i++) {
+        struct ps_link *p = &h->ps[i];
+        dial_free(p->dialer);
+        p->dialer = NULL;
+        if (p->conn) {
+            conn_set_owner(p->conn, &quiet, p);
+            conn_finish(p->conn, ERR_CLOSED, "the chief ends");
+        }
+    }
+}
+
+bool ps_links_wait(const struct host *h)
+{
+    for (uint32_t i = 0; i < links(h); i++)
+        if (h->ps[i].conn && !conn_idle(h->ps[i].conn))
+            return true;
+    return false;
+}
+
+void ps_links_close(struct host *h)
+{
+    for (uint32_t i = 0; i < links(h); i++) {
+        if (h->ps[i].conn)
+            conn_close(h->ps[i].conn, ERR_CLOSED, "the chief ends");
+        msg_free(h->ps[i].message);
+        mem_free(h->ps[i].body);
+        h->ps[i].message = NULL;
+        h->ps[i].body = NULL;
+    }
+}

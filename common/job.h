@@ -23,7 +23,6 @@ enum {
     JOB_NAMES_BYTES = 256,
     JOB_LIST_MAX = 16 /* numbers of a list */
 };
-#define JOB_TOP_K_RATIO 0.01f
 #define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
 
 enum activation {

@@ -43,19 +43,14 @@ static enum err check_top_k(struct job_reader *r)
     const struct job *job = r->job;
     const char *key = "compression.push";
     const struct job_node *given = job_given(r, key);
-    if (job->compression.push != CODEC_TOP_K) {
-        if (job->compression.push_ratio == JOB_TOP_K_RATIO)
-            return ERR_OK;
-        return job_refuse(r, job_given(r, "compression.top_k_ratio"), "compression.top_k_ratio",
-                          "it is of compression.push: top_k, which is %s here; leave it out",
-                          codec_str(job->compression.push));
-    }
+    if (job->compression.push != CODEC_TOP_K)
+        return ERR_OK;
     if (job->optimizer.kind != OPT_SGD)
         return job_refuse(r, given, key,
                           "top_k sends a part of each gradient and the rest later, and %s divides "
                           "by the size of gradients, which the parts do not have; allowed with "
-                          "optimizer.name: sgd, with or without momentum",
-                          job_word_of(job_key_find("optimizer.name")->words,
+                          "optimizer: sgd, with or without momentum",
+                          job_word_of(job_key_find("optimizer")->words,
                                       (int)job->optimizer.kind));
     if (job->training.update == UPDATE_SSP)
         return job_refuse(r, given, key,

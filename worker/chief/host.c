@@ -154,7 +154,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     s.nan_guard = (uint32_t)job->training.nan_guard;
     s.push_codec = job->compression.push;
     s.push_ratio = job->compression.push_ratio;
-    s.flush_epochs = job->training.monitor[0] || job->early_stopping.patience > 0;
+    s.flush_epochs = job->training.monitor != MONITOR_NONE;
     s.reply_codec = job->compression.reply;
     s.codecs_allowed = job->compression.allow;
     return s;

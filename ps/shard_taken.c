@@ -48,8 +48,17 @@ enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation
     return ERR_OK;
 }
 
+/* Leaves of a former generation may wait on: their senders have dropped what they withheld of them. */
+static void disown(struct shard *s)
+{
+    for (uint32_t c = 0; c < s->gate.chunks; c++)
+        for (uint32_t i = 0; i < s->gate.chunk[c].nodes; i++)
+            s->gate.chunk[c].node[i].incarnation = 0;
+}
+
 void shard_taken_close(struct shard *s)
 {
+    disown(s);
     while (s->taken) {
         struct taken *t = s->taken;
         s->taken = t->next;

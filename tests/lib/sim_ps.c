@@ -474,6 +474,7 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         sim_exit(sim, &ps->proc, 143);
         break;
     case FRAME_FENCE:
+        sim_worker_lose_withheld(&ps->proc.sim->worker[((const Gradwire__Fence *)m)->worker]);
         ps->fence[((const Gradwire__Fence *)m)->worker] = ((const Gradwire__Fence *)m)->incarnation;
         ps->fence_waits[((const Gradwire__Fence *)m)->worker] = ps->threads;
         to_shards(ps, TO_FENCE, type, m);

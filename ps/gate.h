@@ -19,7 +19,7 @@ struct gate_node {
     const float *value;         /* the chunk's elements in it */
     double sums[GATE_SUMS_MAX]; /* loss, metrics */
     uint32_t worker;            /* who sent it */
-    uint64_t incarnation;
+    uint64_t incarnation, number; /* error feedback: which of its pushes */
 };
 
 struct gate_chunk {

@@ -22,8 +22,7 @@ static void count_batch(struct shard *s, const Gradwire__Push *m)
 static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
                       struct buffer *body, uint32_t *applied, struct errmsg *e)
 {
-    const struct tree_node node = {m->level, m->index};
-    if (shard_taken_room(s, peer, m->name, node))
+    if (shard_taken_room(s, peer, m->name, m->number))
         return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     const float *g = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
@@ -40,7 +39,7 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
         if (v == ONCE_APPLY || v == ONCE_LAST) {
             ++*applied;
             apply_chunk(s, peer->worker, c, g, elems, m->examples);
-            shard_taken_note(s, peer->worker, peer->incarnation, m->name, node, c);
+            shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
                 double sums[GATE_SUMS_MAX] = {0};
                 for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)

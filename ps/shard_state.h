@@ -198,12 +198,12 @@ void shard_geo_adopt(struct shard *s, const Gradwire__CutAt *m);
 /* shard_taken.c: with error feedback; without it nothing is done. */
 enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
 void shard_taken_close(struct shard *s);
-/* A push of the worker was let in: room for what becomes of its node. Before shard_taken_note. Errors: ERR_NOMEM. */
+/* A push of the worker was let in: room for what becomes of it. Before shard_taken_note. Errors: ERR_NOMEM. */
 enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
-                          struct tree_node node) MUST_CHECK;
-/* A chunk of that push's node is in an update. */
+                          uint64_t number) MUST_CHECK;
+/* A chunk of that push is in an update. */
 void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
-                      struct tree_node node, uint32_t chunk);
+                      uint64_t number, uint32_t chunk);
 void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step's is */
 /* Put it to a reply about chunks [first, first + count); valid until the next call. */
 void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,

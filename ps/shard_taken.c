@@ -1,5 +1,5 @@
 /* Error feedback: a worker that withholds must know what became of each push: was it applied, or another worker's push of
- * the same data, or neither? So a shard remembers of each worker's last push which chunks of which nodes are in an
+ * the same data, or neither? So a shard remembers of each worker's last task which chunks of its pushes are in an
  * update, and says so with every reply: a worker that lost one learns it from the next (docs/semantics.md, "Top-k"). A
  * worker pushes nothing else before it knows. */
 #include <string.h>
@@ -7,18 +7,18 @@
 #include "common/mem.h"
 #include "ps/shard_state.h"
 
-struct taken_node {
-    struct tree_node node;
+struct taken_push {
+    uint64_t number;
     uint8_t *chunks; /* of the shard, as bits */
 };
 
 struct taken {
     struct taken *next;
     uint32_t worker;
-    uint64_t incarnation, name; /* of the last push */
-    size_t nodes, room;
-    struct taken_node *node;
-    Gradwire__Taken *message, **at; /* room for all runs of all nodes */
+    uint64_t incarnation, name; /* of the last task */
+    size_t pushes, room;
+    struct taken_push *push;
+    Gradwire__Taken *message, **at; /* room for all runs of all pushes */
 };
 
 static struct taken *find(const struct shard *s, uint32_t worker)
@@ -43,7 +43,7 @@ enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation
     }
     if (incarnation > t->incarnation) {
         t->incarnation = incarnation;
-        t->nodes = 0;
+        t->pushes = 0;
     }
     return ERR_OK;
 }
@@ -63,30 +63,30 @@ void shard_taken_close(struct shard *s)
         struct taken *t = s->taken;
         s->taken = t->next;
         for (size_t i = 0; i < t->room; i++)
-            mem_free(t->node[i].chunks);
-        mem_free(t->node);
+            mem_free(t->push[i].chunks);
+        mem_free(t->push);
         mem_free(t->message);
         mem_free(t->at);
         mem_free(t);
     }
 }
 
-static struct taken_node *node_of(const struct taken *t, struct tree_node node)
+static struct taken_push *push_of(const struct taken *t, uint64_t number)
 {
-    for (size_t i = 0; i < t->nodes; i++)
-        if (t->node[i].node.level == node.level && t->node[i].node.index == node.index)
-            return &t->node[i];
+    for (size_t i = 0; i < t->pushes; i++)
+        if (t->push[i].number == number)
+            return &t->push[i];
     return NULL;
 }
 
-/* One node more. A bit and a gap make a run. */
+/* One push more. A bit and a gap make a run. */
 static enum err grow(const struct shard *s, struct taken *t)
 {
     size_t runs = (t->room + 1) * ((size_t)s->me.chunks / 2 + 1);
-    struct taken_node *node = mem_resize(t->node, t->room + 1, sizeof *node);
-    if (!node)
+    struct taken_push *push = mem_resize(t->push, t->room + 1, sizeof *push);
+    if (!push)
         return ERR_NOMEM;
-    t->node = node;
+    t->push = push;
     Gradwire__Taken *message = mem_resize(t->message, runs, sizeof *message);
     if (!message)
         return ERR_NOMEM;
@@ -98,36 +98,36 @@ static enum err grow(const struct shard *s, struct taken *t)
     uint8_t *chunks = mem_zalloc(((size_t)s->me.chunks + 7) / 8, 1);
     if (!chunks)
         return ERR_NOMEM;
-    t->node[t->room++].chunks = chunks;
+    t->push[t->room++].chunks = chunks;
     return ERR_OK;
 }
 
 enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
-                          struct tree_node node)
+                          uint64_t number)
 {
     struct taken *t = s->feedback ? find(s, from->worker) : NULL;
     if (!t || t->incarnation != from->incarnation)
         return ERR_OK;
     if (t->name != name)
-        t->nodes = 0;
+        t->pushes = 0;
     t->name = name;
-    if (node_of(t, node))
+    if (push_of(t, number))
         return ERR_OK;
-    if (t->nodes == t->room && grow(s, t))
+    if (t->pushes == t->room && grow(s, t))
         return ERR_NOMEM;
-    struct taken_node *n = &t->node[t->nodes++];
-    n->node = node;
+    struct taken_push *n = &t->push[t->pushes++];
+    n->number = number;
     memset(n->chunks, 0, ((size_t)s->me.chunks + 7) / 8);
     return ERR_OK;
 }
 
 void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
-                      struct tree_node node, uint32_t chunk)
+                      uint64_t number, uint32_t chunk)
 {
     struct taken *t = s->feedback ? find(s, worker) : NULL;
     if (!t || t->incarnation != incarnation || t->name != name)
         return;
-    struct taken_node *n = node_of(t, node);
+    struct taken_push *n = push_of(t, number);
     if (n)
         n->chunks[chunk / 8] |= (uint8_t)(1u << (chunk % 8));
 }
@@ -136,15 +136,15 @@ void shard_taken_reject(struct shard *s, uint64_t step)
 {
     for (struct taken *t = s->taken; t; t = t->next)
         if (t->name == step)
-            t->nodes = 0;
+            t->pushes = 0;
 }
 
-static bool has(const struct taken_node *n, uint32_t chunk)
+static bool has(const struct taken_push *n, uint32_t chunk)
 {
     return n->chunks[chunk / 8] >> (chunk % 8) & 1;
 }
 
-static size_t put_node(const struct shard *s, struct taken *t, const struct taken_node *n,
+static size_t put_push(const struct shard *s, struct taken *t, const struct taken_push *n,
                        uint32_t first, uint32_t end, size_t used)
 {
     for (uint32_t c = first; c < end; c++) {
@@ -155,9 +155,7 @@ static size_t put_node(const struct shard *s, struct taken *t, const struct take
             c++;
         Gradwire__Taken *m = t->at[used] = &t->message[used];
         gradwire__taken__init(m);
-        m->name = t->name;
-        m->level = n->node.level;
-        m->index = n->node.index;
+        m->number = n->number;
         m->first_chunk = s->me.first_chunk + from;
         m->chunks = c - from;
         used++;
@@ -172,8 +170,8 @@ void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Rep
     if (!t || t->incarnation != to->incarnation)
         return;
     size_t used = 0;
-    for (size_t i = 0; i < t->nodes; i++)
-        used = put_node(s, t, &t->node[i], first, first + count, used);
+    for (size_t i = 0; i < t->pushes; i++)
+        used = put_push(s, t, &t->push[i], first, first + count, used);
     m->taken = t->at;
     m->n_taken = used;
 }

@@ -349,12 +349,11 @@ static void put_round(const struct links *l, struct round_head *h, Gradwire__Pus
 }
 
 static bool encode_run(struct links *l, uint32_t shard, const struct gradient_node *n,
-                       uint32_t first, uint32_t chunks, enum codec *codec, const void **body,
-                       uint64_t *bytes)
+                       uint32_t first, uint32_t chunks, struct push_body *body)
 {
     struct errmsg e = {""};
     enum err err =
-        push_codec_run(l->codec, shard, n, first, chunks, codec, body, bytes, &e);
+        push_codec_run(l->codec, shard, n, first, chunks, body, &e);
     if (!err)
         return true;
     char text[400];
@@ -370,13 +369,12 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
     double sums[1 + JOB_SUMS_MAX];
-    enum codec codec;
-    const void *body;
-    uint64_t bytes;
-    if (!encode_run(l, k->shard, n, first, chunks, &codec, &body, &bytes))
+    struct push_body body;
+    if (!encode_run(l, k->shard, n, first, chunks, &body))
         return;
     m.generation = &g;
-    m.codec = (Gradwire__Codec)codec;
+    m.codec = (Gradwire__Codec)body.codec;
+    m.number = body.number;
     m.name = l->name;
     m.level = n->node.level;
     m.index = n->node.index;
@@ -395,7 +393,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
         m.sums = sums;
         m.n_sums = 1 + s->settings.metrics;
     }
-    msg_send(k->conn, FRAME_PUSH, &m.base, body, bytes);
+    msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
 }
 
 /* Chunks [first, end) of the shard are final: send them in runs. */

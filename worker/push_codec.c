@@ -232,8 +232,7 @@ static enum err make_run(struct push_codec *p, struct residual_push *push,
 }
 
 static enum err feedback_run(struct push_codec *p, const struct gradient_node *n, uint32_t first,
-                             uint32_t chunks, enum codec *codec, const void **body,
-                             uint64_t *bytes, struct errmsg *e)
+                             uint32_t chunks, struct push_body *body, struct errmsg *e)
 {
     const struct residual_name name = {p->task.name, n->node, p->task.remainder};
     struct residual_push *push = residual_push(p->residual, &name);
@@ -243,21 +242,19 @@ static enum err feedback_run(struct push_codec *p, const struct gradient_node *n
     if (err)
         return err;
     assert(push->run[first].chunks == chunks); /* runs are counted from a shard's end, always */
-    *codec = push->run[first].codec;
-    *body = push->body + plan_chunk_elem(p->shape.plan, first);
-    *bytes = push->run[first].bytes;
+    *body = (struct push_body){push->run[first].codec,
+                               push->body + plan_chunk_elem(p->shape.plan, first),
+                               push->run[first].bytes, push->number};
     p->cost.raw_bytes += plan_run_elems(p->shape.plan, first, chunks) * sizeof(float);
-    p->cost.bytes += *bytes;
+    p->cost.bytes += body->bytes;
     return ERR_OK;
 }
 
-static bool is_taken(const Gradwire__Reply *m, const struct residual_name *name, uint32_t chunk)
+static bool is_taken(const Gradwire__Reply *m, uint64_t number, uint32_t chunk)
 {
     for (size_t i = 0; i < m->n_taken; i++) {
         const Gradwire__Taken *t = m->taken[i];
-        if (t->name == name->name && t->level == name->node.level &&
-            t->index == name->node.index && chunk >= t->first_chunk &&
-            chunk - t->first_chunk < t->chunks)
+        if (t->number == number && chunk >= t->first_chunk && chunk - t->first_chunk < t->chunks)
             return true;
     }
     return false;
@@ -281,7 +278,7 @@ void push_codec_answered(struct push_codec *p, const Gradwire__Reply *m)
             continue;
         for (uint32_t c = m->first_chunk; c < m->first_chunk + m->chunks; c++)
             residual_settle(p->residual, push, c, 1,
-                            push->name.remainder || is_taken(m, &push->name, c));
+                            push->name.remainder || is_taken(m, push->number, c));
     }
 }
 
@@ -298,20 +295,17 @@ const struct residual *push_codec_residual(const struct push_codec *p)
 /* ---- without ---- */
 
 enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradient_node *n,
-                        uint32_t first, uint32_t chunks, enum codec *codec, const void **body,
-                        uint64_t *bytes, struct errmsg *e)
+                        uint32_t first, uint32_t chunks, struct push_body *body, struct errmsg *e)
 {
     if (p->residual)
-        return feedback_run(p, n, first, chunks, codec, body, bytes, e);
+        return feedback_run(p, n, first, chunks, body, e);
     uint64_t at = plan_chunk_elem(p->shape.plan, first);
     uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
     const float *x = n->value + at;
-    *codec = CODEC_RAW;
-    *body = x;
-    *bytes = elems * sizeof(float);
-    p->cost.raw_bytes += *bytes;
+    *body = (struct push_body){.codec = CODEC_RAW, .data = x, .bytes = elems * sizeof(float)};
+    p->cost.raw_bytes += body->bytes;
     if (p->link[shard].codec == CODEC_RAW) {
-        p->cost.bytes += *bytes;
+        p->cost.bytes += body->bytes;
         return ERR_OK;
     }
     float **encoded = &p->encoded[n->number];
@@ -326,19 +320,17 @@ enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradi
     double took = clock_now_s() - began;
     p->cost.encode_s += took;
     if (!err || err == ERR_TOOBIG)
-        codec_choice_cost(&p->link[shard].choice, p->link[shard].codec, elems, err ? *bytes : made,
+        codec_choice_cost(&p->link[shard].choice, p->link[shard].codec, elems, err ? body->bytes : made,
                           took);
     if (err == ERR_INPUT && !guarded(p))
         return say_not_finite(p, made_by, x, at, elems, e);
     if (err == ERR_NOMEM)
         return err_set(e, err, "no memory to encode a gradient");
     if (!err) { /* else it is smaller as it is, or goes to the guard */
-        *codec = made_by;
-        *body = out;
-        *bytes = made;
+        *body = (struct push_body){.codec = made_by, .data = out, .bytes = made};
         if (p->runs++ % ERROR_SAMPLE == 0)
             measure_error(p, made_by, first, chunks, x, out, made);
     }
-    p->cost.bytes += *bytes;
+    p->cost.bytes += body->bytes;
     return ERR_OK;
 }

@@ -31,13 +31,21 @@ void push_codec_task(struct push_codec *p, const struct push_task *task);
 struct conn;
 void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *conn);
 
+/* How a run travels. */
+struct push_body {
+    enum codec codec;
+    const void *data;
+    uint64_t bytes;
+    uint64_t number; /* top-k: of the push */
+};
+
 /* The body of a run of `n` for a shard, chunks [first, first + chunks) of the running task; it stays where it is
- * until the next task, with top-k until its outcome is known. *codec: how it is encoded, RAW where that is smaller, and
+ * until the next task, with top-k until its outcome is known. RAW where that is smaller, and
  * in sync where the gradient is not finite and a NaN guard looks at it.
  * Errors: ERR_INPUT the gradient is not finite, and this codec carries numbers only: *e names the tensor; ERR_NOMEM. */
 enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradient_node *n,
-                        uint32_t first, uint32_t chunks, enum codec *codec, const void **body,
-                        uint64_t *bytes, struct errmsg *e) MUST_CHECK;
+                        uint32_t first, uint32_t chunks, struct push_body *body,
+                        struct errmsg *e) MUST_CHECK;
 
 /* A reply of this generation: with top-k it says what became of pushes. Before session_on_reply. */
 void push_codec_answered(struct push_codec *p, const Gradwire__Reply *m);

@@ -11,6 +11,7 @@ struct residual {
     const struct plan *plan;
     float *e;       /* (elems) */
     double *weight; /* (chunks) 0: nothing is withheld there */
+    uint64_t numbers;
     struct residual_push *pushes;
 };
 
@@ -110,6 +111,7 @@ struct residual_push *residual_push(struct residual *r, const struct residual_na
         r->pushes = free;
     }
     free->name = *name;
+    free->number = ++r->numbers;
     memset(free->run, 0, r->plan->chunks * sizeof *free->run);
     return free;
 }

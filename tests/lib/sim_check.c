@@ -322,6 +322,10 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
     double *moved = calloc(c->elems, sizeof *moved), *size = calloc(c->elems, sizeof *size);
     float *g = calloc(c->elems, sizeof *g);
     struct ids done = {.mark = m->step};
+    for (uint32_t i = 1; i < SIM_WORKERS_MAX; i++) /* who is away is not waited for */
+        if (sim->worker[i].proc.up && (sim->worker[i].proc.frozen_us > sim->now_us ||
+                                       !sim_open(sim->worker[i].member, DIALER)))
+            sim_worker_lose_withheld(&sim->worker[i]);
     if (c->settings.update != GRADWIRE__UPDATE__SYNC &&
         ids_unpack(&done, m->mark, m->window_bits, m->window_bits_bytes))
         sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);

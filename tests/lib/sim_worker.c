@@ -45,21 +45,19 @@ static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m,
                                        .examples = n->examples,
                                        .value = n->value};
     struct errmsg e = {""};
-    enum codec codec;
-    const void *body;
-    uint64_t bytes;
-    if (push_codec_run(k->codec, shard, &node, m->first_chunk, m->chunks, &codec, &body, &bytes,
-                       &e)) {
+    struct push_body body;
+    if (push_codec_run(k->codec, shard, &node, m->first_chunk, m->chunks, &body, &e)) {
         sim_fail(sim_of(k), "worker %u: %s", k->proc.index, e.text);
         return;
     }
-    m->codec = (Gradwire__Codec)codec;
-    if (codec == CODEC_RAW)
-        sim_send_body(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body,
-                      bytes / sizeof(float), NULL);
+    m->codec = (Gradwire__Codec)body.codec;
+    m->number = body.number;
+    if (body.codec == CODEC_RAW)
+        sim_send_body(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body.data,
+                      body.bytes / sizeof(float), NULL);
     else
-        sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body, bytes,
-                       NULL);
+        sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body.data,
+                       body.bytes, NULL);
 }
 
 /* All nodes' chunks [first, first + count) of one shard. */

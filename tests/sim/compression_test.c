@@ -66,9 +66,11 @@ static void async_applies_what_travels_as_halves_once_under_faults(void **state)
  * withheld from a cut. */
 static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
 {
-    const char *only = getenv("GRADWIRE_SIM_SEED");
+    const char *only = getenv("GRADWIRE_SIM_SEED"), *more = getenv("GRADWIRE_SIM_RUNS");
     if (getenv("GRADWIRE_SHORT"))
         runs /= 8;
+    if (more)
+        runs = (uint32_t)strtoul(more, NULL, 10);
     for (uint64_t seed = base; seed < base + runs; seed++) {
         if (only && strtoull(only, NULL, 10) != seed)
             continue;
@@ -96,25 +98,25 @@ static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool syn
 static void sync_top_k_withholds_nothing_from_a_cut(void **state)
 {
     (void)state;
-    sweep_top_k(__func__, 1, 200, true, false);
+    sweep_top_k(__func__, 1, 100, true, false);
 }
 
 static void sync_top_k_loses_nothing_but_with_its_worker(void **state)
 {
     (void)state;
-    sweep_top_k(__func__, 1000, 600, true, true);
+    sweep_top_k(__func__, 1000, 300, true, true);
 }
 
 static void async_top_k_withholds_nothing_from_a_cut(void **state)
 {
     (void)state;
-    sweep_top_k(__func__, 1, 200, false, false);
+    sweep_top_k(__func__, 1, 100, false, false);
 }
 
 static void async_top_k_loses_nothing_but_with_its_worker(void **state)
 {
     (void)state;
-    sweep_top_k(__func__, 1000, 600, false, true);
+    sweep_top_k(__func__, 1000, 300, false, true);
 }
 
 int main(void)

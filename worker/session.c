@@ -296,7 +296,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     s->entry = s->clock = 0;
     s->live = s->outside = false;
     s->pending.n = s->recent.n = 0;
-    s->moved = s->pushing = s->whole = false;
+    s->moved = s->pushing = s->whole = s->none_left = false;
     s->round = 0;
     s->members = 1;
     s->sums.valid = false;
@@ -331,6 +331,9 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
 
 static void on_lease(struct session *s, const Gradwire__Lease *m)
 {
+    s->none_left = m->n_ranges == 0 && !m->redo;
+    if (s->none_left)
+        return; /* what was asked for comes when there is some */
     if (!m->redo)
         s->asked_lease = false;
     struct session_ranges former = s->lease;

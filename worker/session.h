@@ -136,6 +136,7 @@ struct session {
     /* error feedback: session_feedback.c. `whole`, sync: the task's pushes withhold nothing */
     bool feedback;
     bool said_held; /* sync: of this hold */
+    bool none_left; /* async: no lease is to be had now */
 
     /* the NaN guard in async */
     struct session_rejected { /* of the running batch, said to the chief */

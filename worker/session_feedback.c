@@ -4,7 +4,7 @@
  * Happy path (sync): HOLD -> each further step is pushed whole, which takes along what was withheld -> as soon as
  * nothing is: HELD; the others' steps are made all the while -> RESUME.
  * Happy path (async): HOLD -> the running batch is over -> a push of what is withheld alone, named by a number of this
- * incarnation -> HELD. The same when no lease is left.
+ * incarnation -> HELD. The same when the chief says that no lease is left.
  * Failure modes: a push that is not taken (what it carried is withheld again, and goes with the next one), a worker
  * without leaves (it keeps what it has; a restore loses that), a new generation (all of it is dropped). */
 #include "worker/session_inner.h"
@@ -38,7 +38,7 @@ void feedback_begin(struct session *s)
 
 bool feedback_pushes(struct session *s, struct session_task *t)
 {
-    bool whole = s->holding || s->going || s->lease.n == 0;
+    bool whole = s->holding || s->going || (s->lease.n == 0 && s->none_left);
     if (s->sync || !whole || feedback_is_clean(s))
         return false;
     s->running = ++s->round;

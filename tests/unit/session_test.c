@@ -134,6 +134,14 @@ static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
     session_on_chief(&f->s, FRAME_LEASE, &m.base);
 }
 
+static void no_lease(struct fixture *f)
+{
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    m.generation = &g;
+    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+}
+
 static void hold(struct fixture *f, uint64_t cut)
 {
     Gradwire__Generation g = msg_generation((struct generation){5, 7});
@@ -445,6 +453,8 @@ static void session_reports_its_last_batch_when_nothing_of_it_is_withheld(void *
     reply(&f, 1, 0, 0, true);
     assert_int_equal(do_batch(&f), 10);
     assert_int_equal(do_batch(&f), 11);
+    assert_int_equal(session_task(&f.s).kind, TASK_NONE); /* the next lease may be on its way */
+    no_lease(&f);
     struct session_task t = session_task(&f.s);
     assert_int_equal(t.kind, TASK_PUSH);
     assert_int_equal(f.done, 0);

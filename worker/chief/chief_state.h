@@ -57,6 +57,7 @@ struct chief_worker {
     uint64_t incarnation;
     int64_t lost_ms;
     uint32_t want;                /* ids that it asked for and has not got */
+    bool told_none;               /* feedback: there are none to be had now */
     Gradwire__Hello *hello;       /* kept until the generation is entered */
     uint32_t fenced_by;           /* ps that have answered FENCED */
     struct chief_account account; /* when acked */

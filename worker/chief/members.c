@@ -266,6 +266,18 @@ static bool next_to_deal(struct chief *c, uint64_t *id)
     return true;
 }
 
+/* With error feedback it then pushes what it withheld: all of it is to be learned before the job is over. */
+static void tell_none(struct chief *c, uint32_t worker)
+{
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    Gradwire__Generation g = msg_generation(c->generation);
+    m.generation = &g;
+    m.workers = count_members(c);
+    if (c->feedback && !c->worker[worker].told_none)
+        c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
+    c->worker[worker].told_none = true;
+}
+
 static void serve(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -275,8 +287,10 @@ static void serve(struct chief *c, uint32_t worker)
         set_owner(c, id, worker);
         ids[n++] = id;
     }
-    if (n == 0)
+    if (n == 0) {
+        tell_none(c, worker);
         return;
+    }
     w->want = 0;
     leases_assign(c, worker, ids, n, false);
 }
@@ -486,6 +500,7 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
         leases_take_done(c, ask->n_done, ask->done);
         if (ask->want)
             w->want = ask->want;
+        w->told_none = false;
         leases_serve(c);
         chief_check_finished(c);
     } else if (type == FRAME_BATCH_REJECTED) {

@@ -99,7 +99,8 @@ struct shard {
     struct codec_choice reply_choice;
     float *
         encoded; /* (elems) NULL: replies are raw; else a run's bytes stand where its elements would */
-    float *view[2]; /* what workers hold, beside block[]; NULL: the same */
+    float *view[2];     /* what workers hold, beside block[]; NULL: the same */
+    bool view_same[2]; /* it is what block[] holds: the step travelled raw */
     struct codec_cost push_cost, reply_cost;
     Gradwire__CodecCost status_push, status_reply;
     uint64_t reply_runs;

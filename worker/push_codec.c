@@ -18,6 +18,7 @@ enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
 /* How one shard's pushes travel. */
 struct push_link {
     enum codec codec; /* of the running task */
+    bool tries;       /* others on a sample of it */
     struct codec_choice choice;
     struct codec_link link;
 };
@@ -112,6 +113,7 @@ void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *c
     if (conn && socket_progress(conn_fd(conn), &acked, &busy_s) == ERR_OK)
         codec_choice_link(&l->choice, &l->link, acked, busy_s);
     l->codec = codec_choice_next(&l->choice);
+    l->tries = true;
 }
 
 const struct codec_cost *push_codec_cost(const struct push_codec *p)
@@ -294,6 +296,38 @@ const struct residual *push_codec_residual(const struct push_codec *p)
 
 /* ---- without ---- */
 
+static bool try_codec(struct push_codec *p, struct push_link *l, enum codec codec, uint32_t first,
+                      uint32_t chunks, const float *x)
+{
+    uint64_t elems = plan_run_elems(p->shape.plan, first, chunks), bytes = elems * sizeof(float);
+    float *out = room(p, elems);
+    enum codec made_by = codec;
+    double began = clock_now_s();
+    enum err err = out ? codec_encode(p->coder, &p->shape, &made_by, 0, first, chunks, x,
+                                      (uint8_t *)out, &bytes)
+                       : ERR_NOMEM;
+    double took = clock_now_s() - began;
+    p->cost.encode_s += took;
+    if (err && err != ERR_TOOBIG)
+        return false;
+    codec_choice_cost(&l->choice, codec, elems, bytes, took);
+    return true;
+}
+
+/* What other codecs would make of the beginning of a task's first run. */
+static void try_codecs(struct push_codec *p, struct push_link *l, uint32_t first, uint32_t chunks,
+                       const float *x)
+{
+    enum codec codec;
+    if (!l->tries)
+        return;
+    l->tries = false;
+    uint32_t sample = codec_choice_sample(p->shape.plan, chunks);
+    while ((codec = codec_choice_trial(&l->choice)) != CODEC_RAW &&
+           try_codec(p, l, codec, first, sample, x))
+        ;
+}
+
 enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradient_node *n,
                         uint32_t first, uint32_t chunks, struct push_body *body, struct errmsg *e)
 {
@@ -304,6 +338,7 @@ enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradi
     const float *x = n->value + at;
     *body = (struct push_body){.codec = CODEC_RAW, .data = x, .bytes = elems * sizeof(float)};
     p->cost.raw_bytes += body->bytes;
+    try_codecs(p, &p->link[shard], first, chunks, x);
     if (p->link[shard].codec == CODEC_RAW) {
         p->cost.bytes += body->bytes;
         return ERR_OK;

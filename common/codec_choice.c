@@ -5,7 +5,10 @@
 
 void codec_choice_init(struct codec_choice *c, uint32_t may)
 {
-    *c = (struct codec_choice){.may = may, .now = CODEC_RAW};
+    *c = (struct codec_choice){.may = may,
+                               .now = CODEC_RAW,
+                               .row_wanted = 1,
+                               .raw_every = CODEC_CHOICE_RAW_SOONEST};
     c->of[CODEC_RAW].bytes_per_elem = sizeof(float);
 }
 
@@ -17,10 +20,12 @@ static int by_size(const void *a, const void *b)
 
 double codec_choice_rate(const struct codec_choice *c)
 {
-    uint32_t known = c->windows < CODEC_CHOICE_WINDOWS ? c->windows : CODEC_CHOICE_WINDOWS;
+    uint32_t known = c->row < CODEC_CHOICE_WINDOWS ? c->row : CODEC_CHOICE_WINDOWS;
     double sorted[CODEC_CHOICE_WINDOWS];
-    if (known == 0)
+    if (c->windows == 0)
         return 0;
+    if (c->row < c->row_wanted)
+        return CODEC_CHOICE_FAST;
     memcpy(sorted, c->window_rate, known * sizeof *sorted);
     qsort(sorted, known, sizeof *sorted, by_size);
     return sorted[(known - 1) / 2];
@@ -58,10 +63,13 @@ static enum codec best(const struct codec_choice *c, double rate)
 enum codec codec_choice_next(struct codec_choice *c)
 {
     double rate = codec_choice_rate(c);
+    enum codec before = c->now;
     c->bodies++;
     if (rate > 0) /* nothing can be said before something was sent */
         c->now = best(c, rate);
-    return c->now;
+    if (before == CODEC_RAW && c->now != CODEC_RAW)
+        c->raw_at = c->bodies + c->raw_every;
+    return c->body = c->bodies >= c->raw_at ? CODEC_RAW : c->now;
 }
 
 /* Its bytes alone take longer than what is in use does as a whole. */
@@ -109,15 +117,51 @@ void codec_choice_cost(struct codec_choice *c, enum codec codec, uint64_t elems,
     c->of[codec].bodies++;
 }
 
-void codec_choice_link(struct codec_choice *c, struct codec_link *l, uint64_t acked_bytes,
-                       double busy_s)
+void codec_choice_sent(struct codec_choice *c, struct codec_link *l,
+                       const struct socket_progress *p)
 {
-    bool anew = acked_bytes < l->acked_bytes || busy_s < l->busy_s;
-    if (!anew) {
-        uint64_t bytes = acked_bytes - l->acked_bytes;
-        if (bytes < CODEC_CHOICE_WINDOW_BYTES || busy_s <= l->busy_s)
-            return;
-        c->window_rate[c->windows++ % CODEC_CHOICE_WINDOWS] = (double)bytes / (busy_s - l->busy_s);
-    }
-    *l = (struct codec_link){acked_bytes, busy_s};
+    uint64_t acked = p->acked_bytes > l->began.acked_bytes ? p->acked_bytes - l->began.acked_bytes
+                                                           : 0;
+    l->held_up = l->held_up || p->waiting_bytes > acked;
+    l->encoded = l->encoded || c->body != CODEC_RAW;
+}
+
+static void held_up(struct codec_choice *c, double rate)
+{
+    c->windows++;
+    c->window_rate[c->row++ % CODEC_CHOICE_WINDOWS] = rate;
+    if (c->now == CODEC_RAW)
+        return;
+    if (c->raw_every < CODEC_CHOICE_RAW_LATEST)
+        c->raw_every *= 2;
+    c->raw_at = c->bodies + c->raw_every;
+}
+
+static void not_held_up(struct codec_choice *c)
+{
+    bool taken_for_slow = c->row >= c->row_wanted;
+    c->windows++;
+    c->row = 0;
+    if (!taken_for_slow)
+        return;
+    c->raw_every = CODEC_CHOICE_RAW_SOONEST;
+    if (c->row_wanted < CODEC_CHOICE_ROW_MOST)
+        c->row_wanted *= 2;
+}
+
+void codec_choice_link(struct codec_choice *c, struct codec_link *l,
+                       const struct socket_progress *p)
+{
+    bool anew = p->acked_bytes < l->began.acked_bytes || p->busy_s < l->began.busy_s;
+    uint64_t bytes = anew ? 0 : p->acked_bytes - l->began.acked_bytes;
+    double busy_s = p->busy_s - l->began.busy_s;
+    if (!anew && bytes < CODEC_CHOICE_WINDOW_BYTES)
+        return;
+    if (!anew && !l->encoded && l->held_up && busy_s <= 0)
+        return; /* the kernel's clock for this is coarse */
+    if (!anew && !l->encoded && l->held_up)
+        held_up(c, (double)bytes / busy_s);
+    else if (!anew && !l->encoded)
+        not_held_up(c);
+    *l = (struct codec_link){.began = *p};
 }

@@ -132,6 +132,14 @@ bool conn_idle(const struct conn *c)
     return c->first == NULL;
 }
 
+enum err conn_progress(const struct conn *c, struct socket_progress *p)
+{
+    enum err err = socket_progress(conn_fd(c), p);
+    if (!err)
+        p->waiting_bytes += c->queued_bytes;
+    return err;
+}
+
 /* ---- The beginning ---- */
 
 /* A port of this host that nobody listens on can meet itself (TCP's simultaneous open). */

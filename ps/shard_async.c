@@ -69,5 +69,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     reply.outcome = applied ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
     shard_send(s, peer, &reply, m->ack_only ? NULL : s->block[0],
                m->first_chunk - s->me.first_chunk, m->chunks);
+    if (!m->ack_only)
+        shard_reply_sent(s, peer);
     return ERR_OK;
 }

@@ -76,14 +76,21 @@ const float *shard_seen(const struct shard *s, int which)
 /* The codec of the next step's replies to all, or of the next reply in async. */
 static enum codec choose(struct shard *s)
 {
-    uint64_t acked;
-    double busy_s;
+    struct socket_progress progress;
     if (s->reply_codec != CODEC_AUTO)
         return s->reply_codec;
     for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
-        if (s->io->progress(s->ctx, p, &acked, &busy_s) == ERR_OK)
-            codec_choice_link(&s->reply_choice, &p->link, acked, busy_s);
+        if (s->io->progress(s->ctx, p, &progress) == ERR_OK)
+            codec_choice_link(&s->reply_choice, &p->link, &progress);
     return codec_choice_next(&s->reply_choice);
+}
+
+void shard_reply_sent(struct shard *s, struct shard_peer *to)
+{
+    struct socket_progress progress;
+    if (s->reply_codec == CODEC_AUTO && s->io->progress &&
+        s->io->progress(s->ctx, to, &progress) == ERR_OK)
+        codec_choice_sent(&s->reply_choice, &to->link, &progress);
 }
 
 /* ---- a run of the step that is being made ---- */

@@ -233,6 +233,8 @@ void shard_reply_start(
 const float *shard_seen(const struct shard *s, int which);
 /* The run's weights of step + 1 are there: decide how they travel. */
 void shard_reply_make(struct shard *s, struct shard_run *run);
+/* A step, or in async an answer, is written to the peer. */
+void shard_reply_sent(struct shard *s, struct shard_peer *to);
 /* All of `step` was sent to the peer: differences to it may follow. */
 void shard_reply_whole(struct shard_peer *to, uint64_t step);
 /* Send a run of step + 1, or values in async, encoded; false: raw is the way. */

@@ -133,6 +133,7 @@ void shard_sync_finish(struct shard *s)
             p->want_step = 0;
             p->answered_step = s->step + 1;
             shard_reply_whole(p, s->step + 1);
+            shard_reply_sent(s, p);
         }
     }
     if (s->index == 0)

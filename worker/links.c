@@ -422,6 +422,12 @@ void links_begin(struct links *l, const struct session_task *task, uint64_t rows
         push_codec_begin(l->codec, i, l->link[i].conn);
 }
 
+void links_end(struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        push_codec_sent(l->codec, i, l->link[i].conn);
+}
+
 /* Where the part of a shard that is not yet sent ends, if elements from `at` on were handed over: a run is sent when
  * it is full, or when the shard's part is over. */
 static uint32_t sent_until(const struct plan *plan, const struct plan_shard *p, uint64_t at)

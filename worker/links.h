@@ -38,6 +38,7 @@ enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
 /* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
  * them as they become final. `rows`: of the step's batch, in sync. */
 void links_begin(struct links *l, const struct session_task *task, uint64_t rows);
+void links_end(struct links *l); /* all of it is written */
 void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
 /* What session_io asks for. */
 void links_push_again(struct links *l, uint32_t shard, struct gradient *g);

@@ -106,14 +106,20 @@ void push_codec_task(struct push_codec *p, const struct push_task *task)
 void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *conn)
 {
     struct push_link *l = &p->link[shard];
-    uint64_t acked;
-    double busy_s;
+    struct socket_progress progress;
     if (p->configured != CODEC_AUTO)
         return;
-    if (conn && socket_progress(conn_fd(conn), &acked, &busy_s) == ERR_OK)
-        codec_choice_link(&l->choice, &l->link, acked, busy_s);
+    if (conn && conn_progress(conn, &progress) == ERR_OK)
+        codec_choice_link(&l->choice, &l->link, &progress);
     l->codec = codec_choice_next(&l->choice);
     l->tries = true;
+}
+
+void push_codec_sent(struct push_codec *p, uint32_t shard, const struct conn *conn)
+{
+    struct socket_progress progress;
+    if (p->configured == CODEC_AUTO && conn && conn_progress(conn, &progress) == ERR_OK)
+        codec_choice_sent(&p->link[shard].choice, &p->link[shard].link, &progress);
 }
 
 const struct codec_cost *push_codec_cost(const struct push_codec *p)

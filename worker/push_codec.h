@@ -30,6 +30,8 @@ void push_codec_task(struct push_codec *p, const struct push_task *task);
  * so far (conn NULL: there is none). */
 struct conn;
 void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *conn);
+/* All of the task is written to that connection. */
+void push_codec_sent(struct push_codec *p, uint32_t shard, const struct conn *conn);
 
 /* How a run travels. */
 struct push_body {

@@ -548,6 +548,7 @@ static bool step(struct train *t, const struct session_task *task)
     a->tasks++;
     a->examples += gradient_sums(t->gradient).examples;
     a->computed_s += clock_now_s() - began_s;
+    links_end(t->links);
     session_computed(&t->session);
     return true;
 }

@@ -5,10 +5,8 @@
 
 void codec_choice_init(struct codec_choice *c, uint32_t may)
 {
-    *c = (struct codec_choice){.may = may,
-                               .now = CODEC_RAW,
-                               .row_wanted = 1,
-                               .raw_every = CODEC_CHOICE_RAW_SOONEST};
+    *c = (struct codec_choice){
+        .may = may, .now = CODEC_RAW, .row_wanted = 1, .raw_every = CODEC_CHOICE_RAW_SOONEST};
     c->of[CODEC_RAW].bytes_per_elem = sizeof(float);
 }
 
@@ -120,9 +118,9 @@ void codec_choice_cost(struct codec_choice *c, enum codec codec, uint64_t elems,
 void codec_choice_sent(struct codec_choice *c, struct codec_link *l,
                        const struct socket_progress *p)
 {
-    uint64_t acked = p->acked_bytes > l->began.acked_bytes ? p->acked_bytes - l->began.acked_bytes
-                                                           : 0;
-    l->held_up = l->held_up || p->waiting_bytes > acked;
+    uint64_t acked =
+        p->acked_bytes > l->began.acked_bytes ? p->acked_bytes - l->began.acked_bytes : 0;
+    l->held_up = l->held_up || p->waiting_bytes > CODEC_CHOICE_WAITING * acked;
     l->encoded = l->encoded || c->body != CODEC_RAW;
 }
 
@@ -133,7 +131,7 @@ static void held_up(struct codec_choice *c, double rate)
     if (c->now == CODEC_RAW)
         return;
     if (c->raw_every < CODEC_CHOICE_RAW_LATEST)
-        c->raw_every *= 2;
+        c->raw_every *= 4;
     c->raw_at = c->bodies + c->raw_every;
 }
 

@@ -7,8 +7,8 @@
  * CODEC_CHOICE_EVERY bodies, since data change as a model learns. What its bytes alone rule out is not tried. Its time
  * is the least of the last few: a measurement is never too short, and now and then the machine was busy.
  *
- * The rate is learned from raw bodies alone, and where the link held them up: half of one was not acknowledged yet when
- * all of it was written. Otherwise the link is fast: what passes until the answer is the peer's time and the kernel's,
+ * The rate is learned from raw bodies alone, and where the link held them up: hardly any of one was acknowledged when all
+ * of it was written. Otherwise the link is fast: what passes until the answer is the peer's time and the kernel's,
  * and no codec makes it shorter. Smaller bodies do not tell the two apart, so a raw one is sent now and then, less often
  * each time that it was held up. A busy peer may look like a slow link: each time that a link was taken for slow and is
  * not, it takes twice as many windows in a row to believe it again. */
@@ -22,21 +22,23 @@ enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* about; whole chunks are tried */
     CODEC_CHOICE_EVERY = 64,
     CODEC_CHOICE_WINDOWS = 5,
-    CODEC_CHOICE_RAW_SOONEST = 64, /* bodies until a raw one; twice as many each time .. */
+    CODEC_CHOICE_RAW_SOONEST =
+        32, /* bodies until a raw one; four times as many each time that it was held up */
     CODEC_CHOICE_RAW_LATEST = 4096,
     CODEC_CHOICE_ROW_MOST = 8,
     CODEC_CHOICE_WINDOW_BYTES = 256 << 10,
     CODEC_CHOICE_TIMES = 4,
+    CODEC_CHOICE_WAITING = 7, /* held up: so many times of it waits as is acknowledged */
 };
 #define CODEC_CHOICE_GAIN 0.05
 #define CODEC_CHOICE_FAST 1e12 /* bytes/s */
 
 struct codec_choice {
-    uint32_t may; /* bit i for codec i */
+    uint32_t may;    /* bit i for codec i */
     enum codec now;  /* the best */
     enum codec body; /* of the last body */
     uint64_t bodies;
-    enum codec tried; /* the last one */
+    enum codec tried;  /* the last one */
     uint64_t tried_at; /* body */
     struct {
         uint64_t bodies;

@@ -50,8 +50,7 @@ static enum err check_top_k(struct job_reader *r)
                           "top_k sends a part of each gradient and the rest later, and %s divides "
                           "by the size of gradients, which the parts do not have; allowed with "
                           "optimizer: sgd, with or without momentum",
-                          job_word_of(job_key_find("optimizer")->words,
-                                      (int)job->optimizer.kind));
+                          job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
     if (job->training.update == UPDATE_SSP)
         return job_refuse(r, given, key,
                           "top_k withholds a part of each gradient, and a read of update: ssp is "

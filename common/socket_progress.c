@@ -14,7 +14,8 @@ enum err socket_progress(int fd, struct socket_progress *p)
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
         bytes < offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans)
         return ERR_STATE;
-    uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans; /* without the SYN, which is acknowledged, too */
+    uint64_t gone = info.tcpi_bytes_sent -
+                    info.tcpi_bytes_retrans; /* without the SYN, which is acknowledged, too */
     *p = (struct socket_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
                                   info.tcpi_notsent_bytes};
     if (gone > info.tcpi_bytes_acked)

@@ -180,8 +180,8 @@ static bool try_codec(struct shard *s, enum codec codec, const struct shard_run 
 /* What other codecs would make of the run's beginning: w is what the run is to become, held what it was. */
 static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
 {
-    enum codec codec = s->reply_codec == CODEC_AUTO ? codec_choice_trial(&s->reply_choice)
-                                                    : CODEC_RAW;
+    enum codec codec =
+        s->reply_codec == CODEC_AUTO ? codec_choice_trial(&s->reply_choice) : CODEC_RAW;
     if (codec == CODEC_RAW)
         return;
     run.count = codec_choice_sample(&s->plan, run.count);

@@ -99,7 +99,7 @@ struct shard {
     struct codec_choice reply_choice;
     float *
         encoded; /* (elems) NULL: replies are raw; else a run's bytes stand where its elements would */
-    float *view[2];     /* what workers hold, beside block[]; NULL: the same */
+    float *view[2];    /* what workers hold, beside block[]; NULL: the same */
     bool view_same[2]; /* it is what block[] holds: the step travelled raw */
     struct codec_cost push_cost, reply_cost;
     Gradwire__CodecCost status_push, status_reply;
@@ -120,7 +120,7 @@ struct shard {
 
     struct geo *geo; /* rounds of each worker that said hello: shard_geo.c */
 
-    bool feedback;        /* pushes withhold: top-k */
+    bool feedback;       /* pushes withhold: top-k */
     struct taken *taken; /* what was applied of each worker's last push: shard_taken.c */
 
     enum shard_cut_state cut_state;

@@ -57,8 +57,8 @@ static void note_taken(struct shard *s, uint32_t chunk)
 {
     const struct gate_chunk *c = &s->gate.chunk[chunk];
     for (uint32_t i = 0; i < c->nodes; i++)
-        shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step,
-                         c->node[i].number, chunk);
+        shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step, c->node[i].number,
+                         chunk);
 }
 
 void shard_sync_taken(struct shard *s, uint32_t chunk)
@@ -228,9 +228,13 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     subscribe(s, peer);
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    struct gate_node n = {
-        .node = {m->level, m->index}, .examples = m->examples, .run = body, .value = body->data,
-        .worker = peer->worker, .incarnation = peer->incarnation, .number = m->number};
+    struct gate_node n = {.node = {m->level, m->index},
+                          .examples = m->examples,
+                          .run = body,
+                          .value = body->data,
+                          .worker = peer->worker,
+                          .incarnation = peer->incarnation,
+                          .number = m->number};
     for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
         n.sums[i] = m->sums[i];
     bool duplicate = true;

@@ -34,7 +34,8 @@ struct links {
     uint64_t out_bytes, in_bytes; /* of connections that are closed */
     uint8_t *scratch;             /* where bodies go that nobody wants */
     struct push_codec *codec;
-    struct gradient_node remainder; /* async with top-k: a push of what is withheld has no gradient */
+    struct gradient_node
+        remainder; /* async with top-k: a push of what is withheld has no gradient */
     struct reply_codec *replies;
     struct codec_cost reply_cost;
 };
@@ -352,8 +353,7 @@ static bool encode_run(struct links *l, uint32_t shard, const struct gradient_no
                        uint32_t first, uint32_t chunks, struct push_body *body)
 {
     struct errmsg e = {""};
-    enum err err =
-        push_codec_run(l->codec, shard, n, first, chunks, body, &e);
+    enum err err = push_codec_run(l->codec, shard, n, first, chunks, body, &e);
     if (!err)
         return true;
     char text[400];
@@ -417,7 +417,8 @@ static void send_chunks(struct links *l, struct link *k, const struct gradient_n
 void links_begin(struct links *l, const struct session_task *task, uint64_t rows)
 {
     l->name = task->name;
-    push_codec_task(l->codec, &(struct push_task){task->name, task->kind == TASK_PUSH, (double)rows});
+    push_codec_task(l->codec,
+                    &(struct push_task){task->name, task->kind == TASK_PUSH, (double)rows});
     for (uint32_t i = 0; i < l->n; i++)
         push_codec_begin(l->codec, i, l->link[i].conn);
 }

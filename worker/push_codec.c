@@ -356,13 +356,13 @@ enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradi
     double began = clock_now_s();
     uint64_t made;
     enum codec made_by = p->link[shard].codec;
-    enum err err = codec_encode(p->coder, &p->shape, &made_by, push_key(p, n), first, chunks, x,
-                                out, &made);
+    enum err err =
+        codec_encode(p->coder, &p->shape, &made_by, push_key(p, n), first, chunks, x, out, &made);
     double took = clock_now_s() - began;
     p->cost.encode_s += took;
     if (!err || err == ERR_TOOBIG)
-        codec_choice_cost(&p->link[shard].choice, p->link[shard].codec, elems, err ? body->bytes : made,
-                          took);
+        codec_choice_cost(&p->link[shard].choice, p->link[shard].codec, elems,
+                          err ? body->bytes : made, took);
     if (err == ERR_INPUT && !guarded(p))
         return say_not_finite(p, made_by, x, at, elems, e);
     if (err == ERR_NOMEM)

@@ -91,7 +91,8 @@ static bool same(const struct residual_name *a, const struct residual_name *b)
 /* One that is settled and of another task: its memory is free. */
 static bool is_over(const struct residual_push *p, const struct residual_name *running)
 {
-    return p->open == 0 && (p->name.name != running->name || p->name.remainder != running->remainder);
+    return p->open == 0 &&
+           (p->name.name != running->name || p->name.remainder != running->remainder);
 }
 
 struct residual_push *residual_push(struct residual *r, const struct residual_name *name)
@@ -125,7 +126,8 @@ struct span {
 
 static struct span span_of(const struct residual *r, uint32_t chunk)
 {
-    return (struct span){plan_chunk_elem(r->plan, chunk), (size_t)plan_run_elems(r->plan, chunk, 1)};
+    return (struct span){plan_chunk_elem(r->plan, chunk),
+                         (size_t)plan_run_elems(r->plan, chunk, 1)};
 }
 
 /* e gets what is left, or comes back. */

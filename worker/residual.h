@@ -36,7 +36,7 @@ struct residual_run {
 struct residual_push {
     struct residual_push *next;
     struct residual_name name;
-    uint64_t number; /* counts pushes */
+    uint64_t number;          /* counts pushes */
     uint32_t open;            /* chunks that wait for their outcome */
     bool *waits;              /* (chunks) */
     double *weight, *carries; /* (chunks) of what is left, and of the e that is in it; 0: nothing */

@@ -541,9 +541,9 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
         *wanted = m->pulled && l->asked && !l->whole;
     else if (session_running(s) &&
              !l->whole) /* while computing too: chunks come back as soon as they are made */
-        *wanted = s->sync ? m->step > s->step
-                          : m->name == s->running && !m->pulled &&
-                                s->pushing == (s->geo || m->remainder);
+        *wanted =
+            s->sync ? m->step > s->step
+                    : m->name == s->running && !m->pulled && s->pushing == (s->geo || m->remainder);
     if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
         return err_set(e, ERR_STATE,
                        "shard %u sends the difference to step %" PRIu64 ", which is not held",

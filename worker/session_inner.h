@@ -26,7 +26,7 @@ void ssp_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
 bool session_is_clean(const struct session *s); /* nothing is left to be pushed that could be */
 
 /* session_geo.c */
-bool geo_is_clean(const struct session *s); /* true in other modes */
+bool geo_is_clean(const struct session *s);                 /* true in other modes */
 bool geo_pushes(struct session *s, struct session_task *t); /* a round is due: *t */
 void geo_computed(struct session *s);
 void geo_pushed(struct session *s);

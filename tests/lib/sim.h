@@ -31,8 +31,8 @@ enum {
 };
 
 enum sim_gradient {
-    SIM_TOY, /* depends on the parameters: every lost or doubled bit shows for ever */
-    SIM_IDS, /* a small whole number of the batch: sums are exact in any order */
+    SIM_TOY,   /* depends on the parameters: every lost or doubled bit shows for ever */
+    SIM_IDS,   /* a small whole number of the batch: sums are exact in any order */
     SIM_KNOWN, /* depends on the data alone: what is withheld now and sent later is the same sum */
 };
 
@@ -357,9 +357,10 @@ struct sim {
     size_t updates, updates_room;
     struct sim_update *update;
     uint64_t reads, reads_behind; /* ssp: at a clock; of these with somebody else's behind */
-    double *withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
-    bool took_over;   /* so began the last generation */
-    bool restored; /* a shard was filled from a cut: what lossy replies had left is gone */
+    double *
+        withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
+    bool took_over; /* so began the last generation */
+    bool restored;  /* a shard was filled from a cut: what lossy replies had left is gone */
     struct sim_agreed {
         struct generation generation;
         uint64_t hash;

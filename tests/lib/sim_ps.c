@@ -346,8 +346,7 @@ static void check_generation(struct sim_thread *t)
 static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_ENTER) {
-        t->sim->took_over =
-            ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
+        t->sim->took_over = ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
         for (uint32_t i = 0; i < SIM_WORKERS_MAX && t->sim->took_over; i++)
             sim_worker_lose_withheld(&t->sim->worker[i]);
         shard_on_enter(t->core, (const Gradwire__Enter *)m);

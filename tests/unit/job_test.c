@@ -461,7 +461,8 @@ static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
                 "and adam divides by the size of gradients, which the parts do not have; allowed "
                 "with optimizer: sgd, with or without momentum");
     refused_set("compression.push.top_k.ratio=0.02",
-                "--set compression.push.top_k.ratio: compression.push: top_k sends a part of each gradient and the rest later, "
+                "--set compression.push.top_k.ratio: compression.push: top_k sends a part of each "
+                "gradient and the rest later, "
                 "and adam divides by the size of gradients, which the parts do not have; allowed "
                 "with optimizer: sgd, with or without momentum");
 }

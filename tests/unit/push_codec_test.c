@@ -70,9 +70,9 @@ static enum err make(struct fixture *f, uint64_t name, uint32_t examples, struct
 static void decoded(struct fixture *f, const struct push_body *body, float *out)
 {
     const struct codec_shape shape = {&f->session.plan, &f->layout, 0.05f};
-    assert_int_equal(codec_decode(f->coder, &shape, body->codec, 0, CHUNKS, body->data, body->bytes,
-                                  out),
-                     ERR_OK);
+    assert_int_equal(
+        codec_decode(f->coder, &shape, body->codec, 0, CHUNKS, body->data, body->bytes, out),
+        ERR_OK);
 }
 
 /* The step is over; of the push `number` these chunks were taken. */

@@ -115,7 +115,8 @@ struct chief_facts {
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
     uint32_t recoveries;        /* after which a batch is skipped */
-    uint64_t residuals_lost;    /* of workers that died with what they withheld; in this chief's life */
+    uint64_t
+        residuals_lost; /* of workers that died with what they withheld; in this chief's life */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     uint32_t workers_up;
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */

@@ -140,10 +140,10 @@ struct chief {
 
     uint64_t step; /* sync: as the own session knows */
     struct ids done;
-    uint64_t lost;      /* geo: batches that died with their worker, as far as cuts have shown */
-    uint64_t losing;    /* the same with the cut in the works */
+    uint64_t lost;   /* geo: batches that died with their worker, as far as cuts have shown */
+    uint64_t losing; /* the same with the cut in the works */
     uint64_t residuals_lost; /* feedback: of workers that are gone, or in a takeover */
-    uint64_t unsettled; /* geo: the least id that died since the last cut; UINT64_MAX: none */
+    uint64_t unsettled;      /* geo: the least id that died since the last cut; UINT64_MAX: none */
     uint64_t next_id, redo;
     uint32_t owner[IDS_WINDOW];
 

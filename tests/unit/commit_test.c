@@ -305,8 +305,8 @@ static void reports_of_another_generation_or_shape_are_left_alone(void **state)
 /* Both shards report `step`; shard 1 says `broken`. */
 static void both(struct fixture *f, uint64_t step, const char *broken)
 {
-    report(f, 0, (struct reported){1, step, true, {1, 1}, NULL, NULL});
-    report(f, 1, (struct reported){1, step, true, {1, 1}, NULL, broken});
+    report(f, 0, (struct reported){f->entered.number, step, true, {1, 1}, NULL, NULL});
+    report(f, 1, (struct reported){f->entered.number, step, true, {1, 1}, NULL, broken});
 }
 
 static void written(struct fixture *f)
@@ -387,16 +387,17 @@ static void a_rollback_waits_for_the_journal_and_is_not_decided_otherwise(void *
 {
     (void)state;
     struct fixture f;
-    open_guarded(&f, 0, 0, NAN_GUARD_ROLLBACK, NULL);
+    open_guarded(&f, 0, 4, NAN_GUARD_ROLLBACK,
+                 NULL); /* all ps agree: a takeover, for another reason */
     both(&f, 7, nan_text);
     both(&f, 7, NULL); /* said again, and now otherwise */
     chief_tick(f.chief, f.now_ms);
     assert_int_equal(f.said.decisions[0], 0);
     assert_int_equal(f.said.journaled, 1);
     assert_int_equal(f.said.entry.kind, JOURNAL_RECOVERED);
-    assert_int_equal(f.entered.number, 1);
+    assert_int_equal(f.entered.number, 5);
     chief_on_journaled(f.chief, NULL, f.now_ms);
-    assert_int_equal(f.entered.number, 2);
+    assert_int_equal(f.entered.number, 6);
     assert_true(f.mode != GRADWIRE__ENTER_MODE__TAKEOVER);
     close_fixture(&f);
 }

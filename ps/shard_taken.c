@@ -7,6 +7,10 @@
 #include "common/mem.h"
 #include "ps/shard_state.h"
 
+enum {
+    PUSHES_MAX = 1024
+}; /* of one task: each of its nodes, and again where a part was dealt anew */
+
 struct taken_push {
     uint64_t number;
     uint8_t *chunks; /* of the shard, as bits */
@@ -113,7 +117,7 @@ enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64
     t->name = name;
     if (push_of(t, number))
         return ERR_OK;
-    if (t->pushes == t->room && grow(s, t))
+    if (t->pushes == PUSHES_MAX || (t->pushes == t->room && grow(s, t)))
         return ERR_NOMEM;
     struct taken_push *n = &t->push[t->pushes++];
     n->number = number;

@@ -25,6 +25,7 @@ enum {
     CODEC_CHOICE_RAW_SOONEST =
         32, /* bodies until a raw one; four times as many each time that it was held up */
     CODEC_CHOICE_RAW_LATEST = 4096,
+    CODEC_CHOICE_RAW_WINDOWS = 2, /* that such a time takes, if all are */
     CODEC_CHOICE_ROW_MOST = 8,
     CODEC_CHOICE_WINDOW_BYTES = 256 << 10,
     CODEC_CHOICE_TIMES = 4,
@@ -46,6 +47,7 @@ struct codec_choice {
         double bytes_per_elem;              /* a moving average */
     } of[CODECS];
     uint64_t raw_at, raw_every; /* the body from which on one goes raw, to learn the rate */
+    uint32_t raw_windows;       /* of this time */
     uint32_t windows;
     uint32_t row, row_wanted; /* windows in a row that were held up; that make a slow link */
     double window_rate[CODEC_CHOICE_WINDOWS]; /* bytes/s, of the last ones of the row */

@@ -22,8 +22,7 @@ enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* about; whole chunks are tried */
     CODEC_CHOICE_EVERY = 64,
     CODEC_CHOICE_WINDOWS = 5,
-    CODEC_CHOICE_RAW_SOONEST =
-        32, /* bodies until a raw one; four times as many each time that it was held up */
+    CODEC_CHOICE_RAW_SOONEST = 64, /* bodies until raw ones; then 4 times as many each time */
     CODEC_CHOICE_RAW_LATEST = 4096,
     CODEC_CHOICE_RAW_WINDOWS = 2, /* that such a time takes, if all are */
     CODEC_CHOICE_ROW_MOST = 8,

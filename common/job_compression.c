@@ -55,6 +55,11 @@ static enum err check_top_k(struct job_reader *r)
         return job_refuse(r, given, key,
                           "top_k withholds a part of each gradient, and a read of update: ssp is "
                           "promised whole ones; allowed with training.update: sync, async");
+    if (job->sync.replicas_to_aggregate)
+        return job_refuse(r, given, key,
+                          "top_k withholds nothing from a checkpoint, which waits until what each "
+                          "worker withheld is in a step; the pushes of one that is always too late "
+                          "never are; allowed without sync.replicas_to_aggregate");
     if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
         return job_refuse(r, given, key,
                           "top_k in async pushes what is left by itself, which "

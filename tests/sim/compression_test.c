@@ -87,6 +87,7 @@ static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool syn
         s->schedule = SCHEDULE_CONSTANT;
         s->warmup_steps = 0;
         s->gradient_accumulation_steps = 1;
+        s->replicas_to_aggregate = 0;
         if (faults)
             sim_faults_random(&config);
         char what[160];

@@ -16,7 +16,7 @@
 #define GRADWIRE_COMMON_CODEC_CHOICE_H
 
 #include "common/codec.h"
-#include "common/socket.h"
+#include "common/socket_progress.h"
 
 enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* about; whole chunks are tried */

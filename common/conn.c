@@ -7,6 +7,7 @@
 #include "common/conn_state.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/socket_progress.h"
 
 /* ---- The end ---- */
 

@@ -41,14 +41,6 @@ enum err socket_split(const char *host_port, bool zero_ok, char host[SOCKET_HOST
 bool socket_numeric(const char *host, uint16_t port, struct socket_address *a);
 /* "1.2.3.4:80", "[::1]:80"; cut to fit. */
 void socket_name(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
-/* A TCP connection since it began, as the kernel tells. */
-struct socket_progress {
-    uint64_t acked_bytes;   /* that the peer has acknowledged */
-    double busy_s;          /* in which some were on their way */
-    uint64_t waiting_bytes; /* that were written, and are not acknowledged */
-};
-/* Errors: ERR_STATE no TCP, or a kernel that does not tell. */
-enum err socket_progress(int fd, struct socket_progress *p) MUST_CHECK;
 /* The port that a socket is bound to, or 0. */
 uint16_t socket_port(int fd);
 

@@ -10,7 +10,7 @@
 #include "common/conn.h"
 #include "common/mem.h"
 #include "common/rng.h"
-#include "common/socket.h"
+#include "common/socket_progress.h"
 #include "worker/residual.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */

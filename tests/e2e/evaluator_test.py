@@ -8,6 +8,7 @@ import pathlib
 import signal
 import sys
 import unittest
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
@@ -83,6 +84,22 @@ class EvaluatorTest(TrainCase):
         evaluator.wait(0)
         worker.wait(0)
         self.check(self.summary(), calm)
+
+    def test_it_answers_over_http(self):
+        job = self.launch("--evaluator", keys={**KEYS, "training.epochs": 100000})
+        job.until_said("launcher", "evaluator: step")
+        lines = map(str.split, (self.out / "processes/http").read_text().splitlines())
+        address = next(words[2] for words in lines if words[0] == "evaluator")
+        def get(path):
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as reply:
+                return reply.read().decode()
+        for path in ("/healthz", "/readyz"):
+            get(path)  # or it raises
+        self.assertIn('gradwire_evaluator_result{name="accuracy"} ', get("/metrics"))
+        last = json.loads(get("/status"))["last"]
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        self.assertIn((last["step"], last["accuracy"]), [(r["step"], r["accuracy"]) for r in self.results()])
 
     def test_without_its_word_the_job_ends_and_says_so(self):
         keys = {**KEYS, "timeouts.evaluator_s": 1, "training.epochs": 1}

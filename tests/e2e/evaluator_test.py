@@ -62,10 +62,10 @@ class EvaluatorTest(TrainCase):
         self.assertTrue(math.isclose(events.scalars["epoch_loss"][calm["steps"]], calm["eval"]["loss"], rel_tol=1e-6))
 
     def test_killed_it_is_started_again_and_goes_on(self):
-        keys = {**KEYS, "checkpoint.every_steps": 10, "training.epochs": 8}
+        keys = {**KEYS, "checkpoint.every_steps": 10, "training.epochs": 16}
         calm = self.calm(keys)
         job = self.launch("--evaluator", keys=keys)
-        job.until("there are results", lambda: (self.out / "eval.json").exists() and len(self.results()) >= 2)
+        job.until("there are results", lambda: (self.out / "eval.json").exists() and self.results())
         job.kill("evaluator-0", signal.SIGKILL)
         self.check(job.wait().summary(), calm)
         self.assertEqual(job.summary()["restarts"], 1)

@@ -46,7 +46,7 @@ static int run(struct process *p)
     (void)snprintf(output, sizeof output, "runs/%s", p->job.name);
     int fd = p->flags.listen_fd;
     enum err err =
-        fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->self, LISTEN_TAKEN_MS, &e);
+        fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->bind, LISTEN_TAKEN_MS, &e);
     if (err) {
         log_error("%s", e.text);
         return err == ERR_INPUT ? 2 : 1;

@@ -198,6 +198,36 @@ static void a_sparse_chief_names_both_ways_out(void **state)
     cluster_close(&c);
 }
 
+/* A pod's own name resolves once the pod is ready, which it is when it listens. */
+static void a_name_from_tf_config_is_listened_for_on_all_addresses(void **state)
+{
+    static const struct {
+        const char *address, *bind;
+    } cases[] = {{"ctr-ps-0.ads.svc:2222", ":2222"},
+                 {"127.0.0.1:7000", "127.0.0.1:7000"},
+                 {"[::1]:7000", "[::1]:7000"},
+                 {"LocalHost:7000", "LocalHost:7000"},
+                 {"127.0.0.1.ads:7000", ":7000"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char config[256];
+        (void)snprintf(config, sizeof config,
+                       "{\"cluster\":{\"ps\":[\"%s\"],\"worker\":[\"w:1\"]},\"task\":%s}",
+                       cases[i].address, TASK("ps", "0"));
+        struct cluster c = known(config, NULL);
+        assert_string_equal(c.self, cases[i].address);
+        assert_string_equal(c.bind, cases[i].bind);
+        cluster_close(&c);
+    }
+    struct cluster_flags flags = {"ps", "node1:7000", "w:1", "", 0};
+    struct cluster c = known(NULL, &flags); /* a host of which nobody says that it is a pod */
+    assert_string_equal(c.bind, "node1:7000");
+    cluster_close(&c);
+    c = known(DENSE(TASK("ps", "0")), &flags);
+    assert_string_equal(c.bind, "node1:7000");
+    cluster_close(&c);
+}
+
 static void several_processes_need_a_ps(void **state)
 {
     static const char why[] = "the cluster has no ps; add one, or give --ps_hosts (a lone worker "
@@ -454,6 +484,7 @@ int main(void)
         cmocka_unit_test(an_evaluator_may_be_listed_or_not),
         cmocka_unit_test(a_sparse_process_knows_its_part),
         cmocka_unit_test(a_sparse_chief_names_both_ways_out),
+        cmocka_unit_test(a_name_from_tf_config_is_listened_for_on_all_addresses),
         cmocka_unit_test(several_processes_need_a_ps),
         cmocka_unit_test(an_index_may_be_a_number_in_quotes),
         cmocka_unit_test(broken_tf_configs_say_what_would_be_right),

@@ -435,11 +435,13 @@ static void check_pod(const char *pod, const json_t *config)
 static void what_an_operator_gives_is_understood(void **state)
 {
     (void)state;
-    const char *path = getenv("GRADWIRE_TF_CONFIG_CASES"), *pod;
-    if (!path) {
-        print_message("GRADWIRE_TF_CONFIG_CASES is not set\n");
+    const char *folder = getenv("GRADWIRE_K8S"), *pod;
+    char path[4096];
+    if (!folder) {
+        print_message("GRADWIRE_K8S is not set\n");
         skip();
     }
+    (void)snprintf(path, sizeof path, "%s/tf_config_cases.json", folder);
     json_error_t problem;
     json_t *cases = json_load_file(path, 0, &problem), *one, *config;
     assert_non_null(cases);

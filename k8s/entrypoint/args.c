@@ -8,19 +8,17 @@ enum kind {
     NOTED, /* its value is looked at, and handed on */
     SET,   /* a key of the job file: --set */
     ASK,   /* takes no value */
-    REFUSED,
 };
 
 static const struct known {
     const char *name;
     enum kind kind;
     size_t at;       /* in struct args, of OWN, NOTED and ASK */
-    const char *key; /* of SET; of REFUSED what to do instead */
+    const char *key; /* of SET */
 } known[] = {
     {"epochs", SET, 0, "training.epochs"},
     {"batch_size", SET, 0, "training.batch_size"},
     {"learning_rate", SET, 0, "training.learning_rate"},
-    {"logs", REFUSED, 0, "event files are not written yet; log lines go to stderr"},
     {"role", OWN, offsetof(struct args, role), NULL},
     {"index", OWN, offsetof(struct args, index), NULL},
     {"ps", OWN, offsetof(struct args, ps), NULL},
@@ -112,8 +110,6 @@ static enum err read_word(struct args *a, char **argv, int argc, int *at, struct
         return hand_on(a, word, e);
     if (k->kind == ASK)
         return ask(a, k, equals, e);
-    if (k->kind == REFUSED)
-        return err_set(e, ERR_INPUT, "--%s: %s", k->name, k->key);
     if (!equals && *at == argc)
         return err_set(e, ERR_INPUT, "--%s needs a value", k->name);
     const char *value = equals ? equals + 1 : argv[(*at)++];

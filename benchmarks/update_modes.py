@@ -24,8 +24,7 @@ import time
 from run import BUILD, ROOT, Failed, blas_core, cpu_model, measure, run
 import update_modes_report as report
 
-MODES = ["sync", "ssp-2", "ssp-8", "async", "geo"]
-BACKUP = "backup"  # sync with one backup worker; refused by a build that has none
+MODES = ["sync", "backup", "ssp-2", "ssp-8", "async", "geo"]  # backup: sync with one backup worker, from 2 workers on
 WORKERS = [1, 2, 4, 8]
 LINKS = {"unlimited": None, "1gbit": "1gbit"}
 STRAGGLERS = {"none": 0, "one": 4}
@@ -189,7 +188,7 @@ def figures(options, case, summary):
         "bytes_per_example": sum(w["bytes_out"] + w["bytes_in"] for w in did) / examples,
         "staleness_mean": staleness.get("mean"),
         "staleness_max": staleness.get("max"),
-        "dropped": summary.get("dropped"),
+        "dropped": summary["batches"]["dropped"],
         "global_batch": case["sets"]["training.batch_size"] if case["mode"] in ("sync", "backup") else None,
         "worker_batch": options.batch,
         "digest": summary["digest"],
@@ -303,8 +302,8 @@ def options_parse(arguments):
     parser = argparse.ArgumentParser(prog="gradwire bench update-modes", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", nargs="?", default=DEFAULT_JOB, metavar="JOB", help=f"default {DEFAULT_JOB}")
-    parser.add_argument("--modes", type=words([*MODES, BACKUP]), default=MODES, metavar="LIST",
-                        help=f"of {','.join([*MODES, BACKUP])}; default all but {BACKUP}")
+    parser.add_argument("--modes", type=words(MODES), default=MODES, metavar="LIST",
+                        help=f"of {','.join(MODES)}; default all")
     parser.add_argument("--workers", type=worker_counts, default=WORKERS, metavar="LIST", help="default 1,2,4,8")
     parser.add_argument("--links", type=words(list(LINKS)), default=list(LINKS), metavar="LIST",
                         help=f"of {','.join(LINKS)}")

@@ -49,6 +49,7 @@ struct manifest {
     uint64_t step; /* sync: steps made; async: batches applied */
     uint64_t t;    /* updates applied */
     uint64_t dealt, duplicates, lost, clipped;
+    uint64_t dropped; /* microbatches of workers that were late */
     uint64_t total_elems;
     uint32_t slots, microbatches;
     uint64_t mark; /* async: every id below it is resolved */

@@ -110,6 +110,7 @@ enum schedule_kind {
 enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
+enum sync_dropped { DROPPED_LOST };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 /* How gradients or parameters travel (common/codec.h); the numbers of `enum Codec` on the wire. */
 enum codec {
@@ -281,6 +282,10 @@ struct job {
         uint32_t max_recoveries, max_rejected;
     } training;
     struct {
+        uint32_t replicas_to_aggregate; /* 0: all workers */
+        uint32_t dropped;               /* enum sync_dropped */
+    } sync;
+    struct {
         uint32_t patience; /* epochs; 0: off */
         uint32_t start_from_epoch;
         float min_delta;
@@ -325,6 +330,12 @@ void job_close(struct job *job);
 
 /* "sync" */
 const char *job_update_word(enum update_mode update);
+
+/* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
+ * Errors: ERR_INPUT, with the value that would do. */
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
+/* How many workers' leaves make a step; 0: all, there are no backup workers. */
+uint32_t job_replicas(const struct job *job, uint32_t workers);
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);

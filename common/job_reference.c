@@ -32,6 +32,8 @@ static const struct section {
     {"optimizer", "optimizer",
      "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
     {"training", "training", NULL},
+    {"sync", "sync",
+     "Backup workers. docs/semantics.md, \"Backup workers\", says what a step is made of."},
     {"compression", "compression",
      "What travels less precisely or packed. docs/semantics.md, \"Compression\", says what it "
      "means."},

@@ -1,10 +1,17 @@
 /* The job file's keys: how a job is run; mostly not what it learns. */
+#include "common/cluster.h"
 #include "common/job_table.h"
 
 static const struct job_word store_words[] = {
     {"auto", STORE_AUTO, NULL},
     {"shared", STORE_SHARED, NULL},
     {"chief", STORE_CHIEF, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word dropped_words[] = {
+    {"lost", DROPPED_LOST, NULL},
+    LATER("redo"),
     LAST_WORD,
 };
 
@@ -40,8 +47,20 @@ static const struct job_word allow_words[] = {
 };
 
 static const struct job_key keys[] = {
-    NOT_YET("sync.replicas_to_aggregate", NULL, "gradients to wait for, fewer than the workers"),
-    NOT_YET("sync.dropped", "redo", "what becomes of dropped microbatches: redo, lost"),
+    {.path = "sync.replicas_to_aggregate",
+     .type = KEY_U32,
+     IN_JOB(sync.replicas_to_aggregate),
+     RANGE(0, CLUSTER_WORKERS_MAX),
+     .fallback = "0",
+     .doc =
+         "backup workers: a step is made of the leaves of so many workers, whose come first; the "
+         "others' are dropped. 0: of all workers'"},
+    {.path = "sync.dropped",
+     .type = KEY_WORD,
+     IN_JOB(sync.dropped),
+     .words = dropped_words,
+     .fallback = "lost",
+     .doc = "what becomes of dropped microbatches: `lost`, they are counted"},
 
     {.path = "compression.push",
      .type = KEY_CHOICE,

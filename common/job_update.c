@@ -20,6 +20,11 @@ enum err job_check_update(struct job_reader *r)
         return job_refuse(r, job_given(r, "training.geo_every"), "training.geo_every",
                           "it is of training.update: geo, which is %s here; leave it out",
                           job_update_word(job->training.update));
+    if (job->training.update != UPDATE_SYNC && job->sync.replicas_to_aggregate)
+        return job_refuse(r, job_given(r, "sync.replicas_to_aggregate"),
+                          "sync.replicas_to_aggregate",
+                          "it is of training.update: sync, which is %s here; leave it out",
+                          job_update_word(job->training.update));
     if (job->training.update == UPDATE_ASYNC || job->training.update == UPDATE_SSP)
         return ERR_OK;
     if (job->training.delay_compensation > 0.0f)
@@ -32,4 +37,33 @@ enum err job_check_update(struct job_reader *r)
                           "with this training.update no gradient is stale; allowed: false, or "
                           "training.update: async or ssp");
     return ERR_OK;
+}
+
+uint32_t job_replicas(const struct job *job, uint32_t workers)
+{
+    uint32_t replicas = job->sync.replicas_to_aggregate;
+    return replicas < workers ? replicas : 0;
+}
+
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e)
+{
+    uint32_t leaves = 1;
+    if (job->sync.replicas_to_aggregate > workers)
+        return err_set(e, ERR_INPUT,
+                       "sync.replicas_to_aggregate: %u, and there are %u workers; allowed: up to "
+                       "%u, which is without backup workers",
+                       job->sync.replicas_to_aggregate, workers, workers);
+    while (leaves < workers)
+        leaves *= 2;
+    if (job_replicas(job, workers) == 0 || job->training.microbatches >= workers)
+        return ERR_OK;
+    if (leaves > JOB_MICROBATCHES_MAX)
+        return err_set(e, ERR_INPUT,
+                       "sync.replicas_to_aggregate: each worker needs a microbatch, and of %u "
+                       "workers only %d can have one",
+                       workers, JOB_MICROBATCHES_MAX);
+    return err_set(e, ERR_INPUT,
+                   "sync.replicas_to_aggregate: each of the %u workers needs a microbatch, and "
+                   "training.microbatches is %u; %u would do",
+                   workers, job->training.microbatches, leaves);
 }

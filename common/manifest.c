@@ -133,6 +133,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->duplicates = m->duplicates;
     h->lost = m->lost;
     h->clipped = m->clipped;
+    h->dropped = m->dropped;
     h->total_elems = m->total_elems;
     h->slots = m->slots;
     h->microbatches = m->microbatches;
@@ -271,6 +272,7 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
         .duplicates = h->duplicates,
         .lost = h->lost,
         .clipped = h->clipped,
+        .dropped = h->dropped,
         .total_elems = h->total_elems,
         .slots = h->slots,
         .microbatches = h->microbatches,

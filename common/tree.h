@@ -40,7 +40,41 @@ uint32_t tree_cover(uint32_t first, uint32_t count, struct tree_node out[2 * TRE
 void tree_share(uint32_t leaves, uint32_t workers, uint32_t position, uint32_t *first,
                 uint32_t *count);
 
-/* The values of a set of nodes that cover `root`'s leaves once each. */
+/* A set of leaves, or of nodes. Node (level, index) of a tree over `leaves` leaves has bit leaves / 2^level + index, as in
+ * a heap: the root has bit 1, leaf i bit leaves + i. */
+enum { TREE_NODES_MAX = 2 * TREE_LEAVES_MAX };
+struct tree_leaves {
+    uint64_t bits[TREE_LEAVES_MAX / 64];
+};
+struct tree_nodes {
+    uint64_t bits[TREE_NODES_MAX / 64];
+};
+
+static inline uint32_t tree_node_bit(uint32_t leaves, struct tree_node n)
+{
+    return (leaves >> n.level) + n.index;
+}
+
+static inline bool tree_has_leaf(const struct tree_leaves *s, uint32_t leaf)
+{
+    return s->bits[leaf / 64] >> (leaf % 64) & 1;
+}
+
+static inline bool tree_has_node(const struct tree_nodes *s, uint32_t bit)
+{
+    return s->bits[bit / 64] >> (bit % 64) & 1;
+}
+
+/* Add the leaves [first, end). */
+void tree_add_leaves(struct tree_leaves *s, uint32_t first, uint32_t end);
+bool tree_has_leaves(const struct tree_leaves *s, uint32_t first, uint32_t end); /* all of them */
+uint32_t tree_count_leaves(const struct tree_leaves *s);
+
+/* As bytes, bit i of byte i / 8; returns how many. Unpacking: ERR_PROTO where there are not as many. */
+size_t tree_pack(const uint64_t *bits, uint32_t n_bits, uint8_t *out);
+enum err tree_unpack(uint64_t *bits, uint32_t n_bits, const uint8_t *in, size_t bytes) MUST_CHECK;
+
+/* The values of a set of nodes that cover leaves of `root` once each; leaves that none covers are absent. */
 struct tree_values {
     uint32_t nodes;
     const struct tree_node *node;
@@ -49,12 +83,12 @@ struct tree_values {
 
 /* out = the sum over root's leaves, in the tree's order, of elements [at, at + n). `scratch` holds
  * n * TREE_LEVELS_MAX floats. Where root itself is among the nodes, its own memory is returned and nothing is
- * copied. */
+ * copied. An absent leaf is skipped, not added as 0. NULL: all are absent. */
 const float *tree_sum(const struct tree_values *v, struct tree_node root, size_t at, size_t n,
                       float *scratch);
 
-/* The same for doubles: sums[i] belongs to node i, k values each; writes k. */
-void tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double *sums, uint32_t k,
+/* The same for doubles: sums[i] belongs to node i, k values each; writes k. False: all are absent, nothing is written. */
+bool tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double *sums, uint32_t k,
                       struct tree_node root, double *out);
 
 #endif

@@ -223,6 +223,9 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (err)
         return err;
     r->options.workers = r->size - r->options.ps;
+    err = job_check_workers(&r->job, r->options.workers, e);
+    if (err)
+        return err;
     int n = r->options.output ? snprintf(r->output, sizeof r->output, "%s", r->options.output)
                               : snprintf(r->output, sizeof r->output, "runs/%s", r->job.name);
     if (n < 0 || (size_t)n >= sizeof r->output || strlen(r->options.job) >= sizeof r->site.job)

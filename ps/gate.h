@@ -22,29 +22,49 @@ struct gate_node {
 
 struct gate_chunk {
     uint32_t nodes;
-    uint64_t there[TREE_LEAVES_MAX / 64]; /* leaves */
-    struct gate_node *node;               /* room for as many as there are leaves */
+    bool picked;
+    struct tree_leaves there;
+    struct gate_node *
+        node; /* room for as many as there are leaves; where it picks, for as many as there are nodes */
+};
+
+/* Where backup workers are, a step is made of some leaves, which are picked when it is decided: until then every node is
+ * kept as it came, since one that covers more than what is picked is of no use. A chunk has a node that came, or whose
+ * two halves it has. */
+struct gate_pick {
+    struct tree_nodes *has;  /* of each chunk */
+    uint32_t *chunks;        /* of each node: so many have it */
+    struct tree_nodes whole; /* nodes that all chunks have */
+    uint32_t wholes;         /* how many */
 };
 
 struct gate {
     uint32_t leaves, chunks;
     struct gate_chunk *chunk;
     struct gate_node *nodes; /* all chunks' */
+    bool picks;
+    struct gate_pick pick;
 };
 
 enum gate_verdict {
     GATE_ADDED,
-    GATE_DUPLICATE, /* all of its leaves were there: nothing changed */
+    GATE_DUPLICATE, /* all of its leaves were there (where it picks: the node): nothing changed */
 };
 
 /* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM. */
-enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks) MUST_CHECK;
+enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks) MUST_CHECK;
 void gate_close(struct gate *g);
 
 /* Take one node for one chunk. n->node is valid for `leaves` (tree_valid). On GATE_ADDED the gate holds a reference
- * to n->run of its own; nodes below the new one are dropped (the bits of their sum are the same). */
+ * to n->run of its own; nodes below the new one are dropped (the bits of their sum are the same), unless it picks. */
 enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_node *n);
 
+/* Where it picks: are there nodes that cover exactly these leaves? */
+bool gate_covers(const struct gate *g, uint32_t chunk, const struct tree_leaves *leaves);
+/* Keep the fewest nodes that cover exactly these leaves, which gate_covers; the chunk is complete. */
+void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves);
+
+/* All leaves are there; where it picks: they are picked. */
 bool gate_complete(const struct gate *g, uint32_t chunk);
 
 /* Σ examples over the chunk's nodes. */

@@ -125,6 +125,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->reply_codec = (enum codec)m->reply_codec;
     s->codecs_allowed = m->codecs_allowed;
     s->shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
+    shard_accept_init(s, m);
 }
 
 static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer *o,
@@ -134,7 +135,8 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         (m->microbatches & (m->microbatches - 1)) || m->metrics > JOB_SUMS_MAX ||
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
         !(m->delay_compensation >= 0.0f) || m->nan_guard > NAN_GUARD_ROLLBACK ||
-        !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX))
+        !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
+        (m->replicas_to_aggregate && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && o->kind == OPT_LAMB && (m->update != GRADWIRE__UPDATE__SYNC || m->clip_norm > 0))
@@ -178,7 +180,7 @@ static enum err new_blocks(struct shard *s)
         s->run = mem_zalloc(s->me.chunks, sizeof *s->run);
         s->scratch = mem_floats((size_t)SHARD_SUM_ELEMS * TREE_LEVELS_MAX);
         there = there && s->block[1] && s->made && s->run && s->scratch &&
-                gate_init(&s->gate, s->leaves, s->me.chunks) == ERR_OK;
+                gate_init(&s->gate, s->leaves, s->me.chunks, s->accept.on) == ERR_OK;
     } else {
         once_init(&s->once, s->me.chunks);
         s->chunk_t = mem_zalloc(s->me.chunks, sizeof *s->chunk_t);
@@ -195,7 +197,7 @@ static enum err fill_initial(struct shard *s)
     for (uint32_t i = 0; i < s->slots; i++)
         for (uint64_t k = 0; k < s->me.elems; k++)
             s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
-    s->step = s->t = s->duplicates = s->clipped = 0;
+    s->step = s->t = s->duplicates = s->clipped = s->dropped = 0;
     memset(s->epoch, 0, sizeof s->epoch);
     return ERR_OK;
 }
@@ -216,6 +218,7 @@ static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
     s->t = m.t;
     s->duplicates = m.duplicates;
     s->clipped = m.clipped;
+    s->dropped = m.dropped;
     memcpy(s->epoch, m.epoch, sizeof s->epoch);
     if (s->update != UPDATE_SYNC) {
         struct ids resolved;
@@ -264,6 +267,11 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     enum err err = check_settings(m->settings, &optimizer, e);
     if (err)
         return err;
+    if (s->accept.on != (m->settings->replicas_to_aggregate > 0))
+        return err_set(e, ERR_STATE,
+                       "sync.replicas_to_aggregate was %sgiven when the ps began: with this value "
+                       "start all processes again",
+                       s->accept.on ? "" : "not ");
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     return ERR_OK;
@@ -505,6 +513,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
     bool any = m->any || s->update != UPDATE_SYNC;
     /* Who pulls drops what was on its way: its next push gets every run again. */
     peer->answered_step = 0;
+    peer->answered_push = 0;
+    peer->pushed = (struct tree_leaves){{0}};
     peer->want_step = 0;
     peer->holds = false;
     peer->gated = false;
@@ -578,6 +588,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->status.t = s->t;
     s->status.duplicates = s->duplicates;
     s->status.clipped = s->clipped;
+    s->status.dropped = s->dropped;
     s->status_push = msg_codec_cost(&s->push_cost);
     s->status_reply = msg_codec_cost(&s->reply_cost);
     s->status.push = &s->status_push;
@@ -598,6 +609,11 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
         (void)snprintf(out, bytes, "step %" PRIu64 ": held for cut %" PRIu64, s->step, s->cut);
     else if (s->round.on && s->round.chunks_summed == s->me.chunks)
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for the chief's decision", s->step);
+    else if (s->accept.on && s->me.chunks)
+        (void)snprintf(out, bytes,
+                       "step %" PRIu64
+                       ": waiting for the chief to close the set; %u nodes of %u leaves are whole",
+                       s->step, s->gate.pick.wholes, s->leaves);
     else if (s->update == UPDATE_SYNC && s->me.chunks)
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for leaf %u of %u", s->step,
                        gate_first_missing(&s->gate, s->me.chunks - 1), s->leaves);

@@ -36,7 +36,10 @@ struct shard_peer {
     uint64_t holds_step;
     struct codec_link link;
     uint64_t answered_step; /* sync: this step's parameters were sent whole since its last pull */
-    bool gated;             /* ssp: its pull of this number waits for the bound */
+    uint64_t
+        answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+    struct tree_leaves pushed; /* backup workers: of the step before want_step */
+    bool gated;                /* ssp: its pull of this number waits for the bound */
     uint64_t gated_clock, gated_number;
 };
 
@@ -128,6 +131,8 @@ bool shard_entered(const struct shard *s);
 struct generation shard_generation(const struct shard *s);
 const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems);
 uint64_t shard_max_incarnation(const struct shard *s);
+/* Backup workers: the last set of leaves that was accepted, and of which step. False: none yet. */
+bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves);
 /* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
 void shard_waits_for(const struct shard *s, char *out, size_t bytes);
 

@@ -67,7 +67,10 @@ static void report(struct shard *s)
 
 void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
 {
-    if (shard_mine(s, m->generation) && s->round.on)
+    if (!shard_mine(s, m->generation))
+        return;
+    shard_accept_report(s);
+    if (s->round.on)
         report(s);
 }
 
@@ -192,6 +195,10 @@ void shard_round_go_on(struct shard *s)
 void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
     struct shard_round *r = &s->round;
+    if (shard_mine(s, m->generation) && m->round == GRADWIRE__ROUND__ACCEPT) {
+        shard_accept_decide(s, m);
+        return;
+    }
     if (!shard_mine(s, m->generation) || !r->on || m->step != s->step || !summed(s) ||
         (r->last.there && r->last.step == m->step) || !shard_trust_decide(s, m))
         return;

@@ -49,6 +49,17 @@ struct shard_round {
     } last; /* the last decision that came: of `step`, if a cut holds it, or of the step before */
 };
 
+/* Backup workers: what a step is made of is decided once for all shards (shard_accept.c). */
+struct shard_accept {
+    bool on;
+    uint32_t told; /* nodes that the last report called whole */
+    struct {
+        bool there;
+        uint64_t step;
+        struct tree_leaves leaves;
+    } last; /* the last decision that came: of `step`, if a cut or another round holds it, or of the step before */
+};
+
 struct shard {
     const struct shard_io *io;
     void *ctx;
@@ -78,6 +89,7 @@ struct shard {
     uint32_t slots;
     uint64_t step, t, duplicates;
     uint64_t clipped; /* the lead: updates whose gradient was scaled down */
+    uint64_t dropped; /* backup workers: microbatches that no step has */
     struct epoch_sums
         epoch[CHECKPOINT_EPOCHS]; /* the lead: sums of epoch e at e % CHECKPOINT_EPOCHS */
 
@@ -89,6 +101,7 @@ struct shard {
     double step_examples, step_sums[GATE_SUMS_MAX];
     float *scratch;
     struct shard_round round;
+    struct shard_accept accept;
 
     /* compression */
     struct codec_shape shape;
@@ -167,6 +180,17 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m);
 void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
 void shard_round_go_on(struct shard *s); /* make the step if it is decided */
+/* shard_accept.c: all but the outcome do nothing where there are no backup workers. */
+void shard_accept_init(struct shard *s, const Gradwire__Settings *m);
+void shard_accept_came(struct shard *s); /* a push of the running step */
+void shard_accept_report(struct shard *s);
+void shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m);
+void shard_accept_pick(struct shard *s); /* if it is decided: the chunks are complete */
+void shard_accept_finish(struct shard *s);
+/* What became of these leaves of a step that is over, or being made. */
+Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
+                                       const struct tree_leaves *pushed,
+                                       Gradwire__Outcome otherwise);
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);

@@ -21,7 +21,7 @@ static void sum_step(struct shard *s, uint32_t chunk)
         memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
     }
     struct tree_node root = {(uint32_t)__builtin_ctz(s->leaves), 0};
-    tree_sum_doubles(node, c->nodes, sums, k, root, s->step_sums);
+    (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->step_sums);
 }
 
 void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
@@ -93,7 +93,8 @@ static void send_run(struct shard *s, struct shard_peer *to, const struct shard_
     Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
     reply.step = s->step + 1;
     reply.pulled = to->want_pulled;
-    reply.outcome = outcome_of(s, s->step, GRADWIRE__OUTCOME__APPLIED);
+    reply.outcome = outcome_of(
+        s, s->step, shard_accept_outcome(s, s->step, &to->pushed, GRADWIRE__OUTCOME__APPLIED));
     if (s->me.first_chunk + run->first == 0) {
         sums.epoch = s->step / s->batches_per_epoch;
         sums.batches = 1;
@@ -122,11 +123,13 @@ void shard_sync_finish(struct shard *s)
         if (p->want_step == s->step + 1) {
             p->want_step = 0;
             p->answered_step = s->step + 1;
+            p->answered_push = s->step + 1;
             shard_reply_whole(p, s->step + 1);
         }
     }
     if (s->index == 0)
         shard_add_sums(s, s->step, s->step_examples, s->step_sums);
+    shard_accept_finish(s);
     if (s->step_examples > 0)
         s->t++;
     s->step++;
@@ -173,21 +176,30 @@ static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 
 void shard_sync_release(struct shard *s)
 {
-    if (!shard_cut_holds(s))
+    if (!shard_cut_holds(s)) {
+        shard_accept_pick(s);
         make_complete(s, 0, s->me.chunks);
+    }
     shard_round_go_on(s);
 }
 
-/* A push of a step that is over: the outcome, and the present step's parameters, once. */
-static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step)
+/* A push of a step that is over: the outcome, and the present step's parameters, once. Where the others do not wait for
+ * it, steps go by while its frames come in: one answer to them all, as the worker takes only the first. */
+static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m)
 {
-    s->duplicates++;
-    if (peer->answered_step == s->step)
+    struct tree_leaves pushed = {{0}};
+    struct tree_node node = {m->level, m->index};
+    tree_add_leaves(&pushed, tree_first_leaf(node), tree_end_leaf(node));
+    Gradwire__Outcome outcome =
+        shard_accept_outcome(s, m->name, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
+    s->duplicates += outcome == GRADWIRE__OUTCOME__DUPLICATE;
+    if (peer->answered_step == s->step || (s->accept.on && peer->answered_push == m->name + 1))
         return;
     peer->answered_step = s->step;
+    peer->answered_push = m->name + 1;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
-    reply.outcome = outcome_of(s, step, GRADWIRE__OUTCOME__DUPLICATE);
+    reply.outcome = outcome_of(s, m->name, outcome);
     shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
     shard_reply_whole(peer, s->step);
 }
@@ -199,6 +211,7 @@ static void subscribe(struct shard *s, struct shard_peer *peer)
         return;
     peer->want_step = s->step + 1;
     peer->want_pulled = false;
+    peer->pushed = (struct tree_leaves){{0}};
     for (uint32_t i = 0; i < s->runs; i++)
         send_run(s, peer, &s->run[i]);
 }
@@ -210,13 +223,14 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         return err_set(e, ERR_PROTO, "a push of step %llu while step %llu is on",
                        (unsigned long long)m->name, (unsigned long long)s->step);
     if (m->name < s->step || !body) {
-        answer_late(s, peer, m->name);
+        answer_late(s, peer, m);
         return ERR_OK;
     }
     subscribe(s, peer);
+    struct tree_node node = {m->level, m->index};
+    tree_add_leaves(&peer->pushed, tree_first_leaf(node), tree_end_leaf(node));
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    struct gate_node n = {
-        .node = {m->level, m->index}, .examples = m->examples, .run = body, .value = body->data};
+    struct gate_node n = {.node = node, .examples = m->examples, .run = body, .value = body->data};
     for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
         n.sums[i] = m->sums[i];
     bool duplicate = true;
@@ -226,6 +240,7 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
     }
     s->duplicates += duplicate;
+    shard_accept_came(s);
     if (!shard_cut_holds(s))
         make_complete(s, first, m->chunks);
     return ERR_OK;

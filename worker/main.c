@@ -307,12 +307,23 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
     return err;
 }
 
+/* How many workers there are is known to the chief, unless they come and go. */
+static enum err check_workers(const struct process *p, struct errmsg *e)
+{
+    uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
+    if (!p->cluster.is_chief || p->cluster.sparse)
+        return ERR_OK;
+    return job_check_workers(&p->job, workers ? workers : 1, e);
+}
+
 /* The role's whole life, once the job and its data are there. */
 static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 {
     if (p->flags.find_learning_rate)
         return find_learning_rate(p, e);
-    enum err err = open_port(p, e);
+    enum err err = check_workers(p, e);
+    if (!err)
+        err = open_port(p, e);
     if (!err)
         err = lock_output(p, e);
     if (!err)

@@ -103,6 +103,34 @@ static void pull_all(struct session *s, bool any, uint64_t step)
     }
 }
 
+/* Backup workers: what a step is made of is decided for all shards at once. */
+static bool backed(const struct session *s)
+{
+    return s->settings.replicas_to_aggregate > 0;
+}
+
+/* Where one shard has made a step all others make it without me: the largest step that was answered is pulled from who
+ * answered otherwise, again and again while steps go by. True: all hold one step. */
+static bool agree(struct session *s)
+{
+    uint64_t most = 0;
+    bool equal = true;
+    for (uint32_t i = 0; i < s->plan.shards; i++) {
+        equal = equal && s->link[i].got_step == s->link[0].got_step;
+        if (s->link[i].got_step > most)
+            most = s->link[i].got_step;
+    }
+    if (equal)
+        return true;
+    s->phase = SESSION_PULLING;
+    s->pull_any = false;
+    s->pull_step = most;
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        if (s->link[i].got_step != most)
+            pull_from(s, i);
+    return false;
+}
+
 /* Every shard has answered. In sync all must name one step; where they differ the SMALLEST is pulled: it is still kept
  * wherever it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/semantics.md). */
 static void pulled_all(struct session *s)
@@ -118,6 +146,8 @@ static void pulled_all(struct session *s)
         pull_all(s, s->pull_any, s->pull_step);
         return;
     }
+    if (backed(s) && !agree(s))
+        return;
     if (s->sync && !equal && !s->pull_any && s->pull_step == least) {
         pull_all(s, true, 0); /* it was asked for, and is gone: so all have made the next one */
         return;
@@ -536,7 +566,9 @@ static void step_done(struct session *s)
         return;
     }
     uint64_t step = s->link[0].got_step;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
+    if (backed(s) && !agree(s))
+        return;
+    for (uint32_t i = 0; i < s->plan.shards && !backed(s); i++) {
         if (s->link[i].got_step != step || step != s->step + 1) {
             pull_all(s, true, 0); /* others went on without me */
             return;

@@ -36,7 +36,8 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
                               .applied_max = m->step,
                               .duplicates = m->duplicates,
                               .lost = m->lost,
-                              .clipped = m->clipped};
+                              .clipped = m->clipped,
+                              .dropped = m->dropped};
     memcpy(f->epoch, m->epoch, sizeof f->epoch);
 }
 
@@ -51,15 +52,25 @@ static bool loses_nothing(const struct job *job)
     return true;
 }
 
-/* In async the chief sees only its own batches; all that were applied count. */
+static bool has_backups(const struct summarize *what)
+{
+    const struct cluster *c = what->cluster;
+    uint32_t workers = c->sparse ? UINT32_MAX : c->n_workers + c->separate_chief;
+    return job_replicas(what->job, workers) > 0;
+}
+
+/* In async, and with backup workers, the chief does not see all that was applied; all of it counts. */
 static double examples_of_run(const struct summarize *what, const struct chief_facts *f)
 {
-    if (what->job->training.update == UPDATE_SYNC)
+    if (what->job->training.update == UPDATE_SYNC && !has_backups(what))
         return what->result->examples;
     uint64_t before = what->base ? what->base->step : 0;
+    uint64_t dropped_before = what->base ? what->base->dropped : 0;
     if (f->steps <= before)
         return 0;
-    return (double)(f->steps - before) / (double)what->batches_per_epoch * (double)what->rows;
+    double batches = (double)(f->steps - before) - (double)(f->dropped - dropped_before) /
+                                                       (double)what->job->training.microbatches;
+    return batches / (double)what->batches_per_epoch * (double)what->rows;
 }
 
 /* The metrics of an evaluation; NAN where there is none. */
@@ -100,6 +111,7 @@ static enum err put_accounts(const struct train_result *own, const struct host *
             continue;
         all[s->accounts++] = (struct summary_worker){.worker = i,
                                                      .tasks = a.tasks,
+                                                     .dropped = host_dropped(host, i),
                                                      .bytes_out = a.bytes_out,
                                                      .bytes_in = a.bytes_in,
                                                      .examples = a.examples,
@@ -203,9 +215,10 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .duplicates = f.duplicates,
         .lost = f.lost,
         .clipped = f.clipped,
+        .dropped = f.dropped,
         .rejected = f.rejected,
         .recoveries = f.recoveries,
-        .exact = job->training.update == UPDATE_SYNC && loses_nothing(job),
+        .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),
         .digest = r->digest,
     };
     put_eval(r->has_eval ? &r->eval : NULL, &s.eval_loss, s.eval_metric);

@@ -358,11 +358,18 @@ static enum err restore_best(struct train *t, struct errmsg *e)
     return best_read(t->config.best, t->w, e);
 }
 
+/* Then the chief may be the slow one, and see some steps only. */
+static bool has_backups(const struct session *s)
+{
+    return s->settings.replicas_to_aggregate > 0;
+}
+
 static void finish(struct train *t)
 {
     struct errmsg e = {""};
-    close_account(t);                       /* the chief's own: what follows is no training */
-    if (!t->session.sync && t->began_s > 0) /* others may have learned longer than the chief */
+    close_account(t); /* the chief's own: what follows is no training */
+    bool all_seen = t->session.sync && !has_backups(&t->session);
+    if (!all_seen && t->began_s > 0) /* others may have learned longer than the chief */
         t->result->train_s = clock_now_s() - t->began_s - t->evaluation_s;
     t->finish_asked = false;
     if (restore_best(t, &e) || train_export(&t->config, t->w, t->result->digest, &e)) {
@@ -427,12 +434,16 @@ static void count_step(struct train *t, double now_s)
     struct model_sums sums = {0};
     uint64_t id;
     if (s->sync) {
-        if (!s->sums.valid || s->sums.step == t->seen_step)
+        bool seen = s->sums.valid && s->sums.step != t->seen_step;
+        if (!seen && (!has_backups(s) || s->phase != SESSION_READY || s->step == 0))
             return;
-        t->seen_step = id = s->sums.step;
-        sums.examples = s->sums.examples;
-        sums.loss = s->sums.loss;
-        memcpy(sums.metric, s->sums.metric, sizeof sums.metric);
+        id = seen ? s->sums.step : s->step - 1; /* the others made it without me */
+        if (seen) {
+            t->seen_step = id;
+            sums.examples = s->sums.examples;
+            sums.loss = s->sums.loss;
+            memcpy(sums.metric, s->sums.metric, sizeof sums.metric);
+        }
     } else {
         sums = gradient_sums(t->gradient);
         id = s->running;
@@ -447,6 +458,8 @@ static void count_step(struct train *t, double now_s)
     uint64_t per_epoch = s->settings.batches_per_epoch;
     progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
+    if (s->step % per_epoch == 0)
+        return; /* told behind the evaluation: with backup workers the others wait for that */
     if (s->sync && now_ms - t->told_ms >= STEP_LETTER_MS) {
         t->told_ms = now_ms;
         control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
@@ -580,7 +593,8 @@ void train_run(struct train *t, struct control *control, struct train_result *re
     bool pushed = false;
     t->moved_ms = clock_now_ms();
     while (!t->stopped) {
-        if (pushed && t->session.phase != SESSION_PUSHED) {
+        if (pushed && t->session.phase != SESSION_PUSHED &&
+            !(has_backups(&t->session) && t->session.phase == SESSION_PULLING)) {
             pushed = false;
             count_step(t, clock_now_s());
             t->moved_ms = clock_now_ms();

@@ -14,7 +14,8 @@ from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 ROWS, BATCH, EPOCHS = 16000, 64, 3
 TOTAL = EPOCHS * (ROWS // BATCH)
 
-# keys of training.; exact: each batch is applied once whoever dies; alone: one worker with one microbatch is sync
+# keys of training. and others; exact: each batch is applied once whoever dies; alone: one worker with one microbatch is
+# sync
 MODES = {
     "sync": {"keys": {"update": "sync"}, "exact": True, "alone": True},
     "async": {"keys": {"update": "async"}, "exact": True, "alone": True},
@@ -22,6 +23,8 @@ MODES = {
     "async-by-staleness": {"keys": {"update": "async", "staleness_rate": "true"}, "exact": True, "alone": True},
     "ssp-0": {"keys": {"update": "ssp", "staleness": 0}, "exact": True, "alone": True},
     "geo": {"keys": {"update": "geo"}, "exact": False, "alone": False},
+    "backup": {"keys": {"update": "sync", "microbatches": 4}, "others": {"sync.replicas_to_aggregate": 2},
+               "exact": False, "alone": False},
     "ssp-2": {"keys": {"update": "ssp", "staleness": 2}, "exact": True, "alone": True},
 }
 
@@ -32,7 +35,8 @@ class ModesTest(TrainCase):
             "timeouts.worker_rejoin_s": 2}
 
     def keys(self, mode, **more):
-        return {f"training.{k}": v for k, v in {**MODES[mode]["keys"], **more}.items()}
+        return {**{f"training.{k}": v for k, v in {**MODES[mode]["keys"], **more}.items()},
+                **MODES[mode].get("others", {})}
 
     def each(self, *modes):
         for mode in modes or MODES:

@@ -63,6 +63,7 @@ struct sim_config {
     uint32_t every_steps, every_seconds;
     uint32_t worker_rejoin_s;
     enum sim_gradient gradient;
+    uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
     uint32_t broken_one_in;       /* so many batches have a gradient that is not finite; 0: none */
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
@@ -303,6 +304,28 @@ void sim_note_update(struct sim_worker *k, uint64_t id);
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
 void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m);
 
+/* ---- sim_backup.c: which leaves each step is made of, where that is decided as the job runs ---- */
+
+struct sim_history {
+    struct sim_history *next; /* newest first */
+    struct generation generation;
+    struct tree_leaves *set; /* of each step; empty: nothing is decided yet */
+};
+
+/* Over all runs of the program, for tests to see that what they are about has come up. */
+struct sim_backup_seen {
+    uint64_t dropped, steps; /* microbatches, and steps that dropped some */
+    uint64_t mixed;          /* pushes that shards answered with different steps */
+};
+extern struct sim_backup_seen sim_backup_seen;
+
+/* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
+void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
+void sim_backup_decided(struct sim_thread *t);
+/* The sets of the generation's steps; NULL: nobody has entered it. */
+const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation);
+void sim_backup_close(struct sim *sim);
+
 struct sim_oracle {
     uint64_t steps, elems;
     uint32_t slots;
@@ -311,9 +334,12 @@ struct sim_oracle {
     float **slot[OPTIMIZER_SLOTS_MAX]; /* sync */
     uint64_t *t;
     struct epoch_sums (*epoch)[CHECKPOINT_EPOCHS]; /* sync: after each number of steps */
+    struct tree_leaves *set; /* sync: of each step; without backup workers all leaves */
+    uint64_t known;          /* backup workers: so many steps are as `set` says */
 };
 
-bool sim_broken(const struct sim_config *config, uint64_t batch);
+/* Is something of these leaves of the batch not finite? NULL: of all leaves. */
+bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of);
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);
 void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
@@ -342,7 +368,8 @@ struct sim {
     struct sim_conn *conns;
     struct sim_file *files;
     struct sim_manifest *manifests;
-    struct journal journal;                   /* on disk */
+    struct journal journal; /* on disk */
+    struct sim_history *history;
     uint32_t crc;                             /* of the next file */
     uint32_t save_failures, publish_failures; /* still to come */
     bool failures_given; /* two in all: the third of the final cut would rightly end the job */

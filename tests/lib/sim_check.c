@@ -13,9 +13,15 @@
 
 /* ---- the toy model ---- */
 
-bool sim_broken(const struct sim_config *config, uint64_t batch)
+static uint64_t broken_where(const struct sim_config *config, uint64_t batch)
 {
-    return config->broken_one_in &&
+    return rng_u64(rng_key(config->seed, RNG_TEST, batch, 5001), 0);
+}
+
+bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of)
+{
+    uint32_t leaf = (uint32_t)(broken_where(config, batch) % config->settings.microbatches);
+    return config->broken_one_in && (!of || tree_has_leaf(of, leaf)) &&
            rng_u64(rng_key(config->seed, RNG_TEST, batch, 5000), 0) % config->broken_one_in == 0;
 }
 
@@ -45,8 +51,8 @@ static void break_gradient(const struct sim_config *config, uint64_t batch, uint
                            uint64_t elems, float *out)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
-    uint64_t r = rng_u64(rng_key(config->seed, RNG_TEST, batch, 5001), 0);
-    if (sim_broken(config, batch) && leaf == r % config->settings.microbatches)
+    uint64_t r = broken_where(config, batch);
+    if (sim_broken(config, batch, NULL) && leaf == r % config->settings.microbatches)
         out[(r >> 8) % elems] = values[(r >> 4) % (config->settings.clip_norm > 0 ? 3 : 4)];
 }
 
@@ -80,36 +86,53 @@ static struct job_optimizer optimizer_of(const Gradwire__Settings *s)
     return o;
 }
 
-/* The tree, written down as its definition. */
-static void node_gradient(const struct sim_config *c, uint64_t batch, uint32_t first,
-                          uint32_t leaves, const float *w, float *out)
+/* The tree, written down as its definition: what is absent is skipped. False: all is. */
+static bool node_gradient(const struct sim_config *c, const struct tree_leaves *set, uint64_t batch,
+                          uint32_t first, uint32_t leaves, const float *w, float *out)
 {
     if (leaves == 1) {
-        sim_leaf_gradient(c, batch, first, w, c->elems, out);
-        return;
+        if (tree_has_leaf(set, first))
+            sim_leaf_gradient(c, batch, first, w, c->elems, out);
+        return tree_has_leaf(set, first);
     }
     float *right = calloc(c->elems, sizeof *right);
-    node_gradient(c, batch, first, leaves / 2, w, out);
-    node_gradient(c, batch, first + leaves / 2, leaves / 2, w, right);
-    for (uint64_t i = 0; i < c->elems; i++)
-        out[i] = out[i] + right[i];
+    bool has_left = node_gradient(c, set, batch, first, leaves / 2, w, out);
+    bool has_right = node_gradient(c, set, batch, first + leaves / 2, leaves / 2, w, right);
+    for (uint64_t i = 0; i < c->elems && has_right; i++)
+        out[i] = has_left ? out[i] + right[i] : right[i];
     free(right);
+    return has_left || has_right;
 }
 
-static double node_sum(const struct sim_config *c, uint64_t batch, uint32_t first, uint32_t leaves,
+static bool node_sum(const struct sim_config *c, const struct tree_leaves *set, uint64_t batch,
+                     uint32_t first, uint32_t leaves, uint32_t which, double *out)
+{
+    if (leaves == 1) {
+        *out = sim_sum(c, batch, first, which);
+        return tree_has_leaf(set, first);
+    }
+    double left, right;
+    bool has_left = node_sum(c, set, batch, first, leaves / 2, which, &left);
+    bool has_right = node_sum(c, set, batch, first + leaves / 2, leaves / 2, which, &right);
+    *out = has_left && has_right ? left + right : has_left ? left : right;
+    return has_left || has_right;
+}
+
+static double step_sum(const struct sim_config *c, const struct sim_oracle *o, uint64_t step,
                        uint32_t which)
 {
-    if (leaves == 1)
-        return sim_sum(c, batch, first, which);
-    return node_sum(c, batch, first, leaves / 2, which) +
-           node_sum(c, batch, first + leaves / 2, leaves / 2, which);
+    double sum;
+    (void)node_sum(c, &o->set[step], step, 0, c->settings.microbatches, which, &sum);
+    return sum;
 }
 
-static uint32_t batch_examples(const struct sim_config *c, uint64_t batch)
+static uint32_t batch_examples(const struct sim_config *c, const struct tree_leaves *set,
+                               uint64_t batch)
 {
     uint32_t n = 0;
     for (uint32_t leaf = 0; leaf < c->settings.microbatches; leaf++)
-        n += sim_examples(c, batch, leaf);
+        if (!set || tree_has_leaf(set, leaf))
+            n += sim_examples(c, batch, leaf);
     return n;
 }
 
@@ -133,12 +156,12 @@ static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t
     if (to->batches == 0 || to->epoch != epoch)
         *to = (struct epoch_sums){.epoch = epoch};
     to->batches++;
-    if (sim_broken(c, step))
+    if (sim_broken(c, step, &o->set[step]))
         return;
-    to->examples += batch_examples(c, step);
-    to->loss += node_sum(c, step, 0, c->settings.microbatches, 0);
+    to->examples += batch_examples(c, &o->set[step], step);
+    to->loss += step_sum(c, o, step, 0);
     for (uint32_t i = 0; i < c->settings.metrics; i++)
-        to->metric[i] += node_sum(c, step, 0, c->settings.microbatches, 1 + i);
+        to->metric[i] += step_sum(c, o, step, 1 + i);
 }
 
 /* What workers hold after the step: where replies lose, what was held before and the decoded difference to it. */
@@ -212,7 +235,8 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
 {
     const struct sim_config *c = &sim->config;
     struct job_optimizer optimizer = optimizer_of(&c->settings);
-    uint32_t n = sim_broken(c, step) ? 0 : batch_examples(c, step);
+    const struct tree_leaves *set = &o->set[step];
+    uint32_t n = sim_broken(c, step, set) ? 0 : batch_examples(c, set, step);
     float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     o->w[step + 1] = malloc(c->elems * sizeof(float));
     memcpy(o->w[step + 1], o->w[step], c->elems * sizeof(float));
@@ -222,7 +246,7 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     }
     o->t[step + 1] = o->t[step] + (n > 0);
     if (n) {
-        node_gradient(c, step, 0, c->settings.microbatches, o->view[step], g);
+        (void)node_gradient(c, set, step, 0, c->settings.microbatches, o->view[step], g);
         apply_tensors(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g,
                       1.0f / (float)n * clip_scale(c, g, n));
     }
@@ -242,6 +266,7 @@ void sim_oracle_init(struct sim *sim)
     o->slots = optimizer_slots(&optimizer);
     o->w = calloc(o->steps + 1, sizeof *o->w);
     o->view = calloc(o->steps + 1, sizeof *o->view);
+    o->set = calloc(o->steps + 1, sizeof *o->set);
     o->t = calloc(o->steps + 1, sizeof *o->t);
     sim->agreed = calloc(o->steps + 1, sizeof *sim->agreed);
     o->epoch = calloc(o->steps + 1, sizeof *o->epoch);
@@ -254,20 +279,54 @@ void sim_oracle_init(struct sim *sim)
         for (uint64_t i = 0; i < c->elems; i++)
             o->slot[k][0][i] = optimizer_slot_initial(&optimizer, k);
     }
-    for (uint64_t step = 0; step < o->steps; step++)
+    bool backed = c->settings.replicas_to_aggregate > 0; /* known when it is decided */
+    for (uint64_t step = 0; step < o->steps && !backed; step++) {
+        tree_add_leaves(&o->set[step], 0, c->settings.microbatches);
         next_step(sim, o, step);
+    }
+}
+
+static void forget_step(struct sim_oracle *o, uint64_t step)
+{
+    if (o->view[step] != o->w[step])
+        free(o->view[step]);
+    free(o->w[step]);
+    o->w[step] = o->view[step] = NULL;
+    for (uint32_t k = 0; k < o->slots; k++) {
+        free(o->slot[k][step]);
+        o->slot[k][step] = NULL;
+    }
+}
+
+/* Backup workers: make the plain loop go through the steps that this generation has made. */
+static bool follow(struct sim *sim, uint64_t generation, uint64_t steps)
+{
+    struct sim_oracle *o = &sim->oracle;
+    const struct tree_leaves *set = sim_backup_sets(sim, generation);
+    if (sim->config.settings.replicas_to_aggregate == 0)
+        return true;
+    for (uint64_t step = 0; step < steps; step++) {
+        if (!set || tree_count_leaves(&set[step]) == 0) {
+            sim_fail(sim, "nobody was told what step %" PRIu64 " is made of", step);
+            return false;
+        }
+        if (step < o->known && memcmp(&o->set[step], &set[step], sizeof *set) == 0)
+            continue;
+        for (; o->known > step; o->known--)
+            forget_step(o, o->known);
+        o->set[step] = set[step];
+        next_step(sim, o, step);
+        o->known = step + 1;
+    }
+    return true;
 }
 
 void sim_oracle_close(struct sim *sim)
 {
     struct sim_oracle *o = &sim->oracle;
-    for (uint64_t i = 0; o->w && i <= o->steps; i++) {
-        if (o->view[i] != o->w[i])
-            free(o->view[i]);
-        free(o->w[i]);
-        for (uint32_t k = 0; k < o->slots; k++)
-            free(o->slot[k][i]);
-    }
+    for (uint64_t i = 0; o->w && i <= o->steps; i++)
+        forget_step(o, i);
+    free(o->set);
     for (uint32_t k = 0; k < o->slots; k++)
         free(o->slot[k]);
     free(o->w);
@@ -310,6 +369,10 @@ void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, c
     if (generation_equal(agreed->generation, g) && agreed->hash != hash)
         sim_fail(sim, "two workers begin step %" PRIu64 " with different parameters", step);
     *agreed = (struct sim_agreed){g, hash};
+    if (sim->config.settings.replicas_to_aggregate == 0 || !follow(sim, g.number, step))
+        return;
+    if (codec_is_lossless((enum codec)sim->config.settings.reply_codec) || !sim->restored)
+        (void)same(sim, "what a worker begins with", step, w, sim->oracle.view[step]);
 }
 
 static void check_sync(struct sim *sim, const struct manifest *m, const float *w,
@@ -321,6 +384,14 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
         return;
     }
     const struct sim_config *c = &sim->config;
+    if (!follow(sim, m->generation, m->step))
+        return;
+    uint64_t dropped = 0;
+    for (uint64_t i = 0; i < m->step; i++)
+        dropped += c->settings.microbatches - tree_count_leaves(&o->set[i]);
+    if (m->dropped != dropped)
+        sim_fail(sim, "a cut of step %" PRIu64 " says %" PRIu64 " dropped, it should be %" PRIu64,
+                 m->step, m->dropped, dropped);
     /* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
     bool known = codec_is_lossless((enum codec)c->settings.push_codec) &&
                  (!sim->restored || codec_is_lossless((enum codec)c->settings.reply_codec));
@@ -380,7 +451,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
     }
     uint64_t end = ids_end(&done);
     for (uint64_t id = 0; id < end; id++) {
-        if (!ids_has(&done, id) || sim_broken(c, id) || batch_examples(c, id) == 0)
+        if (!ids_has(&done, id) || sim_broken(c, id, NULL) || batch_examples(c, NULL, id) == 0)
             continue;
         moved += (float)id_value(id) * c->settings.learning_rate;
         t++;

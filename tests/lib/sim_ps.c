@@ -346,8 +346,10 @@ static void check_generation(struct sim_thread *t)
 static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_ENTER) {
+        struct generation before = shard_generation(t->core);
         shard_on_enter(t->core, (const Gradwire__Enter *)m);
         check_generation(t);
+        sim_backup_entered(t, before, (const Gradwire__Enter *)m);
     } else if (type == FRAME_CUT) {
         const Gradwire__Cut *cut = (const Gradwire__Cut *)m;
         if (cut->cut + 1 > t->next_cut)
@@ -357,6 +359,7 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         shard_on_cut_at(t->core, (const Gradwire__CutAt *)m);
     } else if (type == FRAME_STEP_DECISION) {
         shard_on_decision(t->core, (const Gradwire__StepDecision *)m);
+        sim_backup_decided(t);
     } else if (type == FRAME_STEP_ASK) {
         shard_on_step_ask(t->core, (const Gradwire__StepAsk *)m);
     } else if (type == FRAME_GONE) {

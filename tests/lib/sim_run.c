@@ -202,6 +202,16 @@ void sim_restart_all(struct sim *sim)
         sim->worker[i].proc.life++;
 }
 
+/* A ps is done, and the chief that said so is gone: the one that came after it would look in vain for the ps. */
+static bool ended_before(const struct sim *sim, const struct sim_proc *p, int code)
+{
+    struct chief_facts facts;
+    if (p->role != SIM_PS || code != 0 || !sim->worker[0].proc.up || !finished(sim))
+        return false;
+    chief_facts(sim->worker[0].chief, &facts);
+    return !facts.running;
+}
+
 void sim_exit(struct sim *sim, struct sim_proc *p, int code)
 {
     if (!p->up)
@@ -211,7 +221,10 @@ void sim_exit(struct sim *sim, struct sim_proc *p, int code)
     p->exited = true;
     p->exit_code = code;
     bool chief = p == &sim->worker[0].proc;
-    if (chief && code == 143)
+    if (ended_before(sim, p, code)) {
+        sim->facts = (struct chief_facts){.running = false};
+        sim->over = true;
+    } else if (chief && code == 143)
         sim_restart_all(sim); /* the job was interrupted, and is resumed */
     else if (chief)
         sim->over = true;
@@ -365,6 +378,7 @@ void sim_free(struct sim *sim)
     sim_net_close(sim);
     sim_disk_close(sim);
     sim_oracle_close(sim);
+    sim_backup_close(sim);
     free(sim->learned);
     free(sim->update);
     layout_close(&sim->layout);

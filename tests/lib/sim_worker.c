@@ -260,16 +260,18 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
     node_value(k, node, n->value);
 }
 
-static int64_t piece_us(struct sim *sim)
+static int64_t piece_us(const struct sim_worker *k)
 {
-    return 10 + (int64_t)sim_below(sim, (uint64_t)sim->config.compute_us);
+    struct sim *sim = sim_of(k);
+    int64_t us = 10 + (int64_t)sim_below(sim, (uint64_t)sim->config.compute_us);
+    return sim->config.slow == k->proc.index + 1 ? 10 * us : us;
 }
 
 static void on_piece(struct sim *sim, struct sim_event *e);
 
 static void schedule_piece(struct sim_worker *k)
 {
-    sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_piece)->a = k->task;
+    sim_after(sim_of(k), piece_us(k), &k->proc, on_piece)->a = k->task;
 }
 
 static void computed(struct sim *sim, struct sim_worker *k)
@@ -337,7 +339,7 @@ static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;
     bool skips = session_skips(&k->session);
-    if (k->session.sync || (!skips && !sim_broken(config, k->task_name)))
+    if (k->session.sync || (!skips && !sim_broken(config, k->task_name, NULL)))
         return true;
     if (!skips) {
         session_reject(&k->session, "the gradient of a is not finite");
@@ -373,7 +375,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     if (!guard(k))
         return;
     if (s->geo) {
-        sim_after(sim_of(k), piece_us(sim_of(k)), &k->proc, on_batch)->a = k->task;
+        sim_after(sim_of(k), piece_us(k), &k->proc, on_batch)->a = k->task;
         return;
     }
     k->piece_shard = s->plan.shards - 1;
@@ -481,7 +483,9 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
     } else if (wanted && m->body_bytes) {
         memcpy((k->local ? k->local->server : k->w) + first, m->body, m->body_bytes);
     }
+    bool pushed = k->session.phase == SESSION_PUSHED;
     session_on_reply(&k->session, shard, head, wanted);
+    sim_backup_seen.mixed += pushed && k->session.phase == SESSION_PULLING;
 }
 
 void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,

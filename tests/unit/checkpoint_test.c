@@ -112,6 +112,7 @@ static struct manifest manifest_of(const struct blocks *b, uint64_t cut, uint32_
         .dealt = 1202,
         .duplicates = 3,
         .clipped = 5,
+        .dropped = 6,
         .total_elems = b->elems,
         .slots = SLOTS,
         .microbatches = 4,
@@ -266,6 +267,7 @@ static void a_manifest_comes_back_as_it_was(void **state)
     assert_int_equal(r.dealt, m.dealt);
     assert_int_equal(r.duplicates, m.duplicates);
     assert_int_equal(r.clipped, m.clipped);
+    assert_int_equal(r.dropped, m.dropped);
     assert_int_equal(r.total_elems, m.total_elems);
     assert_int_equal(r.slots, m.slots);
     assert_int_equal(r.microbatches, m.microbatches);

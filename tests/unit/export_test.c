@@ -224,7 +224,8 @@ static const struct summary_worker account[] = {
      .computed_s = 0.5,
      .waited_s = 1.5,
      .bytes_out = 10,
-     .bytes_in = 20},
+     .bytes_in = 20,
+     .dropped = 21},
 };
 
 static struct summary full(void)
@@ -255,6 +256,7 @@ static struct summary full(void)
         .duplicates = 7,
         .lost = 5,
         .clipped = 11,
+        .dropped = 14,
         .rejected = 12,
         .recoveries = 13,
         .exact = 1,
@@ -289,22 +291,23 @@ static void the_summary_reads_back_to_the_bit(void **state)
     const char *status, *job, *update, *digest;
     int code, ps, workers, microbatches, exact;
     json_int_t steps, epochs, restarts, dealt, least, most, duplicates, lost, clipped, rejected,
-        recoveries;
+        recoveries, dropped, dropped_of;
     double loss, accuracy, error, rate, seconds, first, learning_rate;
     json_t *train, *eval, *peak, *epochs_did, *workers_did, *compression;
     assert_int_equal(
         json_unpack(json,
                     "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:F !}",
+                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:F !}",
                     "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
                     "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
                     "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
                     "seconds", &seconds, "first_step_s", &first, "peak_rss_bytes", &peak,
                     "restarts", &restarts, "batches", "dealt", &dealt, "applied_min", &least,
                     "applied_max", &most, "duplicates", &duplicates, "lost", &lost, "clipped",
-                    &clipped, "rejected", &rejected, "recoveries", &recoveries, "exact", &exact,
-                    "digest", &digest, "staleness", "history", &epochs_did, "per_worker",
-                    &workers_did, "compression", &compression, "learning_rate", &learning_rate),
+                    &clipped, "dropped", &dropped, "rejected", &rejected, "recoveries", &recoveries,
+                    "exact", &exact, "digest", &digest, "staleness", "history", &epochs_did,
+                    "per_worker", &workers_did, "compression", &compression, "learning_rate",
+                    &learning_rate),
         0);
     double ratio, encode_s, decode_s, l2;
     const char *push, *reply;
@@ -347,6 +350,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_int_equal(duplicates, 7);
     assert_int_equal(lost, 5);
     assert_int_equal(clipped, 11);
+    assert_int_equal(dropped, 14);
     assert_int_equal(rejected, 12);
     assert_int_equal(recoveries, 13);
     assert_true(exact);
@@ -361,11 +365,13 @@ static void the_summary_reads_back_to_the_bit(void **state)
     json_int_t worker, tasks, out, in;
     double examples, computed, waited;
     assert_int_equal(json_array_size(workers_did), 1);
-    assert_int_equal(json_unpack(json_array_get(workers_did, 0), "{s:I s:I s:F s:F s:F s:I s:I !}",
-                                 "worker", &worker, "tasks", &tasks, "examples", &examples,
-                                 "computed_s", &computed, "waited_s", &waited, "bytes_out", &out,
-                                 "bytes_in", &in),
+    assert_int_equal(json_unpack(json_array_get(workers_did, 0),
+                                 "{s:I s:I s:F s:F s:F s:I s:I s:I !}", "worker", &worker, "tasks",
+                                 &tasks, "examples", &examples, "computed_s", &computed, "waited_s",
+                                 &waited, "bytes_out", &out, "bytes_in", &in, "dropped",
+                                 &dropped_of),
                      0);
+    assert_int_equal(dropped_of, 21);
     assert_true(worker == 2 && tasks == 3 && examples == 192 && computed == 0.5 && waited == 1.5 &&
                 out == 10 && in == 20);
     json_decref(json);

@@ -75,7 +75,7 @@ static void gate_sums_to_the_same_bits_in_any_order_with_duplicates(void **state
         uint32_t leaves = seed % 40 ? 1u << (seed % 6) : TREE_LEAVES_MAX;
         uint64_t key = rng_key(seed, RNG_TEST, 5, 0);
         uint8_t there[2][TREE_LEAVES_MAX] = {{0}};
-        assert_int_equal(gate_init(&g, leaves, 2), ERR_OK);
+        assert_int_equal(gate_init(&g, leaves, 2, false), ERR_OK);
         for (uint64_t i = 0; !gate_complete(&g, 0) || !gate_complete(&g, 1); i++) {
             uint64_t r = rng_u64(key, i);
             uint32_t level = (uint32_t)(r % (1 + (uint64_t)__builtin_ctz(leaves)));
@@ -107,7 +107,7 @@ static void gate_gives_all_buffers_back(void **state)
     (void)state;
     struct buffer_pool pool = {0};
     struct gate g;
-    assert_int_equal(gate_init(&g, 4, 1), ERR_OK);
+    assert_int_equal(gate_init(&g, 4, 1, false), ERR_OK);
     assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 0}), GATE_ADDED);
     assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 1}), GATE_ADDED);
     assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 3}), GATE_ADDED);
@@ -125,7 +125,7 @@ static void gate_counts_a_leaf_without_examples(void **state)
 {
     (void)state;
     struct gate g;
-    assert_int_equal(gate_init(&g, 1, 1), ERR_OK);
+    assert_int_equal(gate_init(&g, 1, 1, false), ERR_OK);
     struct gate_node n = {.node = {0, 0}, .examples = 0};
     assert_int_equal(gate_admit(&g, 0, &n), GATE_ADDED);
     assert_true(gate_complete(&g, 0));
@@ -140,7 +140,7 @@ static void gate_says_so_when_memory_runs_out(void **state)
     for (;; n++) {
         struct gate g = {0};
         mem_fail_at(n);
-        enum err err = gate_init(&g, 4, 3);
+        enum err err = gate_init(&g, 4, 3, false);
         int fired = mem_fail_fired();
         mem_fail_at(-1);
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);

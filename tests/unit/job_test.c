@@ -194,6 +194,54 @@ static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
     job_close(&job);
 }
 
+static void backup_workers_are_refused_where_nobody_waits(void **state)
+{
+    (void)state;
+    struct job job;
+    struct errmsg e;
+    static const char *const async[] = {"training.update=async", "sync.replicas_to_aggregate=2"};
+    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/jobs", async, 2, &e),
+                     ERR_INPUT);
+    assert_string_equal(
+        e.text, "--set sync.replicas_to_aggregate: it is of training.update: sync, which is "
+                "async here; leave it out");
+    job = parsed(mlp, "sync.dropped=lost");
+    assert_int_equal(job.sync.replicas_to_aggregate, 0);
+    assert_int_equal(job_replicas(&job, 3), 0);
+    assert_int_equal(job_check_workers(&job, 100, &e), ERR_OK);
+    job_close(&job);
+}
+
+static void workers_refused(const struct job *job, uint32_t workers, const char *why)
+{
+    struct errmsg e = {""};
+    assert_int_equal(job_check_workers(job, workers, &e), ERR_INPUT);
+    assert_string_equal(e.text, why);
+}
+
+static void backup_workers_need_a_microbatch_for_each_worker(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct job job = parsed(mlp, "sync.replicas_to_aggregate=2");
+    assert_int_equal(job.training.microbatches, 2);
+    workers_refused(&job, 1,
+                    "sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to 1, "
+                    "which is without backup workers");
+    assert_int_equal(job_check_workers(&job, 2, &e), ERR_OK); /* all: not one is a backup */
+    assert_int_equal(job_replicas(&job, 2), 0);
+    workers_refused(&job, 5,
+                    "sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, and "
+                    "training.microbatches is 2; 8 would do");
+    workers_refused(&job, 300,
+                    "sync.replicas_to_aggregate: each worker needs a microbatch, and of 300 "
+                    "workers only 256 can have one");
+    job.training.microbatches = 8;
+    assert_int_equal(job_check_workers(&job, 5, &e), ERR_OK);
+    assert_int_equal(job_replicas(&job, 5), 2);
+    job_close(&job);
+}
+
 static void what_stale_gradients_want_is_refused_in_sync(void **state)
 {
     (void)state;
@@ -1132,6 +1180,8 @@ int main(void)
         cmocka_unit_test(keys_left_out_have_kerass_defaults),
         cmocka_unit_test(microbatches_default_to_a_power_of_two_of_the_batch),
         cmocka_unit_test(microbatches_are_a_power_of_two_within_the_batch),
+        cmocka_unit_test(backup_workers_are_refused_where_nobody_waits),
+        cmocka_unit_test(backup_workers_need_a_microbatch_for_each_worker),
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),

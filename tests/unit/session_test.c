@@ -14,6 +14,7 @@ enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2 };
 
 struct fixture {
     struct session s;
+    uint32_t replicas; /* of the next welcome */
     int pulls[SHARDS], asks, helds, goings, pushes;
     bool any;
     uint64_t step, want, done; /* done: ids that were reported */
@@ -74,6 +75,7 @@ static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update
     plan.n_threads = SHARDS;
     settings.update = update;
     settings.microbatches = 1;
+    settings.replicas_to_aggregate = f->replicas;
     settings.batches_per_epoch = 100;
     settings.epochs = 1;
     m.generation = &g;
@@ -84,13 +86,18 @@ static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update
     return session_on_welcome(&f->s, &m, &e);
 }
 
-static void open_fixture(struct fixture *f, Gradwire__Update update)
+static void open_backed(struct fixture *f, Gradwire__Update update, uint32_t replicas)
 {
-    *f = (struct fixture){.asks = 0};
+    *f = (struct fixture){.replicas = replicas};
     session_init(&f->s, &io, f);
     assert_int_equal(welcome(f, 5, update), ERR_OK);
     for (uint32_t i = 0; i < SHARDS; i++)
         session_on_link_up(&f->s, i);
+}
+
+static void open_fixture(struct fixture *f, Gradwire__Update update)
+{
+    open_backed(f, update, 0);
 }
 
 static void deal_all_to_me(struct fixture *f)
@@ -188,6 +195,65 @@ static void session_pulls_anew_where_the_smallest_step_is_gone(void **state)
     reply(&f, 1, 3, 0, true);
     assert_int_equal(f.s.phase, SESSION_READY);
     assert_int_equal(f.s.step, 3);
+    session_close(&f.s);
+}
+
+/* The step that one shard has made all others make: the largest is pulled, until all name one. */
+static void session_of_a_late_worker_pulls_the_largest_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_backed(&f, GRADWIRE__UPDATE__SYNC, 1);
+    deal_all_to_me(&f);
+    reply(&f, 0, 1, 0, true);
+    reply(&f, 1, 3, 0, true);
+    assert_false(f.any);
+    assert_int_equal(f.step, 3);
+    assert_int_equal(f.pulls[0], 2);
+    assert_int_equal(f.pulls[1], 1);
+    reply(&f, 0, 4, 0, true); /* gone: the others have gone on */
+    assert_int_equal(f.step, 4);
+    assert_int_equal(f.pulls[0], 2);
+    assert_int_equal(f.pulls[1], 2);
+    reply(&f, 1, 4, 0, true);
+    assert_int_equal(f.s.phase, SESSION_READY);
+    assert_int_equal(f.s.step, 4);
+    session_close(&f.s);
+}
+
+/* Its push came to one shard before the set was closed, to the other one steps later; then both late. */
+static void session_of_a_late_worker_goes_on_with_one_step_of_all_shards(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_backed(&f, GRADWIRE__UPDATE__SYNC, 1);
+    deal_all_to_me(&f);
+    reply(&f, 0, 0, 0, true);
+    reply(&f, 1, 0, 0, true);
+    assert_int_equal(session_task(&f.s).kind, TASK_COMPUTE);
+    session_computed(&f.s);
+    reply(&f, 0, 1, 0, false);
+    assert_int_equal(f.s.phase, SESSION_PUSHED);
+    reply(&f, 1, 3, 0, false);
+    assert_int_equal(f.s.phase, SESSION_PULLING);
+    assert_int_equal(f.pulls[0], 2);
+    assert_int_equal(f.pulls[1], 1);
+    session_on_link_down(&f.s, 0); /* the pull is lost */
+    session_on_link_up(&f.s, 0);
+    assert_int_equal(f.step, 3);
+    assert_int_equal(f.pulls[0], 3);
+    reply(&f, 0, 3, 0, true);
+    assert_int_equal(f.s.phase, SESSION_READY);
+    struct session_task t = session_task(&f.s);
+    assert_int_equal(t.kind, TASK_COMPUTE);
+    assert_int_equal(t.name, 3);
+    session_computed(&f.s);
+    reply(&f, 0, 6, 0, false);
+    reply(&f, 1, 6, 0, false); /* the same of both: nothing is pulled */
+    assert_int_equal(f.s.phase, SESSION_READY);
+    assert_int_equal(session_task(&f.s).name, 6);
+    assert_int_equal(f.pulls[0], 3);
+    assert_int_equal(f.pulls[1], 1);
     session_close(&f.s);
 }
 
@@ -330,6 +396,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(session_pulls_anew_where_the_smallest_step_is_gone),
+        cmocka_unit_test(session_of_a_late_worker_pulls_the_largest_step),
+        cmocka_unit_test(session_of_a_late_worker_goes_on_with_one_step_of_all_shards),
         cmocka_unit_test(session_pushes_again_what_a_broken_link_may_have_lost),
         cmocka_unit_test(session_does_its_leases_in_order_and_reports_them),
         cmocka_unit_test(session_holds_behind_the_running_batch_and_redoes_what_it_must),

@@ -111,10 +111,102 @@ static void tree_sums_doubles_in_the_same_order(void **state)
             for (size_t i = 0; i < 2; i++)
                 c.sums[k * 2 + i] = double_oracle(seed, c.node[k], i);
         double out[2];
-        tree_sum_doubles(c.node, c.nodes, c.sums, 2, root, out);
+        assert_true(tree_sum_doubles(c.node, c.nodes, c.sums, 2, root, out));
         for (size_t i = 0; i < 2; i++) {
             double want = double_oracle(seed, root, i);
             assert_memory_equal(&out[i], &want, sizeof want);
+        }
+    }
+}
+
+/* As its definition; false: nothing is there. */
+static bool double_oracle_of(uint64_t seed, const struct tree_leaves *there, struct tree_node n,
+                             size_t i, double *out)
+{
+    double left, right;
+    if (n.level == 0) {
+        *out = double_oracle(seed, n, i);
+        return tree_has_leaf(there, n.index);
+    }
+    bool has_left =
+        double_oracle_of(seed, there, (struct tree_node){n.level - 1, n.index * 2}, i, &left);
+    bool has_right =
+        double_oracle_of(seed, there, (struct tree_node){n.level - 1, n.index * 2 + 1}, i, &right);
+    *out = has_left && has_right ? left + right : has_left ? left : right;
+    return has_left || has_right;
+}
+
+static bool oracle_of(uint64_t seed, const struct tree_leaves *there, struct tree_node n, size_t i,
+                      float *out)
+{
+    float left, right;
+    if (n.level == 0) {
+        *out = leaf_value(seed, n.index, i);
+        return tree_has_leaf(there, n.index);
+    }
+    bool has_left = oracle_of(seed, there, (struct tree_node){n.level - 1, n.index * 2}, i, &left);
+    bool has_right =
+        oracle_of(seed, there, (struct tree_node){n.level - 1, n.index * 2 + 1}, i, &right);
+    *out = has_left && has_right ? left + right : has_left ? left : right;
+    return has_left || has_right;
+}
+
+/* Of a random partition some nodes are taken away. */
+static void tree_skips_what_is_absent(void **state)
+{
+    (void)state;
+    static struct cut c;
+    float scratch[ELEMS * TREE_LEVELS_MAX];
+    for (uint64_t seed = 0; seed < 600; seed++) {
+        struct tree_node root = {(uint32_t)(seed % TREE_LEVELS_MAX), 0};
+        struct tree_leaves there = {{0}};
+        c.nodes = 0;
+        cut_randomly(&c, seed, root);
+        fill(&c, seed);
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < c.nodes; k++) {
+            if (rng_u64(rng_key(seed, RNG_TEST, k, 77), 0) % 3 == 0)
+                continue;
+            tree_add_leaves(&there, tree_first_leaf(c.node[k]), tree_end_leaf(c.node[k]));
+            for (size_t i = 0; i < 2; i++)
+                c.sums[kept * 2 + i] = double_oracle(seed, c.node[k], i);
+            c.at[kept] = c.at[k];
+            c.node[kept++] = c.node[k];
+        }
+        struct tree_values v = {kept, c.node, c.at};
+        const float *sum = tree_sum(&v, root, 0, ELEMS, scratch);
+        double out[2], want_out;
+        assert_int_equal(tree_sum_doubles(c.node, kept, c.sums, 2, root, out), kept > 0);
+        assert_int_equal(sum != NULL, kept > 0);
+        for (size_t i = 0; i < ELEMS && kept; i++) {
+            float want;
+            assert_true(oracle_of(seed, &there, root, i, &want));
+            assert_memory_equal(&sum[i], &want, sizeof want);
+        }
+        for (size_t i = 0; i < 2 && kept; i++) {
+            assert_true(double_oracle_of(seed, &there, root, i, &want_out));
+            assert_memory_equal(&out[i], &want_out, sizeof want_out);
+        }
+    }
+}
+
+static void a_set_of_leaves_is_the_same_unpacked(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 1; bits <= TREE_NODES_MAX; bits *= 2) {
+        uint64_t in[TREE_NODES_MAX / 64] = {0}, out[TREE_NODES_MAX / 64] = {0};
+        uint8_t bytes[TREE_NODES_MAX / 8];
+        for (uint32_t i = 0; i < bits; i += 3)
+            in[i / 64] |= UINT64_C(1) << (i % 64);
+        size_t n = tree_pack(in, bits, bytes);
+        assert_int_equal(n, (bits + 7) / 8);
+        assert_int_equal(tree_unpack(out, bits, bytes, n), ERR_OK);
+        assert_memory_equal(in, out, sizeof in);
+        assert_int_equal(tree_unpack(out, bits, bytes, n - 1), ERR_PROTO);
+        assert_int_equal(tree_unpack(out, bits, bytes, n + 1), ERR_PROTO);
+        if (bits < 8) {
+            bytes[0] |= (uint8_t)(1u << bits); /* a leaf that is none */
+            assert_int_equal(tree_unpack(out, bits, bytes, n), ERR_PROTO);
         }
     }
 }
@@ -194,6 +286,8 @@ int main(void)
         cmocka_unit_test(tree_gives_the_same_bits_for_any_partition_into_nodes),
         cmocka_unit_test(tree_sum_copies_nothing_where_the_root_is_there),
         cmocka_unit_test(tree_sums_doubles_in_the_same_order),
+        cmocka_unit_test(tree_skips_what_is_absent),
+        cmocka_unit_test(a_set_of_leaves_is_the_same_unpacked),
         cmocka_unit_test(tree_cover_is_exact_and_the_smallest),
         cmocka_unit_test(tree_shares_leaves_evenly_and_the_first_never_go_without),
         cmocka_unit_test(tree_valid_knows_the_nodes_of_the_tree),

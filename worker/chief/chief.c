@@ -320,6 +320,7 @@ static void base_from_cut(struct chief *c)
         s->t = m->t;
         s->duplicates = m->duplicates;
         s->clipped = m->clipped;
+        s->dropped = m->dropped;
         if (!c->sync && ids_unpack(&s->resolved, m->mark, m->window_bits, m->window_bits_bytes))
             s->resolved = (struct ids){0}; /* the shards have refused such a cut already */
     }
@@ -412,6 +413,7 @@ void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m)
     s->t = m->t;
     s->duplicates = m->duplicates;
     s->clipped = m->clipped;
+    s->dropped = m->dropped;
     s->push = msg_codec_cost_get(m->push);
     s->reply = msg_codec_cost_get(m->reply);
     if (ids_unpack(&s->resolved, m->mark, m->window.data, m->window.len))
@@ -547,6 +549,11 @@ static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
                                         .reply = msg_codec_cost_get(m->reply)};
 }
 
+uint64_t chief_dropped(const struct chief *c, uint32_t worker)
+{
+    return worker < c->workers ? c->worker[worker].dropped : 0;
+}
+
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out)
 {
     if (worker >= c->workers || !c->worker[worker].acked)
@@ -591,6 +598,7 @@ void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms)
     if (!c->sync || !c->entered)
         return;
     c->step = step;
+    accept_on_step(c, step);
     chief_check_finished(c);
 }
 
@@ -729,8 +737,10 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     }
     if (f->applied_min == UINT64_MAX)
         f->applied_min = 0;
-    if (c->shard)
+    if (c->shard) {
         f->clipped = c->shard[0].clipped;
+        f->dropped = c->shard[0].dropped;
+    }
     f->rejected = journal_rejected(&c->journal);
     f->recoveries = journal_all_recoveries(&c->journal);
     memcpy(f->epoch, c->epoch, sizeof f->epoch);

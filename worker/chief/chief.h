@@ -114,6 +114,7 @@ struct chief_facts {
     uint64_t t;     /* updates applied, as the first shard last said */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
+    uint64_t dropped;           /* backup workers: microbatches */
     uint32_t recoveries;        /* after which a batch is skipped */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     uint32_t workers_up;
@@ -123,6 +124,8 @@ struct chief_facts {
 void chief_facts(const struct chief *c, struct chief_facts *f);
 /* False: it has not said it (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
+/* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */
+uint64_t chief_dropped(const struct chief *c, uint32_t worker);
 /* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.
  * False: nothing of this worker was counted. */
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);

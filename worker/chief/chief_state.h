@@ -37,7 +37,7 @@ struct chief_ps {
 
 struct chief_shard {
     bool entered, stopped, copied, saved;
-    uint64_t step, t, duplicates, clipped;
+    uint64_t step, t, duplicates, clipped, dropped;
     struct ids resolved;
     size_t partials;
     struct codec_cost push, reply;
@@ -60,6 +60,7 @@ struct chief_worker {
     Gradwire__Hello *hello;       /* kept until the generation is entered */
     uint32_t fenced_by;           /* ps that have answered FENCED */
     struct chief_account account; /* when acked */
+    uint64_t dropped;             /* backup workers: microbatches, as far as this chief decided */
     uint64_t gone_below; /* ssp: these incarnations are to leave the least clock; 0: none */
     bool gone;           /* every shard refuses them, and was told so */
     uint64_t refused_by[PLAN_SHARDS_MAX / 64]; /* ps that refuse them, as bits */
@@ -96,6 +97,21 @@ struct chief_commit {
     char broken[JOURNAL_WHAT_MAX];   /* what the lowest shard of those has found; "": nothing */
     uint32_t row;                    /* batches that were rejected one behind the other */
     struct chief_decision last, due; /* due: told when the journal is written */
+};
+
+/* accept.c: backup workers */
+struct chief_accept {
+    bool on;
+    uint64_t step;            /* that is being reported */
+    bool *reported;           /* by each shard */
+    struct tree_nodes *whole; /* of each shard */
+    bool seen; /* the own session stands at seen_step, and what it does at an epoch's end is done */
+    uint64_t seen_step;
+    struct {
+        bool there;
+        uint64_t step;
+        struct tree_leaves leaves;
+    } last;
 };
 
 struct chief_stale {
@@ -144,6 +160,7 @@ struct chief {
     uint32_t owner[IDS_WINDOW];
 
     struct chief_commit commit;
+    struct chief_accept accept;
     struct journal journal;
     uint32_t unwritten; /* its entries on their way to disk */
     bool rollback_due;  /* when they are there: back to the last cut */
@@ -176,6 +193,11 @@ void members_entered(struct chief *c); /* welcome all that wait, deal */
 void members_tick(struct chief *c);
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
 void members_close(struct chief *c);
+/* Sync: who computes which leaves, by worker; those that get none are left out. Returns how many. */
+struct chief_part {
+    uint32_t worker, first, end;
+};
+uint32_t members_parts(const struct chief *c, struct chief_part part[CHIEF_WORKERS_MAX]);
 /* Ids of the batches, in async. */
 void leases_start(struct chief *c);
 void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges);
@@ -205,6 +227,14 @@ void cut_tick(struct chief *c);
 void cut_on(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
 void cut_resend(struct chief *c, uint32_t ps);
 void cut_resend_worker(struct chief *c, uint32_t worker);
+
+/* accept.c: nothing is done where there are no backup workers. */
+enum err accept_init(struct chief *c) MUST_CHECK;
+void accept_close(struct chief *c);
+void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
+void accept_on_step(struct chief *c, uint64_t step); /* the own session stands there */
+void accept_resend(struct chief *c, uint32_t ps);
+void accept_progress(struct chief *c); /* who is dealt what has changed */
 
 /* commit.c */
 enum err commit_init(struct chief *c) MUST_CHECK; /* a generation of c->plan begins */

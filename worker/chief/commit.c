@@ -51,6 +51,8 @@ enum err commit_init(struct chief *c)
 {
     struct chief_commit *k = &c->commit;
     commit_close(c);
+    if (accept_init(c))
+        return ERR_NOMEM;
     k->squares = mem_zalloc(c->plan.chunks, sizeof *k->squares);
     k->reported = mem_zalloc(c->plan.shards, sizeof *k->reported);
     return k->squares && k->reported ? trust_init(c) : ERR_NOMEM;
@@ -64,6 +66,7 @@ void commit_close(struct chief *c)
     mem_free(c->commit.trust);
     mem_free(c->commit.ratio);
     c->commit = (struct chief_commit){0};
+    accept_close(c);
 }
 
 static void send_decision(struct chief *c, uint32_t ps)
@@ -88,6 +91,7 @@ void commit_resend(struct chief *c, uint32_t ps)
     m.generation = &g;
     if (!c->sync || !c->entered || !c->ps[ps].up)
         return;
+    accept_resend(c, ps);
     send_decision(c, ps);
     c->io->to_ps(c->ctx, ps, FRAME_STEP_ASK, &m.base);
 }
@@ -276,6 +280,10 @@ void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
         m->shard >= c->plan.shards ||
         !generation_equal(msg_generation_get(m->generation), c->generation))
         return;
+    if (m->round == GRADWIRE__ROUND__ACCEPT) {
+        accept_on_report(c, ps, m);
+        return;
+    }
     if (m->last)
         adopt(c, m->last);
     if (!m->summed)

@@ -288,7 +288,7 @@ static bool shards_equal(const struct chief *c)
     const struct chief_shard *a = &c->shard[0];
     for (uint32_t i = 1; i < c->plan.shards; i++) {
         const struct chief_shard *b = &c->shard[i];
-        if (a->step != b->step || a->t != b->t ||
+        if (a->step != b->step || a->t != b->t || a->dropped != b->dropped ||
             (!c->sync && (!ids_equal(&a->resolved, &b->resolved) || b->partials || a->partials)))
             return false;
     }
@@ -306,6 +306,7 @@ static void publish(struct chief *c)
                          .step = s->step,
                          .t = s->t,
                          .clipped = s->clipped,
+                         .dropped = s->dropped,
                          .dealt = c->sync ? s->step : ids_end(&s->resolved),
                          .total_elems = c->plan.elems,
                          .slots = c->slots,

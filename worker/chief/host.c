@@ -41,6 +41,11 @@ bool host_account(const struct host *h, uint32_t worker, struct chief_account *o
     return h->chief && chief_account(h->chief, worker, out);
 }
 
+uint64_t host_dropped(const struct host *h, uint32_t worker)
+{
+    return h->chief ? chief_dropped(h->chief, worker) : 0;
+}
+
 bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out)
 {
     return h->chief && chief_staleness(h->chief, worker, out);
@@ -135,7 +140,15 @@ static const struct chief_io chief_io = {
 
 /* ---- the control thread's calls ---- */
 
-static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_per_epoch)
+/* Of a sparse cluster it is not known how many workers there are: then there may be one more. */
+static uint32_t replicas(const struct job *job, const struct cluster *cluster)
+{
+    return cluster->sparse ? job->sync.replicas_to_aggregate
+                           : job_replicas(job, cluster->n_workers + cluster->separate_chief);
+}
+
+static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_per_epoch,
+                                      const struct cluster *cluster)
 {
     Gradwire__Settings s = GRADWIRE__SETTINGS__INIT;
     s.update = (Gradwire__Update)job->training.update;
@@ -152,6 +165,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     s.delay_compensation = job->training.delay_compensation;
     s.staleness_rate = job->training.staleness_rate;
     s.nan_guard = (uint32_t)job->training.nan_guard;
+    s.replicas_to_aggregate = replicas(job, cluster);
     s.push_codec = job->compression.push;
     s.push_ratio = job->compression.push_ratio;
     s.reply_codec = job->compression.reply;
@@ -166,7 +180,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
     uint32_t workers = cluster->sparse ? 1 : cluster->n_workers + cluster->separate_chief;
     struct chief_config config = {
         .layout = h->config.layout,
-        .settings = settings_of(job, h->config.batches_per_epoch),
+        .settings = settings_of(job, h->config.batches_per_epoch, cluster),
         .ps = cluster->n_ps,
         .workers = workers ? workers : 1,
         .every_steps = job->checkpoint.every_steps,

@@ -36,6 +36,9 @@ const struct chief_facts *host_facts(const struct host *h);
 /* As chief_account; after control_close. */
 bool host_account(const struct host *h, uint32_t worker, struct chief_account *out);
 
+/* As chief_dropped; after control_close. */
+uint64_t host_dropped(const struct host *h, uint32_t worker);
+
 /* As chief_staleness; after control_close. */
 bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out);
 

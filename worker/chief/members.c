@@ -56,22 +56,34 @@ static void tell_idle(struct chief *c, uint32_t members)
     c->told_idle = true;
 }
 
+uint32_t members_parts(const struct chief *c, struct chief_part part[CHIEF_WORKERS_MAX])
+{
+    uint32_t members = count_members(c), position = 0, n = 0;
+    for (uint32_t i = 0; i < c->workers; i++) {
+        uint32_t first, leaves;
+        if (!c->worker[i].member)
+            continue;
+        tree_share(c->config.settings.microbatches, members, position++, &first, &leaves);
+        if (leaves)
+            part[n++] = (struct chief_part){i, first, first + leaves};
+    }
+    return n;
+}
+
 static void deal(struct chief *c)
 {
     uint32_t members = count_members(c);
     if (!c->sync || !c->entered || members == 0)
         return;
+    struct chief_part share[CHIEF_WORKERS_MAX];
     Gradwire__Part part[CHIEF_WORKERS_MAX], *parts[CHIEF_WORKERS_MAX];
-    uint32_t position = 0;
-    for (uint32_t i = 0; i < c->workers; i++) {
-        if (!c->worker[i].member)
-            continue;
-        gradwire__part__init(&part[position]);
-        part[position].worker = i;
-        tree_share(c->config.settings.microbatches, members, position, &part[position].first_leaf,
-                   &part[position].leaves);
-        parts[position] = &part[position];
-        position++;
+    uint32_t n = members_parts(c, share);
+    for (uint32_t i = 0; i < n; i++) {
+        gradwire__part__init(&part[i]);
+        part[i].worker = share[i].worker;
+        part[i].first_leaf = share[i].first;
+        part[i].leaves = share[i].end - share[i].first;
+        parts[i] = &part[i];
     }
     tell_idle(c, members);
     Gradwire__Deal m = GRADWIRE__DEAL__INIT;
@@ -79,10 +91,11 @@ static void deal(struct chief *c)
     m.generation = &g;
     m.version = ++c->deal;
     m.parts = parts;
-    m.n_parts = members;
+    m.n_parts = n;
     for (uint32_t i = 0; i < c->workers; i++)
         if (c->worker[i].welcomed)
             c->io->to_worker(c->ctx, i, FRAME_DEAL, &m.base);
+    accept_progress(c);
 }
 
 /* ---- async: leases ---- */

@@ -45,7 +45,7 @@ struct summary_epoch {
 /* What one worker's process did since it began. Idle share: waited_s / (computed_s + waited_s). */
 struct summary_worker {
     uint32_t worker;
-    uint64_t tasks, bytes_out, bytes_in;
+    uint64_t tasks, bytes_out, bytes_in, dropped; /* dropped: microbatches */
     double examples, computed_s, waited_s;
 };
 
@@ -67,7 +67,7 @@ struct summary {
     double examples_per_s, seconds, first_step_s;
     double learning_rate; /* of the last update */
     uint64_t restarts, dealt, applied_min, applied_max, duplicates, lost, clipped, rejected,
-        recoveries;
+        recoveries, dropped;
     int exact;
     const char *digest; /* NULL or "": none */
     size_t history_epochs, accounts;

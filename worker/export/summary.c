@@ -66,6 +66,7 @@ static json_t *batches(const struct summary *s, int *ok)
     put(object, "duplicates", count(s->duplicates), ok);
     put(object, "lost", count(s->lost), ok);
     put(object, "clipped", count(s->clipped), ok);
+    put(object, "dropped", count(s->dropped), ok);
     put(object, "rejected", count(s->rejected), ok);
     put(object, "recoveries", count(s->recoveries), ok);
     return object;
@@ -99,6 +100,7 @@ static json_t *accounts(const struct summary *s, int *ok)
         put(one, "waited_s", number_or_null(from->waited_s), ok);
         put(one, "bytes_out", count(from->bytes_out), ok);
         put(one, "bytes_in", count(from->bytes_in), ok);
+        put(one, "dropped", count(from->dropped), ok);
         if (json_array_append_new(all, one) != 0)
             *ok = 0;
     }

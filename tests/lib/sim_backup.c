@@ -1,0 +1,117 @@
+/* Backup workers: the leaves that each step is made of, as the shards were told; all shards of a generation must have
+ * been told the same. A generation goes on with the steps of the one that it took over, or of the cut that it restores. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/sim.h"
+
+struct sim_backup_seen sim_backup_seen;
+
+static bool is_on(const struct sim *sim)
+{
+    return sim->config.settings.replicas_to_aggregate > 0;
+}
+
+static uint64_t steps_of(const struct sim *sim)
+{
+    return sim->config.settings.epochs * sim->config.settings.batches_per_epoch;
+}
+
+static struct sim_history *find(const struct sim *sim, struct generation g)
+{
+    struct sim_history *h = sim->history;
+    while (h && !generation_equal(h->generation, g))
+        h = h->next;
+    return h;
+}
+
+const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation)
+{
+    const struct sim_history *h = sim->history; /* of two with one number: the later */
+    while (h && h->generation.number != generation)
+        h = h->next;
+    return h ? h->set : NULL;
+}
+
+static struct sim_history *begin(struct sim *sim, struct generation g, uint64_t from,
+                                 uint64_t steps)
+{
+    struct sim_history *h = calloc(1, sizeof *h);
+    const struct tree_leaves *former = sim_backup_sets(sim, from);
+    h->generation = g;
+    h->set = calloc(steps_of(sim) + 1, sizeof *h->set);
+    if (former)
+        memcpy(h->set, former, steps * sizeof *h->set);
+    h->next = sim->history;
+    sim->history = h;
+    return h;
+}
+
+static void note(struct sim_thread *t, struct sim_history *h)
+{
+    struct sim *sim = t->sim;
+    const Gradwire__Settings *s = &sim->config.settings;
+    struct tree_leaves leaves;
+    uint64_t step;
+    if (!shard_accepted(t->core, &step, &leaves))
+        return;
+    struct tree_leaves *set = &h->set[step];
+    uint32_t n = tree_count_leaves(&leaves), least = s->microbatches;
+    for (uint32_t workers = 1; workers <= SIM_WORKERS_MAX; workers++) {
+        uint32_t parts = workers < s->microbatches ? workers : s->microbatches;
+        uint32_t wanted = s->replicas_to_aggregate < parts ? s->replicas_to_aggregate : parts;
+        if (wanted * (s->microbatches / parts) < least)
+            least = wanted * (s->microbatches / parts);
+    }
+    if (n < least)
+        sim_fail(sim, "step %" PRIu64 " is made of %u leaves, fewer than %u", step, n, least);
+    if (tree_count_leaves(set) == 0) {
+        *set = leaves;
+        sim_backup_seen.dropped += s->microbatches - n;
+        sim_backup_seen.steps += n < s->microbatches;
+    } else if (memcmp(set, &leaves, sizeof leaves) != 0) {
+        sim_fail(sim, "step %" PRIu64 " is made of two sets of leaves", step);
+    }
+}
+
+void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m)
+{
+    struct sim *sim = t->sim;
+    struct generation g = shard_generation(t->core);
+    if (!is_on(sim) || !shard_entered(t->core) || generation_equal(before, g))
+        return;
+    struct sim_history *h = find(sim, g);
+    if (m->mode == GRADWIRE__ENTER_MODE__TAKEOVER) {
+        if (!h)
+            h = begin(sim, g, before.number, steps_of(sim));
+        note(t, h); /* a decision of the last chief may have come when others had entered already */
+        return;
+    }
+    const struct sim_manifest *cut = sim->manifests;
+    while (cut && cut->m.cut != m->cut)
+        cut = cut->next;
+    if (h)
+        return;
+    if (m->mode == GRADWIRE__ENTER_MODE__RESTORE && cut)
+        (void)begin(sim, g, cut->m.generation, cut->m.step);
+    else
+        (void)begin(sim, g, 0, 0);
+}
+
+void sim_backup_decided(struct sim_thread *t)
+{
+    struct sim_history *h = find(t->sim, shard_generation(t->core));
+    if (is_on(t->sim) && h)
+        note(t, h);
+}
+
+void sim_backup_close(struct sim *sim)
+{
+    while (sim->history) {
+        struct sim_history *h = sim->history;
+        sim->history = h->next;
+        free(h->set);
+        free(h);
+    }
+}

@@ -1,0 +1,467 @@
+/* Backup workers, one shard by itself: it reports what is whole, sums what is accepted, and answers whoever comes late. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "ps/shard.h"
+
+enum {
+    CHUNK = PLAN_CHUNK_MIN_BYTES / 4,
+    CHUNKS = 3,
+    ELEMS = CHUNK * CHUNKS,
+    LEAVES = 4,
+    PEERS = 3
+};
+
+struct answer {
+    int whole; /* answers that had all chunks, in one run or in several */
+    uint32_t chunks;
+    uint64_t step;
+    Gradwire__Outcome outcome;
+    float w;
+};
+
+struct fixture {
+    struct shard *shard;
+    struct buffer_pool pool;
+    struct layout layout;
+    Gradwire__Plan plan;
+    Gradwire__Settings settings;
+    struct shard_peer peer[PEERS];
+    struct answer answer[PEERS];
+    int accepts, norms;   /* reports */
+    uint64_t report_step; /* of the last ACCEPT */
+    uint32_t whole, last; /* and what it says, as bits; last: 0, none */
+    uint64_t last_step;
+    double squares; /* of the last NORM */
+    int saves;
+};
+
+static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                     const float *body, uint64_t elems)
+{
+    struct fixture *f = ctx;
+    struct answer *a = &f->answer[to->worker];
+    assert_true(elems > 0);
+    if (a->step != head->step)
+        a->chunks = 0;
+    a->step = head->step;
+    a->outcome = head->outcome;
+    a->w = body[0];
+    a->chunks += head->chunks;
+    a->whole += a->chunks == CHUNKS;
+    if (a->chunks == CHUNKS)
+        a->chunks = 0;
+}
+
+static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+{
+    (void)ctx, (void)to;
+    fail_msg("refused: %s", head->text);
+}
+
+static void io_before_write(void *ctx, const float *lo, uint64_t elems)
+{
+    (void)ctx, (void)lo, (void)elems;
+}
+
+static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *message)
+{
+    struct fixture *f = ctx;
+    const Gradwire__StepReport *m = (const Gradwire__StepReport *)message;
+    if (type != FRAME_STEP_REPORT)
+        return;
+    if (m->round == GRADWIRE__ROUND__NORM) {
+        f->norms++;
+        f->squares = 0;
+        for (size_t i = 0; i < m->n_sums; i++)
+            f->squares += m->sums[i];
+        return;
+    }
+    f->accepts++;
+    f->report_step = m->step;
+    f->whole = m->whole.len ? m->whole.data[0] : 0;
+    f->last = m->last ? m->last->accepted.data[0] : 0;
+    f->last_step = m->last ? m->last->step : UINT64_MAX;
+}
+
+static void io_save(void *ctx, struct shard_image *take_image)
+{
+    struct fixture *f = ctx;
+    f->saves++;
+    shard_image_free(take_image);
+}
+
+static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
+                        struct errmsg *e)
+{
+    (void)ctx, (void)m, (void)b;
+    return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
+}
+
+static void io_drop_peers(void *ctx)
+{
+    (void)ctx;
+}
+
+static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
+                                   io_save,  io_load,   io_drop_peers,   NULL,
+                                   NULL,     NULL};
+
+static Gradwire__Generation generation(uint64_t number)
+{
+    return msg_generation((struct generation){number, 7});
+}
+
+static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    Gradwire__Generation g = generation(number);
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.mode = mode;
+    m.plan = &f->plan;
+    m.settings = &f->settings;
+    shard_on_enter(f->shard, &m);
+}
+
+static void let_in(struct fixture *f, uint32_t worker)
+{
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Refuse refuse;
+    m.generation = &g;
+    m.worker = worker;
+    m.incarnation = 1;
+    assert_int_equal(shard_on_hello(f->shard, &f->peer[worker], &m, &refuse), ERR_OK);
+}
+
+/* All zeros, sgd with a rate of 1, four leaves; `clip`: with a NORM round behind. */
+static void open_fixture(struct fixture *f, float clip)
+{
+    *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
+    const uint32_t threads = 1;
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    f->settings.optimizer = OPT_SGD;
+    f->settings.learning_rate = 1;
+    f->settings.microbatches = LEAVES;
+    f->settings.batches_per_epoch = 100;
+    f->settings.clip_norm = clip;
+    f->settings.replicas_to_aggregate = 2;
+    assert_int_equal(shard_new(&f->shard, 0, 0, &io, f), ERR_OK);
+    enter(f, 5, GRADWIRE__ENTER_MODE__INIT);
+    for (uint32_t i = 0; i < PEERS; i++)
+        let_in(f, i);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    shard_free(f->shard);
+    buffer_pool_close(&f->pool);
+    msg_plan_close(&f->plan);
+    layout_close(&f->layout);
+}
+
+/* Chunks [first, first + count) of a node: its leaves have an example each, of g + its number. */
+static void push_some(struct fixture *f, uint32_t worker, uint64_t step, struct tree_node node,
+                      float g, uint32_t first, uint32_t count)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation of = msg_generation(shard_generation(f->shard));
+    struct errmsg e = {""};
+    double sums[] = {1};
+    uint64_t elems;
+    bool wanted;
+    m.generation = &of;
+    m.name = step;
+    m.level = node.level;
+    m.index = node.index;
+    m.examples = 1u << node.level;
+    m.first_chunk = first;
+    m.chunks = count;
+    m.sums = sums;
+    m.n_sums = first == 0;
+    sums[0] = (double)m.examples;
+    float value = 0;
+    for (uint32_t leaf = tree_first_leaf(node); leaf < tree_end_leaf(node); leaf++)
+        value += g + (float)leaf;
+    struct buffer *body = NULL;
+    assert_int_equal(
+        shard_push_fits(f->shard, &m, count * CHUNK * sizeof(float), &elems, &wanted, &e), ERR_OK);
+    if (wanted)
+        body = buffer_acquire(&f->pool, elems);
+    for (size_t i = 0; wanted && i < elems; i++)
+        body->data[i] = value;
+    assert_int_equal(shard_on_push(f->shard, &f->peer[worker], &m, body, &e), ERR_OK);
+    buffer_unref(body);
+}
+
+static void push(struct fixture *f, uint32_t worker, uint64_t step, uint32_t level, uint32_t index)
+{
+    push_some(f, worker, step, (struct tree_node){level, index}, 1, 0, CHUNKS);
+}
+
+static void accept(struct fixture *f, uint64_t step, uint8_t leaves)
+{
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    m.generation = &g;
+    m.step = step;
+    m.round = GRADWIRE__ROUND__ACCEPT;
+    m.accepted.data = &leaves;
+    m.accepted.len = 1;
+    shard_on_decision(f->shard, &m);
+}
+
+static void scale(struct fixture *f, uint64_t step)
+{
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    m.generation = &g;
+    m.step = step;
+    m.scale = 1;
+    shard_on_decision(f->shard, &m);
+}
+
+static void ask(struct fixture *f)
+{
+    Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
+    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    m.generation = &g;
+    shard_on_step_ask(f->shard, &m);
+}
+
+static void pull(struct fixture *f, uint32_t worker, uint64_t step)
+{
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    struct errmsg e = {""};
+    m.generation = &g;
+    m.step = step;
+    assert_int_equal(shard_on_pull(f->shard, &f->peer[worker], &m, &e), ERR_OK);
+}
+
+static const Gradwire__ShardStatus *status(const struct fixture *f)
+{
+    return shard_status(f->shard);
+}
+
+static float weight(const struct fixture *f)
+{
+    uint64_t first, elems;
+    return shard_weights(f->shard, &first, &elems)[ELEMS - 1];
+}
+
+#define BIT(level, index) (1u << ((LEAVES >> (level)) + (index)))
+
+static void a_node_is_reported_when_every_chunk_has_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    push_some(&f, 0, 0, (struct tree_node){0, 0}, 1, 1, 2);
+    push_some(&f, 1, 0, (struct tree_node){0, 1}, 1, 0, CHUNKS);
+    assert_int_equal(f.accepts, 1);
+    assert_int_equal(f.whole, BIT(0, 1));
+    push_some(&f, 0, 0, (struct tree_node){0, 0}, 1, 0, 1);
+    assert_int_equal(f.accepts, 2);
+    assert_int_equal(f.whole, BIT(0, 0) | BIT(0, 1) | BIT(1, 0)); /* and what the two make */
+    push(&f, 0, 0, 0, 0);
+    push(&f, 0, 0, 1, 0); /* nothing new */
+    assert_int_equal(f.accepts, 2);
+    push(&f, 2, 0, 1, 1);
+    assert_int_equal(f.whole, BIT(0, 0) | BIT(0, 1) | BIT(1, 0) | BIT(1, 1) | BIT(2, 0));
+    assert_int_equal(status(&f)->step, 0); /* all are there, and it waits */
+    close_fixture(&f);
+}
+
+static void what_is_absent_is_skipped_and_the_mean_is_of_what_is_accepted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    push(&f, 0, 0, 1, 0); /* 1 + 2 */
+    push(&f, 1, 0, 0, 2); /* 3 */
+    push(&f, 2, 0, 0, 3); /* 4: not accepted */
+    accept(&f, 0, 0x07);
+    assert_int_equal(status(&f)->step, 1);
+    assert_true(weight(&f) == -2.0f); /* (1 + 2 + 3) / 3 */
+    assert_int_equal(status(&f)->dropped, 1);
+    assert_int_equal(status(&f)->epochs[0]->examples, 3);
+    assert_true(status(&f)->epochs[0]->loss == 3.0);
+    for (uint32_t i = 0; i < PEERS; i++) {
+        assert_int_equal(f.answer[i].whole, 1);
+        assert_int_equal(f.answer[i].step, 1);
+        assert_true(f.answer[i].w == -2.0f);
+        assert_int_equal(f.answer[i].outcome,
+                         i == 2 ? GRADWIRE__OUTCOME__DROPPED : GRADWIRE__OUTCOME__APPLIED);
+    }
+    close_fixture(&f);
+}
+
+/* Every mixture of before and after: it is answered once, with what is present. */
+static void a_late_push_is_answered_with_the_present_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    push(&f, 0, 0, 1, 0);
+    push_some(&f, 2, 0, (struct tree_node){1, 1}, 1, 2, 1); /* its last chunk, before the close */
+    accept(&f, 0, 0x03);
+    assert_int_equal(f.answer[2].whole, 1);
+    assert_int_equal(f.answer[2].outcome, GRADWIRE__OUTCOME__DROPPED);
+    push_some(&f, 2, 0, (struct tree_node){1, 1}, 1, 1, 1); /* the others when it is over, */
+    push(&f, 0, 1, 1, 0);
+    accept(&f, 1, 0x03);
+    push_some(&f, 2, 0, (struct tree_node){1, 1}, 1, 0, 1); /* and when the next one is */
+    assert_int_equal(f.answer[2].whole, 1);
+    assert_int_equal(status(&f)->dropped, 4);
+    assert_int_equal(status(&f)->duplicates, 0);
+
+    push(&f, 1, 0, 1, 1); /* all of it two steps late */
+    assert_int_equal(f.answer[1].whole, 1);
+    assert_int_equal(f.answer[1].step, 2);
+    assert_int_equal(f.answer[1].outcome, GRADWIRE__OUTCOME__DROPPED);
+    push(&f, 1, 1, 1, 0); /* what was accepted, of the step before: a duplicate */
+    assert_int_equal(f.answer[1].step, 2);
+    assert_int_equal(status(&f)->duplicates, 1);
+
+    shard_peer_gone(f.shard, &f.peer[2]); /* pushed again over a new connection */
+    let_in(&f, 2);
+    push(&f, 2, 0, 1, 1);
+    assert_int_equal(f.answer[2].whole, 2);
+    assert_int_equal(f.answer[2].step, 2);
+    pull(&f, 2,
+         1); /* and pulled again: the step before is still there, the one before that is not */
+    assert_int_equal(f.answer[2].step, 1);
+    pull(&f, 2, 0);
+    assert_int_equal(f.answer[2].step, 2);
+    pull(&f, 2, 3); /* one that the others make */
+    assert_int_equal(f.answer[2].whole, 4);
+    push(&f, 0, 2, 1, 0);
+    accept(&f, 2, 0x03);
+    assert_int_equal(f.answer[2].whole, 5);
+    assert_int_equal(f.answer[2].step, 3);
+    close_fixture(&f);
+}
+
+static void nodes_of_two_deals_stand_beside_each_other(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    push(&f, 0, 0, 0, 0);
+    push(&f, 1, 0, 1, 0); /* covers it, and does not take its place */
+    push(&f, 2, 0, 1, 1);
+    accept(&f, 0, 0x0d);
+    assert_int_equal(status(&f)->step, 1);
+    assert_true(weight(&f) == -(1.0f + 3.0f + 4.0f) / 3.0f);
+    close_fixture(&f);
+}
+
+static void a_decision_that_does_not_fit_is_left_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    push(&f, 0, 0, 1, 0);
+    accept(&f, 0, 0x07); /* leaf 2 is not there */
+    accept(&f, 0, 0x01); /* leaf 0 only with leaf 1 */
+    accept(&f, 0, 0x00);
+    accept(&f, 0, 0x13); /* there are four */
+    accept(&f, 1, 0x03);
+    assert_int_equal(status(&f)->step, 0);
+    accept(&f, 0, 0x03);
+    accept(&f, 0, 0x03);
+    assert_int_equal(status(&f)->step, 1);
+    close_fixture(&f);
+}
+
+/* Pushed between the close and the making: no part of the norm, and answered when the step is made. */
+static void the_norm_is_of_what_is_accepted(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 100);
+    push(&f, 0, 0, 1, 0);
+    assert_int_equal(f.norms, 0);
+    accept(&f, 0, 0x03);
+    assert_int_equal(f.norms, 1);
+    assert_true(f.squares == 9.0 * ELEMS);
+    int accepts = f.accepts;
+    push(&f, 2, 0, 1, 1);
+    assert_int_equal(f.accepts, accepts); /* the set is closed */
+    assert_int_equal(f.answer[2].whole, 0);
+    ask(&f);
+    assert_int_equal(f.norms, 2);
+    assert_int_equal(f.whole, 0);
+    assert_int_equal(f.last, 0x03);
+    scale(&f, 0);
+    assert_int_equal(status(&f)->step, 1);
+    assert_true(weight(&f) == -1.5f);
+    assert_int_equal(f.answer[2].whole, 1);
+    assert_int_equal(f.answer[2].outcome, GRADWIRE__OUTCOME__DROPPED);
+    push(&f, 2, 1, 1, 1);
+    assert_int_equal(f.whole, BIT(1, 1)); /* nothing of the step before is left */
+    close_fixture(&f);
+}
+
+static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    Gradwire__Cut cut = GRADWIRE__CUT__INIT;
+    Gradwire__CutAt at = GRADWIRE__CUT_AT__INIT;
+    Gradwire__Generation g = generation(5);
+    cut.generation = at.generation = &g;
+    cut.cut = at.cut = 1;
+    push(&f, 0, 0, 1, 0);
+    shard_on_cut(f.shard, &cut);
+    accept(&f, 0, 0x03);
+    assert_int_equal(status(&f)->step, 0);
+    push(&f, 2, 0, 1, 1); /* it comes too late, though the step is not made */
+    ask(&f);
+    assert_int_equal(f.whole, 0);
+    assert_int_equal(f.last, 0x03);
+    assert_int_equal(f.last_step, 0);
+    at.step = 0;
+    shard_on_cut_at(f.shard, &at);
+    assert_int_equal(f.saves, 1);
+    assert_int_equal(status(&f)->step, 1);
+    assert_true(weight(&f) == -1.5f);
+    assert_int_equal(f.answer[2].outcome, GRADWIRE__OUTCOME__DROPPED);
+    push(&f, 0, 1, 1, 0);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__TAKEOVER);
+    assert_true(shard_entered(f.shard));
+    ask(&f);
+    assert_int_equal(f.report_step, 1);
+    assert_int_equal(f.whole, BIT(1, 0));
+    assert_int_equal(f.last_step, 0);
+    f.settings.replicas_to_aggregate = 0;
+    enter(&f, 7, GRADWIRE__ENTER_MODE__TAKEOVER);
+    assert_false(shard_entered(f.shard)); /* the gate is of another kind */
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_is_reported_when_every_chunk_has_it),
+        cmocka_unit_test(what_is_absent_is_skipped_and_the_mean_is_of_what_is_accepted),
+        cmocka_unit_test(a_late_push_is_answered_with_the_present_step),
+        cmocka_unit_test(nodes_of_two_deals_stand_beside_each_other),
+        cmocka_unit_test(a_decision_that_does_not_fit_is_left_alone),
+        cmocka_unit_test(the_norm_is_of_what_is_accepted),
+        cmocka_unit_test(a_cut_holds_the_decision_and_a_new_chief_hears_of_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,7 +24,7 @@ STORAGE = os.environ.get("GRADWIRE_IMAGE_STORAGE")
 IMAGE = os.environ.get("GRADWIRE_IMAGE", "localhost/gradwire:0.1.0")
 NAMESPACE, DOMAIN = "team", "cluster.local"
 ADDRESSES = 16
-wanted = unittest.skipUnless(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
+wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
 
 
 def podman(*words, check=True):

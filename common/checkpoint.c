@@ -101,6 +101,17 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
     return err;
 }
 
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct job_optimizer *o, float *w, struct errmsg *e)
+{
+    float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    uint32_t average = optimizer_average_slot(o);
+    if (average == UINT32_MAX)
+        return checkpoint_read(dir, m, 0, m->total_elems, w, NULL, e);
+    slot[average] = w;
+    return checkpoint_read(dir, m, 0, m->total_elems, NULL, slot, e);
+}
+
 enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e)
 {
     enum err err = ERR_OK;

@@ -186,8 +186,9 @@ static enum err complete(struct process *p, const struct train_config *config, s
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     bool best = train_restores_best(config);
-    enum err err = best ? best_read(&p->best, w, e)
-                        : checkpoint_read(p->checkpoints, &p->base, 0, elems, w, NULL, e);
+    enum err err = best
+                       ? best_read(&p->best, w, e)
+                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = train_export(config, w, p->result.digest, e);
     mem_free(w);
@@ -241,6 +242,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     if (!err) {
         struct train_result before = p->result;
         train_run(train, &control, &p->result);
+        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
         control_close(&control);
         if (p->finished) {
             mem_free(p->result.history); /* nothing was learned */

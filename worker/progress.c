@@ -99,8 +99,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
                epoch, job->training.epochs, number(loss, a), number(metric, b),
                number(eval ? eval->loss : NAN, c),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
-    log_info("epoch %" PRIu64 "/%u: loss %s %s %s, eval loss %s %s %s", epoch, job->training.epochs,
-             a, name, b, c, name, d);
+    log_info("epoch %" PRIu64 "/%u: loss %s %s %s, eval%s loss %s %s %s", epoch,
+             job->training.epochs, a, name, b, job->optimizer.use_ema ? " of the averages:" : "", c,
+             name, d);
     p->sums = (struct model_sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;

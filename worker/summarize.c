@@ -219,6 +219,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .rejected = f.rejected,
         .recoveries = f.recoveries,
         .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),
+        .averaged = job->optimizer.use_ema,
         .digest = r->digest,
     };
     put_eval(r->has_eval ? &r->eval : NULL, &s.eval_loss, s.eval_metric);

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/evaluate.h"
+#include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/gradient.h"
 #include "worker/guard.h"
@@ -42,7 +43,8 @@ struct train {
     struct gradient *gradient;
     struct local *local; /* geo; else NULL */
     struct evaluator *evaluator;
-    float *w; /* the flat block */
+    float *w;        /* the flat block */
+    float *averages; /* use_ema, the chief: of the parameters that were evaluated last; else NULL */
     uint64_t task_name;
     bool held; /* nothing of the running task leaves before it is computed */
 
@@ -135,6 +137,10 @@ enum err train_export(const struct train_config *config, const float *w, char di
         return err;
     (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
     err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    const struct table_schema *schema = config->data->table.schema;
+    (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
+    if (!err && schema)
+        err = export_encoding(path, &config->job->data.csv, schema, e);
     if (!err)
         export_digest(model_layout(config->model), w, digest);
     return err;
@@ -162,6 +168,7 @@ static enum err adopt_welcome(struct train *t, struct errmsg *e)
         local_reset(t->local);
     t->finish_asked = t->evaluate_asked = false;
     t->evaluated_step = UINT64_MAX;
+    t->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     t->seen_step = UINT64_MAX;
     t->want_leaves = 0;
     if (t->enough_epoch)
@@ -269,6 +276,21 @@ static void on_letter(void *arg, struct mail *m)
 
 /* ---- evaluation ---- */
 
+/* What is evaluated, kept as the best and exported. */
+static float *learned(struct train *t)
+{
+    return t->averages ? t->averages : t->w;
+}
+
+/* False: they are asked for, and come while the loop runs. */
+static bool averages_are_here(struct train *t)
+{
+    if (!t->averages || session_take_averages(&t->session))
+        return true;
+    session_pull_averages(&t->session);
+    return false;
+}
+
 static struct evaluation *evaluate(struct train *t)
 {
     struct train_result *r = t->result;
@@ -277,7 +299,7 @@ static struct evaluation *evaluate(struct train *t)
         return NULL;
     struct errmsg e = {""};
     struct model_sums sums;
-    enum err err = evaluator_run(t->evaluator, t->w, &sums, &e);
+    enum err err = evaluator_run(t->evaluator, learned(t), &sums, &e);
     if (err) {
         stop(t, err == ERR_INPUT ? 2 : 1, e.text);
         return NULL;
@@ -299,6 +321,8 @@ static struct evaluation *evaluate(struct train *t)
 static void note_epoch(struct train *t, uint64_t epoch, double now_s)
 {
     struct train_result *r = t->result;
+    while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
+        r->epochs--; /* a rollback went behind it */
     if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
         struct train_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
         if (!grown)
@@ -321,7 +345,7 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
     struct errmsg e = {""};
     if (t->enough_epoch)
         return; /* async: the last batches on their way do not count */
-    if (best_see(best, epoch, eval, t->w, &e))
+    if (best_see(best, epoch, eval, learned(t), &e))
         log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
     if (epoch >= job->training.epochs || !best_stops(best, epoch))
         return;
@@ -355,7 +379,7 @@ static enum err restore_best(struct train *t, struct errmsg *e)
     if (!train_restores_best(&t->config))
         return ERR_OK;
     t->result->eval = t->config.best->eval;
-    return best_read(t->config.best, t->w, e);
+    return best_read(t->config.best, learned(t), e);
 }
 
 /* Then the chief may be the slow one, and see some steps only. */
@@ -372,7 +396,7 @@ static void finish(struct train *t)
     if (!all_seen && t->began_s > 0) /* others may have learned longer than the chief */
         t->result->train_s = clock_now_s() - t->began_s - t->evaluation_s;
     t->finish_asked = false;
-    if (restore_best(t, &e) || train_export(&t->config, t->w, t->result->digest, &e)) {
+    if (restore_best(t, &e) || train_export(&t->config, learned(t), t->result->digest, &e)) {
         stop(t, 1, e.text);
         return;
     }
@@ -388,6 +412,8 @@ static void chief_between(struct train *t)
     uint64_t per_epoch = s->settings.batches_per_epoch;
     if (s->sync) {
         if (s->step && s->step % per_epoch == 0 && t->evaluated_step != s->step) {
+            if (!averages_are_here(t))
+                return;
             t->evaluated_step = s->step;
             end_epoch(t, s->step / per_epoch);
             control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
@@ -397,10 +423,13 @@ static void chief_between(struct train *t)
         return;
     }
     if (t->finish_asked && session_is_final(s)) {
+        if (!averages_are_here(t))
+            return;
         end_epoch(t, t->enough_epoch ? t->enough_epoch : t->config.job->training.epochs);
         finish(t);
     } else if (t->evaluate_asked && !t->finish_asked && !t->enough_epoch &&
-               !t->result->digest[0]) { /* what is exported was the last to be evaluated */
+               !t->result->digest[0] && /* what is exported was the last to be evaluated */
+               averages_are_here(t)) {
         t->evaluate_asked = false;
         end_epoch(t, t->epoch_asked);
     }
@@ -627,7 +656,9 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
     uint32_t depth = 3 * job->training.microbatches;
     t->w = mem_floats(model_layout(c->model)->elems);
-    if (!t->w)
+    if (job->optimizer.use_ema && c->cluster->is_chief)
+        t->averages = mem_floats(model_layout(c->model)->elems);
+    if (!t->w || (job->optimizer.use_ema && c->cluster->is_chief && !t->averages))
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     enum err err = pool_new(&t->pool, threads, e);
     if (!err)
@@ -651,6 +682,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
                                  .layout = model_layout(c->model),
                                  .n_ps = c->cluster->n_ps,
                                  .w = t->local ? t->local->server : t->w,
+                                 .averages = t->averages,
                                  .local = t->local,
                                  .on_refused = on_refused,
                                  .ctx = t};
@@ -700,6 +732,7 @@ void train_free(struct train *t)
     loader_free(t->loader);
     pool_free(t->pool);
     mem_free(t->w);
+    mem_free(t->averages);
     session_close(&t->session);
     loop_timer_stop(&t->tick);
     mailbox_close(&t->in);

@@ -61,7 +61,7 @@ void train_run(struct train *t, struct control *control, struct train_result *re
 /* model/ gets the best epoch's weights, and there are such. */
 bool train_restores_best(const struct train_config *config);
 
-/* model/: weights.safetensors and job.yaml; fills the digest. Errors: ERR_IO. */
+/* model/: weights.safetensors, job.yaml and, of a csv, encoding.json; fills the digest. Errors: ERR_IO. */
 enum err train_export(const struct train_config *config, const float *w, char digest[65],
                       struct errmsg *e) MUST_CHECK;
 

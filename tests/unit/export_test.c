@@ -260,6 +260,7 @@ static struct summary full(void)
         .rejected = 12,
         .recoveries = 13,
         .exact = 1,
+        .averaged = 1,
         .digest = "abcd",
         .push = {"int8", 4000, 1000, 0.5, 0.25, 0.01},
         .reply = {"none", 0, 0, 0, 0, NAN},
@@ -289,7 +290,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     struct summary s = full();
     json_t *json = written(&s);
     const char *status, *job, *update, *digest;
-    int code, ps, workers, microbatches, exact;
+    int code, ps, workers, microbatches, exact, averaged;
     json_int_t steps, epochs, restarts, dealt, least, most, duplicates, lost, clipped, rejected,
         recoveries, dropped, dropped_of;
     double loss, accuracy, error, rate, seconds, first, learning_rate;
@@ -297,7 +298,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_int_equal(
         json_unpack(json,
                     "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:F !}",
+                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:F s:b !}",
                     "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
                     "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
                     "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
@@ -307,7 +308,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
                     &clipped, "dropped", &dropped, "rejected", &rejected, "recoveries", &recoveries,
                     "exact", &exact, "digest", &digest, "staleness", "history", &epochs_did,
                     "per_worker", &workers_did, "compression", &compression, "learning_rate",
-                    &learning_rate),
+                    &learning_rate, "averaged", &averaged),
         0);
     double ratio, encode_s, decode_s, l2;
     const char *push, *reply;
@@ -353,7 +354,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_int_equal(dropped, 14);
     assert_int_equal(rejected, 12);
     assert_int_equal(recoveries, 13);
-    assert_true(exact);
+    assert_true(exact && averaged);
     assert_string_equal(digest, "abcd");
     assert_int_equal(json_array_size(epochs_did), 2);
     int epoch;
@@ -387,7 +388,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "examples_per_s", "seconds",   "first_step_s", "peak_rss_bytes",
         "restarts",       "batches",   "exact",        "digest",
         "staleness",      "history",   "per_worker",   "compression",
-        "learning_rate",
+        "learning_rate",  "averaged",
     };
     struct summary s = full();
     json_t *json = written(&s), *value;

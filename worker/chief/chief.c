@@ -206,6 +206,18 @@ static bool take_plan(struct chief *c)
     return c->phase != CHIEF_ENDED;
 }
 
+/* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
+ * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
+static uint64_t no_shard_has_begun(const struct chief *c)
+{
+    uint64_t furthest = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step > furthest)
+                furthest = c->ps[i].hello->shards[j]->step;
+    return furthest + 2;
+}
+
 static void send_enter(struct chief *c, uint32_t ps)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
@@ -218,6 +230,7 @@ static void send_enter(struct chief *c, uint32_t ps)
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
     m.cut = c->has_base ? c->base.cut : 0;
+    m.round_from = c->mode == MODE_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
     c->io->to_ps(c->ctx, ps, FRAME_ENTER, &m.base);

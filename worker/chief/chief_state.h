@@ -89,7 +89,10 @@ struct chief_commit {
     uint64_t step;   /* that is being reported */
     bool *reported;  /* by each shard */
     double *squares; /* of each chunk */
-    uint64_t examples;
+    uint64_t examples, divisor;
+    bool scaled; /* lamb: the scale is decided, and the shards are to report again with it */
+    float scale;
+    bool *trusted;         /* and this shard has */
     uint32_t *trust_first; /* lamb: of each chunk its first piece (common/trust.h); else NULL */
     double *trust;         /* TRUST_SUMS of each piece */
     float *ratio;          /* of each tensor, of the last decision */

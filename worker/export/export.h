@@ -69,6 +69,7 @@ struct summary {
     uint64_t restarts, dealt, applied_min, applied_max, duplicates, lost, clipped, rejected,
         recoveries, dropped;
     int exact;
+    int averaged;       /* eval, history and the model are of the weights' moving averages */
     const char *digest; /* NULL or "": none */
     size_t history_epochs, accounts;
     const struct summary_epoch *history; /* of this run */

@@ -196,6 +196,7 @@ static json_t *document(const struct summary *s, int *ok)
     put(all, "per_worker", accounts(s, ok), ok);
     put(all, "compression", compression(s, ok), ok);
     put(all, "learning_rate", number_or_null(s->learning_rate), ok);
+    put(all, "averaged", json_boolean(s->averaged), ok);
     return all;
 }
 

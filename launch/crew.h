@@ -42,11 +42,16 @@ void crew_close(struct crew *c);
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
                           const struct site *site, int progress_fd, struct errmsg *e) MUST_CHECK;
 
+/* Descriptors that a process is handed; -1: none. */
+struct crew_fds {
+    int listen, http, progress;
+};
+
 /* All of them have an address: make the command line of process i, which runs on `site` together
  * with those whose site_of[] is the same as its own. site_of NULL: all are together. Descriptors
  * are left out where they are -1. Errors: ERR_NOMEM. */
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
-                        const struct site *site, const uint32_t *site_of, int listen_fd,
-                        int progress_fd, struct errmsg *e) MUST_CHECK;
+                        const struct site *site, const uint32_t *site_of,
+                        const struct crew_fds *fds, struct errmsg *e) MUST_CHECK;
 
 #endif

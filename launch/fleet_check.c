@@ -190,10 +190,11 @@ static json_t *ask_reach(struct camp *c)
 static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 {
     const struct fleet_config *config = &f->config;
+    const struct crew_fds none = {-1, -1, -1}; /* the runner there adds its own */
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,
-                             &f->camp[config->host_of[i]].site, config->host_of, -1, -1, e);
+                             &f->camp[config->host_of[i]].site, config->host_of, &none, e);
     return err;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cgroup.h"
 #include "common/dirlock.h"
 #include "common/flags.h"
 #include "common/kernels.h"
@@ -15,6 +16,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
@@ -33,7 +35,7 @@ struct process {
     struct dataset data, eval;
     bool has_eval;
     struct order order;
-    int listen_fd;
+    int listen_fd, http_fd;
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -116,6 +118,12 @@ static enum err load(struct process *p, struct errmsg *e)
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
     return err;
+}
+
+static enum err open_http(struct process *p, struct errmsg *e)
+{
+    const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
+    return http_bind(&p->http_fd, &place, e);
 }
 
 static enum err open_port(struct process *p, struct errmsg *e)
@@ -230,7 +238,11 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
                                       .finished = p->finished};
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
@@ -259,7 +271,11 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 {
     struct liaison *liaison = NULL;
     struct control control;
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)
         return err;
@@ -327,6 +343,8 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     if (!err)
         err = open_port(p, e);
     if (!err)
+        err = open_http(p, e);
+    if (!err)
         err = lock_output(p, e);
     if (!err)
         err = look_back(p, e);
@@ -335,16 +353,11 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run(p, e);
 }
 
-int main(int argc, char **argv)
+/* To the end; returns the exit code. */
+static int work(struct process *p)
 {
-    static struct process process;
-    struct process *p = &process;
     struct alone alone = {.pid = 0};
     struct errmsg e = {""};
-    signals_init();
-    flags_parse(&p->flags, "worker", argc, argv);
-    openblas_set_num_threads(1);
-    kernels_flush_denormals();
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
     if (!err)
         err = who_am_i(p, &e);
@@ -372,4 +385,20 @@ int main(int argc, char **argv)
     job_close(&p->job);
     cluster_close(&p->cluster);
     return p->result.exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct process *p = &process;
+    signals_init();
+    flags_parse(&p->flags, "worker", argc, argv);
+    cgroup_set_root(p->flags.cgroup_root);
+    if (p->flags.log_json)
+        log_json();
+    openblas_set_num_threads(1);
+    kernels_flush_denormals();
+    int exit_code = work(p);
+    termination_end(p->flags.termination_message, exit_code);
+    return exit_code;
 }

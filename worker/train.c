@@ -20,6 +20,7 @@
 #include "worker/guard.h"
 #include "worker/links.h"
 #include "worker/local.h"
+#include "worker/meter.h"
 #include "worker/pool.h"
 #include "worker/progress.h"
 #include "worker/session.h"
@@ -60,6 +61,9 @@ struct train {
     uint32_t want_first, want_leaves;
     double began_s; /* of the first task */
     double evaluation_s;
+    double computed_s,
+        pushed_s; /* the running exchange: when its gradient was there, and was handed over */
+    struct meter meter;
     int64_t told_ms, moved_ms;
 };
 
@@ -164,6 +168,7 @@ static enum err adopt_welcome(struct train *t, struct errmsg *e)
     log_info("generation %" PRIu64 ": %u shards on %u ps, %u microbatches, %u threads",
              s->generation.number, s->plan.shards, t->config.cluster->n_ps, s->leaves,
              pool_threads(t->pool));
+    meter_welcome(&t->meter, s->generation.number, s->incarnation);
     if (t->local)
         local_reset(t->local);
     t->finish_asked = t->evaluate_asked = false;
@@ -238,7 +243,8 @@ static void say_hello(struct train *t)
 {
     Gradwire__Hello m;
     struct session_hello room;
-    const struct control_config config = {t->config.job, t->config.cluster, &t->in};
+    const struct control_config config = {
+        .job = t->config.job, .cluster = t->config.cluster, .train = &t->in};
     control_hello(&config, 0, &m);
     session_hello_chief(&t->session, &room, &m);
     control_send(t->control, FRAME_HELLO, &m.base);
@@ -313,7 +319,9 @@ static struct evaluation *evaluate(struct train *t)
         *copy = r->eval;
         control_post(t->control, CONTROL_EVALUATED, 0, copy, mem_free);
     }
-    t->evaluation_s += clock_now_s() - began;
+    double took_s = clock_now_s() - began;
+    t->evaluation_s += took_s;
+    metrics_observe(&t->meter.evaluation, took_s);
     return &r->eval;
 }
 
@@ -479,6 +487,7 @@ static void count_step(struct train *t, double now_s)
     }
     t->result->steps++;
     t->result->examples += sums.examples;
+    meter_step(&t->meter, id, sums.examples > 0 ? sums.loss / sums.examples : NAN);
     t->result->train_s = now_s - t->began_s - t->evaluation_s;
     if (!t->config.cluster->is_chief)
         return;
@@ -577,6 +586,7 @@ static bool step(struct train *t, const struct session_task *task)
         return false;
     }
     straggle(t, clock_now_s() - began_s);
+    t->computed_s = clock_now_s();
     if (t->held && !let_out(t))
         return false;
     struct chief_account *a = &t->result->account;
@@ -584,6 +594,11 @@ static bool step(struct train *t, const struct session_task *task)
     a->examples += gradient_sums(t->gradient).examples;
     a->computed_s += clock_now_s() - began_s;
     session_computed(&t->session);
+    t->pushed_s = clock_now_s();
+    metrics_observe(&t->meter.phase[METER_COMPUTE], t->computed_s - began_s);
+    if (!t->local)
+        metrics_observe(&t->meter.phase[METER_PUSH], t->pushed_s - t->computed_s);
+    meter_task(&t->meter, gradient_sums(t->gradient).examples);
     return true;
 }
 
@@ -592,11 +607,14 @@ static void push_round(struct train *t, const struct session_task *task)
 {
     links_before_write(t->links);
     links_begin(t->links, task);
+    t->computed_s = clock_now_s();
     local_round(t->local, t->w, task->divisor);
     for (uint32_t i = 0; i < t->session.plan.shards; i++)
         if (session_may_stream(&t->session, i))
             links_push_round(t->links, i);
     session_computed(&t->session);
+    t->pushed_s = clock_now_s();
+    metrics_observe(&t->meter.phase[METER_PUSH], t->pushed_s - t->computed_s);
 }
 
 static void say_waiting(struct train *t)
@@ -615,18 +633,37 @@ static void on_tick(void *arg)
     say_waiting(arg);
 }
 
+/* The replies are here, or a new generation has made them needless. */
+static void end_exchange(struct train *t, double now_s)
+{
+    uint64_t out, in;
+    struct codec_cost push, reply;
+    metrics_observe(&t->meter.phase[METER_WAIT], now_s - t->pushed_s);
+    metrics_observe(&t->meter.push_pull, now_s - t->computed_s);
+    links_bytes(t->links, &out, &in);
+    meter_bytes(&t->meter, out, in);
+    links_costs(t->links, &push, &reply);
+    meter_codecs(&t->meter, &push, &reply);
+}
+
 void train_run(struct train *t, struct control *control, struct train_result *result)
 {
     t->control = control;
     t->result = result;
-    bool pushed = false;
+    bool pushed = false, round = false;
     t->moved_ms = clock_now_ms();
     while (!t->stopped) {
         if (pushed && t->session.phase != SESSION_PUSHED &&
             !(has_backups(&t->session) && t->session.phase == SESSION_PULLING)) {
             pushed = false;
+            if (!t->local) /* geo: most tasks are followed by none */
+                end_exchange(t, clock_now_s());
             count_step(t, clock_now_s());
             t->moved_ms = clock_now_ms();
+        }
+        if (round && t->session.phase != SESSION_PUSHED) {
+            round = false;
+            end_exchange(t, clock_now_s());
         }
         if (t->config.cluster->is_chief)
             chief_between(t);
@@ -635,6 +672,7 @@ void train_run(struct train *t, struct control *control, struct train_result *re
             pushed = step(t, &task);
         } else if (task.kind == TASK_PUSH) {
             push_round(t, &task);
+            round = true;
         } else if (!t->stopped && loop_tick(&t->loop, NULL)) {
             stop(t, 138, "the event loop failed");
         }
@@ -646,6 +684,11 @@ void train_run(struct train *t, struct control *control, struct train_result *re
 struct mailbox *train_mailbox(struct train *t)
 {
     return &t->in;
+}
+
+const struct meter *train_meter(const struct train *t)
+{
+    return &t->meter;
 }
 
 static enum err new_parts(struct train *t, struct errmsg *e)
@@ -698,6 +741,7 @@ enum err train_new(struct train **out, const struct train_config *config, struct
     t->evaluated_step = t->seen_step = UINT64_MAX;
     session_init(&t->session, &session_io, t);
     t->session.layout = model_layout(config->model);
+    meter_init(&t->meter);
     progress_init(&t->progress, config->job, config->progress_fd, clock_now_s());
     enum err err = loop_init(&t->loop);
     if (!err) {

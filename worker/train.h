@@ -54,6 +54,8 @@ enum err train_new(struct train **t, const struct train_config *config,
 void train_free(struct train *t);
 /* Where the control thread posts its letters. */
 struct mailbox *train_mailbox(struct train *t);
+/* What it counts while it runs; as long as *t lives. */
+const struct meter *train_meter(const struct train *t);
 
 /* Run to the end. `control` is up. Thread: main. */
 void train_run(struct train *t, struct control *control, struct train_result *result);

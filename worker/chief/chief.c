@@ -734,6 +734,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
                               .cut = c->published_cut,
                               .cut_step = c->published_step,
                               .steps = chief_steps(c),
+                              .total = c->total,
                               .dealt = c->sync ? c->step : c->next_id};
     f->t = c->shard ? c->shard[0].t : 0;
     f->lost = c->lost;
@@ -760,6 +761,31 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     for (uint32_t i = 0; i < c->workers; i++)
         f->workers_up += c->worker[i].up;
     memcpy(f->uuid, c->uuid, sizeof f->uuid);
+}
+
+uint32_t chief_workers(const struct chief *c)
+{
+    return c->workers;
+}
+
+static double away_s(bool up, int64_t lost_ms, int64_t now_ms)
+{
+    return up ? 0 : (double)(now_ms - lost_ms) / 1000;
+}
+
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    return (struct chief_peer){.up = w->up,
+                               .member = w->member,
+                               .incarnation = w->incarnation,
+                               .away_s = away_s(w->up, w->lost_ms, now_ms)};
+}
+
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
+{
+    const struct chief_ps *p = &c->ps[ps];
+    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
 }
 
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)

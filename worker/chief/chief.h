@@ -111,6 +111,7 @@ struct chief_facts {
     uint64_t generation, cut; /* the last published; UINT64_MAX: none */
     uint64_t cut_step;
     uint64_t steps; /* sync: steps made; async: batches done */
+    uint64_t total; /* of them in all */
     uint64_t t;     /* updates applied, as the first shard last said */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
@@ -122,6 +123,16 @@ struct chief_facts {
     char uuid[37];
 };
 void chief_facts(const struct chief *c, struct chief_facts *f);
+/* One of the others as the chief sees it. */
+struct chief_peer {
+    bool up;
+    bool member;          /* a worker that is in the deal */
+    uint64_t incarnation; /* of a worker */
+    double away_s;        /* where it is not up */
+};
+uint32_t chief_workers(const struct chief *c);
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
 /* False: it has not said it (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
 /* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */

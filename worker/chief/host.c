@@ -253,6 +253,9 @@ static void host_on_letter(void *role, struct mail *m)
         chief_on_evaluated(h->chief, now);
     } else if (m->type == CONTROL_PUBLISHED) {
         host_join_publisher(h);
+        h->published += m->data == NULL;
+        h->not_published += m->data != NULL;
+        h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
     } else if (m->type == CONTROL_JOURNALED) {
@@ -320,4 +323,7 @@ const struct control_ops host_ops = {
     .on_tick = host_on_tick,
     .on_go = host_on_go,
     .stop = host_stop,
+    .not_ready = host_not_ready,
+    .metrics = host_metrics,
+    .status = host_status,
 };

@@ -59,6 +59,9 @@ struct host {
     uint64_t epochs_told, cut_told;
     int64_t started_ms;
     struct chief_facts facts;
+    uint64_t published, not_published; /* cuts, by this process */
+    int64_t published_ms;              /* the last one */
+    char waits_for[256];               /* of host_not_ready */
 };
 
 /* ---- ps_link.c ---- */
@@ -71,6 +74,12 @@ void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer 
 void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
 bool ps_links_wait(const struct host *h);
 void ps_links_close(struct host *h);
+
+/* ---- host_http.c: control_ops ---- */
+
+const char *host_not_ready(void *role);
+void host_metrics(void *role, struct metrics *m);
+enum err host_status(void *role, json_t *to) MUST_CHECK;
 
 /* ---- guest.c ---- */
 

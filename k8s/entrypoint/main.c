@@ -13,6 +13,7 @@
 
 #include "common/cluster_given.h"
 #include "common/log.h"
+#include "common/termination.h"
 #include "k8s/entrypoint/args.h"
 #include "k8s/entrypoint/pair.h"
 #include "k8s/entrypoint/place.h"
@@ -20,6 +21,8 @@
 #define JOB_FILE "/etc/gradwire/job.yaml"
 #define EXAMPLE_FILE "/usr/share/gradwire/examples/mnist/mlp.yaml"
 #define TOKEN_FILE "/run/secrets/gradwire/token"
+/* Kubernetes makes it, and reads it when the container has ended. */
+#define TERMINATION_FILE "/dev/termination-log"
 #define OUTPUT_DIR "/output"
 
 enum { WORDS_MAX = ARGS_MAX + 16 };
@@ -57,6 +60,8 @@ static void add_defaults(struct command *c, const struct args *a)
     c->words[c->n++] = "--output=" OUTPUT_DIR;
     if (!a->token && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
+    if (access(TERMINATION_FILE, W_OK) == 0)
+        c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }
 
 static enum err command_init(struct command *c, enum role role, const struct args *a,
@@ -228,5 +233,7 @@ int main(int argc, char **argv)
     if (!err)
         return code;
     log_error("%s", e.text);
+    if (access(TERMINATION_FILE, W_OK) == 0)
+        termination_write(TERMINATION_FILE, e.text);
     return err == ERR_INPUT ? 2 : err == ERR_NOMEM ? 138 : 1;
 }

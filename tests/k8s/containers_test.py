@@ -4,6 +4,7 @@
 GRADWIRE_IMAGE_STORAGE=DIR, root, podman, runc and dnsmasq; without one it skips, saying so."""
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -117,6 +118,18 @@ class ContainersTest(Case):
         cluster.start_all()
         return self.done(cluster), cluster
 
+    def test_names_come_and_go_as_readyz_answers(self):
+        cluster = self.cluster("tfjob/overlays/monitored")
+        cluster.start_all()
+        live, ready = set(), set()
+
+        def look():
+            cluster.probe_all()
+            ready.update(path.name for path in cluster.names.iterdir())
+            live.update(pod.name for pod in cluster.pods.values() if cluster.answers(pod, "livenessProbe"))
+        self.done(cluster, meanwhile=look)
+        self.assertEqual((live, ready), (set(cluster.pods), set(cluster.pods)))
+
     def test_one_worker_trains_alone(self):
         summary, _ = self.trains("tfjob/overlays/one-worker")
         self.assertEqual(summary["workers"], 1)
@@ -158,7 +171,9 @@ class ContainersTest(Case):
         cluster.start_all(but=("mnist-ps-1",))
         verdict = cluster.run(30)
         self.assertRegex(verdict, r"Failed: \w+ \d exited with 1", cluster.all_logs())
-        self.assertRegex(cluster.all_logs(), r"ps 1 was not there for 5 s \(timeouts.start_s\): Name or service not known")
+        why = r"ps 1 was not there for 5 s \(timeouts.start_s\): Name or service not known"
+        self.assertRegex(cluster.all_logs(), why)
+        self.assertTrue([pod for pod in cluster.pods.values() if pod.code == 1 and re.search(why, pod.last_words.read_text())])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import controllers  # noqa: E402
@@ -42,7 +43,8 @@ IGNORED = {  # what makes no difference to a container on one machine
     "pod": {"automountServiceAccountToken", "enableServiceLinks", "terminationGracePeriodSeconds", "restartPolicy", "subdomain",
             "hostNetwork", "dnsPolicy", "nodeSelector", "volumes", "containers", "securityContext", "priorityClassName",
             "topologySpreadConstraints", "affinity", "tolerations", "imagePullSecrets"},
-    "container": {"name", "image", "imagePullPolicy", "ports", "args", "env", "resources", "securityContext", "volumeMounts"},
+    "container": {"name", "image", "imagePullPolicy", "ports", "args", "env", "resources", "securityContext", "volumeMounts",
+                  "startupProbe", "livenessProbe", "readinessProbe"},
     "pod security": {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "seccompProfile"},
     "security": {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities"},
     "mount": {"name", "mountPath", "readOnly"},
@@ -86,7 +88,7 @@ class Pod:
 
     def __init__(self, name, dns, kind, index, template, env):
         self.name, self.dns, self.kind, self.index, self.template, self.env = name, dns, kind, index, template, env
-        self.starts, self.container, self.address, self.code = 0, None, None, None
+        self.starts, self.container, self.address, self.code, self.last_words = 0, None, None, None, None
 
 
 class Cluster:
@@ -188,11 +190,36 @@ class Cluster:
         search = [f"{NAMESPACE}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
         args = pod.template["containers"][0].get("args", [])
         args = [arg.replace("$(HOST)", pod.address) for arg in args]
-        podman("run", "--detach", f"--name={pod.container}", "--pull=never", "--ulimit=nofile=1024:1024",
+        last_words = self.case.tmp / f"{pod.container}.termination"
+        last_words.touch()
+        last_words.chmod(0o666)
+        pod.last_words = last_words
+        podman("run", "--detach", f"--name={pod.container}", f"--volume={last_words}:/dev/termination-log", "--pull=never", "--ulimit=nofile=1024:1024",
                "--ulimit=nproc=1024:1024", f"--network=ns:/run/netns/{self.net.name(host)}", f"--hostname={pod.name}",
                "--no-hosts", f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5",
                *container_flags(pod.template, self.volume_of(pod)), *env, IMAGE, *args, *self.args)
-        self.publish(pod)
+        if not self.probe(pod, "readinessProbe"):
+            self.publish(pod)
+
+    def probe(self, pod, kind):
+        """The URL of a probe, or None: the pod is ready as soon as it runs."""
+        container, = pod.template["containers"]
+        get = container.get(kind, {}).get("httpGet")
+        ports = {p["name"]: p["containerPort"] for p in container.get("ports", [])}
+        return f"http://{pod.address}:{ports[get['port']]}{get['path']}" if get else None
+
+    def answers(self, pod, kind):
+        try:
+            with urllib.request.urlopen(self.probe(pod, kind), timeout=1) as got:
+                return got.status == 200
+        except OSError:
+            return False
+
+    def probe_all(self):
+        """Names come and go as /readyz answers; for `meanwhile`."""
+        for pod in self.pods.values():
+            if pod.container and pod.code is None:
+                (self.publish if self.answers(pod, "readinessProbe") else self.unpublish)(pod)
 
     def publish(self, pod):
         """Ready: the name resolves, to the pod's present address."""

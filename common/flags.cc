@@ -22,11 +22,13 @@ extern "C" {
 
 DEFINE_string(job, "", "the job file");
 DEFINE_string(output, "", "where everything goes");
+DEFINE_string(logs, "", "where event files go");
 DEFINE_string(job_name, "", "role");
 DEFINE_int64(task_index, -1, "which process of this role");
 DEFINE_string(ps_hosts, "", "all ps");
 DEFINE_string(worker_hosts, "", "all workers");
 DEFINE_string(chief_host, "", "a chief of its own");
+DEFINE_int64(evaluators, 0, "how many evaluators");
 DEFINE_string(log_level, "info", "debug, info, warn or error");
 DEFINE_string(log_format, "text", "text or json");
 DEFINE_string(termination_message, "", "where the last words go");
@@ -63,6 +65,7 @@ struct Known {
 const Known known[] = {
     {"job", Kind::TEXT, "Job", "--job=FILE", "the job file (its keys: docs/job-file.md)"},
     {"output", Kind::TEXT, "Job", "--output=DIR", "where everything goes (default runs/NAME)"},
+    {"logs", Kind::TEXT, "Job", "--logs=DIR", "TensorBoard's files (default OUTPUT/logs)"},
     {"set", Kind::SET, "Job", "--set key=value",
      "override a key of the job file; as often as wanted"},
     {"job_name", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--job_name=ROLE",
@@ -75,6 +78,8 @@ const Known known[] = {
      "all workers, in their order"},
     {"chief_host", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--chief_host=H:P",
      "a chief of its own; without one worker 0 is it"},
+    {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
+     "1: one evaluates checkpoints, not the chief epochs"},
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
      "the secret that all processes hold (or --token_fd=N)"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
@@ -295,6 +300,8 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->cluster.ps_hosts = FLAGS_ps_hosts.c_str();
     f->cluster.worker_hosts = FLAGS_worker_hosts.c_str();
     f->cluster.chief_host = FLAGS_chief_host.c_str();
+    f->cluster.evaluators = FLAGS_evaluators;
+    f->logs = FLAGS_logs.c_str();
     f->cluster.task_index = FLAGS_task_index;
     f->job = FLAGS_job.c_str();
     f->output = FLAGS_output.c_str();

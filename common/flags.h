@@ -11,6 +11,7 @@
 struct flags {
     struct cluster_flags cluster;
     const char *job, *output; /* output "": not given */
+    const char *logs;         /* "": DIR/logs */
     const char *const *sets;  /* every --set, in order, those of a --flagfile where it stood */
     size_t n_sets;
     int listen_fd;   /* a listening socket handed down by a launcher; -1: bind one */

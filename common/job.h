@@ -304,8 +304,11 @@ struct job {
         enum checkpoint_store store;
     } checkpoint;
     struct {
-        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s;
+        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
     } timeouts;
+    struct {
+        bool tensorboard, histograms;
+    } logs;
     struct {
         uint32_t threads; /* 0: the cores it may use */
     } ps, worker;

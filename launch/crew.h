@@ -18,9 +18,10 @@ struct site {
 };
 
 struct crew {
-    uint32_t n; /* ps first, then the chief if it is separate, then the workers */
+    uint32_t n; /* ps, then the chief if it is separate, the workers, the evaluator */
     struct process *process;
-    uint32_t chief; /* which of them is the chief */
+    uint32_t chief;      /* which of them is the chief */
+    uint32_t evaluators; /* 0 or 1 */
     char *ps_hosts, *worker_hosts;
     const char *token_flag; /* "--token_file=FILE" for each; NULL: none. Not owned */
     struct local local;
@@ -37,7 +38,7 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir,
                    struct errmsg *e) MUST_CHECK;
 void crew_close(struct crew *c);
 
-/* All on this host: bind every port and make the command lines. `progress_fd` goes to the chief.
+/* All on this host: bind every port and make the command lines. `progress_fd` goes to chief and evaluator.
  * Job and options outlive *c. Errors: ERR_IO, ERR_NOMEM. */
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
                           const struct site *site, int progress_fd, struct errmsg *e) MUST_CHECK;

@@ -231,15 +231,16 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 
 /* ---- DIR ---- */
 
-/* The chief's DIR is the one that the launcher locks and completes; a ps's is the same only where
- * its files are to be in it (checkpoint.store). */
+/* The chief's DIR is the one that the launcher locks and completes, and the evaluator's; a ps's is the same only
+ * where its files are to be in it (checkpoint.store). */
 static bool camp_shares(const struct camp *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     for (uint32_t i = 0; i < config->crew->n; i++)
         if (config->host_of[i] == c->index &&
-            (i == config->crew->chief || (config->crew->process[i].role == ROLE_PS &&
-                                          config->job->checkpoint.store == STORE_SHARED)))
+            (i == config->crew->chief || config->crew->process[i].role == ROLE_EVALUATOR ||
+             (config->crew->process[i].role == ROLE_PS &&
+              config->job->checkpoint.store == STORE_SHARED)))
             return true;
     return false;
 }

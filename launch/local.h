@@ -16,7 +16,7 @@ struct local_place {
     struct local *local;
     int listen_fd;   /* bound for the whole job, handed down at every start */
     int http_fd;     /* the same, for HTTP */
-    int progress_fd; /* handed down too; -1: none (only the chief has one). Not owned */
+    int progress_fd; /* handed down too; -1: none (chief and evaluator have one). Not owned */
 };
 
 /* Bind and listen on free ports of 127.0.0.1: p->address and p->http. `place` outlives p. Errors: ERR_IO. */

@@ -78,8 +78,8 @@ static enum err train_place(struct train *t, struct errmsg *e)
     roles.n[ROLE_PS] = t->options.ps;
     roles.n[ROLE_CHIEF] = t->options.chief ? 1 : 0;
     roles.n[ROLE_WORKER] = t->options.workers;
-    t->host_of =
-        mem_zalloc((size_t)t->options.ps + options_trainers(&t->options), sizeof *t->host_of);
+    roles.n[ROLE_EVALUATOR] = t->options.evaluator ? 1 : 0;
+    t->host_of = mem_zalloc(options_processes(&t->options), sizeof *t->host_of);
     enum err err = t->host_of ? hosts_load(&t->hosts, t->options.hosts, &t->problems) : ERR_NOMEM;
     if (!err)
         err = hosts_place(&t->hosts, &roles, t->host_of, &t->problems);

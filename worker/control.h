@@ -30,6 +30,7 @@ enum control_letter {
     CONTROL_ENOUGH, /* early stopping: nothing more is to be learned; sync: after step `number` */
     CONTROL_PUBLISHED, /* from the publisher: number: cut; data: an error text or NULL */
     CONTROL_JOURNALED, /* from the journal's writer: number: entries; data: an error text or NULL */
+    CONTROL_JUDGED,    /* number: cut; the evaluator has its result */
     CONTROL_QUIT,      /* from control_close */
 };
 

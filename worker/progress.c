@@ -118,3 +118,17 @@ void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
     ssize_t written = write(fd, line, (size_t)n);
     (void)written; /* a launcher that is gone reads nothing */
 }
+
+void progress_say(int fd, const char *fmt, ...)
+{
+    char text[256], line[320];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int n = snprintf(line, sizeof line, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
+    if (fd < 0 || n <= 0)
+        return;
+    ssize_t written = write(fd, line, (size_t)n); /* whole, as it is shorter than PIPE_BUF */
+    (void)written;
+}

@@ -368,10 +368,16 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
 
 static void end_epoch(struct train *t, uint64_t epoch)
 {
+    double began = clock_now_s();
+    curves_epoch(t->config.curves, epoch, t->w, t->pool, began);
+    t->evaluation_s += clock_now_s() - began;
     const struct evaluation *eval = evaluate(t);
     double now_s = clock_now_s();
+    curves_paused(t->config.curves, now_s - began);
     progress_epoch(&t->progress, epoch, eval, now_s);
     note_epoch(t, epoch, now_s);
+    if (eval)
+        curves_evaluated(t->config.curves, epoch, eval);
     if (eval)
         look_at(t, epoch, eval);
 }
@@ -495,6 +501,7 @@ static void count_step(struct train *t, double now_s)
         t->result->first_step_s = now_s - t->progress.started_s;
     uint64_t per_epoch = s->settings.batches_per_epoch;
     progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
+    curves_step(t->config.curves, id + 1, &sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
     if (s->step % per_epoch == 0)
         return; /* told behind the evaluation: with backup workers the others wait for that */

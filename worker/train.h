@@ -8,6 +8,7 @@
 #include "worker/best.h"
 #include "worker/chief/chief.h"
 #include "worker/control.h"
+#include "worker/curves.h"
 #include "worker/data/dataset.h"
 #include "worker/fault.h"
 #include "worker/model/model.h"
@@ -18,10 +19,11 @@ struct train_config {
     const struct model *model;
     const struct dataset *data, *eval; /* eval NULL: none */
     const struct order *order;
-    struct best *best;  /* the chief's; NULL: not the chief */
-    const char *output; /* DIR */
-    int progress_fd;    /* -1: none */
-    struct fault fault; /* for tests and benchmarks */
+    struct best *best;     /* the chief's; NULL: not the chief */
+    struct curves *curves; /* the same */
+    const char *output;    /* DIR */
+    int progress_fd;       /* -1: none */
+    struct fault fault;    /* for tests and benchmarks */
 };
 
 /* The end of an epoch of this run. */

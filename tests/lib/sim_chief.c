@@ -126,8 +126,9 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     e->drop = free;
 }
 
-static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
-                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
+                                   io_discard, io_finish,    io_ended,    io_say,
+                                   io_random,  io_journal,   NULL};
 
 /* ---- connections to ps ---- */
 

@@ -127,11 +127,55 @@ void chief_fail(struct chief *c, const char *fmt, ...)
 }
 
 /* Everything is on disk: workers confirm first, ps serve until then. */
-void chief_done(struct chief *c)
+static void chief_done(struct chief *c)
 {
+    c->awaits_evaluator = false;
     c->phase = CHIEF_DONE;
     c->done_ms = c->now_ms;
     send_done(c, 0, "", false);
+}
+
+/* The evaluator has the last word, within its bound. */
+void chief_final(struct chief *c)
+{
+    if (c->config.evaluator_s == 0) {
+        chief_done(c);
+    } else if (c->phase == CHIEF_FINISH) {
+        c->awaits_evaluator = true;
+        c->final_ms = c->final_ms ? c->final_ms : c->now_ms;
+        c->io->await_evaluator(c->ctx, c->published_cut);
+    }
+}
+
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms)
+{
+    c->now_ms = now_ms;
+    if (c->awaits_evaluator && c->phase == CHIEF_FINISH && cut == c->published_cut)
+        chief_done(c);
+}
+
+static void check_evaluator(struct chief *c)
+{
+    if (!c->awaits_evaluator || c->phase != CHIEF_FINISH)
+        return;
+    int64_t ms = c->now_ms - c->final_ms;
+    if (c->going) {
+        chief_end(c, 143,
+                  "told to go: the final checkpoint is published, the evaluator has not "
+                  "looked at it");
+    } else if (ms > (int64_t)c->config.evaluator_s * 1000) {
+        chief_say(c, 1,
+                  "the evaluator has no result for the final checkpoint, cut %" PRIu64
+                  ", after %u s (timeouts.evaluator_s): the job ends without",
+                  c->published_cut, c->config.evaluator_s);
+        chief_done(c);
+    } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
+        chief_say(c, 0,
+                  "waiting %" PRId64 " s for the evaluator's result of the final checkpoint, cut "
+                  "%" PRIu64,
+                  ms / 1000, c->published_cut);
+        c->said_ms = c->now_ms;
+    }
 }
 
 static void done_progress(struct chief *c)
@@ -368,7 +412,7 @@ static void entered_all(struct chief *c)
 {
     c->entered = true;
     c->phase = CHIEF_RUN;
-    c->evaluated = c->rollback_due = false;
+    c->evaluated = c->rollback_due = c->awaits_evaluator = false;
     c->last_cut_ms = c->now_ms;
     if (c->mode == MODE_TAKEOVER)
         base_from_shards(c);
@@ -632,7 +676,7 @@ void chief_on_evaluated(struct chief *c, int64_t now_ms)
         return; /* a rollback came in between: evaluated again when all is learned again */
     c->evaluated = true;
     if (c->published_final && c->published_step == chief_steps(c))
-        chief_done(c);
+        chief_final(c);
     else
         cut_start(c, true);
 }
@@ -717,6 +761,7 @@ void chief_tick(struct chief *c, int64_t now_ms)
         members_tick(c);
         cut_tick(c);
     }
+    check_evaluator(c);
     if (c->phase < CHIEF_RUN && now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         char text[256];
         chief_waits_for(c, now_ms, text, sizeof text);

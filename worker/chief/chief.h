@@ -51,6 +51,9 @@ struct chief_io {
     uint64_t (*random)(void *ctx);
     /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */
     void (*journal)(void *ctx, const struct journal_entry *entry);
+    /* There is an evaluator, and the final cut is published: when it has a result for it, chief_on_judged. May be called
+     * again for the same cut. */
+    void (*await_evaluator)(void *ctx, uint64_t cut);
 };
 
 struct chief_config {
@@ -60,6 +63,7 @@ struct chief_config {
     uint32_t workers;            /* expected, the chief's own among them; at least 1 */
     uint32_t every_steps, every_seconds;
     uint32_t start_s, worker_rejoin_s, ps_rejoin_s;
+    uint32_t evaluator_s; /* for its last word; 0: there is no evaluator */
     enum checkpoint_store store;
     const char *store_token;               /* "": none; the caller's */
     uint32_t max_recoveries, max_rejected; /* of the NaN guard */
@@ -95,6 +99,8 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
 void chief_enough(struct chief *c, uint64_t step, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
+/* The evaluator has a result for this cut. */
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms);
 void chief_tick(struct chief *c, int64_t now_ms);
 

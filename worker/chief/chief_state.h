@@ -171,6 +171,8 @@ struct chief {
     uint64_t next_cut, published_cut, published_step;
     int64_t last_cut_ms, retry_ms;
     bool published_final, going, evaluated;
+    bool awaits_evaluator; /* the final cut is published, its result is not there */
+    int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     int64_t done_ms;
     char failed[256];
@@ -181,7 +183,7 @@ void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3
 void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
-void chief_done(struct chief *c);
+void chief_final(struct chief *c); /* the final cut is published */
 uint64_t chief_steps(const struct chief *c);
 void chief_check_finished(struct chief *c);
 void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m);

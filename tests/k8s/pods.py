@@ -209,6 +209,8 @@ class Cluster:
         return f"http://{pod.address}:{ports[get['port']]}{get['path']}" if get else None
 
     def answers(self, pod, kind):
+        if not self.probe(pod, kind):
+            return False
         try:
             with urllib.request.urlopen(self.probe(pod, kind), timeout=1) as got:
                 return got.status == 200
@@ -218,7 +220,7 @@ class Cluster:
     def probe_all(self):
         """Names come and go as /readyz answers; for `meanwhile`."""
         for pod in self.pods.values():
-            if pod.container and pod.code is None:
+            if pod.container and pod.code is None and self.probe(pod, "readinessProbe"):
                 (self.publish if self.answers(pod, "readinessProbe") else self.unpublish)(pod)
 
     def publish(self, pod):

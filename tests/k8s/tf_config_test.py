@@ -12,7 +12,6 @@ import facts  # noqa: E402
 
 NO_JOB = "/no/such/job.yaml"
 ENDS = f"job file {NO_JOB}: No such file"
-EVALUATOR = "an evaluator process is not supported yet"
 SPARSE = "under dynamic workers TF_CONFIG does not name the ps to this {}: leave the Chief replica out"
 NO_PS = "the cluster has no ps"
 
@@ -44,9 +43,7 @@ class TfConfigTest(unittest.TestCase):
             return SPARSE.format(kind)
         if kind == "worker" and sum(replicas.values()) > 1 and "PS" not in replicas:
             return NO_PS
-        if kind == "evaluator":  # a worker that has no such role refuses it by name
-            return EVALUATOR
-        who = "chief" if kind in ("chief", "master") else f"{kind} {index}"
+        who = {"chief": "chief", "master": "chief", "evaluator": "evaluator"}.get(kind, f"{kind} {index}")
         return f"error {who}: {ENDS}"
 
     def lone_ps(self, pod):

@@ -41,7 +41,7 @@ def rendered(folder):
     got = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
     if got.returncode:
         raise AssertionError(got.stderr)
-    return list(yaml.safe_load_all(got.stdout))
+    return list(yaml.load_all(got.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 @functools.cache

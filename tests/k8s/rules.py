@@ -180,6 +180,14 @@ def matches(selector, labels):
     return all(labels.get(key) == value for key, value in selector.items())
 
 
+def chooses(selector, labels):
+    """A label selector; what it says in a way that is not known here chooses nothing."""
+    known = {"In": lambda value, values: value in values, "NotIn": lambda value, values: value not in values}
+    return matches(selector.get("matchLabels", {}), labels) and all(
+        known.get(e["operator"], lambda *_: False)(labels.get(e["key"]), e["values"])
+        for e in selector.get("matchExpressions", []))
+
+
 def selectors(docs):
     """Who selects pods of the overlay selects some; who owns pods selects its own."""
     every = list(pods(docs))
@@ -188,14 +196,13 @@ def selectors(docs):
         if doc["kind"] in ("StatefulSet", "Deployment"):
             if not matches(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]):
                 yield f"{title(doc)}: its selector does not match its own pods"
-        selector = {"Service": lambda: spec.get("selector"), "NetworkPolicy": lambda: spec["podSelector"].get("matchLabels"),
-                    "PodDisruptionBudget": lambda: spec["selector"].get("matchLabels"),
-                    "PodMonitor": lambda: spec["selector"].get("matchLabels")}.get(doc["kind"])
-        if not selector:
+        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
             continue
-        chosen = [pod for pod in every if matches(selector() or {}, pod.labels)]
+        given = spec.get("podSelector" if doc["kind"] == "NetworkPolicy" else "selector", {})
+        selector = {"matchLabels": given} if doc["kind"] == "Service" else given
+        chosen = [pod for pod in every if chooses(selector, pod.labels)]
         if not chosen:
-            yield f"{title(doc)}: selects no pod: {selector()}"
+            yield f"{title(doc)}: selects no pod: {given}"
         wanted = ([p.get("targetPort", p["port"]) for p in spec.get("ports", [])] if doc["kind"] == "Service" else
                   [p["port"] for p in spec["podMetricsEndpoints"]] if doc["kind"] == "PodMonitor" else [])
         for port in wanted:

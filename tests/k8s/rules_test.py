@@ -14,6 +14,8 @@ except ImportError:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import rules  # noqa: E402
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 GOOD = """
 apiVersion: kubeflow.org/v1
 kind: TFJob
@@ -149,6 +151,9 @@ BAD = (
     (rules.selectors, "replica-type: ps", "replica-type: PS", "PodDisruptionBudget ps: selects no pod"),
     (rules.selectors, "{selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, pod",
      "{selector: {matchLabels: {training.kubeflow.org/job-name: c}}, pod", "PodMonitor watch: selects no pod"),
+    (rules.selectors, "{matchLabels: {training.kubeflow.org/job-name: ctr}}, pod", "{matchLabels: {training.kubeflow.org/"
+     "job-name: ctr}, matchExpressions: [{key: training.kubeflow.org/job-name, operator: NotIn, values: [ctr]}]}, pod",
+     "PodMonitor watch: selects no pod"),
     (rules.selectors, "targetPort: metrics", "targetPort: http", "Service front: TFJob ctr: Chief has no port http"),
     (rules.selectors, "[{port: metrics}]", "[{port: http}]", "PodMonitor watch: TFJob ctr: Chief has no port http"),
     (rules.selectors, "matchLabels: {app: other}", "matchLabels: {app: another}", "does not match its own pods"),
@@ -178,15 +183,19 @@ BAD = (
 )
 
 
+def load(text):
+    return yaml.load_all(text, LOADER)
+
+
 class RulesTest(unittest.TestCase):
     def test_a_good_manifest_breaks_no_rule(self):
-        self.assertEqual(rules.broken(list(yaml.safe_load_all(GOOD))), [])
+        self.assertEqual(rules.broken(list(load(GOOD))), [])
 
     def test_each_rule_refuses_what_breaks_it(self):
         for rule, good, bad, says in BAD:
             with self.subTest(rule=rule.__name__, bad=bad):
                 self.assertIn(good, GOOD)
-                docs = copy.deepcopy(list(yaml.safe_load_all(GOOD.replace(good, bad, 1))))
+                docs = copy.deepcopy(list(load(GOOD.replace(good, bad, 1))))
                 self.assertTrue([line for line in rule(docs) if says in line], list(rule(docs)))
 
     def test_no_rule_is_without_a_manifest_that_it_refuses(self):
@@ -195,7 +204,7 @@ class RulesTest(unittest.TestCase):
     def test_what_is_made_by_hand_is_named_in_an_annotation(self):
         text = GOOD.replace("secretName: key", "secretName: mine")
         text = text.replace("{name: ctr, labels", "{name: ctr, annotations: {gradwire/by-hand: Secret/mine}, labels")
-        self.assertEqual(list(rules.references(list(yaml.safe_load_all(text)))), [])
+        self.assertEqual(list(rules.references(list(load(text)))), [])
 
 
 if __name__ == "__main__":

@@ -12,17 +12,21 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.error
+import urllib.request
 from functools import cache, partial
 
 ROOT = os.environ.get("GRADWIRE_ROOT") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("GRADWIRE_BUILD") or os.path.join(ROOT, "build")
 JOB = os.path.join("examples", "mnist", "mlp.yaml")
 CNN = os.path.join("examples", "mnist", "cnn.yaml")
-NAMES = ["exchange", "roundtrip", "apply", "csv", "layers", "train"]
+NAMES = ["exchange", "roundtrip", "apply", "csv", "layers", "ready", "train"]
 QUARTILES_APART_MAX = 0.20
 SEED = 1
 KIB, MIB = 1 << 10, 1 << 20
@@ -241,6 +245,103 @@ def bench_layers(options):
             yield f"{name} {way}", partial(layer_case, once, way)
 
 
+# ---- ready: from the exec of a process to the first 200 of its /readyz ----
+
+READY_ROUNDS = 20
+READY_MS_MAX = 100  # p50: what containers are to be ready within
+
+
+class Ready:
+    """A cluster of one ps, the chief, and a worker that comes and goes."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="gradwire-bench-")
+        self.children = []
+        with socket.socket() as a, socket.socket() as b, socket.socket() as c, socket.socket() as d:
+            for s in (a, b, c, d):
+                s.bind(("127.0.0.1", 0))
+            self.ps, self.chief, self.worker, self.http = (s.getsockname()[1] for s in (a, b, c, d))
+
+    def start(self, role, index, *flags):
+        program = "ps" if role == "ps" else "worker"
+        command = [os.path.join(BUILD, program, program), f"--job_name={role}", f"--task_index={index}",
+                   f"--ps_hosts=127.0.0.1:{self.ps}", f"--worker_hosts=127.0.0.1:{self.chief},127.0.0.1:{self.worker}",
+                   f"--job={JOB}", f"--output={self.folder}/job", "--set=data.synthetic_train_rows=1000",
+                   "--set=data.synthetic_eval_rows=100", "--set=training.epochs=1000000", *flags]
+        child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 start_new_session=True)
+        self.children.append(child)
+        return child
+
+    def kill(self, child):
+        self.children.remove(child)
+        child.kill()
+        child.wait()
+
+    def once(self, role, index):
+        """Seconds."""
+        began = time.monotonic()
+        child = self.start(role, index, f"--http_port={self.http}", "--http_address=127.0.0.1")
+        try:
+            while True:
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/readyz", timeout=5) as reply:
+                        if reply.status == 200:
+                            return time.monotonic() - began
+                except urllib.error.HTTPError:
+                    pass  # 503: not yet
+                except OSError:
+                    if child.poll() is not None:
+                        raise Failed(f"{role} {index} ended with {child.returncode}") from None
+                if time.monotonic() - began > 20:
+                    raise Failed(f"{role} {index} is not ready after 20 s")
+                time.sleep(0.001)
+        finally:
+            self.kill(child)
+
+    def close(self):
+        for child in list(self.children):
+            self.kill(child)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def exec_once():
+    """The yardstick: a process starts, says its version and ends."""
+    began = time.monotonic()
+    run([os.path.join(BUILD, "worker", "worker"), "--version"], 20)
+    return 1 / (time.monotonic() - began)
+
+
+def ready_case(options, role):
+    taken = []
+    ready = Ready()
+
+    def once():
+        taken.append(ready.once(role, 0 if role == "ps" else 1))
+        return 1 / taken[-1]
+
+    try:
+        if role == "worker":
+            ready.start("ps", 0)
+            ready.start("worker", 0)
+            ready.once("worker", 1)  # when the chief has begun
+        case = interleave({"unit": "1/s"}, {"ours": once, "exec": exec_once},
+                          3 if options.milliseconds < 800 else max(options.rounds, READY_ROUNDS))
+    except Failed as failure:
+        return failed({"unit": "1/s"}, failure)
+    finally:
+        ready.close()
+    if taken:
+        case["p50_ms"] = 1000 * statistics.median(taken)
+        case["p50_ms_max"] = READY_MS_MAX
+    return case
+
+
+def bench_ready(options):
+    for role in ("ps", "worker"):
+        yield f"{role}: exec to /readyz 200", partial(ready_case, options, role)
+
+
 # ---- train: whole jobs ----
 
 TRAIN_ROWS = 60000
@@ -350,6 +451,9 @@ def print_case(case):
     if "ours_p50_us" in case:
         cells.append("p50/p99 us " + " against ".join(
             f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
+    if "p50_ms" in case:
+        within = "within" if case["p50_ms"] <= case["p50_ms_max"] else "NOT within"
+        cells.append(f"p50 {case['p50_ms']:.1f} ms, {within} {case['p50_ms_max']} ms")
     if case["invalid"]:
         cells.append(f"INVALID: {case['invalid']}")
     print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)

@@ -4,10 +4,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/checkpoint_file.h"
@@ -99,6 +102,17 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
     else
         *m = made;
     return err;
+}
+
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct job_optimizer *o, float *w, struct errmsg *e)
+{
+    float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    uint32_t average = optimizer_average_slot(o);
+    if (average == UINT32_MAX)
+        return checkpoint_read(dir, m, 0, m->total_elems, w, NULL, e);
+    slot[average] = w;
+    return checkpoint_read(dir, m, 0, m->total_elems, NULL, slot, e);
 }
 
 enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e)
@@ -271,6 +285,47 @@ static void remove_files(const char *folder, bool temporary_only)
     closedir(d);
 }
 
+/* ---- held while it is read ---- */
+
+enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    struct stat now;
+    enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
+    if (err)
+        return err;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    /* It waits while somebody removes it; who did has taken its name away before he let go. */
+    while (flock(fd, LOCK_SH) != 0 && errno == EINTR)
+        ;
+    if (fstat(fd, &now) != 0 || now.st_nlink == 0) {
+        (void)close(fd);
+        return err_set(e, ERR_NOTFOUND, "%s: it is being removed", path);
+    }
+    *hold = fd;
+    return ERR_OK;
+}
+
+void checkpoint_release(int hold)
+{
+    (void)close(hold);
+}
+
+/* The lock under which a manifest is removed; -1: it is held by who reads it. -2: none is needed, or to be had. */
+static int lock_for_removal(const char *manifest)
+{
+    int fd =
+        open(manifest, O_RDWR | O_CLOEXEC); /* NFS locks for writing what is open for writing */
+    if (fd < 0)
+        return -2;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
 /* The manifest first, and for good: what is left by a kill in between is no checkpoint. */
 static void remove_cut(const char *dir, uint64_t cut)
 {
@@ -278,7 +333,17 @@ static void remove_cut(const char *dir, uint64_t cut)
     if (checkpoint_path(folder, dir, cut, NULL, NULL) ||
         checkpoint_path(manifest, dir, cut, CHECKPOINT_MANIFEST, NULL))
         return;
-    if (unlink(manifest) == 0) {
+    int lock = lock_for_removal(manifest);
+    if (lock == -1) {
+        log_debug("cut %" PRIu64 " is being read: it is removed later", cut);
+        return;
+    }
+    bool removed = unlink(manifest) == 0;
+    int why = errno;
+    if (lock >= 0)
+        (void)close(lock);
+    errno = why;
+    if (removed) {
         struct errmsg e;
         if (files_sync_folder(folder, &e)) {
             log_warn("%s", e.text);

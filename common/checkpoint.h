@@ -109,10 +109,21 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
                          float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
                          struct errmsg *e) MUST_CHECK;
 
+/* What the checkpoint has learned, all of it: the moving averages of the weights where `o` keeps them, otherwise the
+ * weights. Errors: as checkpoint_read. */
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct job_optimizer *o, float *w,
+                                 struct errmsg *e) MUST_CHECK;
+
 /* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished
- * leftovers older than the newest published cut, and temporary names in those that stay. Failures
- * are logged, never fatal. */
+ * leftovers older than the newest published cut, and temporary names in those that stay. One that
+ * is held stays until the next time. Failures are logged, never fatal. */
 void checkpoint_prune(const char *dir, uint32_t keep);
+/* Hold a published cut while it is read: no checkpoint_prune of any process removes it. It is a lock on its manifest
+ * (flock), so a holder that dies holds nothing. Where the storage knows no locks nothing is held, and a reader finds
+ * files missing. Errors: ERR_NOTFOUND it is gone; ERR_IO. */
+enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e) MUST_CHECK;
+void checkpoint_release(int hold);
 /* Remove one unfinished cut; one that has its manifest is left alone. */
 void checkpoint_discard(const char *dir, uint64_t cut);
 

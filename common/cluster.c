@@ -96,6 +96,9 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
         g->index = 0;
     if (g->role == ROLE_CHIEF && g->index > 0)
         return err_set(e, ERR_INPUT, "the chief's task index is %u; allowed: 0", g->index);
+    if (g->role == ROLE_EVALUATOR && g->index > 0)
+        return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
+                       g->index);
     bool lone = g->role == ROLE_WORKER && g->index == 0 && g->ps.n == 0;
     bool may_lack = g->role == ROLE_CHIEF || g->role == ROLE_EVALUATOR || lone;
     if (own->n == 0 && !may_lack && !index_is_free(g))
@@ -221,6 +224,10 @@ enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, cons
         err = cluster_judge(&made, &g, e);
     else if (!err)
         made = (struct cluster){.role = ROLE_WORKER, .is_chief = true, .alone = true};
+    made.has_evaluator = g.evaluator.n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
+    if (!err && flags->evaluators > 1)
+        err = err_set(e, ERR_INPUT, "--evaluators: %lld are too many; allowed: 0, 1",
+                      (long long)flags->evaluators);
     cluster_given_close(&g);
     if (err)
         cluster_close(&made);

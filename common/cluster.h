@@ -16,6 +16,7 @@ struct cluster {
     uint32_t index;
     bool is_chief;
     bool separate_chief; /* a chief (or master) entry of its own is in the cluster, if known */
+    bool has_evaluator;  /* an evaluator is in the cluster, if known; or this is one */
     bool sparse;         /* dynamic workers: the workers (at a ps: the ps) are known in part only */
     bool alone;          /* nothing is said of a cluster, or it is this one process: trains alone;
                           * a ps that finds this says what is missing and ends */
@@ -34,6 +35,7 @@ const char *role_str(enum role role);
 struct cluster_flags { /* empty strings: not given */
     const char *job_name, *ps_hosts, *worker_hosts, *chief_host;
     int64_t task_index; /* -1: not given */
+    int64_t evaluators; /* 0: as TF_CONFIG says; 1: there is one */
 };
 
 /* `tf_config` is the variable's value or NULL. Facts and forms: TFJob's TF_CONFIG, dense, sparse

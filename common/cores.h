@@ -4,9 +4,8 @@
 
 #include <stdint.h>
 
-/* The least of the CPU affinity mask and the CPU quotas of all cgroups above us (v2 cpu.max, v1
- * cpu.cfs_quota_us); a part of a core counts as one. At least 1. Thread: any; reads files, so not
- * for a loop's thread. */
+/* The least of the CPU affinity mask and the CPU quotas of all cgroups above us (cgroup.h); a part of
+ * a core counts as one. At least 1. Thread: any; reads files, so not for a loop's thread. */
 uint32_t cores_usable(void);
 
 #endif

@@ -3,6 +3,7 @@
 extern "C" {
 #include "common/flags.h"
 #include "common/job.h"
+#include "common/termination.h"
 #include "common/words.h"
 }
 
@@ -21,18 +22,25 @@ extern "C" {
 
 DEFINE_string(job, "", "the job file");
 DEFINE_string(output, "", "where everything goes");
+DEFINE_string(logs, "", "where event files go");
 DEFINE_string(job_name, "", "role");
 DEFINE_int64(task_index, -1, "which process of this role");
 DEFINE_string(ps_hosts, "", "all ps");
 DEFINE_string(worker_hosts, "", "all workers");
 DEFINE_string(chief_host, "", "a chief of its own");
+DEFINE_int64(evaluators, 0, "how many evaluators");
 DEFINE_string(log_level, "info", "debug, info, warn or error");
+DEFINE_string(log_format, "text", "text or json");
+DEFINE_string(termination_message, "", "where the last words go");
+DEFINE_string(cgroup_root, "/sys/fs/cgroup", "where cgroups are mounted");
 DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
 DEFINE_string(fault, "", "for tests and benchmarks");
-DEFINE_int32(http_port, 0, "not supported yet");
+DEFINE_int32(http_port, 0, "where HTTP listens");
+DEFINE_string(http_address, "", "of this host, for http_port");
+DEFINE_int32(http_fd, -1, "a listening socket for HTTP");
 
 namespace
 {
@@ -57,6 +65,7 @@ struct Known {
 const Known known[] = {
     {"job", Kind::TEXT, "Job", "--job=FILE", "the job file (its keys: docs/job-file.md)"},
     {"output", Kind::TEXT, "Job", "--output=DIR", "where everything goes (default runs/NAME)"},
+    {"logs", Kind::TEXT, "Job", "--logs=DIR", "TensorBoard's files (default OUTPUT/logs)"},
     {"set", Kind::SET, "Job", "--set key=value",
      "override a key of the job file; as often as wanted"},
     {"job_name", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--job_name=ROLE",
@@ -69,18 +78,28 @@ const Known known[] = {
      "all workers, in their order"},
     {"chief_host", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--chief_host=H:P",
      "a chief of its own; without one worker 0 is it"},
+    {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
+     "1: one evaluates checkpoints, not the chief epochs"},
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
      "the secret that all processes hold (or --token_fd=N)"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL", "debug, info (default), warn, error"},
+    {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
+     "debug, info (default), warn, error; --log_format=json"},
+    {"log_format", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"cgroup_root", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
+     "where its last words go, at every end"},
     {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
      "a listening socket that a launcher hands down"},
     {"progress_fd", Kind::NUMBER, "Process", "--progress_fd=N",
      "where the chief writes progress for a launcher"},
+    {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
+     "HTTP on --http_address=HOST (default: every); 0: none"},
+    {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
-    {"http_port", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* worker/fault.h */
     {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
     {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
@@ -256,8 +275,15 @@ err check(const Reader &r)
         return err_set(r.e, ERR_INPUT,
                        "--log_level: '%.80s' is not allowed; allowed: debug, info, warn, error",
                        FLAGS_log_level.c_str());
-    if (FLAGS_http_port != 0)
-        return err_set(r.e, ERR_INPUT, "--http_port: not supported yet; leave it out or say 0");
+    if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
+        return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
+                       FLAGS_log_format.c_str());
+    if (FLAGS_http_port > 65535)
+        return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
+                       FLAGS_http_port);
+    if (!FLAGS_http_address.empty() && FLAGS_http_port == 0)
+        return err_set(r.e, ERR_INPUT, "--http_address=%.80s wants --http_port=PORT as well",
+                       FLAGS_http_address.c_str());
     if (FLAGS_job.empty())
         return err_set(r.e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
     return ERR_OK;
@@ -274,6 +300,8 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->cluster.ps_hosts = FLAGS_ps_hosts.c_str();
     f->cluster.worker_hosts = FLAGS_worker_hosts.c_str();
     f->cluster.chief_host = FLAGS_chief_host.c_str();
+    f->cluster.evaluators = FLAGS_evaluators;
+    f->logs = FLAGS_logs.c_str();
     f->cluster.task_index = FLAGS_task_index;
     f->job = FLAGS_job.c_str();
     f->output = FLAGS_output.c_str();
@@ -283,7 +311,13 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->progress_fd = FLAGS_progress_fd;
     f->token_fd = FLAGS_token_fd;
     f->token_file = FLAGS_token_file.c_str();
+    f->http_port = FLAGS_http_port;
+    f->http_address = FLAGS_http_address.c_str();
+    f->http_fd = FLAGS_http_fd;
     f->log_level = FLAGS_log_level.c_str();
+    f->cgroup_root = FLAGS_cgroup_root.c_str();
+    f->log_json = FLAGS_log_format == "json";
+    f->termination_message = FLAGS_termination_message.c_str();
     f->fault = FLAGS_fault.c_str();
 }
 
@@ -337,6 +371,7 @@ extern "C" void flags_parse(struct flags *f, const char *program, int argc, char
     flags_ask ask = FLAGS_RUN;
     if (flags_read(f, &ask, argc, argv, &e)) {
         fprintf(stderr, "%s: %s\n", program, e.text);
+        termination_write(FLAGS_termination_message.c_str(), e.text);
         exit(2);
     }
     switch (ask) {

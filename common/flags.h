@@ -11,15 +11,22 @@
 struct flags {
     struct cluster_flags cluster;
     const char *job, *output; /* output "": not given */
+    const char *logs;         /* "": DIR/logs */
     const char *const *sets;  /* every --set, in order, those of a --flagfile where it stood */
     size_t n_sets;
     int listen_fd;   /* a listening socket handed down by a launcher; -1: bind one */
     int progress_fd; /* where the chief writes progress as JSON lines for a launcher; -1: none */
     bool find_learning_rate;
-    int token_fd;           /* where the job's token is read from (common/token.h); -1: none */
-    const char *token_file; /* "": none */
-    const char *log_level;  /* debug info warn error */
-    const char *fault;      /* a worker that misbehaves on purpose (worker/fault.h); "": none */
+    int token_fd;             /* where the job's token is read from (common/token.h); -1: none */
+    const char *token_file;   /* "": none */
+    int http_port;            /* 0: no HTTP */
+    const char *http_address; /* "": all addresses of this host */
+    int http_fd;              /* a listening socket handed down for it; -1: none */
+    const char *log_level;    /* debug info warn error */
+    bool log_json;
+    const char *termination_message; /* a file for the last words; "": none */
+    const char *cgroup_root;         /* where they are mounted */
+    const char *fault; /* a worker that misbehaves on purpose (worker/fault.h); "": none */
 };
 
 /* What the flags ask for. */

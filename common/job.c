@@ -10,6 +10,8 @@
 #include "common/job_read.h"
 #include "common/mem.h"
 
+static const float EMA_MOMENTUM = 0.99f; /* the default */
+
 /* ---- what holds between keys ---- */
 
 /* "optimizer.NAME.learning_rate", which is training.learning_rate by another name. */
@@ -74,31 +76,52 @@ static enum err check_schedule(struct job_reader *r)
 /* lamb's ratios are made of norms over all shards, which are known in a step of sync alone. */
 static enum err check_lamb(struct job_reader *r)
 {
-    const struct job_node *at = job_given(r, "optimizer"),
-                          *clip = job_given(r, "training.clip_norm");
+    const struct job_node *at = job_given(r, "optimizer");
     if (r->job->optimizer.kind != OPT_LAMB)
         return ERR_OK;
     if (r->job->training.update != UPDATE_SYNC)
         return job_refuse(r, at, "optimizer", "lamb needs training.update: sync");
-    if (r->job->training.clip_norm > 0)
-        return job_refuse(r, clip, "training.clip_norm",
-                          "lamb's updates have a norm of their own; leave it out, or say 0");
     return ERR_OK;
 }
 
-/* Norms are of one step's gradient, and an update would be of several. */
+/* Where each worker clips its own batch, the norm of what is accumulated is not known to anybody. */
 static enum err check_accumulation(struct job_reader *r)
 {
     const char *path = "training.gradient_accumulation_steps";
     const struct job_node *at = job_given(r, path);
-    if (r->job->optimizer.accumulation_steps <= 1)
+    if (r->job->optimizer.accumulation_steps <= 1 || r->job->training.update == UPDATE_SYNC)
         return ERR_OK;
     if (r->job->training.clip_norm > 0)
         return job_refuse(r, at, path,
-                          "training.clip_norm clips each step's gradient, not their "
-                          "mean; give one of them");
-    if (r->job->optimizer.kind == OPT_LAMB)
-        return job_refuse(r, at, path, "not supported with optimizer: lamb; leave it out");
+                          "training.clip_norm is the norm of accumulated gradients' mean, which is "
+                          "known in training.update: sync alone; give one of them");
+    return ERR_OK;
+}
+
+/* What would do nothing, or be lost: in geo the optimizer runs at workers, which come and go. */
+static enum err check_ema(struct job_reader *r)
+{
+    enum { USED, MOMENTUM, FREQUENCY, KEYS };
+    static const char *const names[KEYS] = {"use_ema", "ema_momentum", "ema_overwrite_frequency"};
+    const struct job_optimizer *o = &r->job->optimizer;
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
+    char path[KEYS][JOB_PATH_MAX];
+    for (int i = 0; i < KEYS; i++)
+        (void)snprintf(path[i], sizeof path[i], "optimizer.%s.%s", word, names[i]);
+    if (o->use_ema && r->job->training.update == UPDATE_GEO)
+        return job_refuse(r, job_given(r, path[USED]), path[USED],
+                          "with training.update: geo the optimizer runs at the workers, and no "
+                          "average outlives them; allowed: false, or another training.update");
+    if (o->use_ema)
+        return ERR_OK;
+    if (o->ema_momentum != EMA_MOMENTUM) /* where nobody heeds the default, it may stand */
+        return job_refuse(r, job_given(r, path[MOMENTUM]), path[MOMENTUM],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
+    if (o->ema_overwrite_frequency)
+        return job_refuse(r, job_given(r, path[FREQUENCY]), path[FREQUENCY],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
     return ERR_OK;
 }
 
@@ -252,6 +275,8 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         err = check_lamb(r);
     if (!err)
         err = check_accumulation(r);
+    if (!err)
+        err = check_ema(r);
     if (!err)
         err = settle_microbatches(r);
     if (!err)

@@ -238,6 +238,9 @@ struct job_optimizer {
     float learning_rate_power, beta, l1, l2, l2_shrinkage; /* ftrl */
     float weight_decay;                                    /* 0: none */
     uint32_t accumulation_steps; /* gradients whose mean is an update's; 0, 1: each is one */
+    bool use_ema;                /* a slot keeps a moving average of the weights */
+    float ema_momentum;
+    uint32_t ema_overwrite_frequency; /* updates until the weights become it; 0: never */
     uint64_t
         staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
 };
@@ -301,8 +304,11 @@ struct job {
         enum checkpoint_store store;
     } checkpoint;
     struct {
-        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s;
+        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
     } timeouts;
+    struct {
+        bool tensorboard, histograms;
+    } logs;
     struct {
         uint32_t threads; /* 0: the cores it may use */
     } ps, worker;

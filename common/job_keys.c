@@ -144,8 +144,8 @@ void job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         return;
     case KEY_U32:
     case KEY_U64:
-        (void)snprintf(out, bytes, "integer from %llu to %llu", (unsigned long long)key->min,
-                       (unsigned long long)key->max);
+        (void)snprintf(out, bytes, "integer from %llu to %llu%s", (unsigned long long)key->min,
+                       (unsigned long long)key->max, key->or_null ? ", or null" : "");
         return;
     case KEY_REAL:
         real_allowed(key, out, bytes);

@@ -51,6 +51,7 @@ struct job_key {
     bool identity; /* a resumed job must have the same value */
     bool required;
     bool or_auto;             /* KEY_SHAPE: `auto` is allowed, rank 0 */
+    bool or_null;             /* KEY_U32: `null` is allowed, 0 */
     bool alias;               /* another name of a key that is written out: not written itself */
     uint64_t min, max;        /* KEY_U32, KEY_U64, KEY_PAIR */
     float low, high;          /* KEY_REAL */

@@ -186,6 +186,10 @@ static enum err read_plain(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
     void *at = value_at(r, key);
+    if (key->or_null && job_tree_is_null(node)) {
+        memset(at, 0, sizeof(uint32_t));
+        return ERR_OK;
+    }
     if (node->kind != NODE_SCALAR || node->quoted || job_tree_is_null(node))
         return job_refuse_value(r, key, node);
     uint64_t integer;

@@ -39,6 +39,8 @@ static const struct section {
      "means."},
     {"checkpoint", "checkpoint", NULL},
     {"timeouts", "timeouts", NULL},
+    {"logs", "logs",
+     "What goes to DIR/logs; docs/running.md, \"TensorBoard\", says what is there."},
     {"ps", "ps", NULL},
     {"worker", "worker", NULL},
 };

@@ -73,6 +73,20 @@ static const struct job_word update_words[] = {
         OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
                        "before each update `w -= w * weight_decay * rate`, decoupled from the "    \
                        "gradient; 0: none"),                                                       \
+        OPTIMIZER_BOOL(word ".use_ema", use_ema,                                                   \
+                       "a moving average of the weights is kept; it is what is evaluated and "     \
+                       "exported"),                                                                \
+        OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE, "0.99",                      \
+                       "after each update `average = ema_momentum * average + (1 - "               \
+                       "ema_momentum) * w`"),                                                      \
+        {.path = "optimizer." word ".ema_overwrite_frequency",                                     \
+         .type = KEY_U32,                                                                          \
+         IN_JOB(optimizer.ema_overwrite_frequency),                                                \
+         RANGE(0, UINT32_MAX),                                                                     \
+         .or_null = true,                                                                          \
+         .identity = true,                                                                         \
+         .fallback = "0",                                                                          \
+         .doc = "every so many updates the weights become their average; 0 or null: never"},       \
     {                                                                                              \
         .path = "optimizer." word ".exclude_from_weight_decay", .type = KEY_NAMES,                 \
         IN_JOB(decay_exclude), .identity = true, .fallback_doc = "`[]`",                           \

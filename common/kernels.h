@@ -43,10 +43,12 @@ struct kernel_pool {
 
 /* Outputs first, sizes last. Pointers may be unaligned; "restrict" unless said otherwise. */
 struct kernels {
-    const char *name;                                                     /* base, avx2, avx512 */
-    void (*add)(float *out, const float *a, const float *b, size_t n);    /* out may be a or b */
-    void (*add_scaled)(float *sum, const float *a, float s, size_t n);    /* sum += a * s */
-    void (*scale)(float *out, const float *a, float s, size_t n);         /* out may be a */
+    const char *name;                                                  /* base, avx2, avx512 */
+    void (*add)(float *out, const float *a, const float *b, size_t n); /* out may be a or b */
+    void (*add_scaled)(float *sum, const float *a, float s, size_t n); /* sum += a * s */
+    void (*scale)(float *out, const float *a, float s, size_t n);      /* out may be a */
+    /* average = average momentum + w (1 - momentum) */
+    void (*average)(float *average, const float *w, float momentum, size_t n);
     void (*u8_to_float)(float *out, const uint8_t *a, float s, size_t n); /* a * s */
     /* Optimizers, Keras 3's formulas: kernels_optimizers.h says each and its slots' order. */
     kernels_update *sgd, *momentum, *nesterov;

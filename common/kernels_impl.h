@@ -198,6 +198,16 @@ static void map_add_scaled(float *sum, const float *a, float s, size_t n)
         sum[i] = sum[i] + a[i] * s;
 }
 
+static void map_average(float *average, const float *w, float momentum, size_t n)
+{
+    const float rest = 1.0f - momentum;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(average + i, load(average + i) * momentum + load(w + i) * rest);
+    for (; i < n; i++)
+        average[i] = average[i] * momentum + w[i] * rest;
+}
+
 static void map_u8_to_float(float *restrict out, const uint8_t *restrict a, float s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -405,6 +415,7 @@ const struct kernels KERNELS_TABLE = {
     .add = map_add,
     .add_scaled = map_add_scaled,
     .scale = map_scale,
+    .average = map_average,
     .u8_to_float = map_u8_to_float,
     .sgd = update_sgd,
     .momentum = update_momentum,

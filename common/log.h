@@ -2,6 +2,9 @@
 #ifndef GRADWIRE_COMMON_LOG_H
 #define GRADWIRE_COMMON_LOG_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "common/err.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
@@ -10,6 +13,11 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_level log_level_of(const char *name);
 /* Who speaks ("worker 1"), copied; and the least level that is written. Call before threads start. */
 void log_init(const char *who, enum log_level least);
+/* From here on each line is an object: time, level, process, message. Call before threads start. */
+void log_json(void);
+/* What this process said last: of level error, if there was one and `error` is asked for; else its last line of any
+ * level above debug. Time and name are left out; "" before the first. Thread: any. */
+void log_last_words(bool error, char *out, size_t bytes);
 
 void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);

@@ -42,6 +42,9 @@ void msg_optimizer_set(Gradwire__Settings *m, const struct job_optimizer *o)
     m->l2_shrinkage_regularization_strength = o->l2_shrinkage;
     m->weight_decay = o->weight_decay;
     m->gradient_accumulation_steps = o->accumulation_steps;
+    m->use_ema = o->use_ema;
+    m->ema_momentum = o->ema_momentum;
+    m->ema_overwrite_frequency = o->ema_overwrite_frequency;
     schedule_set(m, &o->schedule);
 }
 
@@ -60,9 +63,10 @@ static bool in_range(const struct job_optimizer *o)
 {
     return is_amount(o->learning_rate) && o->momentum >= 0.0f && o->momentum <= 1.0f &&
            is_share(o->beta_1) && is_share(o->beta_2) && is_amount(o->epsilon) &&
-           is_share(o->rho) && is_amount(o->initial_accumulator_value) &&
-           is_amount(-o->learning_rate_power) && is_amount(o->beta) && is_amount(o->l1) &&
-           is_amount(o->l2) && is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
+           o->ema_momentum >= 0.0f && o->ema_momentum <= 1.0f && is_share(o->rho) &&
+           is_amount(o->initial_accumulator_value) && is_amount(-o->learning_rate_power) &&
+           is_amount(o->beta) && is_amount(o->l1) && is_amount(o->l2) &&
+           is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
 }
 
 static enum err schedule_get(const Gradwire__Settings *m, struct job_schedule *s, struct errmsg *e)
@@ -126,6 +130,9 @@ enum err msg_optimizer_get(const Gradwire__Settings *m, struct job_optimizer *o,
         .l2_shrinkage = m->l2_shrinkage_regularization_strength,
         .weight_decay = m->weight_decay,
         .accumulation_steps = m->gradient_accumulation_steps,
+        .use_ema = m->use_ema,
+        .ema_momentum = m->ema_momentum,
+        .ema_overwrite_frequency = m->ema_overwrite_frequency,
     };
     if (!in_range(&made))
         return err_set(e, ERR_PROTO, "a number of the chief's optimizer is out of range");

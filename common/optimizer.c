@@ -11,6 +11,10 @@
 /* FTRL divides by the rate and makes the weights anew: where a schedule has come down to 0 they stay. */
 #define FTRL_RATE_MIN 1e-20f
 
+enum {
+    AVERAGED_ELEMS = 4096
+}; /* updated and averaged at a time: what stays in the first-level cache */
+
 /* ---- slots ---- */
 
 /* The slots that `o` keeps, in the order of its kernel; NULL behind the last. */
@@ -45,6 +49,8 @@ static void slot_names(const struct job_optimizer *o, const char *name[OPTIMIZER
         name[n++] = "linear";
         break;
     }
+    if (o->use_ema)
+        name[n++] = "average";
     if (o->accumulation_steps > 1)
         name[n++] = "gradient_sum"; /* the last one */
     name[n] = NULL;
@@ -72,6 +78,11 @@ float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot)
 {
     bool accumulator = (o->kind == OPT_ADAGRAD || o->kind == OPT_FTRL) && slot == 0;
     return accumulator ? o->initial_accumulator_value : 0.0f;
+}
+
+uint32_t optimizer_average_slot(const struct job_optimizer *o)
+{
+    return o->use_ema ? optimizer_slots(o) - 1 - (o->accumulation_steps > 1) : UINT32_MAX;
 }
 
 /* ---- rates ---- */
@@ -162,7 +173,7 @@ void optimizer_direction(const struct job_optimizer *o, uint64_t t, float *u, fl
                          float inv_n, size_t n)
 {
     assert(t > 0 && o->kind == OPT_LAMB);
-    const struct update_rates r = rates_of(o, t, inv_n);
+    const struct update_rates r = rates_of(o, optimizer_updates(o, t), inv_n);
     kernels()->lamb_direction(u, decayed, w, slots, g, &r, n);
 }
 
@@ -186,8 +197,13 @@ static void update(const struct job_optimizer *o, uint64_t t, float ratio, float
     kernel_of(o)(w_out, w, slots, g, &r, n);
 }
 
+/* What one update is made with beside the gradient. */
+struct factors {
+    float ratio, scale;
+};
+
 /* base_optimizer.py, gradient_accumulation_steps: the mean of so many gradients makes one update. */
-static void accumulate(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+static void accumulate(const struct job_optimizer *o, uint64_t t, struct factors f, float *w_out,
                        const float *w, float *const *slots, const float *g, float inv_n, size_t n)
 {
     uint32_t steps = o->accumulation_steps;
@@ -197,8 +213,23 @@ static void accumulate(const struct job_optimizer *o, uint64_t t, float ratio, f
         memmove(w_out, w, n * sizeof *w);
         return;
     }
-    update(o, t / steps, ratio, w_out, w, slots, sum, 1.0f / (float)steps, n);
+    update(o, t / steps, f.ratio, w_out, w, slots, sum, 1.0f / (float)steps * f.scale, n);
     memset(sum, 0, n * sizeof *sum);
+}
+
+const float *optimizer_gradient(const struct job_optimizer *o, uint64_t t, float *room,
+                                float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
+                                float *inv_n, size_t n)
+{
+    uint32_t steps = o->accumulation_steps;
+    if (steps <= 1)
+        return g;
+    if (t % steps)
+        return NULL;
+    memcpy(room, slots[optimizer_slots(o) - 1], n * sizeof *room);
+    kernels()->add_scaled(room, g, *inv_n, n);
+    *inv_n = 1.0f / (float)steps;
+    return room;
 }
 
 void optimizer_apply(const struct job_optimizer *o, uint64_t t, float *w_out, const float *w,
@@ -207,13 +238,59 @@ void optimizer_apply(const struct job_optimizer *o, uint64_t t, float *w_out, co
     optimizer_apply_trusted(o, t, 1.0f, w_out, w, slots, g, inv_n, n);
 }
 
+static void apply(const struct job_optimizer *o, uint64_t t, struct factors f, float *w_out,
+                  const float *w, float *const *slots, const float *g, float inv_n, size_t n)
+{
+    if (o->accumulation_steps > 1)
+        accumulate(o, t, f, w_out, w, slots, g, inv_n, n);
+    else
+        update(o, t, f.ratio, w_out, w, slots, g, inv_n * f.scale, n);
+}
+
+/* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Its `iterations` counts the updates
+ * that were there before; during the first one the average is the weights. */
+static void follow(const struct job_optimizer *o, uint64_t t, float *average, float *w, size_t n)
+{
+    uint64_t before = optimizer_updates(o, t - 1);
+    if (before == 0)
+        memcpy(average, w, n * sizeof *w);
+    else
+        kernels()->average(average, w, o->ema_momentum, n);
+    if (o->ema_overwrite_frequency && (before + 1) % o->ema_overwrite_frequency == 0)
+        memcpy(w, average, n * sizeof *w);
+}
+
+static void apply_averaged(const struct job_optimizer *o, uint64_t t, struct factors f,
+                           float *w_out, const float *w, float *const *slots, const float *g,
+                           float inv_n, size_t n)
+{
+    float *average = slots[optimizer_average_slot(o)];
+    uint32_t kept = optimizer_slots(o);
+    for (size_t i = 0; i < n; i += AVERAGED_ELEMS) {
+        size_t elems = n - i < AVERAGED_ELEMS ? n - i : AVERAGED_ELEMS;
+        float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+        for (uint32_t k = 0; k < kept; k++)
+            slot[k] = slots[k] + i;
+        apply(o, t, f, w_out + i, w + i, slot, g + i, inv_n, elems);
+        follow(o, t, average + i, w_out + i, elems);
+    }
+}
+
+void optimizer_apply_clipped(const struct job_optimizer *o, uint64_t t, float ratio, float scale,
+                             float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
+                             const float *g, float inv_n, size_t n)
+{
+    const struct factors f = {ratio, scale};
+    assert(t > 0);
+    if (o->use_ema)
+        apply_averaged(o, t, f, w_out, w, slots, g, inv_n, n);
+    else
+        apply(o, t, f, w_out, w, slots, g, inv_n, n);
+}
+
 void optimizer_apply_trusted(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
                              const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                              const float *g, float inv_n, size_t n)
 {
-    assert(t > 0);
-    if (o->accumulation_steps > 1)
-        accumulate(o, t, ratio, w_out, w, slots, g, inv_n, n);
-    else
-        update(o, t, ratio, w_out, w, slots, g, inv_n, n);
+    optimizer_apply_clipped(o, t, ratio, 1.0f, w_out, w, slots, g, inv_n, n);
 }

@@ -7,21 +7,23 @@
 
 #include "common/job.h"
 
-enum { OPTIMIZER_SLOTS_MAX = 4 };
+enum { OPTIMIZER_SLOTS_MAX = 5 };
 
 /* How many slots (floats per parameter) the optimizer keeps: sgd 0, with momentum 1; adam 2, with amsgrad 3; .. */
 uint32_t optimizer_slots(const struct job_optimizer *o);
 const char *optimizer_slot_name(const struct job_optimizer *o, uint32_t slot);
-/* What a slot holds before the first update. */
+/* What a slot holds before the first update; the average holds the initial weights. */
 float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot);
+/* Which of the slots holds the moving average of the weights; UINT32_MAX: none does. */
+uint32_t optimizer_average_slot(const struct job_optimizer *o);
 
 /* How many updates `t` gradients have made: with accumulation, one of every accumulation_steps. */
 uint64_t optimizer_updates(const struct job_optimizer *o, uint64_t t);
 /* The learning rate of update t, from 1, as its schedule has it. */
 double optimizer_rate(const struct job_optimizer *o, uint64_t t);
 
-/* lamb alone. What its trust ratio is made of, (n) each: the direction of update t, and the weights with their decay
- * taken. Nothing else changes. */
+/* lamb alone. What its trust ratio is made of, (n) each: the direction of the update that gradient t makes, and the
+ * weights with their decay taken; g and inv_n are optimizer_gradient's. Nothing else changes. */
 void optimizer_direction(const struct job_optimizer *o, uint64_t t, float *u, float *decayed,
                          const float *w, float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                          float inv_n, size_t n);
@@ -31,6 +33,17 @@ float optimizer_ratio(double squares_of_decayed, double squares_of_u);
 /* As optimizer_apply, by `ratio` of the rate: lamb's, of the tensor that these elements are in. */
 void optimizer_apply_trusted(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
                              const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
+                             const float *g, float inv_n, size_t n);
+
+/* The gradient that is the last of update t's, as the update will see it: g itself, or, where gradients are accumulated,
+ * the sum of them all in `room` (n), with *inv_n the share of each. NULL: `t` makes no update. Nothing else changes. */
+const float *optimizer_gradient(const struct job_optimizer *o, uint64_t t, float *room,
+                                float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
+                                float *inv_n, size_t n);
+
+/* As optimizer_apply_trusted, with the mean gradient of the update times `scale`: clipping's. */
+void optimizer_apply_clipped(const struct job_optimizer *o, uint64_t t, float ratio, float scale,
+                             float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                              const float *g, float inv_n, size_t n);
 
 /* w_out = update of w by the mean gradient g * inv_n; `t` is the number of this gradient, from 1, and of the update

@@ -7,4 +7,8 @@
  * at once with 143: it holds nothing yet that a cut could save. */
 void signals_init(void);
 
+/* From now on the handlers of signals_init do nothing: the process is about to end by itself, and what it still writes
+ * must not be cut off. Those of an event loop are not touched. */
+void signals_hold(void);
+
 #endif

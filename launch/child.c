@@ -40,6 +40,7 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     }
     child_keep_fd(c->listen_fd);
     child_keep_fd(c->progress_fd);
+    child_keep_fd(c->http_fd);
     child_reset_signals();
     execv(c->argv[0], c->argv);
     (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", c->argv[0], strerror(errno));

@@ -13,6 +13,7 @@ struct child {
     char *const *argv; /* NULL-terminated */
     int listen_fd;     /* handed down, and so is progress_fd; -1: none */
     int progress_fd;
+    int http_fd;       /* the same */
     int out_fd;        /* its stdout and stderr */
     const char *token; /* written to its standard input; NULL: that is empty */
 };

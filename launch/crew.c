@@ -9,7 +9,7 @@
 #include "common/cores.h"
 #include "common/mem.h"
 
-enum { CREW_ARGS_FIXED = 15 };
+enum { CREW_ARGS_FIXED = 16 };
 
 /* ---- programs ---- */
 
@@ -71,8 +71,9 @@ static enum err crew_add(struct crew *c, enum role role, uint32_t count, const c
 
 enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
 {
-    *c = (struct crew){.local = {.guardian = {.fd = -1}}, .chief = o->ps};
-    c->process = mem_zalloc((size_t)o->ps + options_trainers(o), sizeof *c->process);
+    *c = (struct crew){
+        .local = {.guardian = {.fd = -1}}, .chief = o->ps, .evaluators = o->evaluator};
+    c->process = mem_zalloc(options_processes(o), sizeof *c->process);
     if (!c->process)
         return err_set(e, ERR_NOMEM, "out of memory");
     enum err err = crew_add(c, ROLE_PS, o->ps, dir, e);
@@ -80,6 +81,8 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir, str
         err = crew_add(c, ROLE_CHIEF, o->chief ? 1 : 0, dir, e);
     if (!err)
         err = crew_add(c, ROLE_WORKER, o->workers, dir, e);
+    if (!err)
+        err = crew_add(c, ROLE_EVALUATOR, o->evaluator ? 1 : 0, dir, e);
     return err;
 }
 
@@ -182,8 +185,8 @@ static void args_add_faults(struct args *a, const struct process *p, const struc
 }
 
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
-                        const struct site *site, const uint32_t *site_of, int listen_fd,
-                        int progress_fd, struct errmsg *e)
+                        const struct site *site, const uint32_t *site_of,
+                        const struct crew_fds *fds, struct errmsg *e)
 {
     struct process *p = &c->process[i];
     struct args a = {.room = CREW_ARGS_FIXED + o->n_sets + o->n_faults};
@@ -200,12 +203,16 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
     args_add(&a, "--worker_hosts=%s", c->worker_hosts);
     if (o->chief)
         args_add(&a, "--chief_host=%s", c->process[c->chief].address);
+    if (o->evaluator && !is_ps(p))
+        args_add(&a, "--evaluators=1");
     args_add(&a, "--job=%s", site->job);
     args_add(&a, "--output=%s", site->output);
-    if (listen_fd >= 0)
-        args_add(&a, "--listen_fd=%d", listen_fd);
-    if (progress_fd >= 0)
-        args_add(&a, "--progress_fd=%d", progress_fd);
+    if (fds->listen >= 0)
+        args_add(&a, "--listen_fd=%d", fds->listen);
+    if (fds->http >= 0)
+        args_add(&a, "--http_fd=%d", fds->http);
+    if (fds->progress >= 0)
+        args_add(&a, "--progress_fd=%d", fds->progress);
     if (c->token_flag)
         args_add(&a, "%s", c->token_flag);
     args_add_threads(&a, c, i, job, site, site_of);
@@ -226,9 +233,13 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
         err = local_settle(&c->process[i], &c->local_place[i], &c->local, e);
     if (err)
         return err;
-    c->local_place[c->chief].progress_fd = progress_fd;
-    for (uint32_t i = 0; !err && i < c->n; i++)
-        err = crew_make_argv(c, i, o, job, site, NULL, c->local_place[i].listen_fd,
-                             c->local_place[i].progress_fd, e);
+    for (uint32_t i = 0; i < c->n; i++)
+        if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
+            c->local_place[i].progress_fd = progress_fd;
+    for (uint32_t i = 0; !err && i < c->n; i++) {
+        const struct local_place *place = &c->local_place[i];
+        const struct crew_fds fds = {place->listen_fd, place->http_fd, place->progress_fd};
+        err = crew_make_argv(c, i, o, job, site, NULL, &fds, e);
+    }
     return err;
 }

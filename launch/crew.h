@@ -18,9 +18,10 @@ struct site {
 };
 
 struct crew {
-    uint32_t n; /* ps first, then the chief if it is separate, then the workers */
+    uint32_t n; /* ps, then the chief if it is separate, the workers, the evaluator */
     struct process *process;
-    uint32_t chief; /* which of them is the chief */
+    uint32_t chief;      /* which of them is the chief */
+    uint32_t evaluators; /* 0 or 1 */
     char *ps_hosts, *worker_hosts;
     const char *token_flag; /* "--token_file=FILE" for each; NULL: none. Not owned */
     struct local local;
@@ -37,16 +38,21 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir,
                    struct errmsg *e) MUST_CHECK;
 void crew_close(struct crew *c);
 
-/* All on this host: bind every port and make the command lines. `progress_fd` goes to the chief.
+/* All on this host: bind every port and make the command lines. `progress_fd` goes to chief and evaluator.
  * Job and options outlive *c. Errors: ERR_IO, ERR_NOMEM. */
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
                           const struct site *site, int progress_fd, struct errmsg *e) MUST_CHECK;
+
+/* Descriptors that a process is handed; -1: none. */
+struct crew_fds {
+    int listen, http, progress;
+};
 
 /* All of them have an address: make the command line of process i, which runs on `site` together
  * with those whose site_of[] is the same as its own. site_of NULL: all are together. Descriptors
  * are left out where they are -1. Errors: ERR_NOMEM. */
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
-                        const struct site *site, const uint32_t *site_of, int listen_fd,
-                        int progress_fd, struct errmsg *e) MUST_CHECK;
+                        const struct site *site, const uint32_t *site_of,
+                        const struct crew_fds *fds, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -190,10 +190,11 @@ static json_t *ask_reach(struct camp *c)
 static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 {
     const struct fleet_config *config = &f->config;
+    const struct crew_fds none = {-1, -1, -1}; /* the runner there adds its own */
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,
-                             &f->camp[config->host_of[i]].site, config->host_of, -1, -1, e);
+                             &f->camp[config->host_of[i]].site, config->host_of, &none, e);
     return err;
 }
 
@@ -230,15 +231,16 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 
 /* ---- DIR ---- */
 
-/* The chief's DIR is the one that the launcher locks and completes; a ps's is the same only where
- * its files are to be in it (checkpoint.store). */
+/* The chief's DIR is the one that the launcher locks and completes, and the evaluator's; a ps's is the same only
+ * where its files are to be in it (checkpoint.store). */
 static bool camp_shares(const struct camp *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     for (uint32_t i = 0; i < config->crew->n; i++)
         if (config->host_of[i] == c->index &&
-            (i == config->crew->chief || (config->crew->process[i].role == ROLE_PS &&
-                                          config->job->checkpoint.store == STORE_SHARED)))
+            (i == config->crew->chief || config->crew->process[i].role == ROLE_EVALUATOR ||
+             (config->crew->process[i].role == ROLE_PS &&
+              config->job->checkpoint.store == STORE_SHARED)))
             return true;
     return false;
 }

@@ -20,6 +20,7 @@ static enum err local_start(struct process *p, struct errmsg *e)
     struct child c = {.argv = p->argv,
                       .listen_fd = place->listen_fd,
                       .progress_fd = place->progress_fd,
+                      .http_fd = place->http_fd,
                       .out_fd = log_fd};
     err = child_start(&p->pid, &c, &place->local->guardian, e);
     (void)close(log_fd);
@@ -42,8 +43,9 @@ static void local_cancel(struct process *p)
 static const struct process_ops local_ops = {
     .start = local_start, .signal = local_signal, .cancel = local_cancel};
 
-enum err local_settle(struct process *p, struct local_place *place, struct local *local,
-                      struct errmsg *e)
+/* A listening socket on a free port of 127.0.0.1. Errors: ERR_IO, *fd is unchanged. */
+static enum err local_listen(const struct process *p, int *out, char address[PROCESS_ADDRESS_BYTES],
+                             struct errmsg *e)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t bytes = sizeof at;
@@ -56,18 +58,31 @@ enum err local_settle(struct process *p, struct local_place *place, struct local
         (void)close(fd);
         return err;
     }
-    (void)snprintf(p->address, sizeof p->address, "127.0.0.1:%u", ntohs(at.sin_port));
-    *place = (struct local_place){.local = local, .listen_fd = fd, .progress_fd = -1};
+    (void)snprintf(address, PROCESS_ADDRESS_BYTES, "127.0.0.1:%u", ntohs(at.sin_port));
+    *out = fd;
+    return ERR_OK;
+}
+
+enum err local_settle(struct process *p, struct local_place *place, struct local *local,
+                      struct errmsg *e)
+{
+    *place =
+        (struct local_place){.local = local, .listen_fd = -1, .http_fd = -1, .progress_fd = -1};
+    enum err err = local_listen(p, &place->listen_fd, p->address, e);
+    if (!err)
+        err = local_listen(p, &place->http_fd, p->http, e);
     p->ops = &local_ops;
     p->place = place;
-    return ERR_OK;
+    return err;
 }
 
 void local_leave(struct local_place *place)
 {
     if (place->listen_fd >= 0)
         (void)close(place->listen_fd);
-    place->listen_fd = -1;
+    if (place->http_fd >= 0)
+        (void)close(place->http_fd);
+    place->listen_fd = place->http_fd = -1;
 }
 
 bool local_reaped(struct process *p, pid_t pid, uint64_t peak_rss_bytes)

@@ -15,10 +15,11 @@ struct local {
 struct local_place {
     struct local *local;
     int listen_fd;   /* bound for the whole job, handed down at every start */
-    int progress_fd; /* handed down too; -1: none (only the chief has one). Not owned */
+    int http_fd;     /* the same, for HTTP */
+    int progress_fd; /* handed down too; -1: none (chief and evaluator have one). Not owned */
 };
 
-/* Bind and listen on a free port of 127.0.0.1: p->address. `place` outlives p. Errors: ERR_IO. */
+/* Bind and listen on free ports of 127.0.0.1: p->address and p->http. `place` outlives p. Errors: ERR_IO. */
 enum err local_settle(struct process *p, struct local_place *place, struct local *local,
                       struct errmsg *e) MUST_CHECK;
 /* The process has ended or was never started. */

@@ -13,6 +13,8 @@ const char options_help[] =
     "  --ps N            parameter servers (default 2)\n"
     "  --workers N       workers (default 2); worker 0 is the chief unless --chief is given\n"
     "  --chief           one more process, which is the chief and trains too\n"
+    "  --evaluator       one more process, which evaluates each checkpoint; the chief then does "
+    "not\n"
     "  --hosts FILE      run on the hosts of this file, over ssh; a line is HOST [slots=N]\n"
     "                    [role=ps|worker|chief|evaluator] [ports=LO-HI] [workdir=PATH]\n"
     "  --rsh CMD         another remote shell than ssh: `CMD HOST COMMAND` (also GRADWIRE_RSH)\n"
@@ -110,8 +112,8 @@ static enum err options_one(struct options *o, int option, const char *value, st
         o->chief = true;
         return ERR_OK;
     case FLAG_EVALUATOR:
-        return err_set(e, ERR_INPUT,
-                       "--evaluator is not supported yet; the chief evaluates after each epoch");
+        o->evaluator = true;
+        return ERR_OK;
     case FLAG_HOSTS:
         return options_text(&o->hosts, "--hosts", value, e);
     case FLAG_RSH:
@@ -209,4 +211,9 @@ void options_close(struct options *o)
 uint32_t options_trainers(const struct options *o)
 {
     return o->workers + (o->chief ? 1 : 0);
+}
+
+uint32_t options_processes(const struct options *o)
+{
+    return o->ps + options_trainers(o) + (o->evaluator ? 1 : 0);
 }

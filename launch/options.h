@@ -22,6 +22,7 @@ struct options {
     size_t n_faults;
     uint32_t ps, workers; /* workers without a separate chief */
     bool chief;           /* one more process, which trains too */
+    bool evaluator;       /* one more process, which does not */
     uint32_t restarts;    /* in all */
     bool fresh, detach, help;
 };
@@ -33,6 +34,9 @@ void options_close(struct options *o);
 
 /* How many processes compute gradients. */
 uint32_t options_trainers(const struct options *o);
+
+/* All of them, the ps too. */
+uint32_t options_processes(const struct options *o);
 
 extern const char options_help[];
 

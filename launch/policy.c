@@ -14,7 +14,11 @@ enum err policy_init(struct policy *p, uint32_t n, uint32_t chief, uint32_t rest
     struct policy_process *process = mem_zalloc(n, sizeof *process);
     if (!process)
         return ERR_NOMEM;
-    *p = (struct policy){.restarts_max = restarts_max, .chief = chief, .n = n, .process = process};
+    *p = (struct policy){.restarts_max = restarts_max,
+                         .chief = chief,
+                         .spare = POLICY_NONE,
+                         .n = n,
+                         .process = process};
     return ERR_OK;
 }
 
@@ -83,6 +87,10 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
         v->delay_ms = policy_delay_ms(process->restarts);
         process->restarts++;
         p->restarts++;
+    }
+    if (v->action == POLICY_END && i == p->spare) {
+        v->action = POLICY_GONE;
+        policy_add_why(v, "; the job goes on without it");
     }
 }
 

@@ -4,7 +4,8 @@
  *   exit 0                     that process is done; once the chief is, nobody is started again
  *   exit 1..127                the job ends with this code (the first one counts)
  *   a signal, or exit >= 128   started again after 0.1 s, doubling to 5 s for each process; the job
- * ends with 1 when all restarts are used, or at the third death without a new step between */
+ * ends with 1 when all restarts are used, or at the third death without a new step between; of a spare process
+ * (the evaluator) these deaths end nothing: it is not started again */
 #ifndef GRADWIRE_LAUNCH_POLICY_H
 #define GRADWIRE_LAUNCH_POLICY_H
 
@@ -13,6 +14,7 @@
 
 #include "common/err.h"
 
+#define POLICY_NONE UINT32_MAX
 enum { POLICY_DELAY_FIRST_MS = 100, POLICY_DELAY_MAX_MS = 5000, POLICY_DEATHS_WITHOUT_STEP = 3 };
 
 enum policy_action {
@@ -39,6 +41,7 @@ struct policy {
     bool ending;     /* the launcher is ending the job: nothing is started again */
     bool chief_done; /* the chief exited 0 */
     uint32_t chief;  /* which process */
+    uint32_t spare;  /* which process the job can do without; POLICY_NONE after init */
     uint32_t n;
     struct policy_process *process;
 };

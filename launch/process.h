@@ -55,6 +55,7 @@ struct process {
     uint32_t index;
     char name[PROCESS_NAME_BYTES];       /* "worker 0" */
     char address[PROCESS_ADDRESS_BYTES]; /* "127.0.0.1:40001" */
+    char http[PROCESS_ADDRESS_BYTES];    /* the same, of its HTTP; "": none */
     enum process_state state;
     pid_t pid; /* on its host; 0: not running */
     char log[PATH_MAX];

@@ -396,8 +396,9 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
         (void)snprintf(token, sizeof token, "--token_file=%.4000s", r->token_file);
         r->crew.token_flag = token;
     }
-    enum err err = crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of,
-                                  r->listen_fd, -1, e);
+    const struct crew_fds fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
+    enum err err =
+        crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
     mem_free(site_of);
     if (err)
         return err;

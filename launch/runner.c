@@ -282,6 +282,7 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
     struct child c = {.argv = argv,
                       .listen_fd = w->listen_fd,
                       .progress_fd = progress_fd,
+                      .http_fd = -1,
                       .out_fd = out_fd,
                       .token = token};
     if (!err)

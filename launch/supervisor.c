@@ -285,7 +285,8 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
     if (v->action == POLICY_RESTART)
         supervisor_restart(s, i, v);
     else if (v->action == POLICY_GONE && !quiet)
-        say_warn("%s %s after the chief was done", p->name, v->why);
+        say_warn("%s %s%s", p->name, v->why,
+                 s->policy.chief_done ? " after the chief was done" : "");
 }
 
 static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
@@ -364,8 +365,8 @@ static void supervisor_announce(struct supervisor *s)
         if (s->announced || c->process[i].state == PROCESS_AWAITED)
             return;
     s->announced = true;
-    say_info("%s: %u ps, %u worker processes; output in %s", s->plan->job->name, c->chief,
-             c->n - c->chief, s->plan->dir);
+    say_info("%s: %u ps, %u worker processes%s; output in %s", s->plan->job->name, c->chief,
+             c->n - c->chief - c->evaluators, c->evaluators ? ", 1 evaluator" : "", s->plan->dir);
     for (uint32_t i = 0; i < c->n; i++)
         say_info("%s: pid %ld on %s", c->process[i].name, (long)c->process[i].pid,
                  c->process[i].address);
@@ -506,6 +507,8 @@ static enum err supervisor_init(struct supervisor *s)
     if (policy_init(&s->policy, c->n, c->chief, s->plan->restarts_max) ||
         monitor_init(&s->monitor, &config))
         return ERR_NOMEM;
+    if (c->evaluators)
+        s->policy.spare = c->n - 1;
     s->restart = mem_zalloc(c->n, sizeof *s->restart);
     if (!s->restart)
         return ERR_NOMEM;

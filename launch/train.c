@@ -78,8 +78,8 @@ static enum err train_place(struct train *t, struct errmsg *e)
     roles.n[ROLE_PS] = t->options.ps;
     roles.n[ROLE_CHIEF] = t->options.chief ? 1 : 0;
     roles.n[ROLE_WORKER] = t->options.workers;
-    t->host_of =
-        mem_zalloc((size_t)t->options.ps + options_trainers(&t->options), sizeof *t->host_of);
+    roles.n[ROLE_EVALUATOR] = t->options.evaluator ? 1 : 0;
+    t->host_of = mem_zalloc(options_processes(&t->options), sizeof *t->host_of);
     enum err err = t->host_of ? hosts_load(&t->hosts, t->options.hosts, &t->problems) : ERR_NOMEM;
     if (!err)
         err = hosts_place(&t->hosts, &roles, t->host_of, &t->problems);
@@ -144,11 +144,33 @@ static void train_on_started(void *arg)
     t->started_fd = -1;
 }
 
-static void train_remove_pids(const struct train *t)
+/* processes/http: "role index address" of each process, for its whole life however often it starts. */
+static void train_write_http(const struct train *t)
 {
-    char pids[PATH_MAX];
-    if (!rundir_file(t->dir.path, "processes/pids", pids, NULL))
-        (void)unlink(pids);
+    char *text = NULL;
+    size_t bytes = 0;
+    struct errmsg e;
+    FILE *out = open_memstream(&text, &bytes);
+    for (uint32_t i = 0; out && i < t->crew.n; i++) {
+        const struct process *p = &t->crew.process[i];
+        if (p->http[0])
+            (void)fprintf(out, "%s %u %s\n", role_str(p->role), p->index, p->http);
+    }
+    if (!out || fclose(out) != 0)
+        say_warn("processes/http: out of memory");
+    else if (rundir_put(t->dir.path, "processes/http", text, bytes, &e))
+        say_warn("%s", e.text);
+    free(text);
+}
+
+/* What says how to reach processes that are gone now. */
+static void train_remove_lists(const struct train *t)
+{
+    static const char *const list[] = {"processes/pids", "processes/http"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!rundir_file(t->dir.path, list[i], path, NULL))
+            (void)unlink(path);
 }
 
 static enum err train_supervise(struct train *t, struct supervisor_result *result, struct errmsg *e)
@@ -166,7 +188,7 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
     enum err err = supervisor_run(result, &plan, e);
     if (err)
         return err;
-    train_remove_pids(t);
+    train_remove_lists(t);
     return summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
 }
 
@@ -214,6 +236,8 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
         err = fleet_check_shared(t->fleet, &t->problems, e);
     else
         err = crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
+    if (!err && !t->fleet)
+        train_write_http(t);
     if (!err)
         err = train_supervise(t, result, e);
     (void)close(t->progress[0]);

@@ -1,10 +1,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/cgroup.h"
 #include "common/flags.h"
+#include "common/http.h"
 #include "common/listen.h"
 #include "common/log.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "ps/server.h"
 
@@ -44,9 +47,12 @@ static int run(struct process *p)
     if (job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, &e))
         return wrong(&e);
     (void)snprintf(output, sizeof output, "runs/%s", p->job.name);
-    int fd = p->flags.listen_fd;
+    int fd = p->flags.listen_fd, http_fd = -1;
+    const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
     enum err err =
         fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->self, LISTEN_TAKEN_MS, &e);
+    if (!err)
+        err = http_bind(&http_fd, &http, &e);
     if (err) {
         log_error("%s", e.text);
         return err == ERR_INPUT ? 2 : 1;
@@ -54,7 +60,8 @@ static int run(struct process *p)
     const struct server_config config = {.job = &p->job,
                                          .cluster = cluster,
                                          .output = p->flags.output[0] ? p->flags.output : output,
-                                         .listen_fd = fd};
+                                         .listen_fd = fd,
+                                         .http_fd = http_fd};
     return server_run(&config);
 }
 
@@ -63,8 +70,12 @@ int main(int argc, char **argv)
     static struct process process;
     signals_init();
     flags_parse(&process.flags, "ps", argc, argv);
+    cgroup_set_root(process.flags.cgroup_root);
+    if (process.flags.log_json)
+        log_json();
     log_init("ps", log_level_of(process.flags.log_level));
     int exit_code = run(&process);
+    termination_end(process.flags.termination_message, exit_code);
     job_close(&process.job);
     cluster_close(&process.cluster);
     return exit_code;

@@ -19,6 +19,7 @@
 #include "common/store.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
+#include "ps/server_http.h"
 
 enum {
     TICK_MS = 200,
@@ -72,6 +73,7 @@ struct server {
         uint64_t first, count;
     } lease[4096];
 
+    struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
     bool going;
@@ -583,6 +585,9 @@ static void on_letter(void *arg, struct mail *m)
         on_fenced(s, m->number);
     } else if (m->type == SHARD_STORE) {
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+    } else if (m->type == SHARD_MEASURED) {
+        server_http_on_report(&s->http, (uint32_t)m->number, m->data);
+        m->data = NULL;
     }
 }
 
@@ -649,6 +654,7 @@ static void on_tick(void *arg)
     for (struct client *c = s->clients; c; c = c->next)
         if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
             conn_close(c->conn, ERR_TIMEOUT, "no hello");
+    server_http_measure(&s->http);
 }
 
 /* ---- the process ---- */
@@ -668,6 +674,29 @@ static enum err start_threads(struct server *s, struct errmsg *e)
         s->threads++;
     }
     return ERR_OK;
+}
+
+/* What HTTP asks of us. */
+static void say_facts(void *ctx, struct server_http_facts *f)
+{
+    const struct server *s = ctx;
+    *f = (struct server_http_facts){.run = s->uuid,
+                                    .chief_address = s->chief_address,
+                                    .chief = s->chief != NULL,
+                                    .going = s->going,
+                                    .connections = s->listener.open};
+    f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
+}
+
+static enum err open_http(struct server *s)
+{
+    const struct server_http_config config = {.job = s->config->job,
+                                              .index = s->config->cluster->index,
+                                              .threads = s->threads,
+                                              .thread = s->thread,
+                                              .facts = say_facts,
+                                              .ctx = s};
+    return server_http_open(&s->http, &s->loop, s->config->http_fd, &config);
 }
 
 static enum err start(struct server *s, struct errmsg *e)
@@ -691,12 +720,15 @@ static enum err start(struct server *s, struct errmsg *e)
     if (!err)
         err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
                            s);
+    if (!err && s->config->http_fd >= 0)
+        err = open_http(s);
     return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;
 }
 
 static void stop(struct server *s)
 {
     listen_close(&s->listener);
+    server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
     for (uint32_t i = 0; i < s->threads; i++)
         shard_thread_free(s->thread[i]);

@@ -15,6 +15,7 @@ struct server_config {
     const struct cluster *cluster;
     const char *output; /* DIR; cuts are in DIR/checkpoints */
     int listen_fd;      /* bound and listening */
+    int http_fd;        /* the same, for HTTP; -1: none */
 };
 
 /* Run until the end; returns the exit code. Thread: main. */

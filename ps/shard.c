@@ -47,6 +47,7 @@ static void close_blocks(struct shard *s)
         mem_free(s->slot[i]);
         s->slot[i] = NULL;
     }
+    shard_average_close(s);
     shard_stale_close(s);
     shard_geo_close(s);
     shard_taken_close(s);
@@ -141,8 +142,8 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         (m->replicas_to_aggregate && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
-    if (!err && o->kind == OPT_LAMB && (m->update != GRADWIRE__UPDATE__SYNC || m->clip_norm > 0))
-        return err_set(e, ERR_PROTO, "the chief wants lamb in async, or with clipping");
+    if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
+        return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     if (!err && m->push_codec == CODEC_TOP_K &&
         (o->kind != OPT_SGD || m->update == GRADWIRE__UPDATE__SSP ||
          m->update == GRADWIRE__UPDATE__GEO || m->replicas_to_aggregate))
@@ -194,7 +195,8 @@ static enum err new_blocks(struct shard *s)
     }
     s->chunks_made = 0;
     s->runs = 0;
-    return there ? shard_reply_open(s) : ERR_NOMEM;
+    enum err err = there ? shard_reply_open(s) : ERR_NOMEM;
+    return err ? err : shard_average_open(s);
 }
 
 static enum err fill_initial(struct shard *s)
@@ -203,6 +205,7 @@ static enum err fill_initial(struct shard *s)
     for (uint32_t i = 0; i < s->slots; i++)
         for (uint64_t k = 0; k < s->me.elems; k++)
             s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
+    shard_average_start(s);
     s->step = s->t = s->duplicates = s->clipped = s->dropped = 0;
     memset(s->epoch, 0, sizeof s->epoch);
     return ERR_OK;
@@ -280,6 +283,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
                        s->accept.on ? "" : "not ");
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
+    shard_round_adopt(s, m->settings, m->round_from);
     return ERR_OK;
 }
 
@@ -522,6 +526,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
+    if (m->averages)
+        return shard_average_pull(s, peer, m, e);
     bool any = m->any || s->update != UPDATE_SYNC;
     /* Who pulls drops what was on its way: its next push gets every run again. */
     peer->answered_step = 0;

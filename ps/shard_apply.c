@@ -1,5 +1,7 @@
 /* The update of a shard's parameters: each tensor by its own rule. Weights go to the optimizer; statistics are moving
  * averages, outside optimizer, clip and decay. */
+#include <string.h>
+
 #include "common/kernels.h"
 #include "ps/shard_state.h"
 
@@ -33,14 +35,18 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
         float *slot[OPTIMIZER_SLOTS_MAX] = {0};
         for (uint32_t j = 0; j < s->slots; j++)
             slot[j] = s->slot[j] + at + k;
+        if (s->average.on)
+            slot[s->average.slot] = shard_average_at(s, at + k, elems);
         if (tensor->role == TENSOR_STATISTIC) {
             average(to + k, from + k, g + k, inv_n, tensor->momentum, elems);
+            if (s->average.on)
+                memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
         } else {
             struct job_optimizer optimizer =
                 tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = s->rate_staleness;
-            optimizer_apply_trusted(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
-                                    to + k, from + k, slot, g + k, inv_n * scale, elems);
+            optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
+                                    scale, to + k, from + k, slot, g + k, inv_n, elems);
         }
         begin = stop;
         i = last;
@@ -68,8 +74,8 @@ void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, c
         uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
         uint64_t k = begin - first;
         if (s->layout.tensor[i].role != TENSOR_STATISTIC)
-            add_remainder(s->block[0] + at + k, s->slots ? s->slot[0] + at + k : NULL, mean + k, lr,
-                          o->momentum, o->nesterov, (size_t)(stop - begin));
+            add_remainder(s->block[0] + at + k, o->momentum > 0 ? s->slot[0] + at + k : NULL,
+                          mean + k, lr, o->momentum, o->nesterov, (size_t)(stop - begin));
         begin = stop;
     }
 }

@@ -15,16 +15,42 @@
 #include "common/norm.h"
 #include "ps/shard_state.h"
 
+static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
+{
+    return s->update == UPDATE_SYNC && (guard || clip_norm > 0 || s->optimizer.kind == OPT_LAMB);
+}
+
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->round;
     *r = (struct shard_round){.guard = m->nan_guard != NAN_GUARD_OFF, .clip_norm = m->clip_norm};
-    r->on =
-        s->update == UPDATE_SYNC && (r->guard || r->clip_norm > 0 || s->optimizer.kind == OPT_LAMB);
-    if (!r->on)
+    r->on = is_wanted(s, r->guard, r->clip_norm);
+    if (s->update != UPDATE_SYNC)
         return ERR_OK;
-    r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares);
+    r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
     return r->squares ? shard_trust_init(s) : ERR_NOMEM;
+}
+
+void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step)
+{
+    struct shard_round *r = &s->round;
+    r->next.there = true;
+    r->next.guard = m->nan_guard != NAN_GUARD_OFF;
+    r->next.clip_norm = m->clip_norm;
+    r->next.step = from_step;
+    shard_round_turn(s);
+}
+
+/* All shards turn at the same step: a round of some only would wait for ever. */
+void shard_round_turn(struct shard *s)
+{
+    struct shard_round *r = &s->round;
+    if (!r->next.there || s->step < r->next.step)
+        return;
+    r->next.there = false;
+    r->guard = r->next.guard;
+    r->clip_norm = r->next.clip_norm;
+    r->on = is_wanted(s, r->guard, r->clip_norm);
 }
 
 void shard_round_close(struct shard *s)
@@ -41,6 +67,15 @@ static bool summed(const struct shard *s)
 
 /* ---- the report ---- */
 
+/* Of what the norm is of: the step's gradient, or those that are accumulated with it. */
+static uint64_t divisor(const struct shard *s)
+{
+    uint32_t steps = s->optimizer.accumulation_steps;
+    if (steps <= 1 || s->step_examples == 0)
+        return (uint64_t)s->step_examples;
+    return (s->t + 1) % steps ? 0 : steps;
+}
+
 static void report(struct shard *s)
 {
     const struct shard_round *r = &s->round;
@@ -54,6 +89,9 @@ static void report(struct shard *s)
     m.examples = (uint64_t)s->step_examples;
     m.sums = r->squares;
     m.n_sums = m.summed ? s->me.chunks : 0;
+    m.divisor = divisor(s);
+    m.round = r->scaled ? GRADWIRE__ROUND__TRUST : GRADWIRE__ROUND__NORM;
+    m.scale = r->scale;
     m.broken = (char *)r->broken;
     if (r->last.there) {
         last.step = r->last.step;
@@ -121,12 +159,27 @@ static void check_slots(struct shard *s, uint32_t chunk, uint64_t at, size_t n)
 
 /* ---- the sum ---- */
 
+/* The squares for the norm of elements [at, at + n), whose gradient g alone has `own`. */
+static double squares_of(const struct shard *s, uint64_t at, size_t n, const float *g, double own,
+                         uint64_t examples)
+{
+    float room[SHARD_SUM_ELEMS], *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    if (s->optimizer.accumulation_steps <= 1)
+        return own;
+    for (uint32_t k = 0; k < s->slots; k++)
+        slot[k] = s->slot[k] + at;
+    float inv_n = examples ? 1.0f / (float)examples : 0.0f;
+    const float *all = optimizer_gradient(&s->optimizer, s->t + 1, room, slot, g, &inv_n, n);
+    return all ? norm_squares(&s->layout, s->me.first_elem + at, all, n).weights : 0;
+}
+
 void shard_round_sum(struct shard *s, uint32_t chunk)
 {
     uint64_t at = shard_chunk_at(s, chunk);
     uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
     float *to = s->block[!s->now] + at;
     double squares = 0;
+    uint64_t examples = gate_examples(&s->gate, chunk);
     struct shard_sum sum;
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
@@ -136,14 +189,14 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
         const float *g = shard_sum(s, &sum, i, n);
         memcpy(to + i, g, n * sizeof *to);
         struct norm_sums sums = norm_squares(&s->layout, s->me.first_elem + at + i, g, n);
-        squares += sums.weights;
+        squares += squares_of(s, at + i, n, g, sums.weights, examples);
         if (s->round.guard) {
             check_gradient(s, chunk, s->me.first_elem + at + i, g, n, sums);
             check_slots(s, chunk, at + i, n);
         }
     }
     s->round.squares[chunk] = squares;
-    shard_trust_sum(s, chunk, to);
+    shard_trust_sum(s, chunk, to, examples, 1.0f);
     shard_sync_taken(s, chunk);
     s->round.chunks_summed++;
     if (summed(s))
@@ -161,6 +214,7 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     float inv = 1.0f / (float)s->step_examples;
     if (s->step_examples == 0) {
         memcpy(to, from, elems * sizeof *to);
+        shard_average_keep(s, at, elems);
         return;
     }
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
@@ -189,6 +243,7 @@ void shard_round_go_on(struct shard *s)
         shard_sync_publish(s, first, count);
     }
     r->chunks_summed = 0;
+    r->scaled = false;
     r->broken[0] = '\0';
     shard_sync_finish(s);
 }
@@ -201,7 +256,16 @@ void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
         return;
     }
     if (!shard_mine(s, m->generation) || !r->on || m->step != s->step || !summed(s) ||
-        (r->last.there && r->last.step == m->step) || !shard_trust_decide(s, m))
+        (r->last.there && r->last.step == m->step))
+        return;
+    if (m->round == GRADWIRE__ROUND__TRUST) {
+        if (r->trust && !r->scaled) {
+            shard_trust_scale(s, m->scale);
+            report(s);
+        }
+        return;
+    }
+    if (!shard_trust_decide(s, m))
         return;
     r->last.there = true;
     r->last.step = m->step;

@@ -38,15 +38,29 @@ struct shard_round {
     double *squares;        /* of each chunk */
     bool guard;             /* the NaN guard looks at gradients and slots */
     float clip_norm;
+    struct { /* what a new chief says otherwise */
+        bool there, guard;
+        float clip_norm;
+        uint64_t step; /* from it on: no shard has begun it */
+    } next;
     char broken[192]; /* what it has found in the lowest chunk of them; "": nothing */
     uint32_t broken_chunk;
     struct shard_trust *trust; /* lamb; else NULL */
+    bool scaled;               /* its sums are of the gradient times `scale`, which is decided */
+    float scale;
     struct {
         bool there, rejected;
         uint64_t step;
         float scale;
         float *ratio; /* lamb: of each tensor */
     } last; /* the last decision that came: of `step`, if a cut holds it, or of the step before */
+};
+
+struct shard_average {
+    bool on;
+    uint32_t slot; /* which one */
+    float *
+        next; /* sync: of the step in the making; of step - 1 while before_there. NULL: updated in place */
 };
 
 /* Backup workers: what a step is made of is decided once for all shards (shard_accept.c). */
@@ -87,6 +101,7 @@ struct shard {
     bool before_there; /* sync: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];
     uint32_t slots;
+    struct shard_average average;
     uint64_t step, t, duplicates;
     uint64_t clipped; /* the lead: updates whose gradient was scaled down */
     uint64_t dropped; /* backup workers: microbatches that no step has */
@@ -163,6 +178,18 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
                  const float *g, float inv_n, float scale);
 /* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
 void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
+/* shard_average.c: all but shard_average_pull do nothing where no average is kept. Elements count from the shard's
+ * first. */
+enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
+void shard_average_close(struct shard *s);
+void shard_average_start(
+    struct shard *s); /* the initial weights are there, and are their average */
+/* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
+float *shard_average_at(struct shard *s, uint64_t at, size_t n);
+void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */
+void shard_average_turn(struct shard *s);                        /* the step is made */
+enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                            struct errmsg *e) MUST_CHECK;
 /* shard_sync.c */
 enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                          struct buffer *body, struct errmsg *e);
@@ -186,6 +213,9 @@ enum err shard_round_init(struct shard *s, const Gradwire__Settings *m);
 void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
 void shard_round_go_on(struct shard *s); /* make the step if it is decided */
+/* A new chief's run-time keys, from this step on, which no shard has begun. */
+void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
+void shard_round_turn(struct shard *s); /* a step is made: those that hold from now on */
 /* shard_accept.c: all but the outcome do nothing where there are no backup workers. */
 void shard_accept_init(struct shard *s, const Gradwire__Settings *m);
 void shard_accept_came(struct shard *s); /* a push of the running step */
@@ -200,8 +230,11 @@ Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);
-/* A chunk's summed gradient, before its leaves are taken. */
-void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g);
+/* A chunk's summed gradient over so many examples, the mean of which is scaled. */
+void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g, uint64_t examples,
+                     float scale);
+/* The scale is decided, and what the ratios are made of depends on it. */
+void shard_trust_scale(struct shard *s, float scale);
 void shard_trust_report(const struct shard *s, Gradwire__StepReport *m);
 bool shard_trust_decide(struct shard *s,
                         const Gradwire__StepDecision *m); /* false: it does not fit */

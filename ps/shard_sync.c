@@ -81,10 +81,12 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     uint64_t examples = gate_examples(&s->gate, chunk);
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
-    if (examples)
+    if (examples) {
         update(s, chunk, to, from, at, elems, examples);
-    else
-        memcpy(to, from, elems * sizeof *to); /* no update, but the step counts */
+    } else { /* no update, but the step counts */
+        memcpy(to, from, elems * sizeof *to);
+        shard_average_keep(s, at, elems);
+    }
     shard_sync_taken(s, chunk);
     s->chunks_made++;
 }
@@ -145,6 +147,8 @@ void shard_sync_finish(struct shard *s)
         s->t++;
     s->step++;
     s->now = !s->now;
+    shard_average_turn(s);
+    shard_round_turn(s);
     s->before_there = true;
     memset(s->made, 0, s->me.chunks);
     s->chunks_made = 0;
@@ -194,16 +198,29 @@ void shard_sync_release(struct shard *s)
     shard_round_go_on(s);
 }
 
+static struct tree_leaves leaves_of(const Gradwire__Push *m)
+{
+    struct tree_leaves leaves = {{0}};
+    struct tree_node node = {m->level, m->index};
+    tree_add_leaves(&leaves, tree_first_leaf(node), tree_end_leaf(node));
+    return leaves;
+}
+
+/* A push that changed nothing. What is dropped is no duplicate, and is counted elsewhere. */
+static Gradwire__Outcome count_idle_push(struct shard *s, const Gradwire__Push *m)
+{
+    const struct tree_leaves pushed = leaves_of(m);
+    Gradwire__Outcome outcome =
+        shard_accept_outcome(s, m->name, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
+    s->duplicates += outcome == GRADWIRE__OUTCOME__DUPLICATE;
+    return outcome;
+}
+
 /* A push of a step that is over: the outcome, and the present step's parameters, once. Where the others do not wait for
  * it, steps go by while its frames come in: one answer to them all, as the worker takes only the first. */
 static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m)
 {
-    struct tree_leaves pushed = {{0}};
-    struct tree_node node = {m->level, m->index};
-    tree_add_leaves(&pushed, tree_first_leaf(node), tree_end_leaf(node));
-    Gradwire__Outcome outcome =
-        shard_accept_outcome(s, m->name, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
-    s->duplicates += outcome == GRADWIRE__OUTCOME__DUPLICATE;
+    Gradwire__Outcome outcome = count_idle_push(s, m);
     if (peer->answered_step == s->step || (s->accept.on && peer->answered_push == m->name + 1))
         return;
     peer->answered_step = s->step;
@@ -258,7 +275,8 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
             duplicate = false;
         n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
     }
-    s->duplicates += duplicate;
+    if (duplicate)
+        (void)count_idle_push(s, m);
     shard_accept_came(s);
     if (!shard_cut_holds(s))
         make_complete(s, first, m->chunks);

@@ -21,7 +21,7 @@
 enum { SCRATCH_BYTES = 64 << 10 };
 
 /* Letters to the shard thread. */
-enum { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, TO_SAVED, TO_STOP };
+enum { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, TO_MEASURE, TO_SAVED, TO_STOP };
 
 struct take {
     int fd;
@@ -49,6 +49,7 @@ struct shard_thread {
     struct peer *peers;
     uint8_t *scratch; /* where bodies go that nobody wants */
     uint64_t next_cut;
+    struct shard_counts counts;
 
     pthread_t writer;
     bool writing;
@@ -75,6 +76,7 @@ void shard_report_free(void *report)
 {
     struct shard_report *r = report;
     msg_free(r->status ? &r->status->base : NULL);
+    mem_free(r->worker);
     mem_free(r);
 }
 
@@ -357,6 +359,8 @@ static enum err on_frame(struct conn *c, void *owner)
 {
     struct peer *p = owner;
     struct errmsg e = {""};
+    p->t->counts.pushes += p->type == FRAME_PUSH;
+    p->t->counts.pulls += p->type == FRAME_PULL;
     enum err err =
         p->type == FRAME_PUSH ? on_push(p, &e)
         : p->type == FRAME_TICK
@@ -376,9 +380,10 @@ static void on_drained(struct conn *c, void *owner)
 
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
-    (void)c;
     struct peer *p = owner;
     struct shard_thread *t = p->t;
+    t->counts.in_bytes += conn_stats(c)->in_bytes;
+    t->counts.out_bytes += conn_stats(c)->out_bytes;
     log_debug("worker %u's connection to shard thread %u is closed: %s (%s)", p->base.worker,
               t->thread, why, err_str(code));
     drop_frame(p);
@@ -470,21 +475,42 @@ static void tell_shard(struct shard_thread *t, enum frame_type type, const Proto
         shard_on_step_ask(t->shard, (const Gradwire__StepAsk *)m);
 }
 
-static void report_status(struct shard_thread *t)
+/* Who is connected, and the bytes of all. Without memory nobody is. */
+static void measure(const struct shard_thread *t, struct shard_report *r)
+{
+    size_t n = 0;
+    for (const struct peer *p = t->peers; p; p = p->next)
+        n += p->admitted;
+    r->counts = t->counts;
+    r->worker = mem_zalloc(n + 1, sizeof *r->worker);
+    for (const struct peer *p = t->peers; p; p = p->next) {
+        const struct conn_stats *bytes = conn_stats(p->conn);
+        r->counts.in_bytes += bytes->in_bytes;
+        r->counts.out_bytes += bytes->out_bytes;
+        if (r->worker && p->admitted)
+            r->worker[r->workers++] =
+                (struct shard_worker){p->base.worker, bytes->in_bytes, bytes->out_bytes};
+    }
+    shard_waits_for(t->shard, r->waits_for, sizeof r->waits_for);
+}
+
+static void report_status(struct shard_thread *t, enum shard_letter letter)
 {
     struct shard_report *r = mem_zalloc(1, sizeof *r);
     if (!r)
         return;
-    uint64_t first, elems;
-    (void)shard_weights(t->shard, &first, &elems);
+    uint64_t first;
+    (void)shard_weights(t->shard, &first, &r->elems);
     r->entered = shard_entered(t->shard);
-    r->empty = r->entered && elems == 0;
+    r->empty = r->entered && r->elems == 0;
     r->generation = shard_generation(t->shard);
     r->max_incarnation = shard_max_incarnation(t->shard);
     r->next_cut = t->next_cut;
     if (r->entered && !r->empty)
         r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
-    post_out(t, SHARD_STATUS, t->thread, r, shard_report_free);
+    if (letter == SHARD_MEASURED)
+        measure(t, r);
+    post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
 static void on_letter(void *arg, struct mail *m)
@@ -502,10 +528,14 @@ static void on_letter(void *arg, struct mail *m)
         if (fenced) /* else the chief says it again */
             post_out(t, SHARD_FENCED, f->incarnation, NULL, NULL);
     } else if (m->type == TO_STATUS) {
-        report_status(t);
+        report_status(t, SHARD_STATUS);
+    } else if (m->type == TO_MEASURE) {
+        report_status(t, SHARD_MEASURED);
     } else if (m->type == TO_SAVED) {
         struct saved *s = m->data;
         join_writer(t);
+        t->counts.saved += !s->err;
+        t->counts.not_saved += s->err != ERR_OK;
         shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
     } else if (m->type == TO_STOP) {
         loop_stop(&t->loop);
@@ -630,4 +660,9 @@ enum err shard_thread_fence(struct shard_thread *t, uint32_t worker, uint64_t in
 enum err shard_thread_ask_status(struct shard_thread *t)
 {
     return post_in(t, TO_STATUS, 0, NULL, NULL);
+}
+
+enum err shard_thread_measure(struct shard_thread *t)
+{
+    return post_in(t, TO_MEASURE, 0, NULL, NULL);
 }

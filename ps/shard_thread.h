@@ -11,10 +11,23 @@ struct store;
 
 /* Letters from a shard thread to the server. */
 enum shard_letter {
-    SHARD_TELLS,  /* number: frame type; data: ProtobufCMessage, for the chief */
-    SHARD_STATUS, /* data: struct shard_report, the answer to shard_thread_ask_status */
-    SHARD_FENCED, /* number: incarnation */
-    SHARD_STORE,  /* number: a request of ps/store.h */
+    SHARD_TELLS,    /* number: frame type; data: ProtobufCMessage, for the chief */
+    SHARD_STATUS,   /* data: struct shard_report, the answer to shard_thread_ask_status */
+    SHARD_MEASURED, /* the same, to shard_thread_measure, with its last part */
+    SHARD_FENCED,   /* number: incarnation */
+    SHARD_STORE,    /* number: a request of ps/store.h */
+};
+
+/* A worker's connection to the shard. */
+struct shard_worker {
+    uint32_t worker;
+    uint64_t in_bytes, out_bytes;
+};
+
+/* What a shard's thread has counted since the process began. */
+struct shard_counts {
+    uint64_t pushes, pulls, in_bytes, out_bytes; /* frames; bytes of connections that are gone */
+    uint64_t saved, not_saved;                   /* snapshots */
 };
 
 struct shard_report {
@@ -22,6 +35,11 @@ struct shard_report {
     struct generation generation;
     uint64_t max_incarnation, next_cut;
     Gradwire__ShardStatus *status; /* a copy */
+    uint64_t elems;
+    struct shard_counts counts; /* with the bytes of all connections */
+    size_t workers;
+    struct shard_worker *worker;
+    char waits_for[160];
 };
 void shard_report_free(void *report);
 
@@ -43,5 +61,6 @@ enum err shard_thread_take(struct shard_thread *t, int take_fd,
 enum err shard_thread_fence(struct shard_thread *t, uint32_t worker,
                             uint64_t incarnation) MUST_CHECK;
 enum err shard_thread_ask_status(struct shard_thread *t) MUST_CHECK;
+enum err shard_thread_measure(struct shard_thread *t) MUST_CHECK;
 
 #endif

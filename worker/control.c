@@ -9,6 +9,7 @@
 #include "common/conn.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "worker/control_http.h"
 
 enum { TICK_MS = 50 };
 
@@ -136,6 +137,7 @@ static void *run(void *arg)
     struct control *c = arg;
     if (loop_run(&c->loop))
         control_stop_train(c, 138, "the control thread's event loop failed");
+    control_http_close(c);
     c->ended = true; /* no more decisions while last words leave */
     c->ops->stop(c->role);
     return NULL;
@@ -161,10 +163,13 @@ enum err control_init(struct control *c, const struct control_config *config,
     err = loop_timer_every(&c->tick, TICK_MS);
     if (!err)
         err = ops->start(role, c, e);
+    if (!err)
+        err = control_http_open(c);
     if (!err && pthread_create(&c->pthread, NULL, run, c))
         err = err_set(e, ERR_NOMEM, "the control thread cannot be started");
     if (!err)
         return ERR_OK;
+    control_http_close(c);
     ops->stop(role);
     loop_timer_stop(&c->tick);
     loop_signal_close(&c->interrupt);

@@ -5,6 +5,7 @@
 #define GRADWIRE_WORKER_CONTROL_H
 
 #include "common/cluster.h"
+#include "common/http.h"
 #include "common/job.h"
 #include "common/mailbox.h"
 #include "common/msg.h"
@@ -29,6 +30,7 @@ enum control_letter {
     CONTROL_ENOUGH, /* early stopping: nothing more is to be learned; sync: after step `number` */
     CONTROL_PUBLISHED, /* from the publisher: number: cut; data: an error text or NULL */
     CONTROL_JOURNALED, /* from the journal's writer: number: entries; data: an error text or NULL */
+    CONTROL_JUDGED,    /* number: cut; the evaluator has its result */
     CONTROL_QUIT,      /* from control_close */
 };
 
@@ -38,6 +40,7 @@ struct evaluation {
 };
 
 struct control;
+struct meter;
 
 /* What a role does on the control thread. */
 struct control_ops {
@@ -46,12 +49,18 @@ struct control_ops {
     void (*on_tick)(void *role, int64_t now_ms);
     void (*on_go)(void *role, int64_t now_ms);
     void (*stop)(void *role); /* close all connections */
+    /* For HTTP: why the chief has not welcomed us, NULL: it has; what the role adds to /metrics; to /status. */
+    const char *(*not_ready)(void *role);
+    void (*metrics)(void *role, struct metrics *m);
+    enum err (*status)(void *role, json_t *to);
 };
 
 struct control_config {
     const struct job *job;
     const struct cluster *cluster;
     struct mailbox *train;
+    int http_fd; /* -1: none */
+    const struct meter *meter;
 };
 
 struct control {
@@ -63,6 +72,7 @@ struct control {
     struct loop_signal term, interrupt;
     struct loop_timer tick;
     pthread_t pthread;
+    struct http *http; /* NULL: none */
     bool going, ended;
     int64_t going_ms;
 };

@@ -104,6 +104,11 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
     }
 }
 
+void evaluator_stop(struct evaluator *v)
+{
+    atomic_store(&v->next, v->blocks);
+}
+
 enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *out,
                        struct errmsg *e)
 {

@@ -19,4 +19,7 @@ void evaluator_free(struct evaluator *v);
 enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *out,
                        struct errmsg *e) MUST_CHECK;
 
+/* What runs ends soon, with results that are worth nothing. Thread: any, in a signal's handler too. */
+void evaluator_stop(struct evaluator *v);
+
 #endif

@@ -25,7 +25,7 @@ struct liaison {
     bool welcomed;     /* the chief has had us once */
     bool up;           /* connected to the chief */
     bool said_hello;   /* on this connection: nothing may go before it */
-    char address[300], refusal[400];
+    char address[300], refusal[400], not_ready[600];
     int64_t lost_ms, dialed_ms, said_ms;
     ProtobufCMessage *message;
     uint16_t type;
@@ -228,6 +228,32 @@ static void liaison_on_tick(void *role, int64_t now)
     }
 }
 
+/* ---- for HTTP ---- */
+
+static const char *liaison_not_ready(void *role)
+{
+    struct liaison *l = role;
+    if (l->welcomed && l->up)
+        return NULL;
+    const char *why = why_away(l);
+    (void)snprintf(l->not_ready, sizeof l->not_ready, "waiting %" PRId64 " s for %s%s%s",
+                   (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), why[0] ? ": " : "", why);
+    return l->not_ready;
+}
+
+static void liaison_metrics(void *role, struct metrics *m)
+{
+    const struct liaison *l = role;
+    metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", l->up);
+}
+
+static enum err liaison_status(void *role, json_t *to)
+{
+    const struct liaison *l = role;
+    json_t *chief = json_pack("{s:b, s:s}", "connected", l->up, "address", l->address);
+    return json_object_set_new(to, "chief", chief) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
 static void liaison_on_go(void *role, int64_t now)
 {
     (void)now;
@@ -267,4 +293,7 @@ const struct control_ops liaison_ops = {
     .on_tick = liaison_on_tick,
     .on_go = liaison_on_go,
     .stop = liaison_stop,
+    .not_ready = liaison_not_ready,
+    .metrics = liaison_metrics,
+    .status = liaison_status,
 };

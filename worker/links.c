@@ -126,6 +126,12 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return err ? err : encoded_room(k, f->body_bytes);
 }
 
+static float *place_of(const struct link *k)
+{
+    const struct links_config *config = &k->links->config;
+    return ((const Gradwire__Reply *)k->message)->averages ? config->averages : config->w;
+}
+
 static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
                          size_t *bytes)
 {
@@ -135,7 +141,7 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
         *p = k->encoded + at;
         *bytes = (size_t)left;
     } else if (k->wanted) {
-        *p = (uint8_t *)(k->links->config.w + k->first_elem) + at;
+        *p = (uint8_t *)(place_of(k) + k->first_elem) + at;
         *bytes = (size_t)left;
     } else {
         *p = k->links->scratch;

@@ -21,6 +21,7 @@ struct links_config {
     uint32_t n_ps;
     const struct layout *layout;
     float *w;                  /* the flat block: replies are read into it */
+    float *averages;           /* the same of moving averages; NULL: none are asked for */
     const struct local *local; /* geo: what a round carries; else NULL */
     /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
      * code. */

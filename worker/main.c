@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/cgroup.h"
+#include "common/clock.h"
 #include "common/dirlock.h"
 #include "common/flags.h"
 #include "common/kernels.h"
@@ -15,9 +18,13 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/signals.h"
+#include "common/termination.h"
 #include "common/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
+#include "worker/curves.h"
+#include "worker/eval_log.h"
+#include "worker/evaluator_role.h"
 #include "worker/export/export.h"
 #include "worker/liaison.h"
 #include "worker/lr_finder.h"
@@ -28,12 +35,12 @@ struct process {
     struct flags flags;
     struct cluster cluster;
     struct job job;
-    char output[4096], checkpoints[4200];
+    char output[4096], checkpoints[4200], logs[4200];
     struct model *model;
     struct dataset data, eval;
     bool has_eval;
     struct order order;
-    int listen_fd;
+    int listen_fd, http_fd;
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -57,13 +64,9 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     if (p->cluster.role == ROLE_PS)
         return err_set(e, ERR_INPUT,
                        "this is worker, and the cluster says ps: start ps for that role");
-    if (p->cluster.role == ROLE_EVALUATOR)
-        return err_set(e, ERR_INPUT,
-                       "an evaluator process is not supported yet: leave it out, the "
-                       "chief evaluates at each epoch's end");
     char who[32];
-    if (p->cluster.role == ROLE_CHIEF)
-        (void)snprintf(who, sizeof who, "chief");
+    if (p->cluster.role == ROLE_CHIEF || p->cluster.role == ROLE_EVALUATOR)
+        (void)snprintf(who, sizeof who, "%s", role_str(p->cluster.role));
     else
         (void)snprintf(who, sizeof who, "worker %u", p->cluster.index);
     log_init(who, level);
@@ -103,7 +106,15 @@ static enum err load(struct process *p, struct errmsg *e)
     else
         (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
     (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
-    err = load_model_and_data(p, e);
+    if (p->flags.logs[0])
+        (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
+    else
+        (void)snprintf(p->logs, sizeof p->logs, "%s/logs", p->output);
+    bool evaluator = p->cluster.role == ROLE_EVALUATOR;
+    if (evaluator || (p->cluster.is_chief && p->cluster.has_evaluator))
+        err = evaluator_role_check(&p->job, e);
+    if (!err)
+        err = load_model_and_data(p, e);
     if (err)
         return err;
     p->order = (struct order){.rows = p->data.rows,
@@ -111,11 +122,17 @@ static enum err load(struct process *p, struct errmsg *e)
                               .seed = p->job.training.seed,
                               .microbatches = p->job.training.microbatches};
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
-    if (!has_eval || !p->cluster.is_chief)
+    if (!evaluator && (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
         return ERR_OK;
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
     return err;
+}
+
+static enum err open_http(struct process *p, struct errmsg *e)
+{
+    const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
+    return http_bind(&p->http_fd, &place, e);
 }
 
 static enum err open_port(struct process *p, struct errmsg *e)
@@ -186,8 +203,9 @@ static enum err complete(struct process *p, const struct train_config *config, s
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     bool best = train_restores_best(config);
-    enum err err = best ? best_read(&p->best, w, e)
-                        : checkpoint_read(p->checkpoints, &p->base, 0, elems, w, NULL, e);
+    enum err err = best
+                       ? best_read(&p->best, w, e)
+                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = train_export(config, w, p->result.digest, e);
     mem_free(w);
@@ -199,9 +217,35 @@ static enum err complete(struct process *p, const struct train_config *config, s
     return err;
 }
 
+/* A job that was done before its evaluator was: it has its bound again. */
+static void await_evaluator(const struct process *p)
+{
+    int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
+    struct timespec pause = {.tv_nsec = 200000000};
+    for (bool waited = false;; waited = true) {
+        struct eval_log log;
+        struct errmsg e;
+        if (eval_log_read(&log, &p->job, p->output, &e))
+            log_warn("%s", e.text);
+        const struct eval_result *last = eval_log_last(&log, p->base.uuid);
+        bool there = last && last->eval.step == p->base.step;
+        eval_log_close(&log);
+        if (there || clock_now_ms() - began_ms > bound_ms)
+            return;
+        if (!waited)
+            log_info("waiting for the evaluator's result of the final checkpoint, cut %" PRIu64,
+                     p->base.cut);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static enum err summarize_run(const struct process *p, const struct host *host, struct errmsg *e)
 {
-    const struct summarize what = {.job = &p->job,
+    struct eval_log log = {.n = 0};
+    if (p->cluster.has_evaluator && eval_log_read(&log, &p->job, p->output, e))
+        log_warn("%s", e->text);
+    const struct summarize what = {.evaluator = p->cluster.has_evaluator ? &log : NULL,
+                                   .job = &p->job,
                                    .journal = &p->journal,
                                    .cluster = &p->cluster,
                                    .result = &p->result,
@@ -211,7 +255,9 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .rows = p->data.rows,
                                    .output = p->output,
                                    .host = host};
-    return summarize(&what, e);
+    enum err err = summarize(&what, e);
+    eval_log_close(&log);
+    return err;
 }
 
 static enum err run_chief(struct process *p, const struct train_config *config, struct train *train,
@@ -229,8 +275,14 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
                                       .finished = p->finished};
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
+    if (!err && p->finished && p->cluster.has_evaluator)
+        await_evaluator(p);
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
     if (!err)
@@ -241,6 +293,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     if (!err) {
         struct train_result before = p->result;
         train_run(train, &control, &p->result);
+        signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
         control_close(&control);
         if (p->finished) {
             mem_free(p->result.history); /* nothing was learned */
@@ -257,7 +310,11 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 {
     struct liaison *liaison = NULL;
     struct control control;
-    struct control_config control_config = {&p->job, &p->cluster, train_mailbox(train)};
+    struct control_config control_config = {.job = &p->job,
+                                            .cluster = &p->cluster,
+                                            .train = train_mailbox(train),
+                                            .http_fd = p->http_fd,
+                                            .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)
         return err;
@@ -273,6 +330,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 static enum err run(struct process *p, struct errmsg *e)
 {
     struct train *train = NULL;
+    struct curves curves = {.events = NULL};
     struct train_config config = {.job = &p->job,
                                   .cluster = &p->cluster,
                                   .model = p->model,
@@ -280,6 +338,7 @@ static enum err run(struct process *p, struct errmsg *e)
                                   .eval = p->has_eval ? &p->eval : NULL,
                                   .order = &p->order,
                                   .best = p->cluster.is_chief ? &p->best : NULL,
+                                  .curves = &curves,
                                   .output = p->output,
                                   .progress_fd = p->flags.progress_fd};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
@@ -289,7 +348,11 @@ static enum err run(struct process *p, struct errmsg *e)
     err = train_new(&train, &config, e);
     if (err)
         return err;
+    if (p->cluster.is_chief && !p->finished)
+        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
+                    p->data.rows, p->logs);
     err = p->cluster.is_chief ? run_chief(p, &config, train, e) : run_worker(p, train, e);
+    curves_close(&curves, !err && p->result.exit_code == 0);
     train_free(train);
     return err;
 }
@@ -307,6 +370,28 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
     return err;
 }
 
+/* The evaluator: what ends it is said as of a worker. */
+static enum err run_evaluator(struct process *p, struct errmsg *e)
+{
+    const struct evaluator_role role = {.job = &p->job,
+                                        .cluster = &p->cluster,
+                                        .model = p->model,
+                                        .data = &p->data,
+                                        .eval = &p->eval,
+                                        .batches_per_epoch = order_batches(&p->order),
+                                        .output = p->output,
+                                        .checkpoints = p->checkpoints,
+                                        .logs = p->logs,
+                                        .progress_fd = p->flags.progress_fd};
+    bool told = false;
+    enum err err = evaluator_role_run(&role, &told, e);
+    if (!err && told)
+        p->result.exit_code = 143;
+    else if (!err)
+        log_info("the final checkpoint is evaluated: done");
+    return err;
+}
+
 /* How many workers there are is known to the chief, unless they come and go. */
 static enum err check_workers(const struct process *p, struct errmsg *e)
 {
@@ -321,9 +406,13 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 {
     if (p->flags.find_learning_rate)
         return find_learning_rate(p, e);
+    if (p->cluster.role == ROLE_EVALUATOR)
+        return run_evaluator(p, e);
     enum err err = check_workers(p, e);
     if (!err)
         err = open_port(p, e);
+    if (!err)
+        err = open_http(p, e);
     if (!err)
         err = lock_output(p, e);
     if (!err)
@@ -333,16 +422,11 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run(p, e);
 }
 
-int main(int argc, char **argv)
+/* To the end; returns the exit code. */
+static int work(struct process *p)
 {
-    static struct process process;
-    struct process *p = &process;
     struct alone alone = {.pid = 0};
     struct errmsg e = {""};
-    signals_init();
-    flags_parse(&p->flags, "worker", argc, argv);
-    openblas_set_num_threads(1);
-    kernels_flush_denormals();
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
     if (!err)
         err = who_am_i(p, &e);
@@ -370,4 +454,20 @@ int main(int argc, char **argv)
     job_close(&p->job);
     cluster_close(&p->cluster);
     return p->result.exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct process process;
+    struct process *p = &process;
+    signals_init();
+    flags_parse(&p->flags, "worker", argc, argv);
+    cgroup_set_root(p->flags.cgroup_root);
+    if (p->flags.log_json)
+        log_json();
+    openblas_set_num_threads(1);
+    kernels_flush_denormals();
+    int exit_code = work(p);
+    termination_end(p->flags.termination_message, exit_code);
+    return exit_code;
 }

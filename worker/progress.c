@@ -99,8 +99,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
                epoch, job->training.epochs, number(loss, a), number(metric, b),
                number(eval ? eval->loss : NAN, c),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
-    log_info("epoch %" PRIu64 "/%u: loss %s %s %s, eval loss %s %s %s", epoch, job->training.epochs,
-             a, name, b, c, name, d);
+    log_info("epoch %" PRIu64 "/%u: loss %s %s %s, eval%s loss %s %s %s", epoch,
+             job->training.epochs, a, name, b, job->optimizer.use_ema ? " of the averages:" : "", c,
+             name, d);
     p->sums = (struct model_sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;
@@ -116,4 +117,18 @@ void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
         return;
     ssize_t written = write(fd, line, (size_t)n);
     (void)written; /* a launcher that is gone reads nothing */
+}
+
+void progress_say(int fd, const char *fmt, ...)
+{
+    char text[256], line[320];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int n = snprintf(line, sizeof line, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
+    if (fd < 0 || n <= 0)
+        return;
+    ssize_t written = write(fd, line, (size_t)n); /* whole, as it is shorter than PIPE_BUF */
+    (void)written;
 }

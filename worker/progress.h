@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "common/err.h"
 #include "common/job.h"
 #include "worker/control.h"
 #include "worker/model/model.h"
@@ -29,5 +30,8 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
+
+/* A line for people. Thread: any; `fd` as in progress_init. */
+void progress_say(int fd, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -103,6 +103,11 @@ static void pull_all(struct session *s, bool any, uint64_t step)
     }
 }
 
+void session_pull_any(struct session *s)
+{
+    pull_all(s, true, 0);
+}
+
 /* Backup workers: what a step is made of is decided for all shards at once. */
 static bool backed(const struct session *s)
 {
@@ -329,7 +334,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     s->moved = s->pushing = s->whole = s->none_left = false;
     s->round = 0;
     s->members = 1;
-    s->sums.valid = false;
+    s->sums.valid = s->averages_there = false;
     return ERR_OK;
 }
 
@@ -503,9 +508,11 @@ void session_on_link_up(struct session *s, uint32_t shard)
     if (s->ssp) {
         l->up = true;
         ssp_link_up(s, shard);
+        averages_link_up(s, shard);
         return;
     }
     *l = (struct session_link){.up = true};
+    averages_link_up(s, shard);
     if (s->phase == SESSION_PULLING)
         pull_from(s, shard);
     else if (s->phase == SESSION_PUSHED) {
@@ -561,6 +568,8 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
     *first_elem = 0;
     if (!generation_equal(msg_generation_get(m->generation), s->generation))
         return ERR_OK;
+    if (m->averages)
+        return averages_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
     if (s->ssp)
         return ssp_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
     if (!session_run_fits(s, shard, m) || !codec_fits(s, m, body_bytes))
@@ -635,6 +644,11 @@ static void take_sums(struct session *s, const Gradwire__Reply *m)
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
     struct session_link *l = &s->link[shard];
+    if (m->averages) {
+        if (stored)
+            averages_on_reply(s, shard, m);
+        return;
+    }
     if (s->ssp) {
         if (stored)
             ssp_on_reply(s, shard, m);
@@ -756,6 +770,7 @@ struct session_task session_task(struct session *s)
     s->phase = SESSION_COMPUTING;
     if (s->sync)
         feedback_begin(s);
+    s->averages_there = false;
     await_replies(s);
     if (s->ssp)
         ssp_begin(s);
@@ -822,8 +837,14 @@ bool session_is_final(const struct session *s)
 
 void session_waits_for(const struct session *s, char *out, size_t bytes)
 {
-    static const char *const what[] = {
-        "the chief's welcome", "work from the chief", "a clock", "parameters", "", "", "replies"};
+    static const char *const what[] = {"the chief's welcome",
+                                       "work from the chief",
+                                       "a clock",
+                                       "parameters",
+                                       "averages",
+                                       "",
+                                       "",
+                                       "replies"};
     for (uint32_t i = 0; i < s->plan.shards && s->phase >= SESSION_ENTERING; i++) {
         if (!s->link[i].whole || !s->link[i].up) {
             (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s of shard %u on ps %u%s",

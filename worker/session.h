@@ -38,6 +38,7 @@ enum session_phase {
     SESSION_IDLE,     /* nothing to do: no leaves, no lease, or held */
     SESSION_ENTERING, /* ssp: asked every shard for a clock to begin at */
     SESSION_PULLING,  /* asked for parameters */
+    SESSION_AVERAGES, /* holds whole parameters of `step`, and has asked for their averages */
     SESSION_READY,    /* holds whole parameters of `step` */
     SESSION_COMPUTING,
     SESSION_PUSHED, /* waits for the replies */
@@ -55,6 +56,7 @@ struct session_link {
     uint64_t entered_clock;
     bool holds; /* sync: all parameters of holds_step came over this connection */
     uint64_t holds_step;
+    uint32_t averages; /* chunks of them that are here */
 };
 
 struct session_io {
@@ -115,6 +117,10 @@ struct session {
     bool final;         /* the newest parameters are wanted, nothing else */
     bool final_asked;
     uint64_t hold_cut;
+
+    /* the moving averages: session_average.c */
+    uint64_t averages_number; /* of the pull */
+    bool averages_there, averages_gone;
 
     /* ssp: session_ssp.c */
     uint64_t entry; /* how often I have entered */
@@ -194,7 +200,7 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
                             struct errmsg *e) MUST_CHECK;
 struct codec_shape session_shape(const struct session *s);
-/* The whole frame is here; `stored` tells whether the body was wanted. */
+/* The whole frame is here; `stored` tells whether the body was wanted. Averages (m->averages) are stored apart. */
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
 /* A shard refused a push or pull of ours: another generation is on; wait for the chief's word. */
 void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m);
@@ -217,6 +223,10 @@ void session_stop_at(struct session *s, uint64_t step);
 /* Async, the chief at the end: the newest parameters, whatever is dealt. */
 void session_pull_final(struct session *s);
 bool session_is_final(const struct session *s); /* they are here */
+/* The chief, between two tasks: ask for the moving averages of the parameters that are held. Only while READY. */
+void session_pull_averages(struct session *s);
+/* They are here, and were not taken yet; where they were asked for and this says no while READY, ask again. */
+bool session_take_averages(struct session *s);
 
 /* For people: what it waits for. */
 void session_waits_for(const struct session *s, char *out, size_t bytes);

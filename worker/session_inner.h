@@ -11,6 +11,15 @@ void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count
 void session_say_held(struct session *s);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
 
+void session_pull_any(struct session *s); /* not ssp: the parameters that are there */
+
+/* session_average.c */
+void averages_link_up(struct session *s, uint32_t shard);
+enum err averages_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
+                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
+                             struct errmsg *e) MUST_CHECK;
+void averages_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
+
 /* session_ssp.c: what bounded staleness does in the place of the rest, or beside it. */
 void ssp_wake(struct session *s);               /* idle, and there may be work */
 void ssp_pull(struct session *s, bool bounded); /* at my clock, or what is there */

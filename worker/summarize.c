@@ -38,6 +38,7 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
                               .lost = m->lost,
                               .clipped = m->clipped,
                               .dropped = m->dropped};
+    memcpy(f->uuid, m->uuid, sizeof f->uuid);
     memcpy(f->epoch, m->epoch, sizeof f->epoch);
 }
 
@@ -96,6 +97,24 @@ static enum err put_history(const struct train_result *r, struct summary *s,
     s->history_epochs = r->epochs;
     s->history = *out = all;
     return ERR_OK;
+}
+
+/* What the evaluator found stands where the chief's own evaluations would. */
+static void put_evaluator(const struct summarize *what, const struct chief_facts *f,
+                          struct summary *s, struct summary_epoch *history)
+{
+    const struct eval_result *last = eval_log_last(what->evaluator, f->uuid);
+    put_eval(last ? &last->eval : NULL, &s->eval_loss, s->eval_metric);
+    s->has_evaluator = true;
+    s->evaluated = last != NULL;
+    s->evaluated_cut = last ? last->cut : 0;
+    s->evaluated_step = last ? last->eval.step : 0;
+    s->evaluated_final = last && last->final && last->eval.step == f->steps;
+    for (size_t i = 0; i < s->history_epochs; i++) {
+        const struct eval_result *at =
+            eval_log_at(what->evaluator, f->uuid, history[i].epoch * what->batches_per_epoch);
+        put_eval(at ? &at->eval : NULL, &history[i].eval_loss, history[i].eval_metric);
+    }
 }
 
 /* The chief's own account is its result's; the others sent theirs. */
@@ -221,6 +240,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .rejected = f.rejected,
         .recoveries = f.recoveries,
         .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),
+        .averaged = job->optimizer.use_ema,
         .digest = r->digest,
     };
     put_eval(r->has_eval ? &r->eval : NULL, &s.eval_loss, s.eval_metric);
@@ -233,6 +253,8 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     struct summary_worker *accounts = NULL;
     struct summary_staleness *stale = NULL;
     enum err err = put_history(r, &s, &history);
+    if (!err && what->evaluator)
+        put_evaluator(what, &f, &s, history);
     if (!err)
         err = put_accounts(r, what->host, s.workers, &s, &accounts);
     if (!err)

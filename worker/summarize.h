@@ -5,6 +5,7 @@
 #include "common/cluster.h"
 #include "common/checkpoint.h"
 #include "worker/chief/host.h"
+#include "worker/eval_log.h"
 #include "worker/train.h"
 
 struct summarize {
@@ -15,8 +16,9 @@ struct summarize {
     const struct journal *journal; /* of the runs before */
     bool finished;                 /* the job was done before this run began */
     uint64_t batches_per_epoch, rows;
-    const char *output;      /* DIR */
-    const struct host *host; /* after control_close; NULL: the chief never was */
+    const struct eval_log *evaluator; /* what it found; NULL: there is none, the chief evaluates */
+    const char *output;               /* DIR */
+    const struct host *host;          /* after control_close; NULL: the chief never was */
 };
 
 /* Write DIR/summary.json. Errors: ERR_IO, ERR_NOMEM. */

@@ -14,11 +14,13 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/evaluate.h"
+#include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/gradient.h"
 #include "worker/guard.h"
 #include "worker/links.h"
 #include "worker/local.h"
+#include "worker/meter.h"
 #include "worker/pool.h"
 #include "worker/progress.h"
 #include "worker/session.h"
@@ -42,7 +44,8 @@ struct train {
     struct gradient *gradient;
     struct local *local; /* geo; else NULL */
     struct evaluator *evaluator;
-    float *w; /* the flat block */
+    float *w;        /* the flat block */
+    float *averages; /* use_ema, the chief: of the parameters that were evaluated last; else NULL */
     uint64_t task_name;
     bool held; /* nothing of the running task leaves before it is computed */
 
@@ -58,6 +61,9 @@ struct train {
     uint32_t want_first, want_leaves;
     double began_s; /* of the first task */
     double evaluation_s;
+    double computed_s,
+        pushed_s; /* the running exchange: when its gradient was there, and was handed over */
+    struct meter meter;
     int64_t told_ms, moved_ms;
 };
 
@@ -142,6 +148,10 @@ enum err train_export(const struct train_config *config, const float *w, char di
         return err;
     (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
     err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    const struct table_schema *schema = config->data->table.schema;
+    (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
+    if (!err && schema)
+        err = export_encoding(path, &config->job->data.csv, schema, e);
     if (!err)
         export_digest(model_layout(config->model), w, digest);
     return err;
@@ -165,10 +175,12 @@ static enum err adopt_welcome(struct train *t, struct errmsg *e)
     log_info("generation %" PRIu64 ": %u shards on %u ps, %u microbatches, %u threads",
              s->generation.number, s->plan.shards, t->config.cluster->n_ps, s->leaves,
              pool_threads(t->pool));
+    meter_welcome(&t->meter, s->generation.number, s->incarnation);
     if (t->local)
         local_reset(t->local);
     t->finish_asked = t->evaluate_asked = false;
     t->evaluated_step = UINT64_MAX;
+    t->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     t->seen_step = UINT64_MAX;
     t->want_leaves = 0;
     if (t->enough_epoch)
@@ -238,7 +250,8 @@ static void say_hello(struct train *t)
 {
     Gradwire__Hello m;
     struct session_hello room;
-    const struct control_config config = {t->config.job, t->config.cluster, &t->in};
+    const struct control_config config = {
+        .job = t->config.job, .cluster = t->config.cluster, .train = &t->in};
     control_hello(&config, 0, &m);
     session_hello_chief(&t->session, &room, &m);
     control_send(t->control, FRAME_HELLO, &m.base);
@@ -276,6 +289,21 @@ static void on_letter(void *arg, struct mail *m)
 
 /* ---- evaluation ---- */
 
+/* What is evaluated, kept as the best and exported. */
+static float *learned(struct train *t)
+{
+    return t->averages ? t->averages : t->w;
+}
+
+/* False: they are asked for, and come while the loop runs. */
+static bool averages_are_here(struct train *t)
+{
+    if (!t->averages || session_take_averages(&t->session))
+        return true;
+    session_pull_averages(&t->session);
+    return false;
+}
+
 static struct evaluation *evaluate(struct train *t)
 {
     struct train_result *r = t->result;
@@ -284,7 +312,7 @@ static struct evaluation *evaluate(struct train *t)
         return NULL;
     struct errmsg e = {""};
     struct model_sums sums;
-    enum err err = evaluator_run(t->evaluator, t->w, &sums, &e);
+    enum err err = evaluator_run(t->evaluator, learned(t), &sums, &e);
     if (err) {
         stop(t, err == ERR_INPUT ? 2 : 1, e.text);
         return NULL;
@@ -298,7 +326,9 @@ static struct evaluation *evaluate(struct train *t)
         *copy = r->eval;
         control_post(t->control, CONTROL_EVALUATED, 0, copy, mem_free);
     }
-    t->evaluation_s += clock_now_s() - began;
+    double took_s = clock_now_s() - began;
+    t->evaluation_s += took_s;
+    metrics_observe(&t->meter.evaluation, took_s);
     return &r->eval;
 }
 
@@ -306,6 +336,8 @@ static struct evaluation *evaluate(struct train *t)
 static void note_epoch(struct train *t, uint64_t epoch, double now_s)
 {
     struct train_result *r = t->result;
+    while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
+        r->epochs--; /* a rollback went behind it */
     if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
         struct train_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
         if (!grown)
@@ -328,7 +360,7 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
     struct errmsg e = {""};
     if (t->enough_epoch)
         return; /* async: the last batches on their way do not count */
-    if (best_see(best, epoch, eval, t->w, &e))
+    if (best_see(best, epoch, eval, learned(t), &e))
         log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
     if (epoch >= job->training.epochs || !best_stops(best, epoch))
         return;
@@ -343,10 +375,16 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
 
 static void end_epoch(struct train *t, uint64_t epoch)
 {
+    double began = clock_now_s();
+    curves_epoch(t->config.curves, epoch, t->w, t->pool, began);
+    t->evaluation_s += clock_now_s() - began;
     const struct evaluation *eval = evaluate(t);
     double now_s = clock_now_s();
+    curves_paused(t->config.curves, now_s - began);
     progress_epoch(&t->progress, epoch, eval, now_s);
     note_epoch(t, epoch, now_s);
+    if (eval)
+        curves_evaluated(t->config.curves, epoch, eval);
     if (eval)
         look_at(t, epoch, eval);
 }
@@ -362,7 +400,7 @@ static enum err restore_best(struct train *t, struct errmsg *e)
     if (!train_restores_best(&t->config))
         return ERR_OK;
     t->result->eval = t->config.best->eval;
-    return best_read(t->config.best, t->w, e);
+    return best_read(t->config.best, learned(t), e);
 }
 
 /* Then the chief may be the slow one, and see some steps only. */
@@ -379,7 +417,7 @@ static void finish(struct train *t)
     if (!all_seen && t->began_s > 0) /* others may have learned longer than the chief */
         t->result->train_s = clock_now_s() - t->began_s - t->evaluation_s;
     t->finish_asked = false;
-    if (restore_best(t, &e) || train_export(&t->config, t->w, t->result->digest, &e)) {
+    if (restore_best(t, &e) || train_export(&t->config, learned(t), t->result->digest, &e)) {
         stop(t, 1, e.text);
         return;
     }
@@ -395,6 +433,8 @@ static void chief_between(struct train *t)
     uint64_t per_epoch = s->settings.batches_per_epoch;
     if (s->sync) {
         if (s->step && s->step % per_epoch == 0 && t->evaluated_step != s->step) {
+            if (!averages_are_here(t))
+                return;
             t->evaluated_step = s->step;
             end_epoch(t, s->step / per_epoch);
             control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
@@ -404,10 +444,13 @@ static void chief_between(struct train *t)
         return;
     }
     if (t->finish_asked && session_is_final(s)) {
+        if (!averages_are_here(t))
+            return;
         end_epoch(t, t->enough_epoch ? t->enough_epoch : t->config.job->training.epochs);
         finish(t);
     } else if (t->evaluate_asked && !t->finish_asked && !t->enough_epoch &&
-               !t->result->digest[0]) { /* what is exported was the last to be evaluated */
+               !t->result->digest[0] && /* what is exported was the last to be evaluated */
+               averages_are_here(t)) {
         t->evaluate_asked = false;
         end_epoch(t, t->epoch_asked);
     }
@@ -457,6 +500,7 @@ static void count_step(struct train *t, double now_s)
     }
     t->result->steps++;
     t->result->examples += sums.examples;
+    meter_step(&t->meter, id, sums.examples > 0 ? sums.loss / sums.examples : NAN);
     t->result->train_s = now_s - t->began_s - t->evaluation_s;
     if (!t->config.cluster->is_chief)
         return;
@@ -464,6 +508,7 @@ static void count_step(struct train *t, double now_s)
         t->result->first_step_s = now_s - t->progress.started_s;
     uint64_t per_epoch = s->settings.batches_per_epoch;
     progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
+    curves_step(t->config.curves, id + 1, &sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
     if (s->step % per_epoch == 0)
         return; /* told behind the evaluation: with backup workers the others wait for that */
@@ -555,6 +600,7 @@ static bool step(struct train *t, const struct session_task *task)
         return false;
     }
     straggle(t, clock_now_s() - began_s);
+    t->computed_s = clock_now_s();
     if (t->held && !let_out(t))
         return false;
     struct chief_account *a = &t->result->account;
@@ -563,6 +609,11 @@ static bool step(struct train *t, const struct session_task *task)
     a->computed_s += clock_now_s() - began_s;
     links_end(t->links);
     session_computed(&t->session);
+    t->pushed_s = clock_now_s();
+    metrics_observe(&t->meter.phase[METER_COMPUTE], t->computed_s - began_s);
+    if (!t->local)
+        metrics_observe(&t->meter.phase[METER_PUSH], t->pushed_s - t->computed_s);
+    meter_task(&t->meter, gradient_sums(t->gradient).examples);
     return true;
 }
 
@@ -571,12 +622,15 @@ static void push_round(struct train *t, const struct session_task *task)
 {
     links_before_write(t->links);
     links_begin(t->links, task, 0);
+    t->computed_s = clock_now_s();
     if (t->local)
         local_round(t->local, t->w, task->divisor);
     for (uint32_t i = 0; i < t->session.plan.shards; i++)
         if (session_may_stream(&t->session, i))
             links_push_round(t->links, i);
     session_computed(&t->session);
+    t->pushed_s = clock_now_s();
+    metrics_observe(&t->meter.phase[METER_PUSH], t->pushed_s - t->computed_s);
 }
 
 static void say_waiting(struct train *t)
@@ -595,18 +649,37 @@ static void on_tick(void *arg)
     say_waiting(arg);
 }
 
+/* The replies are here, or a new generation has made them needless. */
+static void end_exchange(struct train *t, double now_s)
+{
+    uint64_t out, in;
+    struct codec_cost push, reply;
+    metrics_observe(&t->meter.phase[METER_WAIT], now_s - t->pushed_s);
+    metrics_observe(&t->meter.push_pull, now_s - t->computed_s);
+    links_bytes(t->links, &out, &in);
+    meter_bytes(&t->meter, out, in);
+    links_costs(t->links, &push, &reply);
+    meter_codecs(&t->meter, &push, &reply);
+}
+
 void train_run(struct train *t, struct control *control, struct train_result *result)
 {
     t->control = control;
     t->result = result;
-    bool pushed = false;
+    bool pushed = false, round = false;
     t->moved_ms = clock_now_ms();
     while (!t->stopped) {
         if (pushed && t->session.phase != SESSION_PUSHED &&
             !(has_backups(&t->session) && t->session.phase == SESSION_PULLING)) {
             pushed = false;
+            if (!t->local) /* geo: most tasks are followed by none */
+                end_exchange(t, clock_now_s());
             count_step(t, clock_now_s());
             t->moved_ms = clock_now_ms();
+        }
+        if (round && t->session.phase != SESSION_PUSHED) {
+            round = false;
+            end_exchange(t, clock_now_s());
         }
         if (t->config.cluster->is_chief)
             chief_between(t);
@@ -615,6 +688,7 @@ void train_run(struct train *t, struct control *control, struct train_result *re
             pushed = step(t, &task);
         } else if (task.kind == TASK_PUSH) {
             push_round(t, &task);
+            round = true;
         } else if (!t->stopped && loop_tick(&t->loop, NULL)) {
             stop(t, 138, "the event loop failed");
         }
@@ -628,6 +702,11 @@ struct mailbox *train_mailbox(struct train *t)
     return &t->in;
 }
 
+const struct meter *train_meter(const struct train *t)
+{
+    return &t->meter;
+}
+
 static enum err new_parts(struct train *t, struct errmsg *e)
 {
     const struct train_config *c = &t->config;
@@ -636,7 +715,9 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
     uint32_t depth = 3 * job->training.microbatches;
     t->w = mem_floats(model_layout(c->model)->elems);
-    if (!t->w)
+    if (job->optimizer.use_ema && c->cluster->is_chief)
+        t->averages = mem_floats(model_layout(c->model)->elems);
+    if (!t->w || (job->optimizer.use_ema && c->cluster->is_chief && !t->averages))
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     enum err err = pool_new(&t->pool, threads, e);
     if (!err)
@@ -660,6 +741,7 @@ static enum err new_parts(struct train *t, struct errmsg *e)
                                  .layout = model_layout(c->model),
                                  .n_ps = c->cluster->n_ps,
                                  .w = t->local ? t->local->server : t->w,
+                                 .averages = t->averages,
                                  .local = t->local,
                                  .on_refused = on_refused,
                                  .ctx = t};
@@ -675,6 +757,7 @@ enum err train_new(struct train **out, const struct train_config *config, struct
     t->evaluated_step = t->seen_step = UINT64_MAX;
     session_init(&t->session, &session_io, t);
     t->session.layout = model_layout(config->model);
+    meter_init(&t->meter);
     progress_init(&t->progress, config->job, config->progress_fd, clock_now_s());
     enum err err = loop_init(&t->loop);
     if (!err) {
@@ -709,6 +792,7 @@ void train_free(struct train *t)
     loader_free(t->loader);
     pool_free(t->pool);
     mem_free(t->w);
+    mem_free(t->averages);
     session_close(&t->session);
     loop_timer_stop(&t->tick);
     mailbox_close(&t->in);

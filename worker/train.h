@@ -8,6 +8,7 @@
 #include "worker/best.h"
 #include "worker/chief/chief.h"
 #include "worker/control.h"
+#include "worker/curves.h"
 #include "worker/data/dataset.h"
 #include "worker/fault.h"
 #include "worker/model/model.h"
@@ -18,10 +19,11 @@ struct train_config {
     const struct model *model;
     const struct dataset *data, *eval; /* eval NULL: none */
     const struct order *order;
-    struct best *best;  /* the chief's; NULL: not the chief */
-    const char *output; /* DIR */
-    int progress_fd;    /* -1: none */
-    struct fault fault; /* for tests and benchmarks */
+    struct best *best;     /* the chief's; NULL: not the chief */
+    struct curves *curves; /* the same */
+    const char *output;    /* DIR */
+    int progress_fd;       /* -1: none */
+    struct fault fault;    /* for tests and benchmarks */
 };
 
 /* The end of an epoch of this run. */
@@ -54,6 +56,8 @@ enum err train_new(struct train **t, const struct train_config *config,
 void train_free(struct train *t);
 /* Where the control thread posts its letters. */
 struct mailbox *train_mailbox(struct train *t);
+/* What it counts while it runs; as long as *t lives. */
+const struct meter *train_meter(const struct train *t);
 
 /* Run to the end. `control` is up. Thread: main. */
 void train_run(struct train *t, struct control *control, struct train_result *result);
@@ -61,7 +65,7 @@ void train_run(struct train *t, struct control *control, struct train_result *re
 /* model/ gets the best epoch's weights, and there are such. */
 bool train_restores_best(const struct train_config *config);
 
-/* model/: weights.safetensors and job.yaml; fills the digest. Errors: ERR_IO. */
+/* model/: weights.safetensors, job.yaml and, of a csv, encoding.json; fills the digest. Errors: ERR_IO. */
 enum err train_export(const struct train_config *config, const float *w, char digest[65],
                       struct errmsg *e) MUST_CHECK;
 

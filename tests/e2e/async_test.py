@@ -106,6 +106,19 @@ class AsyncTest(TrainCase):
             with self.subTest(name):
                 self.disturbed(name, sig=signal.SIGTERM)
 
+    @unittest.skipIf(SANITIZED, "a large model")
+    def test_after_a_rollback_from_its_end_epochs_are_evaluated_again(self):
+        keys = {"training.update": "async", "training.epochs": 2, "data.synthetic_train_rows": 256,
+                "data.synthetic_eval_rows": 20, "training.microbatches": 1, "checkpoint.every_steps": 1000,
+                "model.layers": "[flatten, dense: 6000, dense: 10]"}  # large: the final cut takes its time
+        job = self.launch("--ps=2", "--workers=1", job=None, keys=keys)
+        job.until_said("worker-0", "epoch 2/2:")
+        job.kill("ps-1")
+        s = job.wait().summary()
+        self.assertEqual((s["restarts"], [h["epoch"] for h in s["history"]]), (1, [1, 2]), job.logs())
+        self.assertEqual(job.log("worker-0").count("epoch 1/2:"), 2, job.logs())
+        self.assertEqual(len(s["digest"]), 64)
+
     def test_each_batch_counts_once_over_stops_and_other_numbers_of_ps_and_workers(self):
         job = self.launch("--ps=2", "--workers=3", job=self.job)
         job.until_cut(1)

@@ -45,6 +45,16 @@ class ClipTest(TrainCase):
                                   out=self.tmp / f"{ps}-{workers}-{threads}")
                 self.assertEqual(got, want)
 
+    def test_lamb_and_accumulated_gradients_are_clipped_alike_on_all_shards(self):
+        for name, keys in (("lamb", {"optimizer": "lamb"}), ("accumulated", {"training.gradient_accumulation_steps": 3}),
+                           ("both", {"optimizer": "lamb", "training.gradient_accumulation_steps": 2})):
+            with self.subTest(name):
+                want = self.digest("--ps=1", "--workers=1", keys={**CLIP, **keys}, out=self.tmp / name)
+                s = self.train("--ps=3", "--workers=2", keys={**CLIP, **keys}, out=self.tmp / f"{name}-3").summary()
+                self.assertEqual(s["digest"], want)
+                self.assertGreater(s["batches"]["clipped"], 0)
+                self.assertNotEqual(want, self.digest(keys=keys, out=self.tmp / f"{name}-free"))
+
     def test_a_bound_that_is_never_reached_changes_nothing(self):
         want = self.undisturbed()
         self.assertEqual(self.digest("--ps=2", "--workers=2", keys={"training.clip_norm": 1e9}), want)

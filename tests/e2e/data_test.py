@@ -2,6 +2,7 @@
 # timeout: 900
 """What jobs read: csv (adult) and CIFAR-10, and that the cluster's shape changes nothing of it."""
 import gzip
+import json
 import os
 import pathlib
 import sys
@@ -64,6 +65,19 @@ class CsvTest(TrainCase):
         for n, threads in ((1, 3), (3, 1), (2, 2)):
             self.assertEqual(self.digest(f"--workers={n}", "--ps=2", out=self.tmp / f"{n}-{threads}",
                                          keys={"worker.threads": threads}), undisturbed)
+
+    def test_what_was_learned_of_the_columns_is_beside_the_model(self):
+        self.train(keys={"training.epochs": 1})
+        encoding = json.loads((self.out / "model/encoding.json").read_text())
+        age, town, rich = encoding["columns"]
+        ages = [i * 7 % 80 for i in range(1600) if i not in (5, 700)]
+        mean = sum(ages) / len(ages)
+        deviation = (sum((a - mean) ** 2 for a in ages) / len(ages)) ** 0.5
+        self.assertAlmostEqual(age["number"]["shift"], mean, places=9)
+        self.assertAlmostEqual(age["number"]["divisor"], deviation, places=9)
+        self.assertEqual((town["feature"], town["width"], encoding["features"]), (1, 4, 5))
+        self.assertEqual(town["category"]["words"], ["Rome", "Paris, Texas", "Oslo", 'the "Hague"'])
+        self.assertEqual((rich["kind"], rich["classes"]), ("label", ["no", "yes"]))
 
     def test_a_bad_row_stops_the_job_with_its_file_line_and_column(self):
         job = self.train(code=2, keys={"data.bad_rows": "stop"})

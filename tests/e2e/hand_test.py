@@ -29,7 +29,7 @@ class HandCase(TrainCase):
     def cluster(self, ps, workers, keys={}, out=None):
         """Processes by flags: (ps, workers, address of the first ps, address of the chief)."""
         hosts = self.addresses(ps + workers)
-        of = [f"--ps_hosts={','.join(hosts[:ps])}", f"--worker_hosts={','.join(hosts[ps:])}"]
+        self.hosts = of = [f"--ps_hosts={','.join(hosts[:ps])}", f"--worker_hosts={','.join(hosts[ps:])}"]
         return ([self.start(PS, f"ps-{i}", "--job_name=ps", f"--task_index={i}", *of, keys=keys, out=out)
                  for i in range(ps)],
                 [self.start(WORKER, f"worker-{i}", "--job_name=worker", f"--task_index={i}", *of, keys=keys, out=out)
@@ -48,6 +48,20 @@ class HandTest(HandCase):
         s = self.all_done(*workers, *ps)
         self.assertEqual(s["digest"], self.undisturbed())
         self.assertEqual((s["ps"], s["workers"], s["restarts"]), (2, 2, 0))
+
+    def test_a_new_chief_brings_its_clip_norm_to_running_shards(self):
+        keys = {"data.synthetic_train_rows": 16000, "training.epochs": 4, "checkpoint.every_steps": 20,
+                "checkpoint.every_seconds": 0}
+        ps, workers, _, _ = self.cluster(2, 2, keys=keys)
+        self.until("a cut", lambda: len(list((self.out / "checkpoints").glob("cut-*/manifest.gw"))) > 1)
+        workers[0].process.kill()
+        workers[0].process.wait()
+        chief = self.start(WORKER, "chief", "--job_name=worker", "--task_index=0", *self.hosts,
+                           keys={**keys, "training.clip_norm": 0.001})
+        s = self.all_done(chief, workers[1], *ps)
+        self.assertIn("taking over", chief.log())
+        self.assertEqual(s["steps"], 4 * 250)
+        self.assertGreater(s["batches"]["clipped"], 0)
 
     def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
         worker = self.start(WORKER, "alone").wait(0)

@@ -393,8 +393,7 @@ class LaunchTest(Case):
         self.assertEqual((self.out / "processes/ps-1.log").read_text().count("hello"), 2)
 
     def test_wrong_input_is_2_and_touches_nothing(self):
-        for flags, text in ((["--evaluator"], "--evaluator is not supported yet"),
-                            (["--hosts", "x"], "--hosts x: No such file"),
+        for flags, text in ((["--hosts", "x"], "--hosts x: No such file"),
                             (["--rsh", "x"], "--rsh reaches the hosts of --hosts FILE"),
                             (["--ps", "0"], "--ps 0: a whole number from 1 to"),
                             (["--workers", "two"], "--workers two"),

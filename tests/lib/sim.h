@@ -72,6 +72,7 @@ struct sim_config {
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
     bool reshape; /* numbers of ps and workers may change when all start again */
+    bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
 struct sim;
@@ -250,7 +251,8 @@ struct sim_worker {
     struct session session;
     struct local *local; /* geo */
     struct push_codec *codec;
-    float *w; /* (elems) */
+    float *w;            /* (elems) */
+    float *averages;     /* (elems) the chief's, as they were pulled last */
     struct sim_conn *link[SIM_SHARDS_MAX];
     uint64_t link_token[SIM_SHARDS_MAX];
     struct sim_conn *member;
@@ -267,6 +269,8 @@ struct sim_worker {
     uint64_t control_token[SIM_PS_MAX];
     uint64_t told_step;
     struct generation told_generation;
+    uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
+    struct generation averaged_generation;
     int64_t journal_us; /* when the last entry is on disk */
     bool finishing;
 };
@@ -292,6 +296,7 @@ void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64
 void sim_chief_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                        ProtobufCMessage *head);
 void sim_chief_lost(struct sim *sim, struct sim_conn *c);
+void sim_chief_between(struct sim *sim, struct sim_worker *k); /* two tasks */
 void sim_chief_pump(struct sim *sim, struct sim_worker *k);
 
 /* ---- sim_check.c: what is right ---- */
@@ -351,6 +356,8 @@ void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t
                        const float *w, uint64_t elems, float *out);
 /* A worker begins step `step` with parameters w: all that do so in one generation have the same. */
 void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, const float *w);
+/* Sync: what the chief was sent as the averages of `step`. */
+void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages);
 void sim_oracle_init(struct sim *sim);
 void sim_oracle_close(struct sim *sim);
 void sim_check_manifest(struct sim *sim, const struct manifest *m);

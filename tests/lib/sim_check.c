@@ -202,7 +202,7 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
                          size_t n)
 {
-    if (o->kind != OPT_LAMB)
+    if (o->kind != OPT_LAMB || !g)
         return 1.0f;
     float *u = calloc(n, sizeof *u), *decayed = calloc(n, sizeof *decayed);
     long double squares[2] = {0};
@@ -216,10 +216,16 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
     return optimizer_ratio((double)squares[0], (double)squares[1]);
 }
 
+/* What the update goes by: the mean is sum * share, and it is scaled. NULL: none is made. */
+struct sim_gradient_sum {
+    const float *sum;
+    float share, scale;
+};
+
 /* Tensor by tensor, in place; the gaps stay. */
 static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, uint64_t t,
                           float *w, float *const slot[OPTIMIZER_SLOTS_MAX], const float *g,
-                          float inv_n)
+                          float inv_n, struct sim_gradient_sum all)
 {
     for (uint32_t i = 0; i < sim->layout.tensors; i++) {
         uint64_t at = sim->layout.tensor[i].offset_elems;
@@ -227,9 +233,28 @@ static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, 
         float *part[OPTIMIZER_SLOTS_MAX] = {0};
         for (uint32_t k = 0; k < optimizer_slots(o); k++)
             part[k] = slot[k] + at;
-        float ratio = trust_ratio(o, t, w + at, part, g + at, inv_n, n);
-        optimizer_apply_trusted(o, t, ratio, w + at, w + at, part, g + at, inv_n, n);
+        float ratio = trust_ratio(o, t, w + at, part, all.sum ? all.sum + at : NULL,
+                                  all.share * all.scale, n);
+        optimizer_apply_clipped(o, t, ratio, all.scale, w + at, w + at, part, g + at, inv_n, n);
     }
+}
+
+/* Gradient t, the sum over n examples. */
+static void apply(const struct sim *sim, const struct job_optimizer *o, uint64_t t, float *w,
+                  float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, uint32_t n)
+{
+    const struct sim_config *c = &sim->config;
+    uint32_t steps = o->accumulation_steps;
+    struct sim_gradient_sum all = {g, 1.0f / (float)n, 1.0f};
+    float *sum = calloc(c->elems, sizeof *sum);
+    for (uint64_t i = 0; steps > 1 && i < c->elems; i++)
+        sum[i] = slot[optimizer_slots(o) - 1][i] + g[i] * (1.0f / (float)n);
+    if (steps > 1)
+        all = (struct sim_gradient_sum){t % steps ? NULL : sum, 1.0f / (float)steps, 1.0f};
+    if (all.sum)
+        all.scale = clip_scale(c, all.sum, steps > 1 ? steps : n);
+    apply_tensors(sim, o, t, w, slot, g, 1.0f / (float)n, all);
+    free(sum);
 }
 
 static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step)
@@ -248,8 +273,7 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     o->t[step + 1] = o->t[step] + (n > 0);
     if (n) {
         (void)node_gradient(c, set, step, 0, c->settings.microbatches, o->view[step], g);
-        apply_tensors(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g,
-                      1.0f / (float)n * clip_scale(c, g, n));
+        apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n);
     }
     next_sums(c, o, step);
     next_view(c, &sim->layout, o, step);
@@ -279,6 +303,8 @@ void sim_oracle_init(struct sim *sim)
         o->slot[k][0] = calloc(c->elems, sizeof(float));
         for (uint64_t i = 0; i < c->elems; i++)
             o->slot[k][0][i] = optimizer_slot_initial(&optimizer, k);
+        if (k == optimizer_average_slot(&optimizer))
+            memcpy(o->slot[k][0], o->w[0], c->elems * sizeof(float));
     }
     bool backed = c->settings.replicas_to_aggregate > 0; /* known when it is decided */
     for (uint64_t step = 0; step < o->steps && !backed; step++) {
@@ -419,6 +445,22 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
     free(g);
 }
 
+/* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
+static bool is_known(const struct sim *sim)
+{
+    const Gradwire__Settings *s = &sim->config.settings;
+    return codec_is_lossless((enum codec)s->push_codec) &&
+           (!sim->restored || codec_is_lossless((enum codec)s->reply_codec));
+}
+
+void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages)
+{
+    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    if (is_known(sim) && follow(sim, g.number, step))
+        (void)same(sim, "the averages", step, averages,
+                   sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
+}
+
 static void check_sync(struct sim *sim, const struct manifest *m, const float *w,
                        float *const *slot)
 {
@@ -436,9 +478,7 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
     if (m->dropped != dropped)
         sim_fail(sim, "a cut of step %" PRIu64 " says %" PRIu64 " dropped, it should be %" PRIu64,
                  m->step, m->dropped, dropped);
-    /* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
-    bool known = codec_is_lossless((enum codec)c->settings.push_codec) &&
-                 (!sim->restored || codec_is_lossless((enum codec)c->settings.reply_codec));
+    bool known = is_known(sim);
     const struct sim_agreed *agreed = &sim->agreed[m->step];
     if (known && !same(sim, "a cut's weights", m->step, w, o->view[m->step]))
         return;
@@ -566,8 +606,13 @@ static void check_facts(struct sim *sim, uint64_t total)
 /* What was evaluated and exported is what the final cut holds. */
 static void check_learned(struct sim *sim, const struct manifest *m)
 {
-    float *w = malloc(sim->config.elems * sizeof *w);
-    if (sim_disk_read(sim, m, 0, sim->config.elems, w, NULL) == ERR_OK)
+    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    uint32_t average = optimizer_average_slot(&optimizer);
+    float *w = malloc(sim->config.elems * sizeof *w), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    if (average != UINT32_MAX)
+        slot[average] = w;
+    if (sim_disk_read(sim, m, 0, sim->config.elems, average == UINT32_MAX ? w : NULL, slot) ==
+        ERR_OK)
         (void)same(sim, "what was evaluated", m->step, sim->learned, w);
     free(w);
 }

@@ -126,8 +126,9 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     e->drop = free;
 }
 
-static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
-                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
+                                   io_discard, io_finish,    io_ended,    io_say,
+                                   io_random,  io_journal,   NULL};
 
 /* ---- connections to ps ---- */
 
@@ -250,16 +251,40 @@ static void tell_step(struct sim_worker *k)
     letter(k, ACCEPTOR, on_step)->a = s->step;
 }
 
+static bool averages_are_here(struct sim_worker *k)
+{
+    if (session_take_averages(&k->session))
+        return true;
+    session_pull_averages(&k->session);
+    return false;
+}
+
+/* Sync: before an epoch's first step, as the evaluation of what the last one made. */
+void sim_chief_between(struct sim *sim, struct sim_worker *k)
+{
+    const struct session *s = &k->session;
+    if (!sim->config.settings.use_ema || !s->sync || s->phase != SESSION_READY ||
+        s->step % sim->config.settings.batches_per_epoch || s->step >= s->total ||
+        (k->averaged_step == s->step && generation_equal(k->averaged_generation, s->generation)) ||
+        !averages_are_here(k))
+        return;
+    k->averaged_step = s->step;
+    k->averaged_generation = s->generation;
+    sim_check_averages(sim, s->generation, s->step, k->averages);
+}
+
 void sim_chief_pump(struct sim *sim, struct sim_worker *k)
 {
     tell_step(k);
     const struct session *s = &k->session;
+    bool averaged = sim->config.settings.use_ema;
     if (!k->finishing ||
-        !(s->sync ? s->phase == SESSION_READY && s->step >= s->total : session_is_final(s)))
+        !(s->sync ? s->phase == SESSION_READY && s->step >= s->total : session_is_final(s)) ||
+        (averaged && !averages_are_here(k)))
         return;
     k->finishing = false;
     sim->has_learned = true;
-    memcpy(sim->learned, k->w, sim->config.elems * sizeof(float));
+    memcpy(sim->learned, averaged ? k->averages : k->w, sim->config.elems * sizeof(float));
     (void)sim_after(sim, 1000 + (int64_t)sim_below(sim, 20000), &k->proc, on_evaluated);
 }
 
@@ -276,6 +301,8 @@ static void on_tick(struct sim *sim, struct sim_event *e)
 void sim_chief_start(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e = {""};
+    if (sim->config.turns)
+        sim->config.settings.clip_norm = sim->config.settings.clip_norm > 0 ? 0 : 1e30f;
     struct chief_config config = {.layout = &sim->layout,
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,
@@ -293,7 +320,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
         return;
     }
     k->finishing = false;
-    k->told_generation = (struct generation){0, 0};
+    k->told_generation = k->averaged_generation = (struct generation){0, 0};
     k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);
     k->chief_up_due = true;
     Gradwire__Hello hello = GRADWIRE__HELLO__INIT;

@@ -128,7 +128,8 @@ enum err sim_disk_read(const struct sim *sim, const struct manifest *m, uint64_t
             continue;
         got += to - from;
         uint64_t at = from - f->name.first_elem;
-        memcpy(w + (from - first), f->w + at, (to - from) * sizeof *w);
+        if (w)
+            memcpy(w + (from - first), f->w + at, (to - from) * sizeof *w);
         for (uint32_t k = 0; slot && k < f->slots; k++)
             if (slot[k])
                 memcpy(slot[k] + (from - first), f->slot[k] + at, (to - from) * sizeof *w);

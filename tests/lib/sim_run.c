@@ -47,10 +47,11 @@ static void settings_random(struct sim_config *c, uint64_t key, bool sync)
     s->epochs = 1 + rng_u64(key, 25) % 4;
     s->metrics = (uint32_t)(rng_u64(key, 26) % (JOB_SUMS_MAX + 1));
     s->clip_norm = sync && rng_u64(key, 27) % 3 == 0 ? 0.5f + 4 * rng_unit(key, 28) : 0;
-    if (s->optimizer == OPT_LAMB)
-        s->clip_norm = 0;
-    if (sync && s->optimizer != OPT_LAMB && s->clip_norm == 0)
+    if (sync)
         s->gradient_accumulation_steps = 1 + (uint32_t)(rng_u64(key, 33) % 3);
+    s->use_ema = rng_u64(key, 34) % 3 == 0;
+    s->ema_momentum = 0.9f;
+    s->ema_overwrite_frequency = sync && rng_u64(key, 35) % 2 ? 3 : 0;
 }
 
 static void numbers_random(struct sim_config *c, uint64_t key)
@@ -72,6 +73,7 @@ void sim_config_random(struct sim_config *c, uint64_t seed, bool sync)
         c->settings.nan_guard = rng_u64(key, 31) % 2 ? NAN_GUARD_SKIP : NAN_GUARD_ROLLBACK;
         c->broken_one_in = 1 + (uint32_t)(rng_u64(key, 32) % 12);
     }
+    c->turns = sync && c->settings.clip_norm == 0 && c->broken_one_in == 0 && rng_u64(key, 36) % 2;
     c->elems = (1024 * chunks + 16 * (1 + rng_u64(key, 12) % 64));
     c->every_steps = rng_u64(key, 13) % 4 ? 1 + (uint32_t)(rng_u64(key, 14) % 8) : 0;
     c->every_seconds = rng_u64(key, 18) % 5 ? 0 : 1;
@@ -348,6 +350,8 @@ struct sim *sim_new(const struct sim_config *config)
 {
     struct sim *sim = calloc(1, sizeof *sim);
     sim->config = *config;
+    if (config->settings.update == GRADWIRE__UPDATE__GEO)
+        sim->config.settings.use_ema = false; /* refused there */
     sim->key = rng_key(config->seed, RNG_TEST, 103, 0);
     sim->tracing = getenv("GRADWIRE_SIM_TRACE") != NULL;
     make_layout(sim);

@@ -434,6 +434,8 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
 {
     if (!k->proc.up || sim->failed)
         return;
+    if (k->chief)
+        sim_chief_between(sim, k);
     struct session_task t = session_task(&k->session);
     if (t.kind == TASK_COMPUTE)
         start_task(k, &t);
@@ -501,6 +503,11 @@ static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shar
         sim_exit(sim, &k->proc, 138); /* fenced: a fresh start gets a new incarnation */
 }
 
+static float *place_of(const struct sim_worker *k, const Gradwire__Reply *m)
+{
+    return m->averages ? k->averages : k->local ? k->local->server : k->w;
+}
+
 static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
                      const struct sim_message *m, const Gradwire__Reply *head)
 {
@@ -518,7 +525,7 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
             sim_fail(sim, "worker %u: a reply does not decode", k->proc.index);
         reply_codec_free(r);
     } else if (wanted && m->body_bytes) {
-        memcpy((k->local ? k->local->server : k->w) + first, m->body, m->body_bytes);
+        memcpy(place_of(k, head) + first, m->body, m->body_bytes);
     }
     if (generation_equal(msg_generation_get(head->generation), k->session.generation))
         push_codec_answered(k->codec, head);
@@ -538,7 +545,7 @@ void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_messa
         !session_reply_fits(&k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes,
                             &first, &wanted, &e) &&
         wanted && m->body_bytes && ((Gradwire__Reply *)head)->codec == GRADWIRE__CODEC__RAW)
-        memcpy((k->local ? k->local->server : k->w) + first, m->body,
+        memcpy(place_of(k, (Gradwire__Reply *)head) + first, m->body,
                sim_below(sim, m->elems) * sizeof(float));
 }
 
@@ -603,6 +610,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     session_init(&k->session, &io, k);
     k->session.layout = &sim->layout;
     k->w = mem_floats(sim->config.elems);
+    k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
     if (push_codec_new(&k->codec, &sim->layout))
         sim_fail(sim, "worker %u: no memory", k->proc.index);
@@ -634,7 +642,8 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     local_free(k->local);
     k->local = NULL;
     mem_free(k->w);
-    k->w = NULL;
+    mem_free(k->averages);
+    k->w = k->averages = NULL;
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         mem_free(k->node[i].value);
         k->node[i].value = NULL;

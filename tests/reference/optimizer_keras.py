@@ -3,7 +3,7 @@
     pip install keras jax; KERAS_BACKEND=jax python3 optimizer_keras.py > optimizer_keras.h
 
 Six weights in one variable "kernel", ten steps of a made-up gradient; what stands there are the weights behind the
-last of them."""
+last of them; with use_ema their moving average, which Keras ends with."""
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
@@ -33,6 +33,15 @@ CASES = [
      dict(learning_rate=0.1, momentum=0.9, weight_decay=0.2, gradient_accumulation_steps=3)),
     ("lamb", "Lamb", dict(learning_rate=0.1)),
     ("lamb_decay", "Lamb", dict(learning_rate=0.05, beta_1=0.8, epsilon=0.1, weight_decay=0.3)),
+    ("ema", "SGD", dict(learning_rate=0.1, momentum=0.9, use_ema=True)),
+    ("ema_overwrites", "Adam", dict(learning_rate=0.01, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=3)),
+    ("ema_accumulated", "SGD", dict(learning_rate=0.1, momentum=0.5, use_ema=True, ema_momentum=0.7,
+                                    ema_overwrite_frequency=2, gradient_accumulation_steps=3)),
+    ("clipped", "SGD", dict(learning_rate=0.1, momentum=0.9, global_clipnorm=0.75)),
+    ("accumulated_clipped", "Adam", dict(learning_rate=0.01, gradient_accumulation_steps=2, global_clipnorm=0.5)),
+    ("lamb_clipped", "Lamb", dict(learning_rate=0.05, epsilon=0.1, weight_decay=0.3, global_clipnorm=0.75)),
+    ("lamb_accumulated_clipped", "Lamb", dict(learning_rate=0.05, epsilon=0.1, gradient_accumulation_steps=3,
+                                              global_clipnorm=0.5)),
     ("ftrl_power", "Ftrl", dict(learning_rate=0.1, learning_rate_power=-0.7, initial_accumulator_value=0.4)),
 ]
 

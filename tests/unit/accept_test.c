@@ -88,8 +88,9 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     (void)ctx, (void)entry;
 }
 
-static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
-                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
+                                   io_discard, io_finish,    io_ended,    io_say,
+                                   io_random,  io_journal,   NULL};
 
 static void ps_up(struct fixture *f, uint32_t ps, uint64_t generation)
 {

@@ -990,6 +990,30 @@ static void prune_keeps_the_newest_and_what_is_being_written(void **state)
     blocks_free(&b);
 }
 
+static void a_cut_that_is_held_is_pruned_when_it_is_let_go(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(16, 26);
+    int hold, other;
+    struct errmsg why;
+    for (uint64_t cut = 1; cut <= 3; cut++)
+        assert_ok(write_cut(&b, cut, 1, &e));
+    assert_ok(checkpoint_hold(dir, 1, &hold, &e));
+    assert_ok(checkpoint_hold(dir, 1, &other, &e)); /* as many readers as there are */
+    checkpoint_prune(dir, 1);
+    assert_list(2, (uint64_t[]){3, 1});
+    assert_ok(load_and_compare(&b, 1, 1, &e));
+    checkpoint_release(other);
+    checkpoint_prune(dir, 1);
+    assert_list(2, (uint64_t[]){3, 1});
+    checkpoint_release(hold);
+    checkpoint_prune(dir, 1);
+    assert_list(1, (uint64_t[]){3});
+    assert_int_equal(checkpoint_hold(dir, 1, &hold, &why), ERR_NOTFOUND);
+    assert_non_null(strstr(why.text, "manifest"));
+    blocks_free(&b);
+}
+
 static void prune_without_a_published_cut_removes_nothing(void **state)
 {
     (void)state;
@@ -1047,6 +1071,7 @@ int main(void)
         TEST(a_missing_dir_holds_no_cuts),
         TEST(published_cuts_are_listed_newest_first),
         TEST(prune_keeps_the_newest_and_what_is_being_written),
+        TEST(a_cut_that_is_held_is_pruned_when_it_is_let_go),
         TEST(prune_without_a_published_cut_removes_nothing),
         TEST(discard_removes_an_unfinished_cut_and_no_published_one),
     };

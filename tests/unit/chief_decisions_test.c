@@ -22,7 +22,11 @@ struct said {
     uint64_t lease_first;
     int leases, redos;
     uint64_t cut;
-    int journaled;
+    int journaled, finishes;
+    int awaited; /* the evaluator */
+    uint64_t awaited_cut;
+    int done;  /* DONE to a worker */
+    int ended; /* the exit code, -1: not yet */
 };
 
 struct fixture {
@@ -56,6 +60,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
                          const ProtobufCMessage *m)
 {
     struct said *said = &((struct fixture *)ctx)->said;
+    said->done += type == FRAME_DONE;
     said->welcomes += type == FRAME_WELCOME;
     said->holds += type == FRAME_HOLD;
     said->resumes += type == FRAME_RESUME;
@@ -95,12 +100,16 @@ static void io_discard(void *ctx, uint64_t cut)
 
 static void io_finish(void *ctx)
 {
-    (void)ctx;
+    ((struct fixture *)ctx)->said.finishes++;
 }
 
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
-    (void)ctx;
+    struct said *said = &((struct fixture *)ctx)->said;
+    if (said->awaited && exit_code == 143) {
+        said->ended = exit_code;
+        return;
+    }
     fail_msg("it ended with %d: %s", exit_code, text);
 }
 
@@ -124,10 +133,20 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     said->journaled++;
 }
 
-static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
-                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+static void io_await_evaluator(void *ctx, uint64_t cut)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    said->awaited++;
+    said->awaited_cut = cut;
+}
 
-static void open_fixture(struct fixture *f, const struct manifest *base)
+static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut,       io_publish,
+                                   io_discard, io_finish,    io_ended,          io_say,
+                                   io_random,  io_journal,   io_await_evaluator};
+
+enum { EVALUATOR_S = 40 };
+
+static void open_with(struct fixture *f, const struct manifest *base, uint32_t evaluator_s)
 {
     struct errmsg e;
     struct tensor t = {.name = "w", .rank = 1, .shape = {4096}, .init = INIT_ZEROS};
@@ -139,12 +158,18 @@ static void open_fixture(struct fixture *f, const struct manifest *base)
                                   .workers = WORKERS,
                                   .start_s = 300,
                                   .worker_rejoin_s = 30,
-                                  .ps_rejoin_s = 600};
+                                  .ps_rejoin_s = 600,
+                                  .evaluator_s = evaluator_s};
     config.settings.update = GRADWIRE__UPDATE__ASYNC;
     config.settings.microbatches = 1;
     config.settings.batches_per_epoch = 100;
     config.settings.epochs = 1;
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
+}
+
+static void open_fixture(struct fixture *f, const struct manifest *base)
+{
+    open_with(f, base, 0);
 }
 
 static void close_fixture(struct fixture *f)
@@ -254,6 +279,62 @@ static void cut_with_workers(struct fixture *f)
     Gradwire__Going going = GRADWIRE__GOING__INIT;
     chief_on_ps(f->chief, 0, FRAME_GOING, &going.base, f->now_ms);
     f->said.cuts = f->said.cut_ats = f->said.leases = 0;
+}
+
+/* ---- the evaluator's last word ---- */
+
+/* All is learned, the final cut is published, and it is evaluated no more by the chief. */
+static void all_is_learned(struct fixture *f, const struct manifest *base, uint32_t evaluator_s)
+{
+    open_with(f, base, evaluator_s);
+    start(f);
+    assert_int_equal(f->said.finishes, 1);
+    chief_on_evaluated(f->chief, f->now_ms);
+}
+
+static const struct manifest final_cut = {
+    .cut = 4, .generation = 1, .uuid = "u", .final = true, .step = 100, .mark = 100};
+
+static void the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    assert_int_equal(f.said.awaited, 1);
+    assert_int_equal(f.said.awaited_cut, 4);
+    f.now_ms += 1000L * EVALUATOR_S;
+    chief_tick(f.chief, f.now_ms);
+    chief_on_judged(f.chief, 3, f.now_ms); /* of another one */
+    assert_int_equal(f.said.done, 0);
+    chief_on_judged(f.chief, 4, f.now_ms);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+}
+
+static void the_job_is_done_without_the_evaluator_behind_its_bound(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    f.now_ms += 1000L * EVALUATOR_S + 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+    all_is_learned(&f, &final_cut, 0); /* there is none */
+    assert_int_equal(f.said.awaited, 0);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+}
+
+static void told_to_go_the_chief_does_not_wait_for_the_evaluator(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    chief_go(f.chief, f.now_ms);
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ended, 143);
+    close_fixture(&f);
 }
 
 /* ---- generations ---- */
@@ -394,6 +475,9 @@ static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
+        cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),
+        cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),

@@ -12,7 +12,7 @@
 #include "common/cluster.h"
 #include "common/mem.h"
 
-static const struct cluster_flags no_flags = {"", "", "", "", -1};
+static const struct cluster_flags no_flags = {"", "", "", "", -1, 0};
 
 static struct cluster known(const char *tf_config, const struct cluster_flags *flags)
 {
@@ -121,6 +121,30 @@ static void an_evaluator_may_be_listed_or_not(void **state)
     assert_int_equal(c.role, ROLE_EVALUATOR);
     assert_null(c.self);
     cluster_close(&c);
+}
+
+static void who_is_told_of_an_evaluator_knows_it(void **state)
+{
+    (void)state;
+    struct cluster_flags flags = no_flags;
+    struct cluster c = known(WITH_CHIEF("chief", TASK("chief", "0")), NULL);
+    assert_true(c.has_evaluator);
+    cluster_close(&c);
+    c = known(DENSE(TASK("worker", "0")), NULL);
+    assert_false(c.has_evaluator);
+    cluster_close(&c);
+    flags.evaluators = 1;
+    c = known(DENSE(TASK("worker", "0")), &flags); /* an operator that does not list it */
+    assert_true(c.has_evaluator && c.is_chief);
+    cluster_close(&c);
+    c = known(DENSE(TASK("evaluator", "0")), NULL);
+    assert_true(c.has_evaluator);
+    cluster_close(&c);
+    flags.evaluators = 2;
+    refused(DENSE(TASK("worker", "0")), &flags, "--evaluators: 2 are too many; allowed: 0, 1");
+    refused("{\"cluster\":{\"ps\":[\"p:1\"],\"worker\":[\"w:1\"],\"evaluator\":[\"v:1\",\"u:1\"]},"
+            "\"task\":{\"type\":\"evaluator\",\"index\":1}}",
+            NULL, "the evaluator's task index is 1; allowed: 0, one is enough");
 }
 
 static void a_sparse_process_knows_its_part(void **state)
@@ -296,7 +320,7 @@ static void addresses_are_host_and_port(void **state)
         {"[a:1", "write it as host:port"},
     };
     (void)state;
-    struct cluster_flags flags = {"ps", "", "", "", 0};
+    struct cluster_flags flags = {"ps", "", "", "", 0, 0};
     char why[160];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         flags.ps_hosts = bad[i].address;
@@ -314,7 +338,7 @@ static void addresses_are_host_and_port(void **state)
 static void flags_alone_make_a_cluster(void **state)
 {
     (void)state;
-    struct cluster_flags flags = {"worker", "p:1,q:1", "w:1,v:1", "", 1};
+    struct cluster_flags flags = {"worker", "p:1,q:1", "w:1,v:1", "", 1, 0};
     struct cluster c = known(NULL, &flags);
     assert_true(!c.is_chief && !c.sparse && !c.separate_chief);
     assert_int_equal(c.worker_id, 1);
@@ -326,16 +350,16 @@ static void flags_alone_make_a_cluster(void **state)
     assert_int_equal(c.worker_id, 2);
     assert_string_equal(c.chief, "c:1");
     cluster_close(&c);
-    flags = (struct cluster_flags){"chief", "p:1", "", "c:1", -1};
+    flags = (struct cluster_flags){"chief", "p:1", "", "c:1", -1, 0};
     c = known(NULL, &flags);
     assert_true(c.is_chief && !c.sparse);
     cluster_close(&c);
-    flags = (struct cluster_flags){"worker", "p:1", "", "", 3}; /* one more, who joins */
+    flags = (struct cluster_flags){"worker", "p:1", "", "", 3, 0}; /* one more, who joins */
     c = known(NULL, &flags);
     assert_true(c.sparse && !c.is_chief);
     assert_null(c.self);
     cluster_close(&c);
-    flags = (struct cluster_flags){"worker", "", "", "", 0};
+    flags = (struct cluster_flags){"worker", "", "", "", 0, 0};
     c = known(NULL, &flags);
     assert_true(c.alone && c.is_chief);
     cluster_close(&c);
@@ -344,19 +368,19 @@ static void flags_alone_make_a_cluster(void **state)
 static void flags_that_lack_something_name_it(void **state)
 {
     (void)state;
-    struct cluster_flags flags = {"", "p:1", "", "", -1};
+    struct cluster_flags flags = {"", "p:1", "", "", -1, 0};
     refused(NULL, &flags, "--job_name is missing; allowed: chief, worker, ps, evaluator");
-    flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", -1};
+    flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", -1, 0};
     refused(NULL, &flags, "--task_index is missing: which of the 2 is this ps?");
-    flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", 2};
+    flags = (struct cluster_flags){"ps", "p:1,q:1", "", "", 2, 0};
     refused(NULL, &flags, "this is ps 2, but the cluster lists 2 of them; allowed: 0 to 1");
-    flags = (struct cluster_flags){"wroker", "p:1", "", "", 0};
+    flags = (struct cluster_flags){"wroker", "p:1", "", "", 0, 0};
     refused(NULL, &flags,
             "--job_name: unknown type 'wroker', did you mean worker? allowed: chief (or master), "
             "worker, ps, evaluator");
-    flags = (struct cluster_flags){"ps", "p:1", "", "", -7};
+    flags = (struct cluster_flags){"ps", "p:1", "", "", -7, 0};
     refused(NULL, &flags, "--task_index: -7 is not allowed; allowed: a number from 0");
-    flags = (struct cluster_flags){"chief", "p:1", "", "c:1,d:1", -1};
+    flags = (struct cluster_flags){"chief", "p:1", "", "c:1,d:1", -1, 0};
     refused(NULL, &flags, "--chief_host: 2 addresses; one is allowed");
 }
 
@@ -452,6 +476,7 @@ int main(void)
         cmocka_unit_test(worker_0_is_the_chief_without_a_chief),
         cmocka_unit_test(a_chief_or_master_is_before_the_workers),
         cmocka_unit_test(an_evaluator_may_be_listed_or_not),
+        cmocka_unit_test(who_is_told_of_an_evaluator_knows_it),
         cmocka_unit_test(a_sparse_process_knows_its_part),
         cmocka_unit_test(a_sparse_chief_names_both_ways_out),
         cmocka_unit_test(several_processes_need_a_ps),

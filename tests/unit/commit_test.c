@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/trust.h"
 #include "worker/chief/chief.h"
 #include "worker/chief/chief_state.h"
 
@@ -98,8 +99,9 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     said->entry = *entry;
 }
 
-static const struct chief_io io = {io_to_ps,  io_to_worker, io_find_cut, io_publish, io_discard,
-                                   io_finish, io_ended,     io_say,      io_random,  io_journal};
+static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
+                                   io_discard, io_finish,    io_ended,    io_say,
+                                   io_random,  io_journal,   NULL};
 
 static void ps_up(struct fixture *f, uint32_t ps, uint64_t generation)
 {
@@ -174,20 +176,36 @@ struct reported {
     const char *broken;
 };
 
-static void report(struct fixture *f, uint32_t shard, struct reported r)
+/* What lamb adds: the two sums of each piece, and the scale that they were made with; 0: none is known yet. */
+struct trusted {
+    float scale;
+    double weights, direction;
+};
+
+static void report_trusted(struct fixture *f, uint32_t shard, struct reported r, struct trusted t)
 {
+    double trust[TRUST_SUMS * CHUNKS_EACH] = {t.weights, t.direction, t.weights, t.direction};
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__Generation g = msg_generation((struct generation){r.generation, 7});
     m.generation = &g;
     m.shard = shard;
     m.step = r.step;
     m.summed = r.summed;
-    m.examples = 2;
+    m.examples = m.divisor = 2;
+    m.round = t.scale > 0 ? GRADWIRE__ROUND__TRUST : GRADWIRE__ROUND__NORM;
+    m.scale = t.scale;
+    m.trust = trust;
+    m.n_trust = r.summed && f->chief->lamb ? TRUST_SUMS * CHUNKS_EACH : 0;
     m.sums = r.sum;
     m.n_sums = r.summed ? CHUNKS_EACH : 0;
     m.last = (Gradwire__StepDecision *)r.last;
     m.broken = (char *)(r.broken ? r.broken : "");
     chief_on_ps(f->chief, shard, FRAME_STEP_REPORT, &m.base, f->now_ms);
+}
+
+static void report(struct fixture *f, uint32_t shard, struct reported r)
+{
+    report_trusted(f, shard, r, (struct trusted){0, 0, 0});
 }
 
 static void all_shards_get_one_scale_when_all_have_reported(void **state)
@@ -276,6 +294,70 @@ static void a_new_chief_takes_lambs_ratios_with_the_decision(void **state)
     assert_int_equal(f.said.decisions[1], 1);
     assert_int_equal(f.said.decision.n_ratios, 1);
     assert_true(f.said.decision.ratios[0] == 0.25F);
+    close_fixture(&f);
+}
+
+static void open_clipped_lamb(struct fixture *f, float clip, uint64_t before)
+{
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    settings.optimizer = OPT_LAMB;
+    settings.clip_norm = clip;
+    open_settings(f, settings, before, NULL);
+}
+
+/* The ratios are of the scaled gradient, so the shards report again when the scale is known. */
+static void lambs_ratios_are_made_when_the_scale_is_known(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_clipped_lamb(&f, 2, 0);
+    report_trusted(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL},
+                   (struct trusted){0, 1, 1});
+    assert_int_equal(f.said.decisions[0] + f.said.decisions[1], 0);
+    report_trusted(&f, 0, (struct reported){1, 0, true, {8, 8}, NULL, NULL},
+                   (struct trusted){0, 1, 1});
+    assert_int_equal(f.said.decisions[0], 1);
+    assert_int_equal(f.said.decisions[1], 1);
+    assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__TRUST);
+    assert_true(f.said.decision.scale == 0.5f);
+    report_trusted(&f, 0, (struct reported){1, 0, true, {8, 8}, NULL, NULL},
+                   (struct trusted){0.5f, 4, 1});
+    assert_int_equal(f.said.decisions[0], 1);
+    chief_on_ps_down(f.chief, 1, f.now_ms); /* it may not have heard of the scale */
+    ps_up(&f, 1, 1);
+    assert_int_equal(f.said.decisions[1], 2);
+    assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__TRUST);
+    report_trusted(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL},
+                   (struct trusted){0.5f, 4, 1});
+    assert_int_equal(f.said.decisions[0], 2);
+    assert_int_equal(f.said.decisions[1], 3);
+    assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__NORM);
+    assert_true(f.said.decision.scale == 0.5f && f.said.decision.ratios[0] == 2.0f);
+    report_trusted(&f, 0, (struct reported){1, 1, true, {1, 0}, NULL, NULL},
+                   (struct trusted){0, 9, 1});
+    report_trusted(&f, 1, (struct reported){1, 1, true, {0, 0}, NULL, NULL},
+                   (struct trusted){0, 9, 1});
+    assert_int_equal(f.said.decisions[0], 3); /* nothing is clipped: at once */
+    assert_true(f.said.decision.scale == 1.0f && f.said.decision.ratios[0] == 3.0f);
+    close_fixture(&f);
+}
+
+static void a_new_chief_takes_the_scale_of_the_former_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_clipped_lamb(&f, 1000, 4); /* by itself it would not clip */
+    report_trusted(&f, 1, (struct reported){5, 9, true, {16, 32}, NULL, NULL},
+                   (struct trusted){0, 1, 1});
+    report_trusted(&f, 0, (struct reported){5, 9, true, {8, 8}, NULL, NULL},
+                   (struct trusted){0.5f, 4, 1});
+    assert_int_equal(f.said.decisions[1], 1);
+    assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__TRUST);
+    assert_true(f.said.decision.scale == 0.5f && f.said.decision.step == 9);
+    report_trusted(&f, 1, (struct reported){5, 9, true, {16, 32}, NULL, NULL},
+                   (struct trusted){0.5f, 4, 1});
+    assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__NORM);
+    assert_true(f.said.decision.scale == 0.5f && f.said.decision.ratios[0] == 2.0f);
     close_fixture(&f);
 }
 
@@ -480,6 +562,8 @@ int main(void)
         cmocka_unit_test(a_ps_that_is_there_again_hears_the_last_decision_and_is_asked),
         cmocka_unit_test(a_new_chief_takes_the_decision_of_the_former_one),
         cmocka_unit_test(a_new_chief_takes_lambs_ratios_with_the_decision),
+        cmocka_unit_test(lambs_ratios_are_made_when_the_scale_is_known),
+        cmocka_unit_test(a_new_chief_takes_the_scale_of_the_former_one),
         cmocka_unit_test(reports_of_another_generation_or_shape_are_left_alone),
         cmocka_unit_test(skip_rejects_the_step_on_all_shards),
         cmocka_unit_test(what_the_lowest_shard_has_found_is_named),

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/dataset.h"
+#include "worker/export/encoding.h"
 
 /* ---- a job, files, and what is read of them ---- */
 
@@ -688,6 +690,55 @@ static void the_first_complaint_is_the_first_in_the_text(void **state)
     free(text);
 }
 
+/* Row by row, what encoding.json says of two fields gives the features that training gets. */
+static void the_exported_encoding_makes_the_same_features(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[300];
+    setup(&f,
+          "missing: ['', '?'], columns: [number: {name: x, scale: standard}, ignore, "
+          "category: {name: c}, category: {name: s, encode: id, vocabulary: [S, M]}, label: y]",
+          NULL, 0);
+    loads(&f, "1,q,a,M,0\n4,q,\xff!,S,1\n?,q,?,L,1\n3,q,a,?,0\n");
+    snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
+    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    json_t *all = json_load_file(path, 0, NULL);
+    json_int_t features, at[3], width;
+    double shift, divisor, missing;
+    const char *markers[2], *words[2], *hex, *sizes[3], *encode[2];
+    assert_int_equal(json_unpack(all,
+                                 "{s:I s:[ss!] s:[{s:s s:s s:I s:i s:{s:F s:F s:F !} !} {s:n s:s !}"
+                                 "{s:s s:s s:I s:I s:{s:s s:[s {s:s !} s !] !} !}"
+                                 "{s:s s:s s:I s:i s:{s:s s:[sss!] !} !} {s:s s:s !} !] !}",
+                                 "features", &features, "missing", &markers[0], &markers[1],
+                                 "columns", "name", &words[0], "kind", &words[0], "feature", &at[0],
+                                 "width", &(int){0}, "number", "shift", &shift, "divisor", &divisor,
+                                 "missing", &missing, "name", "kind", &words[0], "name", &words[0],
+                                 "kind", &words[0], "feature", &at[1], "width", &width, "category",
+                                 "encode", &encode[0], "words", &words[0], "hex", &hex, &words[1],
+                                 "name", &sizes[0], "kind", &sizes[0], "feature", &at[2], "width",
+                                 &(int){0}, "category", "encode", &encode[1], "words", &sizes[0],
+                                 &sizes[1], &sizes[2], "name", &sizes[0], "kind", &sizes[1]),
+                     0);
+    assert_true(features == 5 && at[0] == 0 && at[1] == 1 && width == 3 && at[2] == 4);
+    assert_string_equal(encode[0], "one_hot");
+    assert_string_equal(encode[1], "id");
+    assert_string_equal(words[0], "a");
+    assert_string_equal(hex, "ff21");
+    assert_string_equal(words[1], ""); /* whatever marks it */
+    assert_string_equal(markers[1], "?");
+    char row[4][64];
+    const double x[] = {1, 4, missing, 3};
+    const char *const rest[] = {"1 0 0 2 : 0", "0 1 0 1 : 1", "0 0 1 0 : 1", "1 0 0 3 : 0"};
+    for (int i = 0; i < 4; i++)
+        snprintf(row[i], sizeof row[i], "%g %s", (double)(float)((x[i] - shift) / divisor),
+                 rest[i]);
+    ROWS_ARE(&f.d, row[0], row[1], row[2], row[3]);
+    json_decref(all);
+    teardown(&f);
+}
+
 static void contents_that_differ_have_another_fingerprint(void **state)
 {
     (void)state;
@@ -836,6 +887,7 @@ int main(void)
         cmocka_unit_test(it_reads_what_a_simple_reader_reads),
         cmocka_unit_test(threads_and_packing_change_nothing),
         cmocka_unit_test(the_first_complaint_is_the_first_in_the_text),
+        cmocka_unit_test(the_exported_encoding_makes_the_same_features),
         cmocka_unit_test(contents_that_differ_have_another_fingerprint),
         cmocka_unit_test(it_survives_every_allocation_that_fails),
         cmocka_unit_test(the_census_is_the_same_text_everywhere),

@@ -260,6 +260,7 @@ static struct summary full(void)
         .rejected = 12,
         .recoveries = 13,
         .exact = 1,
+        .averaged = 1,
         .digest = "abcd",
         .push = {"int8", 4000, 1000, 0.5, 0.25, 0.01},
         .reply = {"none", 0, 0, 0, 0, NAN},
@@ -289,25 +290,25 @@ static void the_summary_reads_back_to_the_bit(void **state)
     struct summary s = full();
     json_t *json = written(&s);
     const char *status, *job, *update, *digest;
-    int code, ps, workers, microbatches, exact;
+    int code, ps, workers, microbatches, exact, averaged;
     json_int_t steps, epochs, restarts, dealt, least, most, duplicates, lost, clipped, rejected,
         recoveries, dropped, dropped_of;
     double loss, accuracy, error, rate, seconds, first, learning_rate;
     json_t *train, *eval, *peak, *epochs_did, *workers_did, *compression;
     assert_int_equal(
-        json_unpack(json,
-                    "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:F !}",
-                    "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
-                    "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
-                    "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
-                    "seconds", &seconds, "first_step_s", &first, "peak_rss_bytes", &peak,
-                    "restarts", &restarts, "batches", "dealt", &dealt, "applied_min", &least,
-                    "applied_max", &most, "duplicates", &duplicates, "lost", &lost, "clipped",
-                    &clipped, "dropped", &dropped, "rejected", &rejected, "recoveries", &recoveries,
-                    "exact", &exact, "digest", &digest, "staleness", "history", &epochs_did,
-                    "per_worker", &workers_did, "compression", &compression, "learning_rate",
-                    &learning_rate),
+        json_unpack(
+            json,
+            "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
+            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F s:b !}",
+            "status", &status, "exit_code", &code, "error", "job", &job, "update", &update, "ps",
+            &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps, "epochs",
+            &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate, "seconds", &seconds,
+            "first_step_s", &first, "peak_rss_bytes", &peak, "restarts", &restarts, "batches",
+            "dealt", &dealt, "applied_min", &least, "applied_max", &most, "duplicates", &duplicates,
+            "lost", &lost, "clipped", &clipped, "dropped", &dropped, "rejected", &rejected,
+            "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness", "history",
+            &epochs_did, "per_worker", &workers_did, "compression", &compression, "evaluator",
+            "learning_rate", &learning_rate, "averaged", &averaged),
         0);
     double ratio, encode_s, decode_s, l2;
     const char *push, *reply;
@@ -353,7 +354,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_int_equal(dropped, 14);
     assert_int_equal(rejected, 12);
     assert_int_equal(recoveries, 13);
-    assert_true(exact);
+    assert_true(exact && averaged);
     assert_string_equal(digest, "abcd");
     assert_int_equal(json_array_size(epochs_did), 2);
     int epoch;
@@ -381,13 +382,20 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "status",         "exit_code", "error",        "job",
-        "update",         "ps",        "workers",      "microbatches",
-        "steps",          "epochs",    "train",        "eval",
-        "examples_per_s", "seconds",   "first_step_s", "peak_rss_bytes",
-        "restarts",       "batches",   "exact",        "digest",
-        "staleness",      "history",   "per_worker",   "compression",
-        "learning_rate",
+        "status",         "exit_code",
+        "error",          "job",
+        "update",         "ps",
+        "workers",        "microbatches",
+        "steps",          "epochs",
+        "train",          "eval",
+        "examples_per_s", "seconds",
+        "first_step_s",   "peak_rss_bytes",
+        "restarts",       "batches",
+        "exact",          "digest",
+        "staleness",      "history",
+        "per_worker",     "compression",
+        "evaluator",      "learning_rate",
+        "averaged",
     };
     struct summary s = full();
     json_t *json = written(&s), *value;
@@ -399,6 +407,29 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         assert_string_equal(key, keys[i]);
         i++;
     }
+    json_decref(json);
+}
+
+static void the_summary_says_how_far_the_evaluator_came(void **state)
+{
+    (void)state;
+    struct summary s = full();
+    json_int_t cut, step;
+    int final;
+    s.has_evaluator = s.evaluated = 1;
+    s.evaluated_cut = 7;
+    s.evaluated_step = 900;
+    json_t *json = written(&s);
+    assert_int_equal(json_unpack(json_object_get(json, "evaluator"), "{s:I s:I s:b !}", "cut", &cut,
+                                 "step", &step, "final", &final),
+                     0);
+    assert_true(cut == 7 && step == 900 && !final);
+    json_decref(json);
+    s.evaluated = 0;
+    json = written(&s);
+    assert_int_equal(json_unpack(json_object_get(json, "evaluator"), "{s:n s:n s:b !}", "cut",
+                                 "step", "final", &final),
+                     0);
     json_decref(json);
 }
 
@@ -481,6 +512,7 @@ int main(void)
         TEST(the_digest_sees_each_weight_and_no_gap),
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
+        TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),
         TEST(a_failed_job_has_an_error_and_no_digest),
         TEST(a_summary_that_cannot_be_written_leaves_the_older_one),

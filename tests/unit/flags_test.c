@@ -149,7 +149,10 @@ static void wrong_flags_are_one_line(void **state)
     REFUSED("--help takes no value", "--help=1");
     REFUSED("--log_level: 'loud' is not allowed; allowed: debug, info, warn, error", "--job=j",
             "--log_level=loud");
-    REFUSED("--http_port: not supported yet; leave it out or say 0", "--job=j", "--http-port=80");
+    REFUSED("--http_port: '65536' is no port; allowed: 1 to 65535, 0: none", "--job=j",
+            "--http-port=65536");
+    REFUSED("--http_address=127.0.0.1 wants --http_port=PORT as well", "--job=j",
+            "--http_address=127.0.0.1");
     REFUSED("--job=FILE is missing; --help lists the flags", "--set=a=1");
 }
 

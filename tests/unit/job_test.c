@@ -606,7 +606,7 @@ static void each_optimizer_has_keras_defaults(void **state)
                 "allowed: number up to 0");
 }
 
-static void lamb_is_of_sync_and_without_clipping(void **state)
+static void lamb_is_of_sync(void **state)
 {
     (void)state;
     struct job job = parsed(least, "optimizer=lamb");
@@ -618,13 +618,6 @@ static void lamb_is_of_sync_and_without_clipping(void **state)
                                      "training: {update: async}\n"
                                      "optimizer: lamb\n";
     refused(with_async, NULL, "j.yaml:4: optimizer: lamb needs training.update: sync");
-    static const char with_clip[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
-                                    "data: {format: synthetic}\n"
-                                    "training: {clip_norm: 1}\n"
-                                    "optimizer: lamb\n";
-    refused(with_clip, NULL,
-            "j.yaml:3: training.clip_norm: lamb's updates have a norm of their own; leave it out, "
-            "or say 0");
 }
 
 static void accumulation_is_of_whole_gradients(void **state)
@@ -636,16 +629,44 @@ static void accumulation_is_of_whole_gradients(void **state)
     refused_set("training.gradient_accumulation_steps=0",
                 "--set training.gradient_accumulation_steps: '0' is not allowed; allowed: integer "
                 "from 1 to 65536");
-    refused_line("training: {gradient_accumulation_steps: 2, clip_norm: 1}",
-                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm clips each "
-                 "step's gradient, not their mean; give one of them");
-    static const char with_lamb[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
-                                    "data: {format: synthetic}\n"
-                                    "training: {gradient_accumulation_steps: 2}\n"
-                                    "optimizer: lamb\n";
-    refused(with_lamb, NULL,
-            "j.yaml:3: training.gradient_accumulation_steps: not supported with optimizer: lamb; "
-            "leave it out");
+    refused_line("training: {update: async, gradient_accumulation_steps: 2, clip_norm: 1}",
+                 "j.yaml:7: training.gradient_accumulation_steps: training.clip_norm is the norm "
+                 "of accumulated gradients' mean, which is known in training.update: sync alone; "
+                 "give one of them");
+}
+
+static void averages_are_keras_keys_and_do_something(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "optimizer={adam: {use_ema: true}}");
+    assert_true(job.optimizer.use_ema && job.optimizer.ema_momentum == 0.99f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 0);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: true, ema_momentum: 0.5, "
+                        "ema_overwrite_frequency: 7}}");
+    assert_true(job.optimizer.ema_momentum == 0.5f);
+    assert_int_equal(job.optimizer.ema_overwrite_frequency, 7);
+    job_close(&job);
+    job = parsed(least, "optimizer={sgd: {use_ema: false, ema_momentum: 0.99, "
+                        "ema_overwrite_frequency: null}}");
+    assert_false(job.optimizer.use_ema);
+    job_close(&job);
+    refused_set("optimizer={adam: {ema_momentum: 0.9}}",
+                "--set optimizer: optimizer.adam.ema_momentum: it is of the average that use_ema: "
+                "true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {ema_overwrite_frequency: 3}}",
+                "--set optimizer: optimizer.adam.ema_overwrite_frequency: it is of the average "
+                "that use_ema: true keeps; add that, or leave it out");
+    refused_set("optimizer={adam: {use_ema: true, ema_momentum: 1.5}}",
+                "--set optimizer: optimizer.adam.ema_momentum: '1.5' is not allowed; allowed: "
+                "number from 0 to 1");
+    static const char in_geo[] = "model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                                 "data: {format: synthetic}\n"
+                                 "training: {update: geo}\n"
+                                 "optimizer:\n  sgd:\n    use_ema: true\n";
+    refused(in_geo, NULL,
+            "j.yaml:6: optimizer.sgd.use_ema: with training.update: geo the optimizer runs at the "
+            "workers, and no average outlives them; allowed: false, or another training.update");
 }
 
 static void schedules_are_read_and_checked(void **state)
@@ -1223,8 +1244,9 @@ int main(void)
         cmocka_unit_test(the_rate_is_given_once),
         cmocka_unit_test(options_of_another_optimizer_are_refused),
         cmocka_unit_test(each_optimizer_has_keras_defaults),
-        cmocka_unit_test(lamb_is_of_sync_and_without_clipping),
+        cmocka_unit_test(lamb_is_of_sync),
         cmocka_unit_test(accumulation_is_of_whole_gradients),
+        cmocka_unit_test(averages_are_keras_keys_and_do_something),
         cmocka_unit_test(schedules_are_read_and_checked),
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),

@@ -91,6 +91,44 @@ static const struct {
       .beta_2 = 0.999f,
       .epsilon = 0.1f,
       .weight_decay = 0.3f}},
+    {"ema",
+     {.kind = OPT_SGD,
+      .learning_rate = 0.1f,
+      .momentum = 0.9f,
+      .use_ema = true,
+      .ema_momentum = 0.99f}},
+    {"ema_overwrites",
+     {.kind = OPT_ADAM,
+      .learning_rate = 0.01f,
+      ADAM_NUMBERS,
+      .use_ema = true,
+      .ema_momentum = 0.8f,
+      .ema_overwrite_frequency = 3}},
+    {"ema_accumulated",
+     {.kind = OPT_SGD,
+      .learning_rate = 0.1f,
+      .momentum = 0.5f,
+      .accumulation_steps = 3,
+      .use_ema = true,
+      .ema_momentum = 0.7f,
+      .ema_overwrite_frequency = 2}},
+    {"clipped", {.kind = OPT_SGD, .learning_rate = 0.1f, .momentum = 0.9f}},
+    {"accumulated_clipped",
+     {.kind = OPT_ADAM, .learning_rate = 0.01f, ADAM_NUMBERS, .accumulation_steps = 2}},
+    {"lamb_clipped",
+     {.kind = OPT_LAMB,
+      .learning_rate = 0.05f,
+      .beta_1 = 0.9f,
+      .beta_2 = 0.999f,
+      .epsilon = 0.1f,
+      .weight_decay = 0.3f}},
+    {"lamb_accumulated_clipped",
+     {.kind = OPT_LAMB,
+      .learning_rate = 0.05f,
+      .beta_1 = 0.9f,
+      .beta_2 = 0.999f,
+      .epsilon = 0.1f,
+      .accumulation_steps = 3}},
     {"ftrl_power",
      {.kind = OPT_FTRL,
       .learning_rate = 0.1f,
@@ -98,6 +136,15 @@ static const struct {
       .initial_accumulator_value = 0.4f}},
 };
 enum { CASES_N = sizeof CASES / sizeof *CASES };
+
+/* The global norm of an update's mean gradient. */
+static const struct {
+    const char *name;
+    float norm;
+} CLIPPED[] = {{"clipped", 0.75f},
+               {"accumulated_clipped", 0.5f},
+               {"lamb_clipped", 0.75f},
+               {"lamb_accumulated_clipped", 0.5f}};
 
 static const struct job_optimizer *case_named(const char *name)
 {
@@ -134,40 +181,65 @@ static void block_init(struct block *b, const struct job_optimizer *o)
             b->slot[j][i] = optimizer_slot_initial(o, j);
 }
 
-/* lamb's ratio of update t over the first n elements, which are one tensor; 1 of any other optimizer. */
-static float ratio_of(const struct job_optimizer *o, uint64_t t, const struct block *b,
-                      const float *g, float inv_n, size_t n)
+/* 0: it is not clipped. */
+static float clip_of(const struct job_optimizer *o)
 {
-    float u[N], decayed[N];
-    double squares[2] = {0};
-    if (o->kind != OPT_LAMB)
-        return 1.0f;
+    for (size_t i = 0; i < sizeof CLIPPED / sizeof *CLIPPED; i++)
+        if (case_named(CLIPPED[i].name) == o)
+            return CLIPPED[i].norm;
+    return 0;
+}
+
+static float norm_of(const float *x, float share, size_t n)
+{
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return (float)(sqrt(squares) * (double)share);
+}
+
+struct factors {
+    float ratio, scale;
+};
+
+/* Of the update that gradient t makes of the first n elements, which are one tensor: lamb's ratio, clipping's scale. */
+static struct factors factors_of(const struct job_optimizer *o, uint64_t t, const struct block *b,
+                                 const float *g, float inv_n, size_t n)
+{
+    struct factors f = {1, 1};
+    float u[N], decayed[N], room[N], *slots[OPTIMIZER_SLOTS_MAX], clip = clip_of(o);
     struct block copy = *b;
-    float *slots[OPTIMIZER_SLOTS_MAX] = {copy.slot[0], copy.slot[1]};
-    optimizer_direction(o, t, u, decayed, b->w, slots, g, inv_n, n);
+    for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
+        slots[j] = copy.slot[j];
+    const float *all = optimizer_gradient(o, t, room, slots, g, &inv_n, n);
+    if (!all)
+        return f;
+    if (clip > 0)
+        f.scale = fminf(1, clip / norm_of(all, inv_n, n));
+    if (o->kind != OPT_LAMB)
+        return f;
+    optimizer_direction(o, t, u, decayed, b->w, slots, all, inv_n * f.scale, n);
     assert_memory_equal(&copy, b, sizeof copy); /* it only looks */
-    for (size_t i = 0; i < n; i++) {
-        squares[0] += (double)decayed[i] * (double)decayed[i];
-        squares[1] += (double)u[i] * (double)u[i];
-    }
-    return optimizer_ratio(squares[0], squares[1]);
+    f.ratio = norm_of(decayed, 1, n) / norm_of(u, 1, n);
+    return f;
 }
 
 /* Elements [at, at + n) of a block, by the same of g. */
-static void apply_piece(const struct job_optimizer *o, uint64_t t, float ratio, struct block *b,
-                        float *w_out, const float *g, float inv_n, size_t at, size_t n)
+static void apply_piece(const struct job_optimizer *o, uint64_t t, struct factors f,
+                        struct block *b, float *w_out, const float *g, float inv_n, size_t at,
+                        size_t n)
 {
     float *slots[OPTIMIZER_SLOTS_MAX];
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
         slots[j] = b->slot[j] + at;
-    optimizer_apply_trusted(o, t, ratio, w_out + at, b->w + at, slots, g + at, inv_n, n);
+    optimizer_apply_clipped(o, t, f.ratio, f.scale, w_out + at, b->w + at, slots, g + at, inv_n, n);
 }
 
 /* The first n elements, as one tensor. */
 static void apply_whole(const struct job_optimizer *o, uint64_t t, struct block *b, float *w_out,
                         const float *g, float inv_n, size_t n)
 {
-    apply_piece(o, t, ratio_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
+    apply_piece(o, t, factors_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
 }
 
 static void step_at(const struct job_optimizer *o, uint64_t t, struct block *b, float inv_n)
@@ -280,8 +352,8 @@ static void reference_scalar(const struct job_optimizer *o, uint64_t t, struct s
     }
 }
 
-static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *p, const double *g,
-                      size_t n)
+static void reference_update(const struct job_optimizer *o, uint64_t t, struct scalar *p,
+                             const double *g, size_t n)
 {
     uint32_t last = optimizer_slots(o) - 1;
     double mean[N];
@@ -297,12 +369,34 @@ static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *
         }
         g = mean;
     }
+    double clipped[N], squares = 0, clip = (double)clip_of(o);
+    for (size_t i = 0; i < n; i++)
+        squares += g[i] * g[i];
+    for (size_t i = 0; i < n; i++)
+        clipped[i] = clip > 0 ? g[i] * fmin(1, clip / sqrt(squares)) : g[i];
+    g = clipped;
     for (size_t i = 0; i < n; i++)
         p[i].w -= p[i].w * (double)o->weight_decay * (double)o->learning_rate;
     if (o->kind == OPT_LAMB)
         reference_lamb(p, g, n, o, (double)t);
     for (size_t i = 0; o->kind != OPT_LAMB && i < n; i++)
         reference_scalar(o, t, &p[i], g[i]);
+}
+
+/* base_optimizer.py: the average behind each gradient. */
+static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *p, const double *g,
+                      size_t n)
+{
+    uint64_t before = optimizer_updates(o, t - 1);
+    double momentum = before ? (double)o->ema_momentum : 0;
+    uint32_t frequency = o->ema_overwrite_frequency;
+    reference_update(o, t, p, g, n);
+    for (size_t i = 0; o->use_ema && i < n; i++) {
+        double *average = &p[i].s[optimizer_average_slot(o)];
+        *average = momentum * *average + (1 - momentum) * p[i].w;
+        if (frequency && (before + 1) % frequency == 0)
+            p[i].w = *average;
+    }
 }
 
 /* One rounding of w a step, and a few of the step itself. FTRL makes w anew from sums; a variance is a difference; lamb's
@@ -367,10 +461,11 @@ static void keras_gives_the_same_weights(void **state)
                 g[i] = (float)((7 * t + 5 * i) % 11 - 5) / 8.0f;
             apply_whole(o, (uint64_t)t, &b, b.w, g, 1.0f, KERAS_N);
         }
+        const float *learned = o->use_ema ? b.slot[optimizer_average_slot(o)] : b.w;
         for (int i = 0; i < KERAS_N; i++)
-            if (!(fabs((double)b.w[i] - KERAS[c].w[i]) <= 3e-7))
-                fail_msg("%s, element %d: %.9g, Keras has %.9g", KERAS[c].name, i, (double)b.w[i],
-                         KERAS[c].w[i]);
+            if (!(fabs((double)learned[i] - KERAS[c].w[i]) <= 3e-7))
+                fail_msg("%s, element %d: %.9g, Keras has %.9g", KERAS[c].name, i,
+                         (double)learned[i], KERAS[c].w[i]);
     }
 }
 
@@ -421,8 +516,8 @@ static void the_gradient_may_stand_where_the_weights_go(void **state)
         for (uint64_t t = 1; t <= 4; t++) {
             gradient(g, t);
             memcpy(in_place, g, sizeof g);
-            apply_piece(&CASES[c].o, t, 1.0f, &a, apart, g, 1.0f, 0, N);
-            apply_piece(&CASES[c].o, t, 1.0f, &b, in_place, in_place, 1.0f, 0, N);
+            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &a, apart, g, 1.0f, 0, N);
+            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &b, in_place, in_place, 1.0f, 0, N);
             assert_memory_equal(apart, in_place, sizeof apart);
             memcpy(a.w, apart, sizeof apart);
             memcpy(b.w, apart, sizeof apart);
@@ -477,11 +572,11 @@ static void pieces_give_what_the_whole_gives(void **state)
         pieces = whole;
         for (uint64_t t = 1; t <= 5; t++) {
             gradient(g, t);
-            float ratio = ratio_of(&CASES[c].o, t, &whole, g, 1.0f, N);
+            struct factors f = factors_of(&CASES[c].o, t, &whole, g, 1.0f, N);
             step_at(&CASES[c].o, t, &whole, 1.0f);
             for (size_t at = 0, n; at < N; at += n) {
                 n = at % 19 + 1 < N - at ? at % 19 + 1 : N - at;
-                apply_piece(&CASES[c].o, t, ratio, &pieces, pieces.w, g, 1.0f, at, n);
+                apply_piece(&CASES[c].o, t, f, &pieces, pieces.w, g, 1.0f, at, n);
             }
         }
         assert_memory_equal(&whole, &pieces, sizeof whole);
@@ -501,6 +596,8 @@ static void slots_are_counted_and_named(void **state)
         {"accumulated", {"m", "v", "gradient_sum"}},
         {"accumulated_decay", {"momentum", "gradient_sum"}},
         {"lamb", {"m", "v"}},
+        {"ema", {"momentum", "average"}},
+        {"ema_accumulated", {"momentum", "average", "gradient_sum"}},
         {"adagrad", {"accumulator"}},
         {"rmsprop", {"velocity"}},
         {"rmsprop_momentum", {"velocity", "momentum"}},
@@ -520,6 +617,9 @@ static void slots_are_counted_and_named(void **state)
     assert_true(optimizer_slot_initial(case_named("ftrl"), 0) == 0.1f);
     assert_true(optimizer_slot_initial(case_named("ftrl"), 1) == 0.0f);
     assert_true(optimizer_slot_initial(case_named("rmsprop"), 0) == 0.0f);
+    assert_int_equal(optimizer_average_slot(case_named("ema_overwrites")), 2);
+    assert_int_equal(optimizer_average_slot(case_named("ema_accumulated")), 1);
+    assert_int_equal(optimizer_average_slot(case_named("rmsprop")), UINT32_MAX);
 }
 
 int main(void)

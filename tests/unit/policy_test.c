@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "launch/policy.h"
 
@@ -46,6 +47,20 @@ static void policy_ends_with_the_code_of_the_first_exit_below_128(void **state)
         assert_true(p->ending);
     }
     assert_int_equal(policy_exit(p, 2, exited(5)).action, POLICY_GONE);
+}
+
+static void policy_ends_nothing_by_the_deaths_of_a_spare_process(void **state)
+{
+    struct policy *p = *state;
+    p->spare = 2;
+    for (int i = 1; i < POLICY_DEATHS_WITHOUT_STEP; i++)
+        assert_int_equal(policy_exit(p, 2, killed(SIGKILL)).action, POLICY_RESTART);
+    struct policy_verdict v = policy_exit(p, 2, killed(SIGKILL));
+    assert_int_equal(v.action, POLICY_GONE);
+    assert_non_null(strstr(v.why, "the job goes on without it"));
+    assert_false(p->ending);
+    assert_int_equal(policy_exit(p, 0, killed(SIGKILL)).action, POLICY_RESTART);
+    assert_int_equal(policy_exit(p, 2, exited(2)).action, POLICY_END); /* its input is wrong */
 }
 
 static void policy_restarts_after_a_signal_and_after_128_and_more(void **state)
@@ -158,6 +173,7 @@ int main(void)
                                         setup, teardown),
         TEST(policy_ends_with_the_code_of_the_first_exit_below_128),
         TEST(policy_restarts_after_a_signal_and_after_128_and_more),
+        TEST(policy_ends_nothing_by_the_deaths_of_a_spare_process),
         TEST(policy_doubles_the_delay_of_each_process_up_to_5_s),
         TEST(policy_ends_with_1_when_all_restarts_are_used),
         TEST(policy_ends_at_the_third_death_of_one_process_without_a_new_step),

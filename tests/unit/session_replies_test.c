@@ -13,8 +13,8 @@ enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, SHARDS = 2 };
 
 struct asked {
     int pulls[SHARDS];
-    bool any;
-    uint64_t step;
+    bool any, averages;
+    uint64_t step, number;
 };
 
 static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
@@ -23,6 +23,8 @@ static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
     asked->pulls[shard]++;
     asked->any = m->any;
     asked->step = m->step;
+    asked->averages = m->averages;
+    asked->number = m->number;
 }
 
 static void io_push_again(void *ctx, uint32_t shard)
@@ -195,6 +197,72 @@ static void session_waits_for_the_answer_to_its_latest_question(void **state)
     session_close(&s);
 }
 
+/* Was it wanted? */
+static bool averages(struct session *s, uint32_t shard, uint64_t step, uint64_t number)
+{
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    struct errmsg e;
+    uint64_t first_elem;
+    bool wanted;
+    m.generation = &g;
+    m.step = step;
+    m.averages = true;
+    m.number = number;
+    m.first_chunk = shard * CHUNKS;
+    m.chunks = CHUNKS;
+    assert_int_equal(
+        session_reply_fits(s, shard, &m, CHUNKS * CHUNK * sizeof(float), &first_elem, &wanted, &e),
+        ERR_OK);
+    assert_int_equal(first_elem, shard * CHUNKS * CHUNK);
+    session_on_reply(s, shard, &m, wanted);
+    return wanted;
+}
+
+static void session_takes_averages_of_the_step_that_it_holds(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    assert_false(averages(&s, 0, 3, 0)); /* nobody asked */
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    session_pull_averages(&s);
+    assert_true(asked.averages && asked.step == 3 && !asked.any);
+    assert_int_equal(session_task(&s).kind, TASK_NONE);
+    assert_false(averages(&s, 0, 3, asked.number - 1)); /* to a question that is over */
+    assert_true(averages(&s, 0, 3, asked.number));
+    session_on_link_down(&s, 0);
+    int before = asked.pulls[0];
+    session_on_link_up(&s, 0);
+    assert_int_equal(asked.pulls[0], before + 1);
+    assert_true(averages(&s, 1, 3, asked.number));
+    assert_false(session_take_averages(&s)); /* what came over the lost connection counts no more */
+    assert_true(averages(&s, 0, 3, asked.number));
+    assert_true(session_take_averages(&s));
+    assert_false(session_take_averages(&s)); /* once */
+    assert_int_equal(session_task(&s).name, 3);
+    session_close(&s);
+}
+
+static void session_pulls_anew_where_a_shard_has_the_averages_no_more(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    session_pull_averages(&s);
+    assert_true(averages(&s, 0, 5, asked.number));
+    assert_true(averages(&s, 1, 3, asked.number));
+    assert_false(session_take_averages(&s));
+    assert_int_equal(s.phase, SESSION_PULLING);
+    assert_true(asked.any && !asked.averages);
+    session_close(&s);
+}
+
 static void session_drops_replies_of_another_generation(void **state)
 {
     (void)state;
@@ -214,6 +282,8 @@ int main(void)
         cmocka_unit_test(session_that_others_left_behind_pulls_anew),
         cmocka_unit_test(session_counts_runs_of_one_step_only),
         cmocka_unit_test(session_waits_for_the_answer_to_its_latest_question),
+        cmocka_unit_test(session_takes_averages_of_the_step_that_it_holds),
+        cmocka_unit_test(session_pulls_anew_where_a_shard_has_the_averages_no_more),
         cmocka_unit_test(session_drops_replies_of_another_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -399,6 +399,9 @@ static void the_norm_is_of_what_is_accepted(void **state)
     int accepts = f.accepts;
     push(&f, 2, 0, 1, 1);
     assert_int_equal(f.accepts, accepts); /* the set is closed */
+    assert_int_equal(status(&f)->duplicates, 0);
+    push(&f, 0, 0, 1, 0); /* this one is */
+    assert_int_equal(status(&f)->duplicates, 1);
     assert_int_equal(f.answer[2].whole, 0);
     ask(&f);
     assert_int_equal(f.norms, 2);

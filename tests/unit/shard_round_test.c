@@ -18,7 +18,7 @@ enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 struct said {
     int reports, replies, saves, stopped;
     Gradwire__StepReport report; /* without what it points to */
-    double sum[CHUNKS];
+    double sum[CHUNKS], trust;   /* of the first chunk's direction */
     bool has_last;
     char broken[192];
     Gradwire__StepDecision last;
@@ -64,6 +64,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *mes
     said->report = *m;
     for (size_t i = 0; i < m->n_sums; i++)
         said->sum[i] = m->sums[i];
+    said->trust = m->n_trust ? m->trust[1] : 0;
     (void)snprintf(said->broken, sizeof said->broken, "%s", m->broken);
     said->has_last = m->last != NULL;
     if (m->last)
@@ -258,6 +259,117 @@ static void the_decision_scales_the_mean_gradient(void **state)
     close_fixture(&f);
 }
 
+/* The mean of all that is accumulated is clipped, at the step that updates. */
+static void the_norm_is_of_the_accumulated_gradients(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    f.settings.gradient_accumulation_steps = 2;
+    shard_peer_gone(f.shard, &f.peer);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__INIT);
+    let_in(&f, 6);
+    push(&f, 6, 0, 0, 1);
+    push(&f, 6, 0, 1, 2);
+    assert_true(f.said.report.divisor == 0 && f.said.sum[0] == 0);
+    decide(&f, 6, 0, false, 1);
+    assert_true(weight(&f) == 0);
+    push(&f, 6, 1, 0, 1);
+    push(&f, 6, 1, 1, 1);
+    assert_int_equal(f.said.report.divisor, 2);
+    assert_true(f.said.sum[0] == 6.25 * CHUNK); /* 1.5 and 1 */
+    decide(&f, 6, 1, false, 0.5f);
+    assert_true(weight(&f) == -0.625f);
+    close_fixture(&f);
+}
+
+static void decide_lamb(struct fixture *f, Gradwire__Round round, float scale)
+{
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = generation(6);
+    float ratio = 2;
+    m.generation = &g;
+    m.round = round;
+    m.scale = scale;
+    m.ratios = &ratio;
+    m.n_ratios = round == GRADWIRE__ROUND__NORM;
+    shard_on_decision(f->shard, &m);
+}
+
+/* By the first update a direction is g / (|g| + epsilon). */
+static void lambs_direction_is_of_the_scaled_gradient(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f);
+    f.settings.optimizer = OPT_LAMB;
+    f.settings.beta_1 = f.settings.beta_2 = 0.5f;
+    f.settings.epsilon = 1;
+    shard_peer_gone(f.shard, &f.peer);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__INIT);
+    let_in(&f, 6);
+    push(&f, 6, 0, 0, 1);
+    push(&f, 6, 0, 1, 1);
+    assert_int_equal(f.said.report.round, GRADWIRE__ROUND__NORM);
+    assert_true(f.said.trust == 0.25 * CHUNK);
+    decide_lamb(&f, GRADWIRE__ROUND__TRUST, 3.0f / 4);
+    assert_int_equal(f.said.reports, 2);
+    assert_int_equal(f.said.report.round, GRADWIRE__ROUND__TRUST);
+    assert_true(f.said.report.scale == 0.75f && f.said.sum[0] == 4.0 * CHUNK);
+    assert_true(fabs(f.said.trust / CHUNK - 9.0 / 49) < 1e-6);
+    decide_lamb(&f, GRADWIRE__ROUND__TRUST, 0.5f); /* it is decided */
+    assert_int_equal(f.said.reports, 2);
+    assert_int_equal(step(&f), 0);
+    decide_lamb(&f, GRADWIRE__ROUND__NORM, 0.75f);
+    assert_int_equal(step(&f), 1);
+    assert_true(fabs((double)weight(&f) + 2 * 3.0 / 7) < 1e-6);
+    push(&f, 6, 1, 0, 1);
+    push(&f, 6, 1, 1, 1);
+    assert_int_equal(f.said.report.round, GRADWIRE__ROUND__NORM);
+    close_fixture(&f);
+}
+
+static void takeover(struct fixture *f, uint64_t number, float clip, uint64_t from)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    Gradwire__Generation g = generation(number);
+    f->settings.clip_norm = clip;
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.mode = GRADWIRE__ENTER_MODE__TAKEOVER;
+    m.plan = &f->plan;
+    m.settings = &f->settings;
+    m.round_from = from;
+    shard_peer_gone(f->shard, &f->peer);
+    shard_on_enter(f->shard, &m);
+    let_in(f, number);
+}
+
+/* Another shard may have made this step without a round, or wait in one: all turn at a step that nobody has begun. */
+static void a_new_chief_begins_and_ends_rounds_at_the_step_it_says(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 0, NAN_GUARD_OFF, 0);
+    push(&f, 5, 0, 0, 1);
+    takeover(&f, 6, 1, 2);
+    push(&f, 6, 0, 1, 1);
+    push(&f, 6, 1, 0, 1);
+    push(&f, 6, 1, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 0);
+    push(&f, 6, 2, 0, 1);
+    push(&f, 6, 2, 1, 1);
+    assert_true(step(&f) == 2 && f.said.reports == 1);
+    takeover(&f, 7, 0, 3);
+    assert_int_equal(step(&f), 2); /* it waits in the round that it is in */
+    decide(&f, 7, 2, false, 0.5f);
+    assert_int_equal(step(&f), 3);
+    push(&f, 7, 3, 0, 1);
+    push(&f, 7, 3, 1, 1);
+    assert_true(step(&f) == 4 && weight(&f) == -3.5f);
+    close_fixture(&f);
+}
+
 static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(void **state)
 {
     (void)state;
@@ -447,6 +559,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_summed_step_is_reported_once_and_waits),
         cmocka_unit_test(the_decision_scales_the_mean_gradient),
+        cmocka_unit_test(the_norm_is_of_the_accumulated_gradients),
+        cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),
+        cmocka_unit_test(a_new_chief_begins_and_ends_rounds_at_the_step_it_says),
         cmocka_unit_test(a_rejected_step_publishes_the_old_parameters_and_does_not_move_t),
         cmocka_unit_test(a_decision_counts_once_and_for_its_step_alone),
         cmocka_unit_test(what_was_reported_and_decided_is_told_again_to_who_asks),

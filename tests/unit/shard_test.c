@@ -23,6 +23,8 @@ struct fixture {
 
     int replies, copied, saved;
     uint64_t reply_step, copied_step;
+    const float *reply_body;
+    bool reply_averages;
     char entered_error[256], saved_error[256];
     struct shard_image *image; /* the last one to save */
 };
@@ -31,9 +33,11 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
                      const float *body, uint64_t elems)
 {
     struct fixture *f = ctx;
-    (void)to, (void)body, (void)elems;
+    (void)to, (void)elems;
     f->replies++;
     f->reply_step = head->step;
+    f->reply_body = body;
+    f->reply_averages = head->averages;
 }
 
 static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
@@ -143,20 +147,26 @@ static void close_fixture(struct fixture *f)
     layout_close(&f->layout);
 }
 
-static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
+static void hello_of(struct fixture *f, struct shard_peer *peer, uint32_t worker,
+                     uint64_t incarnation)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
     Gradwire__Refuse refuse;
     m.generation = &g;
     m.worker = worker;
-    m.incarnation = 1;
+    m.incarnation = incarnation;
     assert_int_equal(shard_on_hello(f->shard, peer, &m, &refuse), ERR_OK);
 }
 
-/* One leaf, all chunks, gradient `value`. */
-static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
-                 float value)
+static void hello(struct fixture *f, struct shard_peer *peer, uint32_t worker)
+{
+    hello_of(f, peer, worker, 1);
+}
+
+/* One leaf of so many examples, all chunks, gradient `value`. */
+static void push_of(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
+                    uint32_t examples, float value)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
@@ -166,7 +176,7 @@ static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint
     m.generation = &g;
     m.name = name;
     m.index = leaf;
-    m.examples = 1;
+    m.examples = examples;
     m.chunks = CHUNKS;
     assert_int_equal(shard_push_fits(f->shard, &m, ELEMS * sizeof(float), &elems, &wanted, &e),
                      ERR_OK);
@@ -175,6 +185,17 @@ static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint
         b->data[i] = value;
     assert_int_equal(shard_on_push(f->shard, peer, &m, b, &e), ERR_OK);
     buffer_unref(b);
+}
+
+static void push(struct fixture *f, struct shard_peer *peer, uint64_t name, uint32_t leaf,
+                 float value)
+{
+    push_of(f, peer, name, leaf, 1, value);
+}
+
+static void push_empty(struct fixture *f, struct shard_peer *peer, uint64_t name)
+{
+    push_of(f, peer, name, 0, 0, 0);
 }
 
 static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
@@ -407,6 +428,149 @@ static void shard_answers_a_late_push_of_who_has_pulled_since(void **state)
     close_fixture(&f);
 }
 
+/* The averages of a weight and of a statistic, as they come. */
+static enum err pull_averages(struct fixture *f, struct shard_peer *peer, uint64_t step)
+{
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    struct errmsg e = {""};
+    m.generation = &g;
+    m.step = step;
+    m.averages = true;
+    return shard_on_pull(f->shard, peer, &m, &e);
+}
+
+static void check_averages(struct fixture *f, struct shard_peer *peer, uint64_t asked,
+                           uint64_t step, float weight, float statistic)
+{
+    assert_int_equal(pull_averages(f, peer, asked), ERR_OK);
+    assert_true(f->reply_averages && f->reply_step == step);
+    assert_true(f->reply_body[0] == weight && f->reply_body[CHUNK] == statistic);
+}
+
+static void shard_has_the_averages_of_a_step_as_long_as_its_weights(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    layout_close(&f.layout);
+    msg_plan_close(&f.plan);
+    struct tensor t[2] = {{.name = "w", .rank = 1, .shape = {CHUNK}, .init = INIT_ONES},
+                          {.name = "mean",
+                           .rank = 1,
+                           .shape = {CHUNK},
+                           .init = INIT_ZEROS,
+                           .role = TENSOR_STATISTIC,
+                           .momentum = 0.5f}};
+    const uint32_t threads = 1;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(layout_add(&f.layout, &t[i], NULL), ERR_OK);
+    assert_int_equal(msg_plan_set(&f.plan, &f.layout, &threads, 1), ERR_OK);
+    f.settings.optimizer = OPT_SGD;
+    f.settings.use_ema = true;
+    f.settings.ema_momentum = 0.75f;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    check_averages(&f, &peer, 0, 0, 1.0f, 0.0f); /* of the initial weights */
+    push(&f, &peer, 0, 0, 1);                    /* w 0.5, mean 0.5 */
+    check_averages(&f, &peer, 1, 1, 0.5f, 0.5f); /* the first update's weights */
+    check_averages(&f, &peer, 0, 0, 1.0f, 0.0f); /* a new chief may hold step 0's weights */
+    push(&f, &peer, 1, 0, 1);                    /* w 0, mean 0.75, which is not averaged */
+    check_averages(&f, &peer, 2, 2, 0.375f, 0.75f);
+    check_averages(&f, &peer, 0, 2, 0.375f, 0.75f); /* gone */
+    push_empty(&f, &peer, 2);
+    check_averages(&f, &peer, 3, 3, 0.375f, 0.75f);
+    check_averages(&f, &peer, 2, 2, 0.375f, 0.75f);
+    push(&f, &peer, 3, 0, 1); /* w -0.5 */
+    check_averages(&f, &peer, 4, 4, 0.375f * 0.75f - 0.125f, 0.875f);
+    close_fixture(&f);
+}
+
+static void shard_has_no_averages_where_none_are_kept(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(pull_averages(&f, &peer, 0), ERR_PROTO);
+    close_fixture(&f);
+}
+
+/* ---- geo ---- */
+
+/* A round of one batch, both chunks or the first alone, all of it 1. */
+static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t round,
+                           uint32_t chunks, uint64_t batch)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Range range = GRADWIRE__RANGE__INIT, *ids[] = {&range};
+    struct errmsg e = {""};
+    range.first = batch;
+    range.count = 1;
+    m.generation = &g;
+    m.name = round;
+    m.chunks = chunks;
+    m.ids = ids;
+    m.n_ids = 1;
+    struct buffer *b = buffer_acquire(&f->pool, ELEMS);
+    for (uint32_t i = 0; i < ELEMS; i++)
+        b->data[i] = 1;
+    enum err err = shard_on_push(f->shard, peer, &m, b, &e);
+    buffer_unref(b);
+    return err;
+}
+
+static float first_weight(struct fixture *f)
+{
+    uint64_t first, elems;
+    return shard_weights(f->shard, &first, &elems)[0];
+}
+
+static void shard_adds_a_round_once_and_in_turn(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(push_round(&f, &peer, 2, CHUNKS, 0), ERR_PROTO); /* out of turn */
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, IDS_WINDOW), ERR_PROTO);
+    assert_true(first_weight(&f) == 0.0f);                    /* and what is refused is not added */
+    assert_int_equal(push_round(&f, &peer, 1, 1, 7), ERR_OK); /* a connection broke on the way */
+    assert_int_equal(shard_status(f.shard)->step, 0);         /* so its batch is not resolved */
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 7), ERR_OK);
+    assert_true(first_weight(&f) == 1.0f);
+    assert_int_equal(shard_status(f.shard)->step, 1);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 7), ERR_OK);
+    assert_int_equal(push_round(&f, &peer, 2, CHUNKS, 8), ERR_OK);
+    assert_true(first_weight(&f) == 2.0f);
+    assert_int_equal(shard_status(f.shard)->duplicates, 1);
+    close_fixture(&f);
+}
+
+static void shard_counts_the_rounds_of_a_new_process_from_1(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 1);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 0), ERR_OK);
+    assert_int_equal(push_round(&f, &peer, 2, 1, 1), ERR_OK); /* it dies in the middle */
+    shard_peer_gone(f.shard, &peer);
+    hello_of(&f, &peer, 0, 2);
+    assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 2), ERR_OK);
+    assert_true(first_weight(&f) == 3.0f);
+    assert_int_equal(shard_status(f.shard)->step, 2);
+    close_fixture(&f);
+}
+
 static bool was_announced(const float *at)
 {
     for (int i = 0; i < announced.n; i++)
@@ -507,6 +671,10 @@ int main(void)
         cmocka_unit_test(shard_says_again_that_it_could_not_save),
         cmocka_unit_test(shard_says_why_where_a_cut_finds_no_memory),
         cmocka_unit_test(shard_answers_a_late_push_of_who_has_pulled_since),
+        cmocka_unit_test(shard_has_the_averages_of_a_step_as_long_as_its_weights),
+        cmocka_unit_test(shard_has_no_averages_where_none_are_kept),
+        cmocka_unit_test(shard_adds_a_round_once_and_in_turn),
+        cmocka_unit_test(shard_counts_the_rounds_of_a_new_process_from_1),
         cmocka_unit_test(shard_says_what_it_is_about_to_rewrite),
         cmocka_unit_test(shard_goes_on_from_a_cut_as_if_never_stopped),
         cmocka_unit_test(shard_says_so_when_it_cannot_enter_for_memory),

@@ -129,11 +129,55 @@ void chief_fail(struct chief *c, const char *fmt, ...)
 }
 
 /* Everything is on disk: workers confirm first, ps serve until then. */
-void chief_done(struct chief *c)
+static void chief_done(struct chief *c)
 {
+    c->awaits_evaluator = false;
     c->phase = CHIEF_DONE;
     c->done_ms = c->now_ms;
     send_done(c, 0, "", false);
+}
+
+/* The evaluator has the last word, within its bound. */
+void chief_final(struct chief *c)
+{
+    if (c->config.evaluator_s == 0) {
+        chief_done(c);
+    } else if (c->phase == CHIEF_FINISH) {
+        c->awaits_evaluator = true;
+        c->final_ms = c->final_ms ? c->final_ms : c->now_ms;
+        c->io->await_evaluator(c->ctx, c->published_cut);
+    }
+}
+
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms)
+{
+    c->now_ms = now_ms;
+    if (c->awaits_evaluator && c->phase == CHIEF_FINISH && cut == c->published_cut)
+        chief_done(c);
+}
+
+static void check_evaluator(struct chief *c)
+{
+    if (!c->awaits_evaluator || c->phase != CHIEF_FINISH)
+        return;
+    int64_t ms = c->now_ms - c->final_ms;
+    if (c->going) {
+        chief_end(c, 143,
+                  "told to go: the final checkpoint is published, the evaluator has not "
+                  "looked at it");
+    } else if (ms > (int64_t)c->config.evaluator_s * 1000) {
+        chief_say(c, 1,
+                  "the evaluator has no result for the final checkpoint, cut %" PRIu64
+                  ", after %u s (timeouts.evaluator_s): the job ends without",
+                  c->published_cut, c->config.evaluator_s);
+        chief_done(c);
+    } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
+        chief_say(c, 0,
+                  "waiting %" PRId64 " s for the evaluator's result of the final checkpoint, cut "
+                  "%" PRIu64,
+                  ms / 1000, c->published_cut);
+        c->said_ms = c->now_ms;
+    }
 }
 
 static void done_progress(struct chief *c)
@@ -208,6 +252,18 @@ static bool take_plan(struct chief *c)
     return c->phase != CHIEF_ENDED;
 }
 
+/* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
+ * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
+static uint64_t no_shard_has_begun(const struct chief *c)
+{
+    uint64_t furthest = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step > furthest)
+                furthest = c->ps[i].hello->shards[j]->step;
+    return furthest + 2;
+}
+
 static void send_enter(struct chief *c, uint32_t ps)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
@@ -220,6 +276,7 @@ static void send_enter(struct chief *c, uint32_t ps)
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
     m.cut = c->has_base ? c->base.cut : 0;
+    m.round_from = c->mode == MODE_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
     c->io->to_ps(c->ctx, ps, FRAME_ENTER, &m.base);
@@ -357,7 +414,7 @@ static void entered_all(struct chief *c)
 {
     c->entered = true;
     c->phase = CHIEF_RUN;
-    c->evaluated = c->rollback_due = false;
+    c->evaluated = c->rollback_due = c->awaits_evaluator = false;
     c->last_cut_ms = c->now_ms;
     if (c->mode == MODE_TAKEOVER)
         base_from_shards(c);
@@ -621,7 +678,7 @@ void chief_on_evaluated(struct chief *c, int64_t now_ms)
         return; /* a rollback came in between: evaluated again when all is learned again */
     c->evaluated = true;
     if (c->published_final && c->published_step == chief_steps(c))
-        chief_done(c);
+        chief_final(c);
     else
         cut_start(c, true);
 }
@@ -706,6 +763,7 @@ void chief_tick(struct chief *c, int64_t now_ms)
         members_tick(c);
         cut_tick(c);
     }
+    check_evaluator(c);
     if (c->phase < CHIEF_RUN && now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         char text[256];
         chief_waits_for(c, now_ms, text, sizeof text);
@@ -723,6 +781,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
                               .cut = c->published_cut,
                               .cut_step = c->published_step,
                               .steps = chief_steps(c),
+                              .total = c->total,
                               .dealt = c->sync ? c->step : c->next_id};
     f->t = c->shard ? c->shard[0].t : 0;
     f->lost = c->lost;
@@ -753,6 +812,31 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
         f->residuals_lost += c->feedback && w->given && !w->up && !w->acked;
     }
     memcpy(f->uuid, c->uuid, sizeof f->uuid);
+}
+
+uint32_t chief_workers(const struct chief *c)
+{
+    return c->workers;
+}
+
+static double away_s(bool up, int64_t lost_ms, int64_t now_ms)
+{
+    return up ? 0 : (double)(now_ms - lost_ms) / 1000;
+}
+
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    return (struct chief_peer){.up = w->up,
+                               .member = w->member,
+                               .incarnation = w->incarnation,
+                               .away_s = away_s(w->up, w->lost_ms, now_ms)};
+}
+
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
+{
+    const struct chief_ps *p = &c->ps[ps];
+    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
 }
 
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)

@@ -51,6 +51,9 @@ struct chief_io {
     uint64_t (*random)(void *ctx);
     /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */
     void (*journal)(void *ctx, const struct journal_entry *entry);
+    /* There is an evaluator, and the final cut is published: when it has a result for it, chief_on_judged. May be called
+     * again for the same cut. */
+    void (*await_evaluator)(void *ctx, uint64_t cut);
 };
 
 struct chief_config {
@@ -60,6 +63,7 @@ struct chief_config {
     uint32_t workers;            /* expected, the chief's own among them; at least 1 */
     uint32_t every_steps, every_seconds;
     uint32_t start_s, worker_rejoin_s, ps_rejoin_s;
+    uint32_t evaluator_s; /* for its last word; 0: there is no evaluator */
     enum checkpoint_store store;
     const char *store_token;               /* "": none; the caller's */
     uint32_t max_recoveries, max_rejected; /* of the NaN guard */
@@ -95,6 +99,8 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
 void chief_enough(struct chief *c, uint64_t step, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
+/* The evaluator has a result for this cut. */
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms);
 void chief_tick(struct chief *c, int64_t now_ms);
 
@@ -111,6 +117,7 @@ struct chief_facts {
     uint64_t generation, cut; /* the last published; UINT64_MAX: none */
     uint64_t cut_step;
     uint64_t steps; /* sync: steps made; async: batches done */
+    uint64_t total; /* of them in all */
     uint64_t t;     /* updates applied, as the first shard last said */
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
@@ -124,6 +131,16 @@ struct chief_facts {
     char uuid[37];
 };
 void chief_facts(const struct chief *c, struct chief_facts *f);
+/* One of the others as the chief sees it. */
+struct chief_peer {
+    bool up;
+    bool member;          /* a worker that is in the deal */
+    uint64_t incarnation; /* of a worker */
+    double away_s;        /* where it is not up */
+};
+uint32_t chief_workers(const struct chief *c);
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
 /* False: it has not said it (it is gone, or the job is not over). */
 bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
 /* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */

@@ -90,7 +90,10 @@ struct chief_commit {
     uint64_t step;   /* that is being reported */
     bool *reported;  /* by each shard */
     double *squares; /* of each chunk */
-    uint64_t examples;
+    uint64_t examples, divisor;
+    bool scaled; /* lamb: the scale is decided, and the shards are to report again with it */
+    float scale;
+    bool *trusted;         /* and this shard has */
     uint32_t *trust_first; /* lamb: of each chunk its first piece (common/trust.h); else NULL */
     double *trust;         /* TRUST_SUMS of each piece */
     float *ratio;          /* of each tensor, of the last decision */
@@ -172,6 +175,8 @@ struct chief {
     uint64_t next_cut, published_cut, published_step;
     int64_t last_cut_ms, retry_ms;
     bool published_final, going, evaluated;
+    bool awaits_evaluator; /* the final cut is published, its result is not there */
+    int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     int64_t done_ms;
     char failed[256];
@@ -182,7 +187,7 @@ void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3
 void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
-void chief_done(struct chief *c);
+void chief_final(struct chief *c); /* the final cut is published */
 uint64_t chief_steps(const struct chief *c);
 void chief_check_finished(struct chief *c);
 void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m);

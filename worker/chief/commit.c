@@ -23,7 +23,8 @@ static enum err trust_init(struct chief *c)
         return ERR_OK;
     k->trust_first = mem_zalloc(c->plan.chunks + 1, sizeof *k->trust_first);
     k->ratio = mem_floats(c->config.layout->tensors);
-    if (!k->trust_first || !k->ratio)
+    k->trusted = mem_zalloc(c->plan.shards, sizeof *k->trusted);
+    if (!k->trust_first || !k->ratio || !k->trusted)
         return ERR_NOMEM;
     trust_index(c->config.layout, &c->plan, 0, c->plan.chunks, k->trust_first);
     k->trust =
@@ -62,6 +63,7 @@ void commit_close(struct chief *c)
 {
     mem_free(c->commit.squares);
     mem_free(c->commit.reported);
+    mem_free(c->commit.trusted);
     mem_free(c->commit.trust_first);
     mem_free(c->commit.trust);
     mem_free(c->commit.ratio);
@@ -84,6 +86,28 @@ static void send_decision(struct chief *c, uint32_t ps)
         c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
 }
 
+/* lamb, where the gradient is clipped: the ratios depend on the scale, so the shards report once more. */
+static void send_scale(struct chief *c, uint32_t ps)
+{
+    const struct chief_commit *k = &c->commit;
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = msg_generation(c->generation);
+    m.generation = &g;
+    m.round = GRADWIRE__ROUND__TRUST;
+    m.step = k->step;
+    m.scale = k->scale;
+    if (k->scaled && c->ps[ps].up)
+        c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
+}
+
+static void scale_all(struct chief *c, float scale)
+{
+    c->commit.scaled = true;
+    c->commit.scale = scale;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        send_scale(c, i);
+}
+
 void commit_resend(struct chief *c, uint32_t ps)
 {
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
@@ -93,6 +117,7 @@ void commit_resend(struct chief *c, uint32_t ps)
         return;
     accept_resend(c, ps);
     send_decision(c, ps);
+    send_scale(c, ps);
     c->io->to_ps(c->ctx, ps, FRAME_STEP_ASK, &m.base);
 }
 
@@ -191,7 +216,15 @@ static float scale_of(const struct chief *c)
     double squares = 0;
     for (uint32_t i = 0; i < c->plan.chunks; i++)
         squares += k->squares[i];
-    return norm_scale(squares, k->examples, c->config.settings.clip_norm);
+    return norm_scale(squares, k->divisor, c->config.settings.clip_norm);
+}
+
+static bool all_trusted(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!c->commit.trusted[i])
+            return false;
+    return true;
 }
 
 /* Every shard has reported. What is rejected is told when the journal has it, so that it counts whoever dies. */
@@ -208,7 +241,12 @@ static void decide(struct chief *c)
         if (!reject(c, k->step, k->broken))
             return;
     } else {
-        d.scale = scale_of(c);
+        d.scale = k->scaled ? k->scale : scale_of(c);
+        if (c->lamb && d.scale < 1 && !all_trusted(c)) {
+            if (!k->scaled)
+                scale_all(c, d.scale);
+            return;
+        }
         if (c->lamb)
             trust_ratios(c->config.layout, &c->plan, k->trust, k->ratio);
         if (k->examples)
@@ -242,6 +280,15 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
                     .there = true, .step = m->step, .rejected = m->rejected, .scale = m->scale});
 }
 
+/* A report of the scaled gradient; its scale is the one for all, whoever decided it. */
+static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
+{
+    struct chief_commit *k = &c->commit;
+    k->trusted[m->shard] = m->round == GRADWIRE__ROUND__TRUST;
+    if (k->trusted[m->shard] && !k->scaled)
+        scale_all(c, m->scale);
+}
+
 static bool take(struct chief *c, const Gradwire__StepReport *m)
 {
     struct chief_commit *k = &c->commit;
@@ -250,6 +297,9 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
         return false;
     if (m->step > k->step) {
         memset(k->reported, 0, c->plan.shards * sizeof *k->reported);
+        if (c->lamb)
+            memset(k->trusted, 0, c->plan.shards * sizeof *k->trusted);
+        k->scaled = false;
         k->step = m->step;
         k->broken[0] = '\0';
     }
@@ -257,7 +307,10 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
         return false;
     memcpy(k->squares + p->first_chunk, m->sums, p->chunks * sizeof *k->squares);
     k->examples = m->examples;
+    k->divisor = m->divisor;
     k->reported[m->shard] = true;
+    if (c->lamb)
+        take_trusted(c, m);
     if (m->broken[0] && (!k->broken[0] || m->shard <= k->broken_shard)) {
         k->broken_shard = m->shard;
         (void)snprintf(k->broken, sizeof k->broken, "%s", m->broken);
@@ -290,6 +343,10 @@ void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
         return;
     if (last->there && m->step <= last->step)
         send_decision(c, ps);
-    else if (take(c, m) && all_reported(c))
-        decide(c);
+    else if (take(c, m)) {
+        if (m->round == GRADWIRE__ROUND__NORM)
+            send_scale(c, ps);
+        if (all_reported(c))
+            decide(c);
+    }
 }

@@ -465,7 +465,7 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
     c->last_cut_ms = now_ms;
     tell_ended(c, true);
     if (final)
-        chief_done(c);
+        chief_final(c);
     else if (again)
         cut_start(c, c->phase == CHIEF_FINISH && c->evaluated);
     else

@@ -132,6 +132,7 @@ static const struct chief_io chief_io = {
     .publish = host_publish,
     .discard = io_discard,
     .finish = io_finish,
+    .await_evaluator = host_await_evaluator,
     .ended = io_ended,
     .say = io_say,
     .random = io_random,
@@ -189,6 +190,8 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .start_s = h->config.finished ? FINISHED_START_S : job->timeouts.start_s,
         .worker_rejoin_s = job->timeouts.worker_rejoin_s,
         .ps_rejoin_s = job->timeouts.ps_rejoin_s,
+        .evaluator_s =
+            cluster->has_evaluator && !h->config.finished ? job->timeouts.evaluator_s : 0,
         .store = job->checkpoint.store,
         .store_token = h->store_token,
         .max_recoveries = job->training.max_recoveries,
@@ -254,8 +257,13 @@ static void host_on_letter(void *role, struct mail *m)
         chief_on_evaluated(h->chief, now);
     } else if (m->type == CONTROL_PUBLISHED) {
         host_join_publisher(h);
+        h->published += m->data == NULL;
+        h->not_published += m->data != NULL;
+        h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
+    } else if (m->type == CONTROL_JUDGED) {
+        chief_on_judged(h->chief, m->number, now);
     } else if (m->type == CONTROL_JOURNALED) {
         host_on_journaled(h, m->number, m->data);
     }
@@ -309,6 +317,7 @@ static void host_stop(void *role)
     guests_close(h);
     ps_links_close(h);
     host_join_publisher(h);
+    host_await_no_more(h);
     keeper_free(h->keeper);
     h->keeper = NULL;
     host_remove_token(h);
@@ -321,4 +330,7 @@ const struct control_ops host_ops = {
     .on_tick = host_on_tick,
     .on_go = host_on_go,
     .stop = host_stop,
+    .not_ready = host_not_ready,
+    .metrics = host_metrics,
+    .status = host_status,
 };

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -8,6 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/chief/host_state.h"
+#include "worker/eval_log.h"
 
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m)
 {
@@ -191,6 +193,60 @@ void host_finish_journal(struct host *h)
         log_warn("the journal could not be written: %s", e.text);
     journal_close(&h->writing);
     journal_close(&h->pending);
+}
+
+/* ---- the evaluator's last word ---- */
+
+enum { LOOK_MS = 100 };
+
+static bool is_judged(const struct host *h, uint64_t cut)
+{
+    struct eval_log log;
+    struct errmsg e;
+    if (eval_log_read(&log, h->control->config.job, h->config.output, &e))
+        return false; /* the evaluator is told by its own log */
+    const struct eval_result *last = eval_log_last(&log, h->uuid);
+    bool judged = last && last->final && last->cut == cut;
+    eval_log_close(&log);
+    return judged;
+}
+
+static void *look_run(void *arg)
+{
+    struct host *h = arg;
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    uint64_t told = UINT64_MAX;
+    while (!atomic_load(&h->await_no_more)) {
+        uint64_t cut = atomic_load(&h->awaited);
+        if (cut != told && is_judged(h, cut)) {
+            control_post(h->control, CONTROL_JUDGED, cut, NULL, NULL);
+            told = cut;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+void host_await_evaluator(void *ctx, uint64_t cut)
+{
+    struct host *h = ctx;
+    struct chief_facts facts;
+    chief_facts(h->chief, &facts);
+    if (!h->awaiting)
+        memcpy(h->uuid, facts.uuid, sizeof h->uuid);
+    atomic_store(&h->awaited, cut);
+    if (!h->awaiting)
+        h->awaiting = pthread_create(&h->looker, NULL, look_run, h) == 0;
+    if (!h->awaiting)
+        log_warn("no thread could be started to look for the evaluator's result");
+}
+
+void host_await_no_more(struct host *h)
+{
+    atomic_store(&h->await_no_more, true);
+    if (h->awaiting)
+        pthread_join(h->looker, NULL);
+    h->awaiting = false;
 }
 
 /* ---- the storage's token ---- */

@@ -3,6 +3,8 @@
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 #define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 
+#include <stdatomic.h>
+
 #include "common/conn.h"
 #include "common/dial.h"
 #include "common/greeting.h"
@@ -56,9 +58,17 @@ struct host {
     pthread_t scribe; /* writes `writing` into the journal; `pending` is next */
     bool scribing;
     struct journal writing, pending;
+    pthread_t looker; /* looks for its result of cut `awaited` */
+    bool awaiting;
+    char uuid[37];
+    atomic_ullong awaited;
+    atomic_bool await_no_more;
     uint64_t epochs_told, cut_told;
     int64_t started_ms;
     struct chief_facts facts;
+    uint64_t published, not_published; /* cuts, by this process */
+    int64_t published_ms;              /* the last one */
+    char waits_for[256];               /* of host_not_ready */
 };
 
 /* ---- ps_link.c ---- */
@@ -71,6 +81,12 @@ void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer 
 void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
 bool ps_links_wait(const struct host *h);
 void ps_links_close(struct host *h);
+
+/* ---- host_http.c: control_ops ---- */
+
+const char *host_not_ready(void *role);
+void host_metrics(void *role, struct metrics *m);
+enum err host_status(void *role, json_t *to) MUST_CHECK;
 
 /* ---- guest.c ---- */
 
@@ -88,6 +104,9 @@ void host_publish(void *ctx, const struct manifest *m);          /* a chief_io c
 void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
 void host_on_journaled(struct host *h, uint64_t entries, const char *error);
 void host_finish_journal(struct host *h); /* at the end nobody waits for letters any more */
+/* The evaluator's result of the final cut is looked for in DIR/eval.json. */
+void host_await_evaluator(void *ctx, uint64_t cut); /* a chief_io call */
+void host_await_no_more(struct host *h);
 /* A file by which a ps sees whether its DIR/checkpoints is ours (checkpoint.store: auto); named by `random`. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
 void host_remove_token(struct host *h);

@@ -69,6 +69,10 @@ struct summary {
     uint64_t restarts, dealt, applied_min, applied_max, duplicates, lost, clipped, rejected,
         recoveries, dropped;
     int exact;
+    int has_evaluator, evaluated,
+        evaluated_final; /* its last result, and whether it is the final cut's */
+    uint64_t evaluated_cut, evaluated_step;
+    int averaged;       /* eval, history and the model are of the weights' moving averages */
     const char *digest; /* NULL or "": none */
     size_t history_epochs, accounts;
     const struct summary_epoch *history; /* of this run */

@@ -169,6 +169,15 @@ static json_t *compression(const struct summary *s, int *ok)
     return object;
 }
 
+static json_t *evaluator(const struct summary *s, int *ok)
+{
+    json_t *object = json_object();
+    put(object, "cut", s->evaluated ? count(s->evaluated_cut) : json_null(), ok);
+    put(object, "step", s->evaluated ? count(s->evaluated_step) : json_null(), ok);
+    put(object, "final", json_boolean(s->evaluated_final), ok);
+    return object;
+}
+
 /* Keys in the order in which they are read. */
 static json_t *document(const struct summary *s, int *ok)
 {
@@ -197,7 +206,9 @@ static json_t *document(const struct summary *s, int *ok)
     put(all, "history", history(s, ok), ok);
     put(all, "per_worker", accounts(s, ok), ok);
     put(all, "compression", compression(s, ok), ok);
+    put(all, "evaluator", s->has_evaluator ? evaluator(s, ok) : json_null(), ok);
     put(all, "learning_rate", number_or_null(s->learning_rate), ok);
+    put(all, "averaged", json_boolean(s->averaged), ok);
     return all;
 }
 

@@ -1,0 +1,302 @@
+#include "ps/server_http.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/vitals.h"
+
+enum { STALE_MAX = 1024 }; /* workers */
+
+/* ---- what the shards say ---- */
+
+void server_http_measure(struct server_http *w)
+{
+    for (uint32_t i = 0; w->http && i < w->config.threads; i++)
+        if (!w->asked[i])
+            w->asked[i] = shard_thread_measure(w->config.thread[i]) == ERR_OK;
+}
+
+void server_http_on_report(struct server_http *w, uint32_t thread, struct shard_report *take_report)
+{
+    if (!w->http) {
+        shard_report_free(take_report);
+        return;
+    }
+    w->asked[thread] = false;
+    if (w->shard[thread])
+        shard_report_free(w->shard[thread]);
+    w->shard[thread] = take_report;
+}
+
+/* The next thread from *at on that has a shard; *at moves behind it. */
+static const struct shard_report *next_shard(const struct server_http *w, uint32_t *at)
+{
+    while (*at < w->config.threads) {
+        const struct shard_report *r = w->shard[(*at)++];
+        if (r && r->status)
+            return r;
+    }
+    return NULL;
+}
+
+/* ---- /metrics ---- */
+
+typedef double (*shard_value)(const struct shard_report *r);
+
+static void put_shards(const struct server_http *w, struct metrics *m, shard_value value)
+{
+    const struct shard_report *r;
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        metrics_put(m, value(r), "shard", METRICS_NUMBER(r->status->shard), NULL);
+}
+
+static double generation_of(const struct shard_report *r)
+{
+    return (double)r->generation.number;
+}
+
+static double step_of(const struct shard_report *r)
+{
+    return (double)r->status->step;
+}
+
+static double updates_of(const struct shard_report *r)
+{
+    return (double)r->status->t;
+}
+
+static double duplicates_of(const struct shard_report *r)
+{
+    return (double)r->status->duplicates;
+}
+
+static double clipped_of(const struct shard_report *r)
+{
+    return (double)r->status->clipped;
+}
+
+static double elems_of(const struct shard_report *r)
+{
+    return (double)r->elems;
+}
+
+static double pushes_of(const struct shard_report *r)
+{
+    return (double)r->counts.pushes;
+}
+
+static double pulls_of(const struct shard_report *r)
+{
+    return (double)r->counts.pulls;
+}
+
+static double in_bytes_of(const struct shard_report *r)
+{
+    return (double)r->counts.in_bytes;
+}
+
+static double out_bytes_of(const struct shard_report *r)
+{
+    return (double)r->counts.out_bytes;
+}
+
+static void put_families(const struct server_http *w, struct metrics *m)
+{
+    static const struct {
+        const char *name, *help;
+        enum metrics_type type;
+        shard_value value;
+    } family[] = {
+        {"gradwire_shard_generation", "Generation that the shard is in.", METRICS_GAUGE,
+         generation_of},
+        {"gradwire_shard_step", "Steps made (sync), or batches applied whole.", METRICS_GAUGE,
+         step_of},
+        {"gradwire_shard_updates_total", "Updates applied to the parameters.", METRICS_COUNTER,
+         updates_of},
+        {"gradwire_shard_duplicates_total", "Pushes that were there already.", METRICS_COUNTER,
+         duplicates_of},
+        {"gradwire_shard_clipped_updates_total",
+         "Updates whose gradient was scaled down; counted by the first shard alone.",
+         METRICS_COUNTER, clipped_of},
+        {"gradwire_shard_elements", "Elements of the parameter block that it holds.", METRICS_GAUGE,
+         elems_of},
+        {"gradwire_shard_pushes_total", "Frames with gradients that came.", METRICS_COUNTER,
+         pushes_of},
+        {"gradwire_shard_pulls_total", "Pulls that came.", METRICS_COUNTER, pulls_of},
+        {"gradwire_shard_received_bytes_total", "Bytes from workers.", METRICS_COUNTER,
+         in_bytes_of},
+        {"gradwire_shard_sent_bytes_total", "Bytes to workers.", METRICS_COUNTER, out_bytes_of},
+    };
+    for (size_t i = 0; i < sizeof family / sizeof *family; i++) {
+        metrics_family(m, family[i].name, family[i].type, family[i].help);
+        put_shards(w, m, family[i].value);
+    }
+}
+
+static void put_workers(const struct server_http *w, struct metrics *m)
+{
+    const struct shard_report *r;
+    metrics_family(m, "gradwire_shard_worker_connected", METRICS_GAUGE,
+                   "1 for each worker that is connected to the shard.");
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        for (size_t i = 0; i < r->workers; i++)
+            metrics_put(m, 1, "shard", METRICS_NUMBER(r->status->shard), "worker",
+                        METRICS_NUMBER(r->worker[i].worker), NULL);
+}
+
+static void put_snapshots(const struct server_http *w, struct metrics *m)
+{
+    const struct shard_report *r;
+    metrics_family(m, "gradwire_shard_snapshots_total", METRICS_COUNTER,
+                   "Parts of cuts that this process wrote.");
+    for (uint32_t at = 0; (r = next_shard(w, &at));) {
+        struct metrics_number shard = metrics_number(r->status->shard);
+        metrics_put_count(m, r->counts.saved, "shard", shard.text, "result", "written", NULL);
+        metrics_put_count(m, r->counts.not_saved, "shard", shard.text, "result", "failed", NULL);
+    }
+}
+
+static void join_staleness(struct staleness *to, const Gradwire__WorkerStaleness *from)
+{
+    struct staleness more = {from->count, from->sum, from->max, {0}};
+    for (size_t k = 0; k < from->n_histogram && k < STALENESS_BUCKETS; k++)
+        more.bucket[k] = from->histogram[k];
+    staleness_join(to, &more);
+}
+
+/* Of one worker over all shards here; false: there is nothing of it. */
+static bool staleness_of(const struct server_http *w, uint32_t worker, struct staleness *out)
+{
+    const struct shard_report *r;
+    bool found = false;
+    *out = (struct staleness){0};
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        for (size_t i = 0; i < r->status->n_staleness; i++)
+            if (r->status->staleness[i]->worker == worker) {
+                join_staleness(out, r->status->staleness[i]);
+                found = true;
+            }
+    return found;
+}
+
+static void put_staleness(const struct server_http *w, struct metrics *m)
+{
+    struct staleness s;
+    if (w->config.job->training.update == UPDATE_SYNC)
+        return;
+    metrics_family(m, "gradwire_staleness_updates", METRICS_HISTOGRAM,
+                   "Updates that the shards here applied between a worker's pull and its push.");
+    for (uint32_t worker = 0; worker < STALE_MAX; worker++)
+        if (staleness_of(w, worker, &s))
+            metrics_put_staleness(m, &s, "worker", METRICS_NUMBER(worker), NULL);
+}
+
+static void put_codecs(const struct server_http *w, struct metrics *m)
+{
+    const struct shard_report *r;
+    struct codec_cost push = {0}, reply = {0};
+    for (uint32_t at = 0; (r = next_shard(w, &at));) {
+        struct codec_cost one = msg_codec_cost_get(r->status->push);
+        codec_cost_add(&push, &one);
+        one = msg_codec_cost_get(r->status->reply);
+        codec_cost_add(&reply, &one);
+    }
+    metrics_codec(m, &push, &reply);
+}
+
+static void on_metrics(void *ctx, struct metrics *m)
+{
+    const struct server_http *w = ctx;
+    const struct job *job = w->config.job;
+    struct server_http_facts f;
+    w->config.facts(w->config.ctx, &f);
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
+    metrics_put(m, 1, "job", job->name, "role", "ps", "index", METRICS_NUMBER(w->config.index),
+                "update", job_update_word(job->training.update), "run", f.run, NULL);
+    metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until the last cut is published.",
+                  f.going);
+    metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
+    metrics_gauge(m, "gradwire_connections", "Connections beside those of the shards.",
+                  f.connections);
+    put_families(w, m);
+    put_workers(w, m);
+    put_snapshots(w, m);
+    put_staleness(w, m);
+    put_codecs(w, m);
+}
+
+/* ---- /status ---- */
+
+static json_t *shard_json(const struct shard_report *r)
+{
+    json_t *workers = json_array();
+    for (size_t i = 0; i < r->workers; i++)
+        (void)json_array_append_new(workers, json_integer(r->worker[i].worker));
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
+                     (int)r->status->shard, "generation", (json_int_t)r->generation.number, "step",
+                     (json_int_t)r->status->step, "updates", (json_int_t)r->status->t, "elements",
+                     (json_int_t)r->elems, "duplicates", (json_int_t)r->status->duplicates,
+                     "received_bytes", (json_int_t)r->counts.in_bytes, "sent_bytes",
+                     (json_int_t)r->counts.out_bytes, "workers", workers, "waits_for",
+                     r->waits_for);
+}
+
+static json_t *on_status(void *ctx)
+{
+    const struct server_http *w = ctx;
+    const struct job *job = w->config.job;
+    const struct shard_report *r;
+    struct server_http_facts f;
+    char name[32];
+    json_t *shards = json_array();
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        (void)json_array_append_new(shards, shard_json(r));
+    w->config.facts(w->config.ctx, &f);
+    (void)snprintf(name, sizeof name, "ps %u", w->config.index);
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:{s:b, s:s, s:f}, s:o, s:o}",
+                     "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index",
+                     (int)w->config.index, "job", job->name, "update",
+                     job_update_word(job->training.update), "run", f.run, "ready", 1, "draining",
+                     f.going, "chief", "connected", f.chief, "address", f.chief_address, "away_s",
+                     f.chief_away_s, "shards", shards, "system", vitals_json());
+}
+
+/* It listens before it answers here. */
+static const char *on_not_ready(void *ctx)
+{
+    (void)ctx;
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static const struct http_ops server_http_ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+
+enum err server_http_open(struct server_http *w, struct loop *loop, int take_fd,
+                          const struct server_http_config *config)
+{
+    *w = (struct server_http){.config = *config};
+    w->shard = mem_zalloc(config->threads, sizeof *w->shard);
+    w->asked = mem_zalloc(config->threads, sizeof *w->asked);
+    if (!w->shard || !w->asked) {
+        (void)close(take_fd);
+        return ERR_NOMEM;
+    }
+    return http_open(&w->http, loop, take_fd, &server_http_ops, w);
+}
+
+void server_http_close(struct server_http *w)
+{
+    http_close(w->http);
+    w->http = NULL;
+    for (uint32_t i = 0; w->shard && i < w->config.threads; i++)
+        if (w->shard[i])
+            shard_report_free(w->shard[i]);
+    mem_free(w->shard);
+    mem_free(w->asked);
+    w->shard = NULL;
+    w->asked = NULL;
+}

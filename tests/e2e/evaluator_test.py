@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""The evaluator: what it finds is what the chief would have found; it may come late, die, or never come. TensorBoard's event
+files: an independent reader, and TensorBoard's own where it is installed, find there what the summary says.
+labels: short"""
+import json
+import math
+import pathlib
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from tfevents import Run  # noqa: E402
+
+KEYS = {"training.epochs": 3, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0, "worker.threads": 1}
+CALM = {}
+
+
+class EvaluatorTest(TrainCase):
+    def results(self, out=None):
+        log = json.loads(((out or self.out) / "eval.json").read_text())
+        results = log["results"]
+        self.assertEqual(sorted({r["step"] for r in results}), [r["step"] for r in results])
+        return results
+
+    def same(self, a, b):
+        """The same numbers; a launcher writes them anew, with a digit less."""
+        self.assertEqual(a.keys(), b.keys())
+        for key in a:
+            self.assertTrue(math.isclose(a[key], b[key], rel_tol=1e-14), (key, a, b))
+
+    def calm(self, keys=KEYS):
+        """What a run without an evaluator says; it is made once for all tests."""
+        epochs = keys["training.epochs"]
+        if epochs not in CALM:
+            CALM[epochs] = self.train(out=self.tmp / "calm", keys=keys).summary()
+        return CALM[epochs]
+
+    def check(self, summary, calm):
+        last = self.results()[-1]
+        self.assertEqual(summary["digest"], calm["digest"])
+        self.same(summary["eval"], calm["eval"])
+        self.same({k: last[k] for k in calm["eval"]}, calm["eval"])
+        self.assertEqual(summary["evaluator"], {"cut": last["cut"], "step": calm["steps"], "final": True})
+        self.assertTrue(last["final"])
+
+    def test_it_finds_what_the_chief_would_have_found(self):
+        calm = self.calm()
+        self.assertIsNone(calm["evaluator"])
+        job = self.train("--evaluator", "--chief", "--workers=1", keys=KEYS)
+        self.check(job.summary(), calm)
+        self.assertIn("evaluator: step", job.stderr())
+        self.assertIn("the final checkpoint is evaluated: done", job.log("evaluator-0"))
+        self.assertEqual(self.results()[0]["step"], 0)
+        # A job that is done stays so, and its evaluator's word too.
+        again = self.train("--evaluator", "--chief", "--workers=1", keys=KEYS).summary()
+        self.check(again, calm)
+        events = Run(self.out / "logs/eval")
+        self.assertEqual(events.twice, [])
+        self.assertTrue(math.isclose(events.scalars["epoch_loss"][calm["steps"]], calm["eval"]["loss"], rel_tol=1e-6))
+
+    def test_killed_it_is_started_again_and_goes_on(self):
+        keys = {**KEYS, "checkpoint.every_steps": 10, "training.epochs": 8}
+        calm = self.calm(keys)
+        job = self.launch("--evaluator", keys=keys)
+        job.until("there are results", lambda: (self.out / "eval.json").exists() and len(self.results()) >= 2)
+        job.kill("evaluator-0", signal.SIGKILL)
+        self.check(job.wait().summary(), calm)
+        self.assertEqual(job.summary()["restarts"], 1)
+        self.assertEqual(Run(self.out / "logs/eval").twice, [])
+
+    def test_it_may_come_late(self):
+        calm = self.calm()
+        ports = free_ports(2)
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", f"--job={self.JOB}",
+                 f"--output={self.out}", "--evaluators=1", *self.sets(KEYS)]
+        Process(self, [PS, "--job_name=ps", *hosts[:-len(self.sets(KEYS)) - 1], *self.sets(KEYS)], "ps")
+        worker = Process(self, [WORKER, "--job_name=worker", "--task_index=0", *hosts], "worker")
+        self.until("the final cut is published", lambda: (self.out / "model/weights.safetensors").exists())
+        self.assertIsNone(worker.process.poll())
+        evaluator = Process(self, [WORKER, "--job_name=evaluator", *hosts], "evaluator")
+        evaluator.wait(0)
+        worker.wait(0)
+        self.check(self.summary(), calm)
+
+    def test_without_its_word_the_job_ends_and_says_so(self):
+        keys = {**KEYS, "timeouts.evaluator_s": 1, "training.epochs": 1}
+        alone = Process(self, [WORKER, f"--job={self.JOB}", f"--output={self.out}", "--evaluators=1", *self.sets(keys)],
+                        "alone")
+        alone.wait(0)
+        self.assertIn("the evaluator has no result for the final checkpoint", alone.log())
+        s = self.summary()
+        self.assertEqual((s["status"], s["evaluator"]), ("done", {"cut": None, "step": None, "final": False}))
+        self.assertEqual(s["eval"], {"loss": None, "accuracy": None})
+
+    def test_what_cannot_be_with_it_is_refused(self):
+        job = self.train("--evaluator", keys={"training.monitor": "loss"}, code=2)
+        self.assertIn("training.monitor goes by the chief's evaluation", job.stderr())
+        again = Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", "--task_index=1", f"--job={self.JOB}"],
+                        "second")
+        again.wait(2)
+        self.assertIn("the evaluator's task index is 1; allowed: 0", again.log())
+
+    def test_one_that_sees_no_checkpoint_says_what_it_wants(self):
+        lone = Process(self, [WORKER, "--job_name=evaluator", "--ps_hosts=127.0.0.1:1", f"--job={self.JOB}",
+                              f"--output={self.out}", *self.sets({**KEYS, "timeouts.start_s": 1})], "lone")
+        lone.wait(1)
+        self.assertIn("no checkpoint after 1 s (timeouts.start_s): the evaluator wants the chief's output folder", lone.log())
+
+
+class EventsTest(TrainCase):
+    def interrupted(self):
+        """A job that was ended by SIGTERM and went on."""
+        job = self.launch(keys={**KEYS, "training.epochs": 30})
+        job.until_cut(3)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        return self.train(keys={**KEYS, "training.epochs": 4 + job.summary()["epochs"]}).summary()
+
+    def test_a_reader_finds_what_the_summary_says(self):
+        s = self.interrupted()
+        steps = s["steps"] // s["epochs"]
+        train, evaluation, session = (Run(self.out / "logs" / run) for run in ("train", "eval", ""))
+        ends = [steps * epoch for epoch in range(1, s["epochs"] + 1)]
+        self.assertEqual(len(train.files), 2)
+        self.assertEqual((train.twice, evaluation.twice), ([], []))
+        self.assertEqual(sorted(evaluation.scalars["epoch_loss"]), ends)
+        self.assertLessEqual(set(ends[-4:]), set(train.scalars["epoch_loss"]))
+        for run, part in ((train, "train"), (evaluation, "eval")):
+            for name, value in s[part].items():
+                self.assertAlmostEqual(run.scalars[f"epoch_{name}"][s["steps"]], value, places=5)
+        self.assertAlmostEqual(train.scalars["epoch_learning_rate"][s["steps"]], s["learning_rate"], places=9)
+        self.assertGreater(train.scalars["epoch_examples_per_second"][s["steps"]], 0)
+        kernel = train.histograms["dense/kernel"][s["steps"]]
+        self.assertEqual((kernel["num"], sum(kernel["counts"])), (784 * 128, 784 * 128))
+        self.assertEqual(kernel["limits"][-1], kernel["max"])
+        self.assertIn("name: mnist-mlp", train.texts["job"])
+        self.assertEqual(set(session.plugins["hparams"]),
+                         {f"_hparams_/{tag}" for tag in ("experiment", "session_start_info", "session_end_info")})
+
+    def test_a_disk_that_takes_nothing_ends_nothing(self):
+        self.out.mkdir()
+        (self.out / "logs").write_text("no folder")
+        job = self.train(keys={"training.epochs": 2})
+        self.assertEqual(job.log("worker-0").count("TensorBoard's files lack what cannot be written"), 1)
+        self.assertTrue(job.summary()["digest"])
+        self.train("--fresh", keys={"logs.tensorboard": "false"})
+        self.assertFalse((self.out / "logs").exists())
+
+    def test_tensorboard_reads_them(self):
+        try:
+            from tensorboard.backend.event_processing import plugin_event_multiplexer
+            from tensorboard.plugins.hparams import plugin_data_pb2
+        except ImportError as why:
+            self.skipTest(f"no tensorboard here: {why}")
+        s = self.interrupted()
+        reader = plugin_event_multiplexer.EventMultiplexer()
+        reader.AddRunsFromDirectory(str(self.out))
+        reader.Reload()
+        self.assertEqual(set(reader.Runs()), {"logs", "logs/train", "logs/eval"})
+        for run in ("train", "eval"):
+            points = {e.step: e.tensor_proto.float_val[0] for e in reader.Tensors(f"logs/{run}", "epoch_loss")}
+            self.assertAlmostEqual(points[s["steps"]], s[run]["loss"], places=5)
+            self.assertEqual(len(points), len(reader.Tensors(f"logs/{run}", "epoch_loss")))
+        plugins = {tag: reader.SummaryMetadata("logs/train", tag).plugin_data.plugin_name for tag in
+                   ("epoch_loss", "dense/kernel", "job")}
+        self.assertEqual(plugins, {"epoch_loss": "scalars", "dense/kernel": "histograms", "job": "text"})
+        content = reader.SummaryMetadata("logs", "_hparams_/session_start_info").plugin_data.content
+        start = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+        self.assertEqual((start.hparams["optimizer"].string_value, start.hparams["learning_rate"].number_value), ("adam", 0.001))
+
+
+if __name__ == "__main__":
+    unittest.main()

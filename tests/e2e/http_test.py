@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# labels: short
+"""What every process of a job shows by HTTP while it trains: its numbers are the summary's, its pages are Prometheus's and
+JSON, it is found again after a restart, and hostile clients change nothing. Logs in JSON, and the last words."""
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from watch import Metrics, dial, get, metrics, places, text  # noqa: E402
+
+# Training is short, and the evaluation behind it long enough to look at everybody.
+LOOK = {"data.synthetic_train_rows": 4000, "data.synthetic_eval_rows": 2000 if SANITIZED else 40000}
+
+
+class HttpTest(TrainCase):
+    def everybody(self, job, n=4):
+        return job.until("processes/http names all", lambda: len(p := places(self.out)) == n and p)
+
+    def last_look(self, job, of):
+        """The last metrics of each process, looked at again and again until the job ends."""
+        last = {}
+        while job.process.poll() is None:
+            for name, address in of.items():
+                last[name] = metrics(address) or last.get(name)
+        job.wait()
+        self.assertEqual(places(self.out), {})
+        return last
+
+    def check_workers(self, last, s):
+        for account in s["per_worker"]:
+            seen = last[f"worker-{account['worker']}"]
+            self.assertEqual(seen("gradwire_tasks_total"), account["tasks"])
+            self.assertEqual(seen("gradwire_examples_total"), account["examples"])
+            self.assertEqual(seen.histogram("gradwire_push_pull_seconds"), account["tasks"])
+            for phase in "compute", "push", "wait":
+                self.assertEqual(seen.histogram("gradwire_step_phase_seconds", phase=phase), account["tasks"])
+            self.assertLessEqual(seen("gradwire_step_phase_seconds_sum", phase="compute"),
+                                 account["computed_s"] + 0.01)
+
+    def test_the_counts_are_those_of_the_summary(self):
+        job = self.launch(keys=LOOK)
+        last = self.last_look(job, self.everybody(job))
+        s = self.summary()
+        self.check_workers(last, s)
+        chief, shards = last["worker-0"], [last["ps-0"], last["ps-1"]]
+        self.assertEqual(chief("gradwire_job_steps"), s["steps"])
+        self.assertEqual(chief("gradwire_job_planned_steps"), s["steps"])
+        self.assertEqual(chief("gradwire_chief") - last["worker-1"]("gradwire_chief"), 1)
+        for i, ps in enumerate(shards):
+            self.assertEqual(ps("gradwire_shard_step", shard=i), s["batches"]["applied_min"])
+            self.assertEqual(ps("gradwire_shard_updates_total", shard=i), s["steps"])
+            self.assertEqual(ps("gradwire_shard_worker_connected", shard=i), 2)
+            self.assertGreaterEqual(ps("gradwire_shard_pushes_total"), 2 * s["steps"])
+        self.assertEqual(sum(ps("gradwire_shard_duplicates_total") for ps in shards), s["batches"]["duplicates"])
+        elements = sum(ps("gradwire_shard_elements") for ps in shards)
+        self.assertTrue(0 <= elements - (784 * 128 + 128 + 1280 + 10) < 64, elements)  # tensors are aligned
+        sent = last["worker-0"]("gradwire_sent_bytes_total") + last["worker-1"]("gradwire_sent_bytes_total")
+        self.assertAlmostEqual(sum(ps("gradwire_shard_received_bytes_total") for ps in shards) / sent, 1, delta=0.01)
+
+    def test_the_staleness_of_each_worker_is_the_summarys(self):
+        job = self.launch(keys={**LOOK, "training.update": "async"})
+        last = self.last_look(job, self.everybody(job))
+        s = self.summary()
+        self.check_workers(last, s)
+        for worker in s["staleness"]["workers"]:
+            counts = [last[ps].histogram("gradwire_staleness_updates", worker=worker["worker"]) for ps in ("ps-0", "ps-1")]
+            sums = [last[ps]("gradwire_staleness_updates_sum", worker=worker["worker"]) for ps in ("ps-0", "ps-1")]
+            self.assertEqual(sum(counts), sum(worker["histogram"]))
+            self.assertAlmostEqual(sum(sums) / sum(counts), worker["mean"], places=9)
+
+    def test_all_pages_of_all_processes(self):
+        job = self.launch(keys={"training.epochs": 100000})
+        of = self.everybody(job)
+        job.until_cut(0)
+        for name, address in of.items():
+            job.until(f"{name} is ready", lambda: get(address, "/readyz") == (200, "ready\n"))
+            self.assertEqual(get(address, "/healthz"), (200, "ok\n"))
+            self.assertEqual(get(address, "/writable")[0], 404)
+            status = json.loads(text(address, "/status"))
+            self.assertEqual((status["process"], status["ready"]), (name.replace("-", " "), True))
+            self.assertIn(f"<h1>{status['process']}</h1>", text(address, "/"))
+            Metrics(text(address, "/metrics"))
+        status = json.loads(text(of["worker-0"], "/status"))
+        self.assertEqual([w["up"] for w in status["whole_job"]["workers"]], [True, True])
+
+        pid = job.kill("worker-1", signal.SIGKILL)
+        job.until_pid("worker-1", other_than=pid)
+        before = status["whole_job"]["workers"][1]["incarnation"]
+        again = of["worker-1"]  # where it was
+        job.until("worker 1 is ready again", lambda: get(again, "/readyz") == (200, "ready\n"))
+        self.assertGreater(json.loads(text(again, "/status"))["training"]["incarnation"], before)
+
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool (Debian package prometheus) is not there")
+    def test_promtool_finds_nothing_wrong(self):
+        job = self.launch(keys={"training.epochs": 100000, "training.update": "async", "compression.push": "int8"})
+        of = self.everybody(job)
+        job.until("an epoch is evaluated", lambda: "gradwire_job_eval_loss" in text(of["worker-0"], "/metrics"))
+        for address in of.values():
+            p = subprocess.run(["promtool", "check", "metrics"], input=text(address, "/metrics"), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual((p.returncode, p.stdout), (0, ""))
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+
+    def test_hostile_clients_change_nothing(self):
+        keys = {"training.epochs": 2 if SANITIZED else 6}
+        want = self.undisturbed(keys=keys)
+        job = self.launch(keys=keys)
+        of = self.everybody(job)
+        over = threading.Event()
+        words = [b"GET /metrics HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 100000, b"\0" * 4096,
+                 b"POST /status HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"GET /met", b"",
+                 b"GET /" + b"%00" * 3000 + b" HTTP/1.1\r\n\r\n", b"GET http://[::1/ HTTP/9.9\r\n\r\n"]
+
+        def bother(address):
+            open_ones = []
+            while not over.is_set():
+                for word in words:
+                    try:
+                        s = dial(address)
+                        s.settimeout(0.05)
+                        s.sendall(word)
+                    except OSError:
+                        continue
+                    open_ones.append(s)  # never read
+                while len(open_ones) > 60:
+                    open_ones.pop(0).close()
+                over.wait(0.02)
+            for s in open_ones:
+                s.close()
+
+        threads = [threading.Thread(target=bother, args=(address,)) for address in of.values()]
+        for t in threads:
+            t.start()
+        try:
+            job.wait()
+        finally:
+            over.set()
+            for t in threads:
+                t.join()
+        s = self.summary()
+        self.assertEqual((s["digest"], s["restarts"]), (want, 0))
+
+    def test_by_hand_a_worker_says_whom_it_waits_for(self):
+        ports = free_ports(4)
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[1] + 1000}",
+                 f"--job={self.JOB}", f"--output={self.out}", *self.sets({})]
+        worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", *hosts, f"--http_port={ports[2]}",
+                                "--http-address=127.0.0.1", "--log_format=json",
+                                f"--termination_message={self.tmp}/words"], "worker")
+        at = f"127.0.0.1:{ports[2]}"
+        self.until("it is not ready", lambda: (r := get(at, "/readyz")) and r[0] == 503 and "for ps 0" in r[1])
+        self.assertEqual(get(at, "/healthz"), (200, "ok\n"))
+        self.assertEqual(metrics(at)("gradwire_ready"), 0)
+        ps = Process(self, [PS, "--job_name=ps", "--task_index=0", *hosts, f"--http_port={ports[3]}"], "ps")
+        self.until("ps is ready", lambda: get(f"127.0.0.1:{ports[3]}", "/readyz") == (200, "ready\n"))
+        self.until("the chief is waited for", lambda: "for the chief" in (get(at, "/readyz") or (0, ""))[1])
+        for p in worker, ps:
+            p.process.terminate()
+            p.wait(143)
+        lines = [json.loads(line) for line in worker.log().splitlines()]
+        self.assertEqual({(line["process"], *line) for line in lines},
+                         {("worker 1", "time", "level", "process", "message")})
+        self.assertEqual((self.tmp / "words").read_text(), lines[-1]["message"])
+
+    def test_wrong_places_are_refused(self):
+        flags = ["--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}", f"--job={self.JOB}",
+                 f"--output={self.out}", *self.sets({})]
+        for wrong, code, words in ((["--http_port=65536"], 2, "--http_port: '65536' is no port"),
+                                  (["--log_format=xml"], 2, "allowed: text, json"),
+                                  (["--http_address=127.0.0.1"], 2, "wants --http_port=PORT as well"),
+                                  (["--http_port=80", "--http_address=192.0.2.1"], 1, "--http_port: listen on 192.0.2.1:80")):
+            p = Process(self, [PS, *flags, f"--termination_message={self.tmp}/words", *wrong], "ps").wait(code)
+            self.assertIn(words, p.log())
+            self.assertIn((self.tmp / "words").read_text(), p.last_line())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,137 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "common/log.h"
+#include "common/termination.h"
+
+/* What log_warn("%s", text) writes to stderr. */
+static void said(const char *text, char *out, size_t bytes)
+{
+    int pair[2], before = dup(STDERR_FILENO);
+    assert_int_equal(pipe(pair), 0);
+    assert_true(dup2(pair[1], STDERR_FILENO) >= 0);
+    log_warn("%s", text);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    (void)close(pair[1]);
+    ssize_t n = read(pair[0], out, bytes - 1);
+    (void)close(pair[0]);
+    assert_true(n > 0);
+    out[n] = 0;
+}
+
+static void a_line_has_time_level_and_who(void **state)
+{
+    (void)state;
+    char line[4096], longer[5000];
+    log_init("worker 1", LOG_INFO);
+    said("disk \"x\" is full", line, sizeof line);
+    assert_string_equal(line + 24, " warn worker 1: disk \"x\" is full\n");
+    assert_int_equal(line[23], 'Z');
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    said(longer, line, sizeof line);
+    assert_int_equal(strlen(line), 2047); /* one write, cut */
+    assert_string_equal(line + 2040, "xxxxxx\n");
+}
+
+static void assert_message(const char *text, const char *wanted)
+{
+    char line[4096];
+    said(text, line, sizeof line);
+    json_t *all = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    if (!all)
+        fail_msg("no JSON: %s", line);
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_int_equal(json_object_size(all), 4);
+    assert_string_equal(json_string_value(json_object_get(all, "level")), "warn");
+    assert_string_equal(json_string_value(json_object_get(all, "process")), "ps \"0\"");
+    assert_int_equal(strlen(json_string_value(json_object_get(all, "time"))), 24);
+    const char *got = json_string_value(json_object_get(all, "message"));
+    if (wanted)
+        assert_string_equal(got, wanted);
+    else /* the beginning of it */
+        assert_true(strlen(got) > 100 && strncmp(got, text, strlen(got)) == 0);
+    json_decref(all);
+}
+
+static void a_json_line_is_json_whatever_is_said(void **state)
+{
+    (void)state;
+    char longer[5000] = "";
+    log_json();
+    log_init("ps \"0\"", LOG_INFO);
+    assert_message("plain", "plain");
+    assert_message("a \"b\" \\ \n\t\x01", "a \"b\" \\ \n\t\x01");
+    assert_message("gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82 \xe2\x82\xac",
+                   "gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82 \xe2\x82\xac");
+    /* stray, cut short, overlong, a surrogate, beyond the last */
+    assert_message(
+        "\xff|\x80|\xc3|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80",
+        "\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd|"
+        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+    for (size_t i = 0; i + 4 < sizeof longer; i += 4)
+        memcpy(longer + i, i % 3 ? "\xf0\x9f\x99\x82" : "\"\"\"\"", 5);
+    assert_message(longer, NULL);
+}
+
+static void read_file(const char *path, char *out, size_t bytes)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(out, 1, bytes - 1, f);
+    out[n] = 0;
+    (void)fclose(f);
+}
+
+static void the_last_words_depend_on_the_exit_code(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gradwire-log-XXXXXX", text[256], line[4096];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    said("seen", line, sizeof line);
+    termination_end(path, 1); /* no error was said: the last line */
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "seen");
+    fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int before = dup(STDERR_FILENO);
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    log_error("no chief for 300 s");
+    log_info("closing");
+    log_debug("not worth a word");
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    (void)close(fd);
+    termination_end(path, 1);
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "no chief for 300 s");
+    termination_end(path, 143);
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "closing");
+    termination_end(path, 0);
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "done");
+    (void)unlink(path);
+    termination_end("", 1); /* nowhere */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_has_time_level_and_who),
+        cmocka_unit_test(a_json_line_is_json_whatever_is_said),
+        cmocka_unit_test(the_last_words_depend_on_the_exit_code),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,300 @@
+/* A worker's session by itself where it has clocks (ssp) or rounds (geo). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "worker/session.h"
+
+enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2, WORKERS = 3 };
+
+struct fixture {
+    struct session s;
+    int pulls[SHARDS], ticks, helds, merges;
+    bool bounded, fresh;
+    uint64_t clock, number, done; /* of the last pull; done: ids that were reported */
+};
+
+static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+{
+    struct fixture *f = ctx;
+    f->pulls[shard]++;
+    f->bounded = m->bounded;
+    f->clock = m->clock;
+    f->number = m->number;
+}
+
+static void io_push_again(void *ctx, uint32_t shard)
+{
+    (void)ctx, (void)shard;
+}
+
+static void io_merge(void *ctx, bool fresh)
+{
+    struct fixture *f = ctx;
+    f->merges++;
+    f->fresh = fresh;
+}
+
+static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
+{
+    struct fixture *f = ctx;
+    (void)shard, (void)m;
+    f->ticks++;
+}
+
+static void count_done(struct fixture *f, size_t n, Gradwire__Range **done)
+{
+    for (size_t i = 0; i < n; i++)
+        f->done += done[i]->count;
+}
+
+static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct fixture *f = ctx;
+    if (type == FRAME_LEASE_ASK) {
+        const Gradwire__LeaseAsk *ask = (const Gradwire__LeaseAsk *)m;
+        count_done(f, ask->n_done, ask->done);
+    } else if (type == FRAME_HELD) {
+        const Gradwire__Held *held = (const Gradwire__Held *)m;
+        f->helds++;
+        count_done(f, held->n_done, held->done);
+    }
+}
+
+static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick};
+
+/* Rounds of so many batches, epochs of so many. */
+static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t every, uint64_t epoch)
+{
+    uint32_t threads[SHARDS] = {1, 1};
+    struct errmsg e;
+    Gradwire__Plan plan = GRADWIRE__PLAN__INIT;
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    Gradwire__Welcome m = GRADWIRE__WELCOME__INIT;
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    *f = (struct fixture){.helds = 0};
+    session_init(&f->s, &io, f);
+    plan.elems = SHARDS * CHUNK;
+    plan.threads = threads;
+    plan.n_threads = SHARDS;
+    settings.update = update;
+    settings.microbatches = 1;
+    settings.geo_every = every;
+    settings.batches_per_epoch = epoch;
+    settings.epochs = 100;
+    m.generation = &g;
+    m.uuid = (char *)"job";
+    m.incarnation = 1;
+    m.plan = &plan;
+    m.settings = &settings;
+    assert_int_equal(session_on_welcome(&f->s, &m, &e), ERR_OK);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        session_on_link_up(&f->s, i);
+}
+
+static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
+{
+    Gradwire__Range range = GRADWIRE__RANGE__INIT, *ranges[] = {&range};
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    range.first = first;
+    range.count = count;
+    m.generation = &g;
+    m.ranges = ranges;
+    m.n_ranges = 1;
+    m.redo = redo;
+    m.workers = WORKERS;
+    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+}
+
+static void hold(struct fixture *f, uint64_t cut)
+{
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Hold m = GRADWIRE__HOLD__INIT;
+    m.generation = &g;
+    m.cut = cut;
+    session_on_chief(&f->s, FRAME_HOLD, &m.base);
+}
+
+static void reply(struct fixture *f, uint32_t shard, Gradwire__Reply m, uint32_t chunks)
+{
+    struct errmsg e;
+    uint64_t first, body = f->s.geo || m.pulled ? chunks * CHUNK * sizeof(float) : 0;
+    bool wanted;
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    m.generation = &g;
+    m.first_chunk = shard;
+    m.chunks = chunks;
+    assert_int_equal(session_reply_fits(&f->s, shard, &m, body, &first, &wanted, &e), ERR_OK);
+    assert_true(wanted);
+    session_on_reply(&f->s, shard, &m, wanted);
+}
+
+static void parameters(struct fixture *f)
+{
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    m.pulled = true;
+    m.number = f->number;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        reply(f, i, m, 1);
+}
+
+static void acknowledge(struct fixture *f, uint64_t name)
+{
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    m.name = name;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        reply(f, i, m, 1);
+}
+
+static void computes(struct fixture *f, uint64_t batch)
+{
+    struct session_task t = session_task(&f->s);
+    assert_int_equal(t.kind, TASK_COMPUTE);
+    assert_int_equal(t.name, batch);
+    session_computed(&f->s);
+}
+
+/* ---- geo ---- */
+
+static void pushes(struct fixture *f, uint64_t round, uint32_t divisor)
+{
+    struct session_task t = session_task(&f->s);
+    assert_int_equal(t.kind, TASK_PUSH);
+    assert_int_equal(t.name, round);
+    assert_int_equal(t.divisor, divisor);
+    session_computed(&f->s);
+    acknowledge(f, round);
+}
+
+static void a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
+    lease(&f, 10, 4, false);
+    parameters(&f);
+    assert_true(f.merges == 1 && f.fresh);
+    computes(&f, 10);
+    computes(&f, 11);
+    pushes(&f, 1, WORKERS);
+    assert_true(f.merges == 2 && !f.fresh); /* what is left of the others' stays with us */
+    computes(&f, 12);
+    computes(&f, 13);
+    pushes(&f, 2, 1); /* there is no lease left */
+    assert_true(f.merges == 3 && f.fresh);
+    (void)session_task(&f.s);
+    assert_int_equal(f.done, 4);
+    assert_int_equal(f.s.phase, SESSION_IDLE);
+    session_close(&f.s);
+}
+
+static void before_a_hold_what_is_left_of_a_round_is_pushed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
+    lease(&f, 10, 8, false);
+    parameters(&f);
+    computes(&f, 10);
+    computes(&f, 11);
+    pushes(&f, 1, WORKERS);
+    hold(&f, 3);
+    assert_int_equal(f.helds, 0);
+    pushes(&f, 2, 1);
+    assert_int_equal(f.helds, 1);
+    assert_int_equal(f.done, 2);
+    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
+    session_close(&f.s);
+}
+
+/* A shard keeps the sums of a few epochs alone. */
+static void a_round_touches_few_epochs(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 100, 2);
+    lease(&f, 1, 20, false);
+    parameters(&f);
+    for (uint64_t batch = 1; batch <= 6; batch++) /* of epochs 0 to 3 */
+        computes(&f, batch);
+    pushes(&f, 1, WORKERS);
+    session_close(&f.s);
+}
+
+/* A report may have been lost with a connection: what was learned must not be learned again. */
+static void the_last_rounds_batches_are_known_to_the_hello(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct session_range held[4];
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
+    lease(&f, 10, 5, false);
+    parameters(&f);
+    computes(&f, 10);
+    assert_int_equal(session_leases(&f.s, held, 4), 2); /* in no round yet, and those to come */
+    assert_true(held[0].first == 10 && held[0].count == 1 && held[1].first == 11);
+    computes(&f, 11);
+    pushes(&f, 1, WORKERS);
+    assert_int_equal(f.s.recent.n, 1);
+    assert_true(f.s.recent.range[0].first == 10 && f.s.recent.range[0].count == 2);
+    assert_int_equal(session_leases(&f.s, held, 4), 1);
+    assert_int_equal(held[0].first, 12);
+    session_close(&f.s);
+}
+
+/* ---- ssp ---- */
+
+static void enter(struct fixture *f, uint64_t one, uint64_t other)
+{
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    m.entry = f->s.entry;
+    m.clock = one;
+    reply(f, 0, m, 0);
+    m.clock = other;
+    reply(f, 1, m, 0);
+}
+
+static void what_is_redone_in_a_hold_is_outside_the_clocks(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
+    lease(&f, 10, 4, false);
+    enter(&f, 5, 7);
+    assert_true(f.bounded && f.clock == 7); /* the largest */
+    parameters(&f);
+    computes(&f, 10);
+    assert_true(f.bounded && f.clock == 8); /* behind the push */
+    hold(&f, 3);
+    acknowledge(&f, 10);
+    assert_int_equal(f.helds, 1);
+    lease(&f, 4, 1, true);
+    assert_false(f.bounded);
+    parameters(&f);
+    int before = f.pulls[0];
+    computes(&f, 4);
+    assert_int_equal(f.pulls[0], before); /* nothing is said of a clock */
+    acknowledge(&f, 4);
+    assert_int_equal(f.helds, 2);
+    assert_true(f.bounded && f.clock == 8); /* back to where it was */
+    assert_int_equal(f.ticks, SHARDS);      /* it entered, once */
+    session_close(&f.s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it),
+        cmocka_unit_test(before_a_hold_what_is_left_of_a_round_is_pushed),
+        cmocka_unit_test(a_round_touches_few_epochs),
+        cmocka_unit_test(the_last_rounds_batches_are_known_to_the_hello),
+        cmocka_unit_test(what_is_redone_in_a_hold_is_outside_the_clocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,338 @@
+/* The HTTP server on a loop of this thread, with clients that are sockets of the same thread. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/http.h"
+#include "common/listen.h"
+#include "common/socket.h"
+
+enum { DEADLINE_MS = 20000, LARGE_BYTES = 16 << 20 };
+
+struct site {
+    struct loop loop;
+    struct http *http;
+    struct loop_timer heart; /* so that a tick ends */
+    uint16_t port;
+    const char *not_ready;
+    bool large; /* an answer that no socket takes at once */
+};
+
+struct client {
+    int fd;
+    bool over; /* the server has closed */
+    size_t n;
+    char text[4096]; /* the first of what came */
+};
+
+static const char *on_not_ready(void *ctx)
+{
+    return ((struct site *)ctx)->not_ready;
+}
+
+static void on_metrics(void *ctx, struct metrics *m)
+{
+    static char much[LARGE_BYTES];
+    metrics_gauge(m, "gradwire_answer", "It.", 42);
+    memset(much, '#', sizeof much);
+    if (((struct site *)ctx)->large)
+        assert_int_equal(evbuffer_add(m->out, much, sizeof much), 0);
+}
+
+static json_t *on_status(void *ctx)
+{
+    (void)ctx;
+    return json_pack("{s:s}", "process", "ps 0");
+}
+
+static const struct http_ops ops = {on_not_ready, on_metrics, on_status};
+
+static void on_heart(void *arg)
+{
+    (void)arg;
+}
+
+static void open_site(struct site *s)
+{
+    int fd;
+    *s = (struct site){.port = 0};
+    assert_int_equal(loop_init(&s->loop), ERR_OK);
+    assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
+    s->port = socket_port(fd);
+    assert_int_equal(http_open(&s->http, &s->loop, fd, &ops, s), ERR_OK);
+    loop_timer_init(&s->heart, &s->loop, on_heart, s);
+    assert_int_equal(loop_timer_every(&s->heart, 5), ERR_OK);
+}
+
+static void close_site(struct site *s)
+{
+    http_close(s->http);
+    loop_timer_stop(&s->heart);
+    loop_close(&s->loop);
+}
+
+static void dial(const struct site *s, struct client *c)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(s->port),
+                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    assert_true(c->fd >= 0);
+    assert_int_equal(connect(c->fd, (struct sockaddr *)&to, sizeof to), 0);
+}
+
+static void say(const struct client *c, const char *text)
+{
+    (void)send(c->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void hear(struct client *c)
+{
+    char more[65536];
+    ssize_t n = recv(c->fd, more, sizeof more, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN))
+        c->over = true;
+    for (ssize_t i = 0; i < n && c->n + 1 < sizeof c->text; i++)
+        c->text[c->n++] = more[i];
+}
+
+/* Until the server has closed it. */
+static void finish(struct site *s, struct client *c)
+{
+    int64_t until = clock_now_ms() + DEADLINE_MS;
+    while (!c->over) {
+        assert_true(clock_now_ms() < until);
+        assert_int_equal(loop_tick(&s->loop, NULL), ERR_OK);
+        hear(c);
+    }
+    (void)close(c->fd);
+}
+
+/* All that the server answers to one request. */
+static const char *ask(struct site *s, struct client *c, const char *request)
+{
+    dial(s, c);
+    say(c, request);
+    finish(s, c);
+    return c->text;
+}
+
+static void assert_starts(const char *text, const char *with)
+{
+    if (strncmp(text, with, strlen(with)) != 0)
+        fail_msg("'%s' is wanted, not:\n%s", with, text);
+}
+
+static void every_path_has_its_answer(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client c;
+    open_site(&s);
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "\r\n\r\nok\n"));
+    assert_starts(ask(&s, &c, "GET /readyz HTTP/1.0\r\n\r\n"), "HTTP/1.0 200 ");
+    s.not_ready = "waiting for ps 1";
+    assert_starts(ask(&s, &c, "GET /readyz HTTP/1.1\r\n\r\n"), "HTTP/1.1 503 ");
+    assert_non_null(strstr(c.text, "waiting for ps 1\n"));
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_starts(ask(&s, &c, "GET /metrics?x=1 HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "Content-Type: text/plain; version=0.0.4"));
+    assert_non_null(strstr(c.text, "\ngradwire_answer 42\n"));
+    assert_non_null(strstr(c.text, "\ngradwire_ready 0\n"));
+    assert_starts(ask(&s, &c, "GET /status HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "{\n  \"process\": \"ps 0\"\n}\n"));
+    assert_starts(ask(&s, &c, "GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "<h1>ps 0</h1>"));
+    assert_starts(ask(&s, &c, "GET /etc/passwd HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 ");
+    close_site(&s);
+}
+
+static void nothing_but_get_and_head_is_allowed(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"};
+    struct site s;
+    struct client c;
+    char request[128];
+    open_site(&s);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        (void)snprintf(request, sizeof request,
+                       "%s /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\na=b", wrong[i]);
+        assert_starts(ask(&s, &c, request), "HTTP/1.1 405 ");
+        assert_non_null(strstr(c.text, "Allow: GET, HEAD\r\n"));
+    }
+    assert_starts(ask(&s, &c, "HEAD /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_string_equal(strstr(c.text, "\r\n\r\n"), "\r\n\r\n"); /* no body */
+    assert_starts(ask(&s, &c, "BREW /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 501 ");
+    assert_starts(ask(&s, &c, "garbage\r\n\r\n"), "HTTP/1.1 400 ");
+    close_site(&s);
+}
+
+static void a_second_request_on_a_connection_is_not_answered(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client c;
+    open_site(&s);
+    ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n");
+    assert_starts(c.text, "HTTP/1.1 200 ");
+    assert_null(strstr(c.text + 1, "HTTP/1.1"));
+    close_site(&s);
+}
+
+static void headers_and_bodies_have_a_limit(void **state)
+{
+    (void)state;
+    static char large[3 * HTTP_HEAD_BYTES];
+    struct site s;
+    struct client c;
+    open_site(&s);
+    size_t n = (size_t)sprintf(large, "GET /healthz HTTP/1.1\r\nX: ");
+    memset(large + n, 'a', HTTP_HEAD_BYTES);
+    (void)sprintf(large + n + HTTP_HEAD_BYTES, "\r\n\r\n");
+    assert_starts(ask(&s, &c, large), "HTTP/1.1 4");
+    memset(large, 'a', sizeof large - 1); /* a line without an end */
+    ask(&s, &c, large);
+    assert_null(strstr(c.text, "200 OK"));
+    assert_starts(ask(&s, &c, "POST / HTTP/1.1\r\nContent-Length: 1000000000\r\n\r\n"),
+                  "HTTP/1.1 413 ");
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    close_site(&s);
+}
+
+/* However busy it looks: a byte now and then does not keep it. */
+static void a_slow_request_is_cut_off(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client c;
+    open_site(&s);
+    http_connection_ms(s.http, 400);
+    dial(&s, &c);
+    say(&c, "GET /healthz HTTP/1.1\r\n");
+    int64_t began = clock_now_ms(), said = began;
+    while (!c.over) {
+        int64_t now = clock_now_ms();
+        assert_true(now - began < 4000);
+        if (now - said >= 50) {
+            said = now;
+            say(&c, "X");
+        }
+        assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
+        hear(&c);
+    }
+    assert_true(clock_now_ms() - began >= 400);
+    assert_null(strstr(c.text, "200"));
+    (void)close(c.fd);
+    close_site(&s);
+}
+
+static void of_too_many_connections_the_oldest_goes(void **state)
+{
+    (void)state;
+    enum { MANY = HTTP_OPEN_MAX + 8 };
+    struct site s;
+    struct client idle[MANY], c;
+    open_site(&s);
+    for (int i = 0; i < MANY; i++)
+        dial(&s, &idle[i]);
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    for (int i = 0; i < MANY; i++)
+        hear(&idle[i]);
+    assert_true(idle[0].over);
+    assert_true(idle[8].over);
+    assert_false(idle[9].over); /* MANY and one, less HTTP_OPEN_MAX */
+    assert_false(idle[MANY - 1].over);
+    for (int i = 0; i < MANY; i++)
+        (void)close(idle[i].fd);
+    close_site(&s);
+}
+
+static void who_does_not_read_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client lazy, c;
+    open_site(&s);
+    http_connection_ms(s.http, 400);
+    s.large = true;
+    dial(&s, &lazy);
+    say(&lazy, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    int64_t until = clock_now_ms() + 600; /* its time is over: what it did not read is dropped */
+    while (clock_now_ms() < until)
+        assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
+    size_t got = 0;
+    char more[65536];
+    for (ssize_t n; (n = recv(lazy.fd, more, sizeof more, MSG_DONTWAIT)) > 0;)
+        got += (size_t)n;
+    assert_true(got > 0 && got < LARGE_BYTES);
+    (void)close(lazy.fd);
+    close_site(&s);
+}
+
+static void it_ends_with_connections_open(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client half, silent, c;
+    open_site(&s);
+    dial(&s, &silent);
+    dial(&s, &half);
+    say(&half, "GET /heal");
+    ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n");
+    close_site(&s);
+    hear(&half);
+    hear(&silent);
+    assert_true(half.over && silent.over);
+    (void)close(half.fd);
+    (void)close(silent.fd);
+}
+
+static void a_place_is_bound_adopted_or_none(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    int fd = 7, again;
+    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", -1}, &e), ERR_OK);
+    assert_int_equal(fd, -1);
+    assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
+    assert_int_equal(http_bind(&again, &(struct http_place){0, "", fd}, &e), ERR_OK);
+    assert_int_equal(again, fd);
+    uint16_t port = socket_port(fd);
+    (void)close(fd);
+    assert_int_equal(http_bind(&fd, &(struct http_place){port, "127.0.0.1", -1}, &e), ERR_OK);
+    assert_int_equal(socket_port(fd), port);
+    (void)close(fd);
+    assert_int_equal(http_bind(&fd, &(struct http_place){port, "192.0.2.1", -1}, &e), ERR_IO);
+    assert_non_null(strstr(e.text, "--http_port"));
+    int plain = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(http_bind(&fd, &(struct http_place){0, "", plain}, &e), ERR_INPUT);
+    (void)close(plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_path_has_its_answer),
+        cmocka_unit_test(nothing_but_get_and_head_is_allowed),
+        cmocka_unit_test(a_second_request_on_a_connection_is_not_answered),
+        cmocka_unit_test(headers_and_bodies_have_a_limit),
+        cmocka_unit_test(a_slow_request_is_cut_off),
+        cmocka_unit_test(of_too_many_connections_the_oldest_goes),
+        cmocka_unit_test(who_does_not_read_holds_nobody_up),
+        cmocka_unit_test(it_ends_with_connections_open),
+        cmocka_unit_test(a_place_is_bound_adopted_or_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* What the chief's process adds to its HTTP: the job as a whole. */
+#include "common/clock.h"
+#include "worker/chief/host_state.h"
+#include "worker/model/metric.h"
+
+const char *host_not_ready(void *role)
+{
+    struct host *h = role;
+    struct chief_facts f;
+    chief_facts(h->chief, &f);
+    if (f.running)
+        return NULL;
+    chief_waits_for(h->chief, clock_now_ms(), h->waits_for, sizeof h->waits_for);
+    return h->waits_for;
+}
+
+static const struct epoch_sums *last_epoch(const struct chief_facts *f)
+{
+    const struct epoch_sums *last = NULL;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (f->epoch[i].batches && f->epoch[i].examples > 0 &&
+            (!last || f->epoch[i].epoch > last->epoch))
+            last = &f->epoch[i];
+    return last;
+}
+
+static uint64_t epoch_of(const struct host *h, const struct chief_facts *f)
+{
+    return f->steps / h->config.batches_per_epoch + (f->steps < f->total);
+}
+
+static void put_job(const struct host *h, const struct chief_facts *f, struct metrics *m)
+{
+    metrics_family(m, "gradwire_run_info", METRICS_GAUGE, "Always 1; the run's UUID.");
+    metrics_put(m, 1, "run", f->uuid, NULL);
+    metrics_gauge(m, "gradwire_job_steps", "Steps made (sync) or batches done, of all runs.",
+                  (double)f->steps);
+    metrics_gauge(m, "gradwire_job_planned_steps", "How many it is to be at the end.",
+                  (double)f->total);
+    metrics_gauge(m, "gradwire_job_epoch", "Epoch that is being trained, from 1.",
+                  (double)epoch_of(h, f));
+    metrics_gauge(m, "gradwire_job_generation", "The job's generation.", (double)f->generation);
+    metrics_counter(m, "gradwire_job_dealt_batches_total", "Batches dealt.", f->dealt);
+    metrics_counter(m, "gradwire_job_lost_batches_total", "Batches lost with a worker (geo).",
+                    f->lost);
+    metrics_counter(m, "gradwire_job_rejected_batches_total", "By the NaN guard.", f->rejected);
+    metrics_counter(m, "gradwire_job_dropped_microbatches_total",
+                    "Microbatches that backup workers made needless.", f->dropped);
+    metrics_counter(m, "gradwire_job_recoveries_total", "Rollbacks by the NaN guard.",
+                    f->recoveries);
+}
+
+static void put_cuts(const struct host *h, const struct chief_facts *f, struct metrics *m)
+{
+    metrics_family(m, "gradwire_job_cuts_total", METRICS_COUNTER, "Cuts, by what became of them.");
+    metrics_put_count(m, h->published, "result", "published", NULL);
+    metrics_put_count(m, h->not_published, "result", "failed", NULL);
+    if (f->cut == UINT64_MAX)
+        return;
+    metrics_gauge(m, "gradwire_job_cut", "The last published cut: its number.", (double)f->cut);
+    metrics_gauge(m, "gradwire_job_cut_step", "The last published cut: its step.",
+                  (double)f->cut_step);
+    if (h->published)
+        metrics_gauge(m, "gradwire_job_cut_age_seconds", "Time since it was published.",
+                      (double)(clock_now_ms() - h->published_ms) / 1000);
+}
+
+static void put_learned(const struct host *h, const struct chief_facts *f, struct metrics *m)
+{
+    const struct job *job = h->control->config.job;
+    const struct epoch_sums *last = last_epoch(f);
+    if (last)
+        metrics_gauge(m, "gradwire_job_train_loss",
+                      "Mean loss of the last epoch, as the shards last told.",
+                      last->loss / last->examples);
+    if (!h->has_eval)
+        return;
+    metrics_gauge(m, "gradwire_job_eval_loss", "Loss of the last evaluation.", h->eval.loss);
+    metrics_gauge(m, "gradwire_job_eval_step", "Step of the last evaluation.",
+                  (double)h->eval.step);
+    metrics_family(m, "gradwire_job_eval_metric", METRICS_GAUGE, "Metrics of that evaluation.");
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        metrics_put(m, h->eval.metric[i], "metric", metric_name(job->model.metric[i]), NULL);
+}
+
+static void put_peers(const struct host *h, struct metrics *m)
+{
+    int64_t now = clock_now_ms();
+    uint32_t workers = chief_workers(h->chief), ps = h->control->config.cluster->n_ps;
+    metrics_family(m, "gradwire_job_worker_up", METRICS_GAUGE, "Whether a worker is connected.");
+    for (uint32_t i = 0; i < workers; i++)
+        metrics_put_count(m, chief_peer_worker(h->chief, i, now).up, "worker", METRICS_NUMBER(i),
+                          NULL);
+    metrics_family(m, "gradwire_job_worker_member", METRICS_GAUGE,
+                   "Whether a worker is dealt work.");
+    for (uint32_t i = 0; i < workers; i++)
+        metrics_put_count(m, chief_peer_worker(h->chief, i, now).member, "worker",
+                          METRICS_NUMBER(i), NULL);
+    metrics_family(m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
+                   "Number of the worker's process; a larger one is a later one.");
+    for (uint32_t i = 0; i < workers; i++)
+        metrics_put_count(m, chief_peer_worker(h->chief, i, now).incarnation, "worker",
+                          METRICS_NUMBER(i), NULL);
+    metrics_family(m, "gradwire_job_worker_dropped_microbatches_total", METRICS_COUNTER,
+                   "The same of each worker, as far as this chief decided.");
+    for (uint32_t i = 0; i < workers; i++)
+        metrics_put_count(m, chief_dropped(h->chief, i), "worker", METRICS_NUMBER(i), NULL);
+    metrics_family(m, "gradwire_job_ps_up", METRICS_GAUGE, "Whether a ps is connected.");
+    for (uint32_t i = 0; i < ps; i++)
+        metrics_put_count(m, chief_peer_ps(h->chief, i, now).up, "ps", METRICS_NUMBER(i), NULL);
+}
+
+void host_metrics(void *role, struct metrics *m)
+{
+    const struct host *h = role;
+    struct chief_facts f;
+    chief_facts(h->chief, &f);
+    put_job(h, &f, m);
+    put_cuts(h, &f, m);
+    put_learned(h, &f, m);
+    put_peers(h, m);
+}
+
+/* ---- /status ---- */
+
+static json_t *worker_json(const struct host *h, uint32_t i, int64_t now)
+{
+    const struct chief_peer p = chief_peer_worker(h->chief, i, now);
+    return json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
+                     "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
+}
+
+static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
+{
+    const struct chief_peer p = chief_peer_ps(h->chief, i, now);
+    return json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
+}
+
+static json_t *eval_json(const struct host *h)
+{
+    const struct job *job = h->control->config.job;
+    if (!h->has_eval)
+        return json_null();
+    json_t *eval = json_pack("{s:I, s:f}", "step", (json_int_t)h->eval.step, "loss", h->eval.loss);
+    for (uint32_t i = 0; eval && i < job->model.metrics; i++)
+        (void)json_object_set_new(eval, metric_name(job->model.metric[i]),
+                                  json_real(h->eval.metric[i]));
+    return eval;
+}
+
+enum err host_status(void *role, json_t *to)
+{
+    struct host *h = role;
+    struct chief_facts f;
+    char waits_for[256];
+    int64_t now = clock_now_ms();
+    json_t *workers = json_array(), *ps = json_array();
+    chief_facts(h->chief, &f);
+    chief_waits_for(h->chief, now, waits_for, sizeof waits_for);
+    for (uint32_t i = 0; i < chief_workers(h->chief); i++)
+        (void)json_array_append_new(workers, worker_json(h, i, now));
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
+        (void)json_array_append_new(ps, ps_json(h, i, now));
+    json_t *job =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:s, s:o, s:o}", "run",
+                  f.uuid, "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps,
+                  "planned_steps", (json_int_t)f.total, "epoch", (json_int_t)epoch_of(h, &f),
+                  "dealt", (json_int_t)f.dealt, "lost", (json_int_t)f.lost, "rejected",
+                  (json_int_t)f.rejected, "recoveries", (int)f.recoveries, "cut",
+                  f.cut == UINT64_MAX ? json_null()
+                                      : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step",
+                                                  (json_int_t)f.cut_step),
+                  "waits_for", waits_for, "workers", workers, "ps", ps);
+    if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0 ||
+        json_object_set_new(to, "whole_job", job) != 0)
+        return ERR_NOMEM;
+    return ERR_OK;
+}

@@ -1,0 +1,121 @@
+/* encoding.json: how a row of a csv became features, so that who serves the model need not read the training part. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/files.h"
+#include "worker/export/encoding.h"
+
+/* Enough to read a double back to the same bits. */
+enum { REAL_DIGITS = 17 };
+
+/* Add to an object that may have failed before: *ok says whether all went well. */
+static void put(json_t *object, const char *key, json_t *take_value, int *ok)
+{
+    if (json_object_set_new(object, key, take_value) != 0)
+        *ok = 0;
+}
+
+/* Text; what is no UTF-8 as {"hex": ".."}. */
+static json_t *text(const char *bytes, size_t n, int *ok)
+{
+    static const char digits[] = "0123456789abcdef";
+    json_t *json = json_stringn(bytes, n);
+    if (json)
+        return json;
+    json = json_object();
+    char *hex = malloc(2 * n + 1);
+    for (size_t i = 0; hex && i < n; i++) {
+        hex[2 * i] = digits[(unsigned char)bytes[i] >> 4];
+        hex[2 * i + 1] = digits[(unsigned char)bytes[i] & 15];
+    }
+    put(json, "hex", hex ? json_stringn(hex, 2 * n) : NULL, ok);
+    free(hex);
+    return json;
+}
+
+static json_t *words(const struct vocabulary *v, int *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < v->count; i++) {
+        size_t n;
+        const char *word = vocabulary_text(v, i, &n);
+        if (json_array_append_new(list, text(word, n, ok)) != 0)
+            *ok = 0;
+    }
+    return list;
+}
+
+/* Texts joined by '\n'. */
+static json_t *lines(const char *joined, int *ok)
+{
+    json_t *list = json_array();
+    for (const char *p = joined; p;) {
+        size_t n = strcspn(p, "\n");
+        if (json_array_append_new(list, text(p, n, ok)) != 0)
+            *ok = 0;
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    return list;
+}
+
+static json_t *of_number(const struct table_input *in, int *ok)
+{
+    json_t *o = json_object();
+    put(o, "shift", json_real(in->shift), ok);
+    put(o, "divisor", json_real(in->divisor), ok);
+    put(o, "missing", in->missing == MISSING_REFUSE ? json_null() : json_real(in->fill), ok);
+    return o;
+}
+
+static json_t *of_category(const struct table_input *in, int *ok)
+{
+    json_t *o = json_object();
+    put(o, "encode", json_string(in->encode == ENCODE_ID ? "id" : "one_hot"), ok);
+    put(o, "words", words(&in->words, ok), ok);
+    return o;
+}
+
+/* The job's columns in their order; inputs have a place among the features. */
+static json_t *columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
+{
+    json_t *list = json_array();
+    const struct table_input *in = s->input;
+    for (uint32_t i = 0; i < csv->columns; i++) {
+        const struct job_column *c = &csv->column[i];
+        json_t *o = json_object();
+        static const char *const kinds[] = {"number", "category", "label", "ignore"};
+        put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
+        put(o, "kind", json_string(kinds[c->kind]), ok);
+        if (c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY) {
+            put(o, "feature", json_integer((json_int_t)in->feature), ok);
+            put(o, "width", json_integer((json_int_t)in->width), ok);
+            bool number = c->kind == COLUMN_NUMBER;
+            put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok), ok);
+            in++;
+        } else if (c->kind == COLUMN_LABEL && c->words) {
+            put(o, "classes", lines(c->words, ok), ok);
+        }
+        if (json_array_append_new(list, o) != 0)
+            *ok = 0;
+    }
+    return list;
+}
+
+enum err export_encoding(const char *path, const struct job_csv *csv, const struct table_schema *s,
+                         struct errmsg *e)
+{
+    int ok = 1;
+    json_t *all = json_object();
+    put(all, "features", json_integer((json_int_t)s->features), &ok);
+    put(all, "missing", lines(csv->missing, &ok), &ok);
+    put(all, "columns", columns(csv, s, &ok), &ok);
+    char *written = ok ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
+    enum err err = written ? files_write(path, written, strlen(written), e)
+                           : err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    free(written);
+    json_decref(all);
+    return err;
+}

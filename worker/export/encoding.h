@@ -1,0 +1,13 @@
+/* encoding.json beside a model that was trained on a csv: docs/data.md says what it holds. */
+#ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
+#define GRADWIRE_WORKER_EXPORT_ENCODING_H
+
+#include "common/err.h"
+#include "common/job.h"
+#include "worker/data/table.h"
+
+/* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */
+enum err export_encoding(const char *path, const struct job_csv *csv, const struct table_schema *s,
+                         struct errmsg *e) MUST_CHECK;
+
+#endif

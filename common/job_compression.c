@@ -65,6 +65,10 @@ static enum err check_top_k(struct job_reader *r)
                           "top_k in async pushes what is left by itself, which "
                           "training.gradient_accumulation_steps would count as a gradient; allowed "
                           "with one of the two");
+    if (job->training.update == UPDATE_ASYNC && job->optimizer.use_ema)
+        return job_refuse(r, given, key,
+                          "top_k in async pushes what is left by itself, which use_ema would leave "
+                          "out of its average or count as a step; allowed with one of the two");
     return ERR_OK;
 }
 

@@ -146,7 +146,8 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     if (!err && m->push_codec == CODEC_TOP_K &&
         (o->kind != OPT_SGD || m->update == GRADWIRE__UPDATE__SSP ||
-         m->update == GRADWIRE__UPDATE__GEO || m->replicas_to_aggregate))
+         m->update == GRADWIRE__UPDATE__GEO || m->replicas_to_aggregate ||
+         (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
         return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");
     return err;
 }

@@ -176,8 +176,6 @@ struct shard {
  * is the mean gradient; `scale` is clipping's, 1 for none; t the number of this update, from 1. */
 void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
                  const float *g, float inv_n, float scale);
-/* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
-void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
 /* shard_average.c: all but shard_average_pull do nothing where no average is kept. Elements count from the shard's
  * first. */
 enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
@@ -190,6 +188,8 @@ void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of
 void shard_average_turn(struct shard *s);                        /* the step is made */
 enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
+/* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
+void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
 /* shard_sync.c */
 enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                          struct buffer *body, struct errmsg *e);

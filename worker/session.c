@@ -768,9 +768,9 @@ struct session_task session_task(struct session *s)
     if (t.kind == TASK_NONE)
         return t;
     s->phase = SESSION_COMPUTING;
+    s->averages_there = false;
     if (s->sync)
         feedback_begin(s);
-    s->averages_there = false;
     await_replies(s);
     if (s->ssp)
         ssp_begin(s);

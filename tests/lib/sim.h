@@ -251,8 +251,8 @@ struct sim_worker {
     struct session session;
     struct local *local; /* geo */
     struct push_codec *codec;
-    float *w;            /* (elems) */
-    float *averages;     /* (elems) the chief's, as they were pulled last */
+    float *w;        /* (elems) */
+    float *averages; /* (elems) the chief's, as they were pulled last */
     struct sim_conn *link[SIM_SHARDS_MAX];
     uint64_t link_token[SIM_SHARDS_MAX];
     struct sim_conn *member;

@@ -402,6 +402,22 @@ void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, c
         (void)same(sim, "what a worker begins with", step, w, sim->oracle.view[step]);
 }
 
+/* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
+static bool is_known(const struct sim *sim)
+{
+    const Gradwire__Settings *s = &sim->config.settings;
+    return codec_is_lossless((enum codec)s->push_codec) &&
+           (!sim->restored || codec_is_lossless((enum codec)s->reply_codec));
+}
+
+void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages)
+{
+    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    if (is_known(sim) && follow(sim, g.number, step))
+        (void)same(sim, "the averages", step, averages,
+                   sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
+}
+
 /* Whatever was sent late, or by whom: the sum is that of the mean gradients of all batches in the cut, but for what died
  * with its worker. */
 static void check_known(struct sim *sim, const struct manifest *m, const float *w)
@@ -443,22 +459,6 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
     free(moved);
     free(size);
     free(g);
-}
-
-/* A push that loses, by the node that was pushed; what a restore leaves of replies that lose is another history. */
-static bool is_known(const struct sim *sim)
-{
-    const Gradwire__Settings *s = &sim->config.settings;
-    return codec_is_lossless((enum codec)s->push_codec) &&
-           (!sim->restored || codec_is_lossless((enum codec)s->reply_codec));
-}
-
-void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages)
-{
-    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
-    if (is_known(sim) && follow(sim, g.number, step))
-        (void)same(sim, "the averages", step, averages,
-                   sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
 }
 
 static void check_sync(struct sim *sim, const struct manifest *m, const float *w,

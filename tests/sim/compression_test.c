@@ -80,6 +80,7 @@ static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool syn
         Gradwire__Settings *s = &config.settings;
         config.gradient = SIM_KNOWN;
         s->push_codec = CODEC_TOP_K;
+        s->use_ema = false; /* an overwrite would move the weights, too */
         s->push_ratio = (float[]){0.001f, 0.01f, 0.1f, 0.25f}[r % 4];
         s->optimizer = OPT_SGD;
         s->learning_rate = 0.05f;

@@ -513,6 +513,10 @@ static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
     struct errmsg e = {""};
     assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", backed, 3, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "allowed without sync.replicas_to_aggregate"));
+    const char *const averaged[] = {"optimizer={sgd: {use_ema: true}}", "training.update=async",
+                                    "compression.push=top_k"};
+    assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", averaged, 3, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "use_ema"));
     refused_set("compression.push.top_k.ratio=0.02",
                 "--set compression.push.top_k.ratio: compression.push: top_k sends a part of each "
                 "gradient and the rest later, "

@@ -90,7 +90,7 @@ const Known known[] = {
     {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
      "where its last words go, at every end"},
     {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
-     "a launcher's socket; --progress_fd=N: its pipe for progress"},
+     "a launcher's socket; --progress_fd=N: its pipe"},
     {"progress_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
      "HTTP on --http_address=HOST (default: every); 0: none"},

@@ -22,6 +22,7 @@
 #include "worker/curves.h"
 #include "worker/eval_log.h"
 #include "worker/evaluate.h"
+#include "worker/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/progress.h"
 
@@ -39,7 +40,8 @@ struct watch {
     struct pool *pool;
     struct evaluator *evaluator;
     struct events *events;
-    bool begun; /* there is an event in the files of this process */
+    struct evaluator_http *http; /* NULL: none */
+    bool begun;                  /* there is an event in the files of this process */
     float *w;
     struct eval_log log;
     bool unsaved; /* eval.json lacks the last result */
@@ -212,6 +214,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     uint64_t per_epoch = v->role->batches_per_epoch;
     curves_put_evaluation(v->events, v->role->job, r->eval.step,
                           r->eval.step > 0 && r->eval.step % per_epoch == 0, &r->eval);
+    evaluator_http_note(v->http, r);
     tell(v, r);
     return ERR_OK;
 }
@@ -385,7 +388,9 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
 {
     int64_t now = clock_now_ms();
     struct watch v = {.role = role, .began_ms = now, .alive_ms = now, .said_ms = now - SAY_MS};
-    enum err err = make(&v, e);
+    enum err err = evaluator_http_open(&v.http, role->http_fd, role->job, role->cluster, e);
+    if (!err)
+        err = make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);
         take_signals();
@@ -397,6 +402,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
     *told_to_go = atomic_load(&told) > 0;
     if (*told_to_go)
         log_info("told to go");
+    evaluator_http_close(v.http);
     events_free(v.events);
     eval_log_close(&v.log);
     if (v.evaluator)

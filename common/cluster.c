@@ -1,5 +1,6 @@
 #include "common/cluster.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -159,6 +160,28 @@ static const char *own_address(const struct cluster_given *g)
     return own->at[first ? 0 : g->index];
 }
 
+/* An address of a host, or localhost: both can be bound as they stand. */
+static bool is_literal(const char *address)
+{
+    char host[64];
+    struct in_addr v4;
+    size_t n = (size_t)(strrchr(address, ':') - address);
+    if (address[0] == '[')
+        return true;
+    if (n >= sizeof host)
+        return false;
+    memcpy(host, address, n);
+    host[n] = 0;
+    return strcasecmp(host, "localhost") == 0 || inet_pton(AF_INET, host, &v4) == 1;
+}
+
+/* A part of own_address. */
+static const char *bind_address(const struct cluster_given *g)
+{
+    const char *own = own_address(g);
+    return !own || own_list(g)->by_flag || is_literal(own) ? own : strrchr(own, ':');
+}
+
 static enum err copy_text(char **out, const char *text, struct errmsg *e)
 {
     if (!text)
@@ -193,6 +216,8 @@ static enum err cluster_fill(struct cluster *c, struct cluster_given *g, struct 
 {
     settle_role(c, g);
     enum err err = copy_text(&c->self, own_address(g), e);
+    if (!err)
+        err = copy_text(&c->bind, bind_address(g), e);
     if (!err)
         err = copy_text(&c->chief, chief_address(g), e);
     take_list(&c->ps, &c->n_ps, &g->ps);
@@ -249,5 +274,6 @@ void cluster_close(struct cluster *c)
     list_close(c->workers, c->n_workers);
     mem_free(c->chief);
     mem_free(c->self);
+    mem_free(c->bind);
     *c = (struct cluster){0};
 }

@@ -25,7 +25,9 @@ struct cluster {
     uint32_t n_workers;  /* known workers, without a separate chief; 0 if unknown */
     char **workers;      /* sparse: only this one, at [0] */
     char *chief;         /* host:port, or NULL if not known */
-    char *self;          /* this process's own host:port to bind, or NULL */
+    char *self;          /* this process's own host:port as the others dial it, or NULL */
+    char *bind;          /* what to listen on for it, or NULL: self, but ":port" where TF_CONFIG
+                          * gives a name: a pod's own name resolves once it listens, not before */
     uint32_t worker_id;  /* among all that train: the chief is 0; with a separate chief worker i
                           * is i + 1 */
 };

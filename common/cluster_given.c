@@ -305,6 +305,7 @@ static enum err flag_hosts(struct addresses *a, const char *flag, const char *ho
     char *copy = mem_strdup(hosts), *rest = copy;
     enum err err = copy ? ERR_OK : no_memory(e);
     addresses_close(a);
+    a->by_flag = true;
     while (rest && !err)
         err = addresses_add(a, strsep(&rest, ","), flag, e);
     mem_free(copy);

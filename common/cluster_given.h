@@ -12,6 +12,7 @@ enum { CLUSTER_ADDRESSES_MAX = 65536 };
 struct addresses {
     char **at; /* "host:port", each checked */
     uint32_t n;
+    bool by_flag; /* and not by TF_CONFIG */
 };
 
 struct cluster_given {

@@ -50,7 +50,7 @@ static int run(struct process *p)
     int fd = p->flags.listen_fd, http_fd = -1;
     const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
     enum err err =
-        fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->self, LISTEN_TAKEN_MS, &e);
+        fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->bind, LISTEN_TAKEN_MS, &e);
     if (!err)
         err = http_bind(&http_fd, &http, &e);
     if (err) {

@@ -1,19 +1,26 @@
-/* HTTP of the evaluator's process, on a thread of its own: main evaluates. */
+/* The evaluator's HTTP (common/http.h), on a thread and loop of its own: main reads checkpoints and computes. */
 #ifndef GRADWIRE_WORKER_EVALUATOR_HTTP_H
 #define GRADWIRE_WORKER_EVALUATOR_HTTP_H
 
+#include <stdatomic.h>
+
 #include "common/cluster.h"
 #include "common/job.h"
-#include "worker/eval_log.h"
+
+/* Main writes it, the HTTP thread reads it. */
+struct evaluator_meter {
+    _Atomic uint64_t results; /* of this process; 0: the rest says nothing */
+    _Atomic uint64_t cut, step;
+    _Atomic double loss, metric[JOB_METRICS_MAX], seconds;
+    atomic_bool seen; /* a checkpoint was there */
+};
 
 struct evaluator_http;
 
-/* `fd` listens and is taken, even on error; -1: *h is NULL, which the others take for nothing to do.
- * Errors: ERR_NOMEM, ERR_IO. */
-enum err evaluator_http_open(struct evaluator_http **h, int take_fd, const struct job *job,
-                             const struct cluster *cluster, struct errmsg *e) MUST_CHECK;
-void evaluator_http_close(struct evaluator_http *h);
-/* A checkpoint is evaluated. Thread: main; never blocks. */
-void evaluator_http_note(struct evaluator_http *h, const struct eval_result *r);
+/* `take_fd` -1: *h is NULL. All others outlive it. Errors: ERR_NOMEM. */
+enum err evaluator_http_new(struct evaluator_http **h, int take_fd, const struct job *job,
+                            const struct cluster *cluster, const struct evaluator_meter *meter,
+                            struct errmsg *e) MUST_CHECK;
+void evaluator_http_free(struct evaluator_http *h); /* NULL is none */
 
 #endif

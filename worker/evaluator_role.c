@@ -40,8 +40,9 @@ struct watch {
     struct pool *pool;
     struct evaluator *evaluator;
     struct events *events;
-    struct evaluator_http *http; /* NULL: none */
-    bool begun;                  /* there is an event in the files of this process */
+    struct evaluator_http *http;
+    struct evaluator_meter meter;
+    bool begun; /* there is an event in the files of this process */
     float *w;
     struct eval_log log;
     bool unsaved; /* eval.json lacks the last result */
@@ -192,6 +193,13 @@ static void tell(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
     char metric[64] = "";
+    atomic_store(&v->meter.cut, r->cut);
+    atomic_store(&v->meter.step, r->eval.step);
+    atomic_store(&v->meter.loss, r->eval.loss);
+    atomic_store(&v->meter.seconds, r->seconds);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        atomic_store(&v->meter.metric[i], r->eval.metric[i]);
+    atomic_fetch_add(&v->meter.results, 1);
     if (job->model.metrics)
         (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
                        r->eval.metric[0]);
@@ -214,7 +222,6 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
     uint64_t per_epoch = v->role->batches_per_epoch;
     curves_put_evaluation(v->events, v->role->job, r->eval.step,
                           r->eval.step > 0 && r->eval.step % per_epoch == 0, &r->eval);
-    evaluator_http_note(v->http, r);
     tell(v, r);
     return ERR_OK;
 }
@@ -296,6 +303,7 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     if (f.n > 0 && !v->seen)
         v->alive_ms = clock_now_ms();
     v->seen |= f.n > 0;
+    atomic_store(&v->meter.seen, v->seen);
     long next = eval_log_choose(&v->log, f.m, f.n, v->any_passed ? &v->passed : NULL);
     if (next >= 0)
         err = evaluate(v, &f.m[next], e);
@@ -358,10 +366,13 @@ static enum err make(struct watch *v, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
+    enum err err = evaluator_http_new(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
+    if (err)
+        return err;
     v->w = mem_floats(model_layout(r->model)->elems);
     if (!v->w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    enum err err = pool_new(&v->pool, threads, e);
+    err = pool_new(&v->pool, threads, e);
     if (!err)
         err = evaluator_new(&v->evaluator, r->job, r->model, r->eval, v->pool, e);
     if (err)
@@ -388,9 +399,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
 {
     int64_t now = clock_now_ms();
     struct watch v = {.role = role, .began_ms = now, .alive_ms = now, .said_ms = now - SAY_MS};
-    enum err err = evaluator_http_open(&v.http, role->http_fd, role->job, role->cluster, e);
-    if (!err)
-        err = make(&v, e);
+    enum err err = make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);
         take_signals();
@@ -402,7 +411,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
     *told_to_go = atomic_load(&told) > 0;
     if (*told_to_go)
         log_info("told to go");
-    evaluator_http_close(v.http);
+    evaluator_http_free(v.http);
     events_free(v.events);
     eval_log_close(&v.log);
     if (v.evaluator)

@@ -142,9 +142,9 @@ static enum err open_port(struct process *p, struct errmsg *e)
         return ERR_OK;
     if (p->listen_fd >= 0)
         return listen_adopt(p->listen_fd, e);
-    if (!p->cluster.self)
+    if (!p->cluster.bind)
         return ERR_OK; /* a chief that nobody can dial: it trains by itself */
-    return listen_bind(&p->listen_fd, p->cluster.self, LISTEN_TAKEN_MS, e);
+    return listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
 }
 
 static void say_lock_waits(const char *dir, pid_t holder)

@@ -113,20 +113,6 @@ class HttpTest(TrainCase):
         job.signal(signal.SIGTERM)
         job.wait(143)
 
-    def test_the_evaluator_answers_too(self):
-        job = self.launch("--evaluator", keys={"training.epochs": 100000, "checkpoint.every_steps": 20,
-                                               "checkpoint.every_seconds": 0})
-        at = self.everybody(job, 5)["evaluator-0"]
-        job.until("a checkpoint is evaluated", lambda: "gradwire_eval_step" in text(at, "/metrics"))
-        seen = metrics(at)
-        self.assertGreaterEqual(seen.histogram("gradwire_evaluation_seconds"), 1)
-        self.assertEqual(get(at, "/readyz"), (200, "ready\n"))
-        status = json.loads(text(at, "/status"))
-        self.assertEqual(status["process"], "evaluator 0")
-        self.assertGreaterEqual(status["last"]["step"], seen("gradwire_eval_step"))
-        job.signal(signal.SIGTERM)
-        job.wait(143)
-
     def test_hostile_clients_change_nothing(self):
         keys = {"training.epochs": 2 if SANITIZED else 6}
         want = self.undisturbed(keys=keys)

@@ -222,6 +222,36 @@ static void a_sparse_chief_names_both_ways_out(void **state)
     cluster_close(&c);
 }
 
+/* A pod's own name resolves once the pod is ready, which it is when it listens. */
+static void a_name_from_tf_config_is_listened_for_on_all_addresses(void **state)
+{
+    static const struct {
+        const char *address, *bind;
+    } cases[] = {{"ctr-ps-0.ads.svc:2222", ":2222"},
+                 {"127.0.0.1:7000", "127.0.0.1:7000"},
+                 {"[::1]:7000", "[::1]:7000"},
+                 {"LocalHost:7000", "LocalHost:7000"},
+                 {"127.0.0.1.ads:7000", ":7000"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char config[256];
+        (void)snprintf(config, sizeof config,
+                       "{\"cluster\":{\"ps\":[\"%s\"],\"worker\":[\"w:1\"]},\"task\":%s}",
+                       cases[i].address, TASK("ps", "0"));
+        struct cluster c = known(config, NULL);
+        assert_string_equal(c.self, cases[i].address);
+        assert_string_equal(c.bind, cases[i].bind);
+        cluster_close(&c);
+    }
+    struct cluster_flags flags = {"ps", "node1:7000", "w:1", "", 0, 0};
+    struct cluster c = known(NULL, &flags); /* a host of which nobody says that it is a pod */
+    assert_string_equal(c.bind, "node1:7000");
+    cluster_close(&c);
+    c = known(DENSE(TASK("ps", "0")), &flags);
+    assert_string_equal(c.bind, "node1:7000");
+    cluster_close(&c);
+}
+
 static void several_processes_need_a_ps(void **state)
 {
     static const char why[] = "the cluster has no ps; add one, or give --ps_hosts (a lone worker "
@@ -429,11 +459,13 @@ static void check_pod(const char *pod, const json_t *config)
 static void what_an_operator_gives_is_understood(void **state)
 {
     (void)state;
-    const char *path = getenv("GRADWIRE_TF_CONFIG_CASES"), *pod;
-    if (!path) {
-        print_message("GRADWIRE_TF_CONFIG_CASES is not set\n");
+    const char *folder = getenv("GRADWIRE_K8S"), *pod;
+    char path[4096];
+    if (!folder) {
+        print_message("GRADWIRE_K8S is not set\n");
         skip();
     }
+    (void)snprintf(path, sizeof path, "%s/tf_config_cases.json", folder);
     json_error_t problem;
     json_t *cases = json_load_file(path, 0, &problem), *one, *config;
     assert_non_null(cases);
@@ -479,6 +511,7 @@ int main(void)
         cmocka_unit_test(who_is_told_of_an_evaluator_knows_it),
         cmocka_unit_test(a_sparse_process_knows_its_part),
         cmocka_unit_test(a_sparse_chief_names_both_ways_out),
+        cmocka_unit_test(a_name_from_tf_config_is_listened_for_on_all_addresses),
         cmocka_unit_test(several_processes_need_a_ps),
         cmocka_unit_test(an_index_may_be_a_number_in_quotes),
         cmocka_unit_test(broken_tf_configs_say_what_would_be_right),

@@ -1,0 +1,239 @@
+/* PID 1 of the container image: finds out which process this is and becomes it.
+ *
+ * Happy path: TF_CONFIG (an operator's, or made here from the pod's ordinal) -> role -> exec of gradwire-ps or
+ * gradwire-worker, which handle the signals themselves. Only the hosts form, two processes in one container, keeps this
+ * one as their parent. Failure modes: what says nothing, or two things at once, is one line on stderr and exit 2. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cluster_given.h"
+#include "common/log.h"
+#include "common/termination.h"
+#include "k8s/entrypoint/args.h"
+#include "k8s/entrypoint/pair.h"
+#include "k8s/entrypoint/place.h"
+
+#define JOB_FILE "/etc/gradwire/job.yaml"
+#define EXAMPLE_FILE "/usr/share/gradwire/examples/mnist/mlp.yaml"
+#define TOKEN_FILE "/run/secrets/gradwire/token"
+/* Kubernetes makes it, and reads it when the container has ended. */
+#define TERMINATION_FILE "/dev/termination-log"
+#define OUTPUT_DIR "/output"
+
+enum { WORDS_MAX = ARGS_MAX + 16 };
+
+struct command {
+    char program[PATH_MAX];
+    const char *words[WORDS_MAX];
+    size_t n;
+};
+
+/* Beside this program, as installed, or where the build leaves it. */
+static enum err find_program(enum role role, char *out, struct errmsg *e)
+{
+    const char *name = role == ROLE_PS ? "ps" : "worker";
+    char self[PATH_MAX / 2];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return err_set(e, ERR_IO, "/proc/self/exe: %s", strerror(errno));
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    (void)snprintf(out, PATH_MAX, "%s/gradwire-%s", self, name);
+    if (access(out, X_OK) == 0)
+        return ERR_OK;
+    (void)snprintf(out, PATH_MAX, "%s/../%s/%s", self, name, name);
+    return access(out, X_OK) == 0 ? ERR_OK : err_set(e, ERR_IO, "%.400s: no such program", out);
+}
+
+/* What the files of the container say; flags that follow win. */
+static void add_defaults(struct command *c, const struct args *a)
+{
+    if (!a->job && access(JOB_FILE, R_OK) != 0)
+        log_info("no --job and no " JOB_FILE ": training the example, " EXAMPLE_FILE);
+    if (!a->job)
+        c->words[c->n++] = access(JOB_FILE, R_OK) == 0 ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
+    c->words[c->n++] = "--output=" OUTPUT_DIR;
+    if (!a->token && access(TOKEN_FILE, F_OK) == 0)
+        c->words[c->n++] = "--token_file=" TOKEN_FILE;
+    if (access(TERMINATION_FILE, W_OK) == 0)
+        c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
+}
+
+static enum err command_init(struct command *c, enum role role, const struct args *a,
+                             struct errmsg *e)
+{
+    enum err err = find_program(role, c->program, e);
+    if (err)
+        return err;
+    c->words[c->n++] = c->program;
+    add_defaults(c, a);
+    for (size_t i = 0; i < a->n_rest; i++)
+        c->words[c->n++] = a->rest[i];
+    return ERR_OK;
+}
+
+static void command_print(const struct command *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        printf("%s%c", c->words[i], i + 1 < c->n ? ' ' : '\n');
+}
+
+static int command_exec(struct command *c)
+{
+    (void)fflush(stdout);
+    execv(c->program, (char *const *)c->words);
+    log_error("%s: %s", c->program, strerror(errno));
+    return 1;
+}
+
+/* A pod NAME-ps-I, to whom an operator tells nothing when it is the job's only one: as ps it says what is missing. */
+static bool named_ps(const char *pod)
+{
+    uint32_t ordinal;
+    const char *dash = strrchr(pod, '-');
+    return dash && dash - pod >= 3 && memcmp(dash - 3, "-ps", 3) == 0 &&
+           place_ordinal(pod, &ordinal, NULL) == ERR_OK;
+}
+
+static enum err find_role(const struct args *a, const char *pod, enum role *role, struct errmsg *e)
+{
+    struct cluster_given g = {.role = ROLE_WORKER};
+    const struct cluster_flags flags = {a->job_name ? a->job_name : "", "", "", "", -1, 0};
+    enum err err = cluster_given_tf_config(&g, getenv("TF_CONFIG"), e);
+    if (!err)
+        err = cluster_given_flags(&g, &flags, e);
+    if (!err)
+        *role = !g.any && named_ps(pod) ? ROLE_PS : g.role;
+    cluster_given_close(&g);
+    return err;
+}
+
+static bool by_ordinals(const struct args *a)
+{
+    return a->role || a->index || a->ps || a->workers || a->ps_host || a->worker_host;
+}
+
+static bool by_hosts(const struct args *a)
+{
+    return a->worker_ips || a->current_ip || a->port;
+}
+
+/* Who says which process this is? One of them. */
+static enum err check_one(const struct args *a, struct errmsg *e)
+{
+    const char *config = getenv("TF_CONFIG");
+    bool said = config && config[strspn(config, " \t\r\n")];
+    if (by_ordinals(a) && by_hosts(a))
+        return err_set(e, ERR_INPUT, "--role and --worker_ips both say which process this is");
+    if (said && (by_ordinals(a) || by_hosts(a)))
+        return err_set(e, ERR_INPUT, "TF_CONFIG is set, and %s says which process this is, too",
+                       by_hosts(a) ? "--worker_ips" : "--role");
+    if (a->job_name && (by_ordinals(a) || by_hosts(a)))
+        return err_set(e, ERR_INPUT, "--job_name and %s both say which process this is",
+                       by_hosts(a) ? "--worker_ips" : "--role");
+    if (by_ordinals(a) && !a->role)
+        return err_set(e, ERR_INPUT, "--role is missing; allowed: ps, worker");
+    return ERR_OK;
+}
+
+static enum err make_tf_config(const struct args *a, const char *pod, struct errmsg *e)
+{
+    char *json = NULL;
+    enum err err = place_tf_config(a, getenv("JOB_COMPLETION_INDEX"), pod, &json, e);
+    if (!err && setenv("TF_CONFIG", json, 1))
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    if (!err && a->print)
+        printf("TF_CONFIG=%s\n", json);
+    free(json);
+    return err;
+}
+
+static enum err run_one(const struct args *a, const char *pod, int *code, struct errmsg *e)
+{
+    static struct command command;
+    enum role role = ROLE_WORKER;
+    enum err err = by_ordinals(a) ? make_tf_config(a, pod, e) : ERR_OK;
+    if (!err)
+        err = find_role(a, pod, &role, e);
+    if (!err)
+        err = command_init(&command, role, a, e);
+    if (err)
+        return err;
+    if (a->print)
+        command_print(&command);
+    else
+        *code = command_exec(&command);
+    return ERR_OK;
+}
+
+static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
+{
+    static struct command ps, worker;
+    static struct place_hosts hosts;
+    static char lists[2][PLACE_LIST_BYTES + 32], index[32];
+    enum err err = place_hosts(a, &hosts, e);
+    if (!err)
+        err = command_init(&ps, ROLE_PS, a, e);
+    if (!err)
+        err = command_init(&worker, ROLE_WORKER, a, e);
+    if (err)
+        return err;
+    (void)snprintf(lists[0], sizeof lists[0], "--ps_hosts=%s", hosts.ps_hosts);
+    (void)snprintf(lists[1], sizeof lists[1], "--worker_hosts=%s", hosts.worker_hosts);
+    (void)snprintf(index, sizeof index, "--task_index=%u", hosts.index);
+    const char *of[] = {lists[0], lists[1], index};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        ps.words[ps.n++] = worker.words[worker.n++] = of[i];
+    ps.words[ps.n++] = "--job_name=ps";
+    worker.words[worker.n++] = "--job_name=worker";
+    if (a->print) {
+        command_print(&ps);
+        command_print(&worker);
+    } else {
+        *code = pair_run((char *const *)ps.words, (char *const *)worker.words);
+    }
+    return ERR_OK;
+}
+
+/* --help and --version are the worker's, --help with our own part before it. */
+static enum err ask(const struct args *a, int *code, struct errmsg *e)
+{
+    static struct command worker;
+    enum err err = find_program(ROLE_WORKER, worker.program, e);
+    if (err)
+        return err;
+    worker.words[0] = worker.program;
+    worker.words[1] = a->help ? "--help" : "--version";
+    if (a->help)
+        printf("%s", args_help());
+    *code = command_exec(&worker);
+    return ERR_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static struct args args;
+    struct errmsg e = {""};
+    char pod[HOST_NAME_MAX + 1] = "";
+    log_init("entrypoint", log_level_of("info"));
+    (void)gethostname(pod, sizeof pod - 1);
+    int code = 0;
+    enum err err = args_read(&args, argc, argv, &e);
+    if (!err)
+        err = check_one(&args, &e);
+    if (!err && (args.help || args.version))
+        err = ask(&args, &code, &e);
+    else if (!err)
+        err = by_hosts(&args) ? run_pair(&args, &code, &e) : run_one(&args, pod, &code, &e);
+    if (!err)
+        return code;
+    log_error("%s", e.text);
+    if (access(TERMINATION_FILE, W_OK) == 0)
+        termination_write(TERMINATION_FILE, e.text);
+    return err == ERR_INPUT ? 2 : err == ERR_NOMEM ? 138 : 1;
+}

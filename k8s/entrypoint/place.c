@@ -1,0 +1,192 @@
+#include "k8s/entrypoint/place.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cluster.h"
+#include "common/cluster_given.h"
+
+static bool number(const char *text, uint32_t most, uint32_t *out)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
+        return false;
+    unsigned long value = strtoul(text, NULL, 10);
+    if (value > most)
+        return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
+{
+    const char *dash = strrchr(pod, '-');
+    if (dash && number(dash + 1, INT32_MAX, ordinal))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "--index=I is missing: JOB_COMPLETION_INDEX is not set, and the host's name, "
+                   "%.80s, does not end in "
+                   "-NUMBER",
+                   pod);
+}
+
+/* ---- from ordinals ---- */
+
+static enum err count(const char *flag, const char *text, uint32_t *n, struct errmsg *e)
+{
+    if (text && number(text, CLUSTER_WORKERS_MAX, n) && *n > 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: 1 to %d", flag,
+                   text ? text : "", CLUSTER_WORKERS_MAX);
+}
+
+/* The pattern with the ordinal in the place of its '%'. */
+static enum err fill(const char *flag, const char *pattern, uint32_t i, char *out, size_t bytes,
+                     struct errmsg *e)
+{
+    const char *mark = pattern ? strchr(pattern, '%') : NULL;
+    if (!mark || strchr(mark + 1, '%'))
+        return err_set(e, ERR_INPUT,
+                       "%s: '%.80s' is not allowed; allowed: host:port with one %%, the place of "
+                       "the ordinal",
+                       flag, pattern ? pattern : "");
+    int n = snprintf(out, bytes, "%.*s%u%s", (int)(mark - pattern), pattern, i, mark + 1);
+    const char *problem =
+        n < (int)bytes ? cluster_address_problem(out) : "write a shorter host:port";
+    return problem ? err_set(e, ERR_INPUT, "%s: '%.80s': %s", flag, pattern, problem) : ERR_OK;
+}
+
+static enum err list(const char *flag, const char *pattern, uint32_t n, json_t **out,
+                     struct errmsg *e)
+{
+    char address[300];
+    enum err err = ERR_OK;
+    *out = json_array();
+    for (uint32_t i = 0; i < n && !err; i++) {
+        err = fill(flag, pattern, i, address, sizeof address, e);
+        if (!err && json_array_append_new(*out, json_string(address)))
+            err = err_set(e, ERR_NOMEM, "out of memory");
+    }
+    return err;
+}
+
+static enum err own_index(const struct args *a, const char *completion, const char *pod,
+                          uint32_t *index, struct errmsg *e)
+{
+    const char *given = a->index ? a->index : completion;
+    if (!given || !*given)
+        return place_ordinal(pod, index, e);
+    if (number(given, INT32_MAX, index))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: a number from 0",
+                   a->index ? "--index" : "JOB_COMPLETION_INDEX", given);
+}
+
+enum err place_tf_config(const struct args *a, const char *completion, const char *pod, char **json,
+                         struct errmsg *e)
+{
+    uint32_t n_ps, n_workers, index;
+    json_t *ps = NULL, *workers = NULL;
+    if (strcmp(a->role, "ps") != 0 && strcmp(a->role, "worker") != 0)
+        return err_set(e, ERR_INPUT, "--role: '%.40s' is not allowed; allowed: ps, worker",
+                       a->role);
+    enum err err = count("--ps", a->ps, &n_ps, e);
+    if (!err)
+        err = count("--workers", a->workers, &n_workers, e);
+    if (!err)
+        err = own_index(a, completion, pod, &index, e);
+    if (!err)
+        err = list("--ps_host", a->ps_host, n_ps, &ps, e);
+    if (!err)
+        err = list("--worker_host", a->worker_host, n_workers, &workers, e);
+    if (!err) {
+        json_t *root = json_pack("{s:{s:O,s:O},s:{s:s,s:i}}", "cluster", "ps", ps, "worker",
+                                 workers, "task", "type", a->role, "index", (int)index);
+        char *made = json_dumps(root, JSON_COMPACT);
+        json_decref(root);
+        if (made)
+            *json = made;
+        else
+            err = err_set(e, ERR_NOMEM, "out of memory");
+    }
+    json_decref(ps);
+    json_decref(workers);
+    return err;
+}
+
+/* ---- the hosts form ---- */
+
+static enum err append(char *out, const char *ip, size_t n, uint32_t port, struct errmsg *e)
+{
+    size_t at = strlen(out);
+    bool v6 = memchr(ip, ':', n) && ip[0] != '[';
+    char address[300];
+    int bytes = snprintf(address, sizeof address, "%s%.*s%s:%u", v6 ? "[" : "", (int)n, ip,
+                         v6 ? "]" : "", port);
+    const char *problem =
+        bytes < (int)sizeof address ? cluster_address_problem(address) : "it is too long";
+    if (problem)
+        return err_set(e, ERR_INPUT, "--worker_ips: '%.*s': %s", n < 80 ? (int)n : 80, ip, problem);
+    if (at + (size_t)bytes + 2 > PLACE_LIST_BYTES)
+        return err_set(e, ERR_INPUT, "--worker_ips: the list is too long");
+    (void)snprintf(out + at, PLACE_LIST_BYTES - at, "%s%s", at ? "," : "", address);
+    return ERR_OK;
+}
+
+/* How often `ip` stands in the list; *index: where first. */
+static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint32_t *index)
+{
+    uint32_t times = 0, i = 0;
+    for (const char *at = ips;; i++) {
+        size_t n = strcspn(at, ",");
+        if (n == bytes && memcmp(at, ip, n) == 0 && times++ == 0)
+            *index = i;
+        if (!at[n])
+            return times;
+        at += n + 1;
+    }
+}
+
+static enum err check_hosts(const struct args *a, uint32_t *port, struct errmsg *e)
+{
+    if (!a->worker_ips || !a->current_ip || !a->port)
+        return err_set(e, ERR_INPUT,
+                       "%s is missing: --worker_ips, --current_ip and --port go together",
+                       !a->worker_ips   ? "--worker_ips"
+                       : !a->current_ip ? "--current_ip"
+                                        : "--port");
+    if (number(a->port, 65534, port) && *port > 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "--port: '%.40s' is not allowed; allowed: 1 to 65534 (the worker has the next)",
+                   a->port);
+}
+
+enum err place_hosts(const struct args *a, struct place_hosts *h, struct errmsg *e)
+{
+    uint32_t port = 0, index;
+    enum err err = check_hosts(a, &port, e);
+    if (err)
+        return err;
+    if (!occurrences(a->worker_ips, a->current_ip, strlen(a->current_ip), &h->index))
+        return err_set(e, ERR_INPUT, "--current_ip=%.80s is not in --worker_ips=%.160s",
+                       a->current_ip, a->worker_ips);
+    h->ps_hosts[0] = h->worker_hosts[0] = 0;
+    uint32_t n_hosts = 0;
+    for (const char *at = a->worker_ips;;) {
+        size_t n = strcspn(at, ",");
+        if (occurrences(a->worker_ips, at, n, &index) > 1)
+            return err_set(e, ERR_INPUT, "--worker_ips: '%.*s' stands twice", n < 80 ? (int)n : 80,
+                           at);
+        if (++n_hosts > PLACE_HOSTS_MAX)
+            return err_set(e, ERR_INPUT, "--worker_ips: more than %d", PLACE_HOSTS_MAX);
+        err = append(h->ps_hosts, at, n, port, e);
+        if (!err)
+            err = append(h->worker_hosts, at, n, port + 1, e);
+        if (err || !at[n])
+            return err;
+        at += n + 1;
+    }
+}

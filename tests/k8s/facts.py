@@ -1,0 +1,42 @@
+"""Where the facts about Kubernetes and its operators are: the folder named by GRADWIRE_K8S, with schemas/,
+tf_config_cases.json and tfconfig.py. Without it the tests that want it skip, saying so."""
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+FOLDER = os.environ.get("GRADWIRE_K8S")
+ROOT = pathlib.Path(os.environ.get("GRADWIRE_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("GRADWIRE_BUILD", ROOT / "build"))
+PROGRAMS = {"ps": BUILD / "ps" / "ps", "worker": BUILD / "worker" / "worker"}
+ENTRYPOINT = BUILD / "k8s" / "entrypoint"
+
+
+def skip_without(value, why):
+    """A test or a class of them that wants what may be missing; ctest's log says what."""
+    if not value:
+        print(f"skipping: {why}", file=sys.stderr)
+    return unittest.skipUnless(value, why)
+
+
+wanted = skip_without(FOLDER, "GRADWIRE_K8S is not set: the folder with schemas/ and tf_config_cases.json")
+
+
+def cases():
+    return json.loads((pathlib.Path(FOLDER) / "tf_config_cases.json").read_text())
+
+
+def tf_config(*args, **named):
+    """What the operator sets (tfconfig.py of that folder), or None."""
+    spec = importlib.util.spec_from_file_location("tfconfig", pathlib.Path(FOLDER) / "tfconfig.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.tf_config(*args, **named)
+
+
+def environment(**more):
+    """Ours, without what would say who a process is."""
+    env = {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "JOB_COMPLETION_INDEX")}
+    return {**env, **{key: value for key, value in more.items() if value is not None}}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Every overlay of k8s/ renders, passes the schemas and the rules of rules.py, and its pods' arguments are understood by
+the entrypoint and the programs that it starts."""
+import functools
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import yaml
+    from jsonschema import Draft7Validator
+except ImportError as why:
+    print(f"skipped: python3-yaml and python3-jsonschema are wanted: {why}")
+    sys.exit(0)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import facts  # noqa: E402
+import rules  # noqa: E402
+
+K8S = facts.ROOT / "k8s"
+CORES = ("kubernetes-1.29-standalone-strict", "kubernetes-1.31-standalone-strict")
+
+
+def kustomizations(kind):
+    return sorted(path.parent for path in K8S.rglob("kustomization.yaml") if f"kind: {kind}\n" in path.read_text())
+
+
+OVERLAYS = kustomizations("Kustomization")
+
+
+def label(folder):
+    return str(folder.relative_to(K8S))
+
+
+@functools.cache
+def rendered(folder):
+    got = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
+    if got.returncode:
+        raise AssertionError(got.stderr)
+    return list(yaml.load_all(got.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+
+
+@functools.cache
+def schema(folder, group_version, kind, operator=""):
+    group, _, version = group_version.rpartition("/")
+    name = "-".join(filter(None, (kind.lower(), group.split(".")[0], version))) + operator + ".json"
+    path = pathlib.Path(facts.FOLDER) / "schemas" / folder / name
+    return Draft7Validator(json.loads(path.read_text())) if path.exists() else None
+
+
+def schemas_of(doc):
+    key = doc["apiVersion"], doc["kind"]
+    if doc["kind"] == "TFJob":  # the oldest and the newest operator that we say it runs under
+        return [(f"TFJob {v}", schema("crds", *key, f"@operator-{v}")) for v in ("v1.7.0", "v1.8.1", "v1.9.0")]
+    custom = schema("crds", *key)
+    return [("crds", custom)] if custom else [(core, schema(core, *key)) for core in CORES]
+
+
+@unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")
+class OverlaysTest(unittest.TestCase):
+    def each(self, check):
+        self.assertGreater(len(OVERLAYS), 8)
+        for folder in OVERLAYS:
+            with self.subTest(overlay=label(folder)):
+                check(folder, rendered(folder))
+
+    @facts.wanted
+    def test_every_overlay_passes_the_schemas(self):
+        def check(_, docs):
+            for doc in docs:
+                for name, validator in schemas_of(doc):
+                    self.assertIsNotNone(validator, f"{rules.title(doc)}: no schema in {name}")
+                    self.assertEqual([f"{name}: {'.'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+                                      for e in validator.iter_errors(doc)], [], rules.title(doc))
+        self.each(check)
+
+    def test_every_overlay_keeps_the_rules(self):
+        def check(folder, docs):
+            upstream = label(folder) == "tfjob/overlays/dist-mnist"  # as the operator's own example is
+            wanted = [rule for rule in rules.RULES if not upstream or rule not in rules.OURS]
+            self.assertEqual(rules.broken(docs, wanted), [])
+        self.each(check)
+
+    def test_every_component_is_in_an_overlay(self):
+        used = {(folder / line).resolve() for folder in OVERLAYS
+                for line in yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components", [])}
+        self.assertEqual([label(c) for c in kustomizations("Component") if c not in used], [])
+
+    def test_the_readme_tells_of_every_overlay_and_component(self):
+        text = (K8S / "README.md").read_text()
+        for folder in OVERLAYS + kustomizations("Component"):
+            self.assertIn(f"`{label(folder)}`", text)
+
+    # ---- what the pods would run ----
+
+    def environment(self, pod):
+        """As the operator, or the Job's controller, makes it for the first pod."""
+        if pod.owner["kind"] != "TFJob":
+            return facts.environment(JOB_COMPLETION_INDEX="0")
+        spec = pod.owner["spec"]
+        replicas = {kind: s.get("replicas", 1) for kind, s in spec["tfReplicaSpecs"].items()}
+        return facts.environment(TF_CONFIG=facts.tf_config(
+            pod.owner["metadata"]["name"], "team", replicas, pod.where.split(": ")[1], 0,
+            dynamic=spec.get("enableDynamicWorker", False)))
+
+    def program(self, pod, command):
+        if pod.owner["kind"] == "TFJob":
+            return "ps" if pod.where.endswith(": PS") else "worker"
+        return "ps" if "--role=ps" in command else "worker"
+
+    @facts.wanted
+    def test_each_pods_arguments_are_understood(self):
+        seen = []
+
+        def check(_, docs):
+            for pod in rules.pods(docs):
+                container, = pod.spec["containers"]
+                self.assertNotIn("command", container, "the entrypoint is the image's")
+                args = container.get("args", [])
+                got = subprocess.run([facts.ENTRYPOINT, *args, "--print"], env=self.environment(pod), capture_output=True,
+                                     text=True)
+                self.assertEqual(got.returncode, 0, got.stderr)
+                commands = [line.split(" ") for line in got.stdout.splitlines() if not line.startswith("TF_CONFIG=")]
+                names = [pathlib.Path(words[0]).name for words in commands]
+                hosts = any("--worker_ips" in arg for arg in args)
+                self.assertEqual(names, ["ps", "worker"] if hosts else [self.program(pod, args)], got.stdout)
+                for words in commands:  # a flag that the program does not know is refused before --help is
+                    said = subprocess.run([*words, "--help"], capture_output=True, text=True)
+                    self.assertEqual(said.returncode, 0, said.stderr)
+                    seen.append(words)
+        self.each(check)
+        self.assertGreater(len(seen), 20)
+
+    def test_the_job_file_trains(self):
+        config, = (doc for doc in rendered(K8S / "job") if doc["kind"] == "ConfigMap")
+        with tempfile.TemporaryDirectory() as tmp:
+            job = pathlib.Path(tmp) / "job.yaml"
+            job.write_text(config["data"]["job.yaml"])
+            got = subprocess.run([facts.ENTRYPOINT, f"--job={job}", f"--output={tmp}/out", "--epochs=1", "--batch_size", "16",
+                                  "--set=data.synthetic_train_rows=64"], env=facts.environment(), capture_output=True, text=True)
+            self.assertEqual(got.returncode, 0, got.stderr)
+            summary = json.loads((pathlib.Path(tmp) / "out/summary.json").read_text())
+            self.assertEqual((summary["status"], summary["steps"], summary["epochs"]), ("done", 4, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

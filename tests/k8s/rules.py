@@ -1,0 +1,324 @@
+"""What must hold of manifests beyond their schemas: one function per rule, each gives lines of what is wrong.
+
+The schemas accept a replica type `Parameter`, `cleanPodPolicy: Sometimes`, a container named `main`, a selector that
+selects nothing. An operator prunes or ignores them silently, and the job hangs."""
+import re
+
+OPERATOR_PORT, CONTAINER = "tfjob-port", "tensorflow"
+REPLICA_TYPES = ("Chief", "Master", "PS", "Worker", "Evaluator")
+NAME_MAX = 50  # -evaluator-N and the labels need the rest of 63
+BY_HAND = "gradwire/by-hand"  # annotation: "Kind/name, ..", objects that somebody makes with kubectl
+
+
+class Pod:
+    """A pod template, with the labels that its pods will have."""
+
+    def __init__(self, owner, where, labels, spec, annotations, count):
+        self.owner, self.where, self.labels, self.spec, self.count = owner, where, labels, spec, count
+        notes = (owner["metadata"].get("annotations", {}), annotations)
+        self.by_hand = {word.strip() for a in notes for word in a.get(BY_HAND, "").split(",")}
+
+    @property
+    def containers(self):
+        return self.spec.get("containers", []) + self.spec.get("initContainers", [])
+
+    def ports(self):
+        return [port for c in self.spec.get("containers", []) for port in c.get("ports", [])]
+
+
+def title(doc):
+    return f"{doc['kind']} {doc['metadata'].get('name', '?')}"
+
+
+def of_kind(docs, *kinds):
+    return [doc for doc in docs if doc["kind"] in kinds]
+
+
+def replica_specs(job):
+    return job["spec"].get("tfReplicaSpecs", {})
+
+
+def template_pod(owner, where, template, count, more={}):
+    meta = template.get("metadata") or {}
+    return Pod(owner, where, {**meta.get("labels", {}), **more}, template["spec"], meta.get("annotations", {}), count)
+
+
+def pods(docs):
+    for doc in docs:
+        if doc["kind"] == "TFJob":
+            for kind, spec in replica_specs(doc).items():
+                labels = {"training.kubeflow.org/operator-name": "tfjob-controller",
+                          "training.kubeflow.org/job-name": doc["metadata"]["name"],
+                          "training.kubeflow.org/replica-type": kind.lower(), "training.kubeflow.org/replica-index": "0"}
+                yield template_pod(doc, f"{title(doc)}: {kind}", spec["template"], spec.get("replicas", 1), labels)
+        elif doc["kind"] in ("Job", "StatefulSet", "Deployment"):
+            count = doc["spec"].get("parallelism" if doc["kind"] == "Job" else "replicas", 1)
+            yield template_pod(doc, title(doc), doc["spec"]["template"], count)
+        elif doc["kind"] == "CronJob":
+            yield template_pod(doc, title(doc), doc["spec"]["jobTemplate"]["spec"]["template"], 1)
+
+
+# ---- what the operator knows ----
+
+def replica_types(docs):
+    return [f"{title(job)}: {kind}: no such replica type; allowed: {', '.join(REPLICA_TYPES)}"
+            for job in of_kind(docs, "TFJob") for kind in replica_specs(job) if kind not in REPLICA_TYPES]
+
+
+ENUMS = {
+    "TFJob": {("spec", "runPolicy", "cleanPodPolicy"): ("All", "Running", "None"),
+              ("spec", "successPolicy"): ("", "AllWorkers"),
+              ("spec", "tfReplicaSpecs", "*", "restartPolicy"): ("Always", "OnFailure", "Never", "ExitCode")},
+    "Job": {("spec", "completionMode"): ("Indexed", "NonIndexed"),
+            ("spec", "template", "spec", "restartPolicy"): ("Never", "OnFailure"),
+            ("spec", "podFailurePolicy", "rules", "*", "action"): ("FailJob", "FailIndex", "Ignore", "Count")},
+    "StatefulSet": {("spec", "podManagementPolicy"): ("Parallel", "OrderedReady")},
+    "CronJob": {("spec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace")},
+    "PersistentVolumeClaim": {("spec", "accessModes", "*"): ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
+                                                            "ReadWriteOncePod")},
+    "NetworkPolicy": {("spec", "policyTypes", "*"): ("Ingress", "Egress")},
+}
+
+
+def values_at(node, path):
+    if not path:
+        yield node
+    elif path[0] == "*":
+        for child in (node.values() if isinstance(node, dict) else node):
+            yield from values_at(child, path[1:])
+    elif isinstance(node, dict) and path[0] in node:
+        yield from values_at(node[path[0]], path[1:])
+
+
+def enums(docs):
+    return [f"{title(doc)}: {'.'.join(path)}: {value!r} is not allowed; allowed: {', '.join(allowed)}"
+            for doc in docs for path, allowed in ENUMS.get(doc["kind"], {}).items()
+            for value in values_at(doc, path) if value not in allowed]
+
+
+def containers_and_ports(docs):
+    """TF_CONFIG is set on the container `tensorflow` alone, and its port is the one named tfjob-port."""
+    for pod in pods(docs):
+        names = [c["name"] for c in pod.spec["containers"]]
+        tfjob = pod.owner["kind"] == "TFJob"
+        if tfjob and names.count(CONTAINER) != 1:
+            yield f"{pod.where}: no container is named {CONTAINER}, but {', '.join(names)}"
+        for c in pod.containers:
+            for port in c.get("ports", []):
+                numbers = [p["containerPort"] for p in c["ports"]]
+                if tfjob and c["name"] == CONTAINER and OPERATOR_PORT not in [p.get("name") for p in c["ports"]]:
+                    yield f"{pod.where}: no port is named {OPERATOR_PORT}: 2222 would stay, whatever is said here"
+                if numbers.count(port["containerPort"]) > 1:
+                    yield f"{pod.where}: port {port['containerPort']} stands twice"
+        known = {p.get("name") for p in pod.ports()}
+        for c in pod.containers:
+            for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
+                port = c.get(kind, {}).get("httpGet", {}).get("port")
+                if isinstance(port, str) and port not in known:
+                    yield f"{pod.where}: {kind}: no port is named {port}"
+
+
+def one_chief(docs):
+    for job in of_kind(docs, "TFJob"):
+        n = sum(spec.get("replicas", 1) for kind, spec in replica_specs(job).items() if kind in ("Chief", "Master"))
+        if n > 1:
+            yield f"{title(job)}: {n} chiefs (or masters); one is allowed"
+
+
+def whole_gang(docs):
+    """Half of a job waits for the other half, and holds the nodes that it would need."""
+    for job in of_kind(docs, "TFJob"):
+        least = job["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("minAvailable")
+        total = sum(spec.get("replicas", 1) for spec in replica_specs(job).values())
+        if least is not None and least != total:
+            yield f"{title(job)}: schedulingPolicy.minAvailable is {least}, and the job has {total} pods"
+
+
+# ---- what must fit together ----
+
+def referenced(pod):
+    """(kind, name) of what a pod cannot start without."""
+    for v in pod.spec.get("volumes", []):
+        if not v.get("secret", {}).get("optional", "secret" not in v):
+            yield "Secret", v["secret"]["secretName"]
+        if "configMap" in v and not v["configMap"].get("optional"):
+            yield "ConfigMap", v["configMap"]["name"]
+        if "persistentVolumeClaim" in v:
+            yield "PersistentVolumeClaim", v["persistentVolumeClaim"]["claimName"]
+    for s in pod.spec.get("imagePullSecrets", []):
+        yield "Secret", s["name"]
+    for c in pod.containers:
+        for env in c.get("env", []):
+            source = env.get("valueFrom", {})
+            for key, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+                if key in source and not source[key].get("optional"):
+                    yield kind, source[key]["name"]
+    if pod.spec.get("serviceAccountName", "default") != "default":
+        yield "ServiceAccount", pod.spec["serviceAccountName"]
+    if not pod.spec.get("priorityClassName", "system-").startswith("system-"):
+        yield "PriorityClass", pod.spec["priorityClassName"]
+    if pod.spec.get("subdomain"):
+        yield "Service", pod.spec["subdomain"]
+
+
+def references(docs):
+    there = {(doc["kind"], doc["metadata"]["name"]) for doc in docs}
+    for pod in pods(docs):
+        for kind, name in referenced(pod):
+            if (kind, name) not in there and f"{kind}/{name}" not in pod.by_hand:
+                yield f"{pod.where}: {kind} {name} is not there"
+        volumes = [v["name"] for v in pod.spec.get("volumes", [])]
+        mounted = {m["name"] for c in pod.containers for m in c.get("volumeMounts", [])}
+        yield from (f"{pod.where}: no volume is named {name}" for name in sorted(mounted - set(volumes)))
+        yield from (f"{pod.where}: volume {name} is not mounted" for name in volumes if name not in mounted)
+    for doc in of_kind(docs, "StatefulSet"):
+        if ("Service", doc["spec"]["serviceName"]) not in there:
+            yield f"{title(doc)}: Service {doc['spec']['serviceName']} is not there"
+
+
+def matches(selector, labels):
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def chooses(selector, labels):
+    """A label selector; what it says in a way that is not known here chooses nothing."""
+    known = {"In": lambda value, values: value in values, "NotIn": lambda value, values: value not in values}
+    return matches(selector.get("matchLabels", {}), labels) and all(
+        known.get(e["operator"], lambda *_: False)(labels.get(e["key"]), e["values"])
+        for e in selector.get("matchExpressions", []))
+
+
+def selectors(docs):
+    """Who selects pods of the overlay selects some; who owns pods selects its own."""
+    every = list(pods(docs))
+    for doc in docs:
+        spec = doc.get("spec", {})
+        if doc["kind"] in ("StatefulSet", "Deployment"):
+            if not matches(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]):
+                yield f"{title(doc)}: its selector does not match its own pods"
+        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
+            continue
+        given = spec.get("podSelector" if doc["kind"] == "NetworkPolicy" else "selector", {})
+        selector = {"matchLabels": given} if doc["kind"] == "Service" else given
+        chosen = [pod for pod in every if chooses(selector, pod.labels)]
+        if not chosen:
+            yield f"{title(doc)}: selects no pod: {given}"
+        wanted = ([p.get("targetPort", p["port"]) for p in spec.get("ports", [])] if doc["kind"] == "Service" else
+                  [p["port"] for p in spec["podMetricsEndpoints"]] if doc["kind"] == "PodMonitor" else [])
+        for port in wanted:
+            for pod in chosen:
+                if port not in [p.get("name") for p in pod.ports()] + [p["containerPort"] for p in pod.ports()]:
+                    yield f"{title(doc)}: {pod.where} has no port {port}"
+    for pod in every:
+        for spread in pod.spec.get("topologySpreadConstraints", []):
+            if not matches(spread["labelSelector"]["matchLabels"], pod.labels):
+                yield f"{pod.where}: topologySpreadConstraints do not match the pod itself"
+
+
+def budgets(docs):
+    """These kinds have no scale subresource: maxUnavailable cannot be evaluated for their pods (kubernetes#129625)."""
+    for doc in of_kind(docs, "PodDisruptionBudget"):
+        chosen = [p for p in pods(docs) if matches(doc["spec"]["selector"]["matchLabels"], p.labels)]
+        scaled = [p for p in chosen if p.owner["kind"] not in ("TFJob", "Job", "JobSet")]
+        least, count = doc["spec"].get("minAvailable"), sum(p.count for p in chosen)
+        if len(scaled) < len(chosen) and least != count:
+            yield f"{title(doc)}: minAvailable is {least!r}; allowed for these pods: their number, {count}"
+
+
+# ---- numbers and names ----
+
+FACTORS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def quantity(text):
+    number, unit = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", str(text)).groups()
+    return float(number) * FACTORS[unit]
+
+
+def resources(docs):
+    """A ps that is killed for memory costs the job all steps since the last checkpoint: it asks for all that it may use."""
+    for pod in pods(docs):
+        for c in pod.spec["containers"]:
+            asked, most = (c.get("resources", {}).get(key, {}) for key in ("requests", "limits"))
+            for what in sorted({"cpu", "memory"} | set(asked)):
+                if what not in asked or what not in most:
+                    yield f"{pod.where}: {what} has no request or no limit"
+                elif quantity(asked[what]) > quantity(most[what]):
+                    yield f"{pod.where}: {what}: the request {asked[what]} is above the limit {most[what]}"
+            if pod.labels.get("app.kubernetes.io/component") == "ps" and asked.get("memory") != most.get("memory"):
+                yield f"{pod.where}: a ps requests all of its memory limit"
+
+
+DNS_1035 = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+DNS_1123 = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+
+
+def names(docs):
+    for doc in docs:
+        name = doc["metadata"]["name"]
+        strict = doc["kind"] in ("TFJob", "Service")
+        if not (DNS_1035 if strict else DNS_1123).fullmatch(name):
+            yield f"{title(doc)}: not a DNS-{1035 if strict else 1123} name"
+        if len(name) > (NAME_MAX if doc["kind"] in ("TFJob", "Job", "StatefulSet") else 63):
+            yield f"{title(doc)}: the name is longer than {NAME_MAX}"
+        for key, value in doc["metadata"].get("labels", {}).items():
+            if not isinstance(value, str) or not LABEL.fullmatch(value):
+                yield f"{title(doc)}: label {key}: {value!r} is not allowed"
+        if "app.kubernetes.io/name" not in doc["metadata"].get("labels", {}):
+            yield f"{title(doc)}: no label app.kubernetes.io/name"
+
+
+def images(docs):
+    for pod in pods(docs):
+        for c in pod.containers:
+            tag = re.search(r"(@sha256:[0-9a-f]{64}|:([^/:]+))$", c.get("image", ""))
+            if not tag or tag.group(2) == "latest":
+                yield f"{pod.where}: image {c.get('image')}: a digest or a fixed tag is wanted"
+
+
+# ---- what a careful cluster asks for ----
+
+def hardened(docs):
+    for pod in pods(docs):
+        of_pod = pod.spec.get("securityContext", {})
+        if not of_pod.get("runAsNonRoot") or of_pod.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+            yield f"{pod.where}: runAsNonRoot and seccompProfile RuntimeDefault are wanted"
+        if pod.spec.get("automountServiceAccountToken") is not False and "serviceAccountName" not in pod.spec:
+            yield f"{pod.where}: automountServiceAccountToken: false is wanted"
+        for c in pod.containers:
+            own = c.get("securityContext", {})
+            if (own.get("allowPrivilegeEscalation") is not False or not own.get("readOnlyRootFilesystem")
+                    or own.get("capabilities", {}).get("drop") != ["ALL"]):
+                yield f"{pod.where}: {c['name']}: a read-only root, no capability and no privilege escalation are wanted"
+
+
+def grace(docs):
+    """SIGKILL must not come before the job's own bound for its last checkpoint."""
+    bounds = [int(found.group(1)) for doc in of_kind(docs, "ConfigMap")
+              for found in re.finditer(r"grace_s: *([0-9]+)", doc.get("data", {}).get("job.yaml", ""))]
+    for pod in pods(docs):
+        given = pod.spec.get("terminationGracePeriodSeconds", 30)
+        if bounds and given <= max(bounds):
+            yield f"{pod.where}: terminationGracePeriodSeconds is {given}, and timeouts.grace_s {max(bounds)}"
+
+
+def restarts(docs):
+    """ExitCode alone tells what is wrong for good (1, 2) from what a fresh start mends (138, 143, a signal)."""
+    for job in of_kind(docs, "TFJob"):
+        for kind, spec in replica_specs(job).items():
+            if spec.get("restartPolicy") != "ExitCode":
+                yield f"{title(job)}: {kind}: restartPolicy is {spec.get('restartPolicy')}, ExitCode is wanted"
+        policy = job["spec"].get("runPolicy", {})
+        for key in ("cleanPodPolicy", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"):
+            if key not in policy:
+                yield f"{title(job)}: runPolicy.{key} is not said"
+
+
+RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
+         images, hardened, grace, restarts)
+OURS = (resources, hardened, restarts)  # what an operator runs without, as his own examples do
+
+
+def broken(docs, rules=RULES):
+    return [f"{rule.__name__}: {line}" for rule in rules for line in rule(docs)]

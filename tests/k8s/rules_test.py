@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Each rule of rules.py passes a good manifest, and refuses one that breaks it, in the words that stand here."""
+import copy
+import pathlib
+import sys
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: python3-yaml is not there")
+    sys.exit(0)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import rules  # noqa: E402
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+GOOD = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: ctr, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  runPolicy:
+    cleanPodPolicy: Running
+    activeDeadlineSeconds: 60
+    ttlSecondsAfterFinished: 60
+    backoffLimit: 1
+    schedulingPolicy: {minAvailable: 4}
+  successPolicy: ""
+  tfReplicaSpecs:
+    Chief: &replica
+      replicas: 1
+      restartPolicy: ExitCode
+      template: &template
+        metadata: {labels: {app.kubernetes.io/component: ps}}
+        spec:
+          automountServiceAccountToken: false
+          terminationGracePeriodSeconds: 60
+          priorityClassName: high
+          securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+          topologySpreadConstraints:
+            - {maxSkew: 1, topologyKey: x, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}}
+          containers:
+            - name: tensorflow
+              image: registry:5000/gradwire:0.1.0
+              ports: [{name: tfjob-port, containerPort: 2222}, {name: metrics, containerPort: 8080}]
+              readinessProbe: {httpGet: {path: /readyz, port: metrics}}
+              resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}
+              securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+              volumeMounts: [{name: job, mountPath: /j}, {name: key, mountPath: /k}, {name: out, mountPath: /o}]
+          volumes:
+            - {name: job, configMap: {name: job}}
+            - {name: key, secret: {secretName: key}}
+            - {name: out, persistentVolumeClaim: {claimName: out}}
+    PS: {replicas: 2, restartPolicy: ExitCode, template: *template}
+    Worker: {replicas: 1, restartPolicy: ExitCode, template: *template}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: job, labels: {app.kubernetes.io/name: gradwire}}
+data: {job.yaml: "timeouts: {grace_s: 45}"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key, labels: {app.kubernetes.io/name: gradwire}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: out, labels: {app.kubernetes.io/name: gradwire}}
+spec: {accessModes: [ReadWriteMany]}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high, labels: {app.kubernetes.io/name: gradwire}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: ps, labels: {app.kubernetes.io/name: gradwire}}
+spec: {minAvailable: 2, selector: {matchLabels: {training.kubeflow.org/replica-type: ps}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, labels: {app.kubernetes.io/name: gradwire}}
+spec: {selector: {training.kubeflow.org/job-name: ctr}, ports: [{port: 80, targetPort: metrics}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other, labels: {app.kubernetes.io/name: gradwire}}
+spec: {clusterIP: None, selector: {app: other}, ports: [{port: 2222}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: walls, labels: {app.kubernetes.io/name: gradwire}}
+spec: {policyTypes: [Ingress], podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata: {name: watch, labels: {app.kubernetes.io/name: gradwire}}
+spec: {selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, podMetricsEndpoints: [{port: metrics}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: other, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  serviceName: other
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: other}}
+  template:
+    metadata: {labels: {app: other}}
+    spec:
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: 60
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      containers:
+        - name: any
+          image: registry:5000/gradwire@sha256:0000000000000000000000000000000000000000000000000000000000000000
+          ports: [{containerPort: 2222}]
+          resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+          securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+"""
+
+# rule, what stands in GOOD (once, or the first of them), what stands there instead, a part of what is said
+BAD = (
+    (rules.replica_types, "    PS:", "    Parameter:", "TFJob ctr: Parameter: no such replica type"),
+    (rules.replica_types, "    Worker:", "    worker:", "TFJob ctr: worker: no such replica type"),
+    (rules.enums, "cleanPodPolicy: Running", "cleanPodPolicy: Sometimes", "spec.runPolicy.cleanPodPolicy: 'Sometimes'"),
+    (rules.enums, "restartPolicy: ExitCode", "restartPolicy: Exit", "restartPolicy: 'Exit' is not allowed"),
+    (rules.enums, 'successPolicy: ""', "successPolicy: All", "spec.successPolicy: 'All' is not allowed"),
+    (rules.enums, "[ReadWriteMany]", "[ReadWriteAll]", "accessModes.*: 'ReadWriteAll' is not allowed"),
+    (rules.enums, "policyTypes: [Ingress]", "policyTypes: [In]", "policyTypes.*: 'In' is not allowed"),
+    (rules.enums, "podManagementPolicy: Parallel", "podManagementPolicy: parallel", "'parallel' is not allowed"),
+    (rules.containers_and_ports, "name: tensorflow", "name: main", "no container is named tensorflow, but main"),
+    (rules.containers_and_ports, "name: tfjob-port", "name: port", "no port is named tfjob-port"),
+    (rules.containers_and_ports, "containerPort: 8080", "containerPort: 2222", "port 2222 stands twice"),
+    (rules.containers_and_ports, "path: /readyz, port: metrics", "path: /readyz, port: http",
+     "readinessProbe: no port is named http"),
+    (rules.one_chief, "replicas: 1\n", "replicas: 2\n", "TFJob ctr: 2 chiefs (or masters); one is allowed"),
+    (rules.one_chief, "    Worker:", "    Master:", "TFJob ctr: 2 chiefs (or masters); one is allowed"),
+    (rules.whole_gang, "{minAvailable: 4}", "{minAvailable: 3}", "minAvailable is 3, and the job has 4 pods"),
+    (rules.references, "secretName: key", "secretName: kye", "TFJob ctr: Chief: Secret kye is not there"),
+    (rules.references, "configMap: {name: job}", "configMap: {name: jobs}", "Chief: ConfigMap jobs is not there"),
+    (rules.references, "claimName: out", "claimName: output", "PersistentVolumeClaim output is not there"),
+    (rules.references, "priorityClassName: high", "priorityClassName: higher", "PriorityClass higher is not there"),
+    (rules.references, "{name: out, mountPath: /o}", "{name: output, mountPath: /o}", "no volume is named output"),
+    (rules.references, ", {name: out, mountPath: /o}", "", "volume out is not mounted"),
+    (rules.references, "serviceName: other", "serviceName: others", "StatefulSet other: Service others is not there"),
+    (rules.selectors, "selector: {training.kubeflow.org/job-name: ctr}", "selector: {app: x}", "Service front: selects no pod"),
+    (rules.selectors, "podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}",
+     "podSelector: {matchLabels: {training.kubeflow.org/job-name: cvr}}", "NetworkPolicy walls: selects no pod"),
+    (rules.selectors, "replica-type: ps", "replica-type: PS", "PodDisruptionBudget ps: selects no pod"),
+    (rules.selectors, "{selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, pod",
+     "{selector: {matchLabels: {training.kubeflow.org/job-name: c}}, pod", "PodMonitor watch: selects no pod"),
+    (rules.selectors, "{matchLabels: {training.kubeflow.org/job-name: ctr}}, pod", "{matchLabels: {training.kubeflow.org/"
+     "job-name: ctr}, matchExpressions: [{key: training.kubeflow.org/job-name, operator: NotIn, values: [ctr]}]}, pod",
+     "PodMonitor watch: selects no pod"),
+    (rules.selectors, "targetPort: metrics", "targetPort: http", "Service front: TFJob ctr: Chief has no port http"),
+    (rules.selectors, "[{port: metrics}]", "[{port: http}]", "PodMonitor watch: TFJob ctr: Chief has no port http"),
+    (rules.selectors, "matchLabels: {app: other}", "matchLabels: {app: another}", "does not match its own pods"),
+    (rules.selectors, "labelSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}",
+     "labelSelector: {matchLabels: {a: b}}", "topologySpreadConstraints do not match the pod itself"),
+    (rules.budgets, "minAvailable: 2,", "maxUnavailable: 1,", "minAvailable is None; allowed for these pods: their number, 2"),
+    (rules.budgets, "minAvailable: 2,", "minAvailable: 50%,", "minAvailable is '50%'"),
+    (rules.resources, "requests: {cpu: 500m", "requests: {cpu: 1500m", "cpu: the request 1500m is above the limit 1"),
+    (rules.resources, "memory: 1Gi}, limits", "memory: 2G}, limits", "memory: the request 2G is above the limit 1Gi"),
+    (rules.resources, "memory: 1Gi}, limits", "memory: 500Mi}, limits", "a ps requests all of its memory limit"),
+    (rules.resources, "limits: {cpu: 1, memory: 1Gi}", "limits: {cpu: 1}", "memory has no request or no limit"),
+    (rules.names, "{name: ctr, labels", "{name: 1ctr, labels", "TFJob 1ctr: not a DNS-1035 name"),
+    (rules.names, "{name: ctr, labels", "{name: c_tr, labels", "TFJob c_tr: not a DNS-1035 name"),
+    (rules.names, "{name: ctr, labels", "{name: " + "c" * 51 + ", labels", "the name is longer than 50"),
+    (rules.names, "app.kubernetes.io/name: gradwire}", "app.kubernetes.io/name: grad wire}", "'grad wire' is not allowed"),
+    (rules.names, "app.kubernetes.io/name: gradwire}", "app: gradwire}", "no label app.kubernetes.io/name"),
+    (rules.images, "gradwire:0.1.0", "gradwire:latest", "a digest or a fixed tag is wanted"),
+    (rules.images, "gradwire:0.1.0", "gradwire", "image registry:5000/gradwire: a digest"),
+    (rules.hardened, "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "tensorflow: a read-only root"),
+    (rules.hardened, "drop: [ALL]", "drop: [NET_RAW]", "no capability"),
+    (rules.hardened, "runAsNonRoot: true", "runAsNonRoot: false", "runAsNonRoot and seccompProfile"),
+    (rules.hardened, "automountServiceAccountToken: false", "automountServiceAccountToken: true",
+     "automountServiceAccountToken: false is wanted"),
+    (rules.grace, "grace_s: 45", "grace_s: 60", "terminationGracePeriodSeconds is 60, and timeouts.grace_s 60"),
+    (rules.restarts, "restartPolicy: ExitCode", "restartPolicy: OnFailure", "Chief: restartPolicy is OnFailure"),
+    (rules.restarts, "    backoffLimit: 1\n", "", "runPolicy.backoffLimit is not said"),
+)
+
+
+def load(text):
+    return yaml.load_all(text, LOADER)
+
+
+class RulesTest(unittest.TestCase):
+    def test_a_good_manifest_breaks_no_rule(self):
+        self.assertEqual(rules.broken(list(load(GOOD))), [])
+
+    def test_each_rule_refuses_what_breaks_it(self):
+        for rule, good, bad, says in BAD:
+            with self.subTest(rule=rule.__name__, bad=bad):
+                self.assertIn(good, GOOD)
+                docs = copy.deepcopy(list(load(GOOD.replace(good, bad, 1))))
+                self.assertTrue([line for line in rule(docs) if says in line], list(rule(docs)))
+
+    def test_no_rule_is_without_a_manifest_that_it_refuses(self):
+        self.assertEqual({rule for rule, *_ in BAD}, set(rules.RULES))
+
+    def test_what_is_made_by_hand_is_named_in_an_annotation(self):
+        text = GOOD.replace("secretName: key", "secretName: mine")
+        text = text.replace("{name: ctr, labels", "{name: ctr, annotations: {gradwire/by-hand: Secret/mine}, labels")
+        self.assertEqual(list(rules.references(list(load(text)))), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Each pod of each golden case, through the real programs: it knows who it is, or says in one line why it cannot be, and
+exits 2. Who it is stands in front of its log lines; it ends there, because its job file is not there."""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import facts  # noqa: E402
+
+NO_JOB = "/no/such/job.yaml"
+ENDS = f"job file {NO_JOB}: No such file"
+SPARSE = "under dynamic workers TF_CONFIG does not name the ps to this {}: leave the Chief replica out"
+NO_PS = "the cluster has no ps"
+
+
+def dense(task, **cluster):
+    return json.dumps({"cluster": {"ps": ["j-ps-0.n.svc:2222", "j-ps-1.n.svc:2222"],
+                                   "worker": ["j-worker-0.n.svc:2222", "j-worker-1.n.svc:2222"], **cluster}, "task": task})
+
+
+class TfConfigTest(unittest.TestCase):
+    def run_entrypoint(self, config, *args):
+        """Exit code, last line without its time, and the program that it became."""
+        words = [facts.ENTRYPOINT, f"--job={NO_JOB}", *args]
+        printed = subprocess.run([*words, "--print"], env=facts.environment(TF_CONFIG=config), capture_output=True, text=True)
+        got = subprocess.run(words, env=facts.environment(TF_CONFIG=config), capture_output=True, text=True)
+        program = pathlib.Path(printed.stdout.split(" ")[0]).name if printed.returncode == 0 else None
+        return got.returncode, got.stderr.strip().splitlines()[-1].split(" ", 1)[1], program
+
+    def expect(self, config, says, program, *args):
+        self.assertEqual(self.run_entrypoint(config, *args)[0], 2)
+        _, line, became = self.run_entrypoint(config, *args)
+        self.assertIn(says, line)
+        self.assertEqual(became, program)
+
+    def expected(self, case, kind, index):
+        """What the pod says last."""
+        replicas, dynamic = case["in"]["replicas"], case["in"].get("dynamic")
+        if kind in ("chief", "evaluator") and dynamic:
+            return SPARSE.format(kind)
+        if kind == "worker" and sum(replicas.values()) > 1 and "PS" not in replicas:
+            return NO_PS
+        who = {"chief": "chief", "master": "chief", "evaluator": "evaluator"}.get(kind, f"{kind} {index}")
+        return f"error {who}: {ENDS}"
+
+    def lone_ps(self, pod):
+        """Nothing tells it but its pod's name; as ps it says what is missing."""
+        words = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', pod, facts.ENTRYPOINT, f"--job={NO_JOB}"]
+        if subprocess.run(["unshare", "--uts", "true"], capture_output=True).returncode:
+            words = [facts.PROGRAMS["ps"], f"--job={NO_JOB}"]  # not root: no host name of its own
+        got = subprocess.run(words, env=facts.environment(), capture_output=True, text=True)
+        self.assertIn("this is ps, and the cluster says nothing of it", got.stderr)
+        self.assertEqual(got.returncode, 2)
+
+    @facts.wanted
+    def test_every_pod_of_the_golden_cases_knows_who_it_is_or_says_why_not(self):
+        seen = 0
+        for case in facts.cases():
+            for pod, config in case["pods"].items():
+                with self.subTest(case=case["name"], pod=pod):
+                    kind, index = pod.rsplit("-", 2)[1:]
+                    program = "ps" if kind == "ps" else "worker"
+                    if config is None and kind == "ps":
+                        self.lone_ps(pod)
+                    else:
+                        self.expect(config, self.expected(case, kind, int(index)) if config else f"error worker 0: {ENDS}",
+                                    program)
+                    seen += 1
+        self.assertGreater(seen, 30)
+
+    def test_a_lone_chief_trains_alone(self):
+        self.expect(json.dumps({"cluster": {"chief": ["j-chief-0.n.svc:2222"]}, "task": {"type": "chief", "index": 0}}),
+                    f"error chief: {ENDS}", "worker")
+
+    def test_an_empty_tf_config_is_none(self):
+        for empty in ("", " \n"):
+            self.expect(empty, f"error worker 0: {ENDS}", "worker")
+
+    def test_what_is_no_json_is_refused_with_its_place(self):
+        self.expect('{"cluster":', "TF_CONFIG: not JSON: line 1", None)
+
+    def test_an_index_is_a_number_quoted_or_not(self):
+        self.expect(dense({"type": "worker", "index": "0"}), f"error worker 0: {ENDS}", "worker")
+        self.expect(dense({"type": "ps", "index": "1"}), f"error ps 1: {ENDS}", "ps")
+        self.expect(dense({"type": "worker", "index": "$(HOSTNAME)"}), "JOB_COMPLETION_INDEX", None)
+        self.expect(dense({"type": "worker", "index": 2}), "worker 2, but the cluster lists 2 of them; allowed: 0 to 1", "worker")
+        self.expect(dense({"type": "ps", "index": 7}), "ps 7, but the cluster lists 2 of them; allowed: 0 to 1", "ps")
+
+    def test_an_unknown_type_and_a_duplicate_address_are_refused(self):
+        self.expect(dense({"type": "parameter", "index": 0}), "unknown type 'parameter'", None)
+        self.expect(dense({"type": "ps", "index": 0}, chief=["j-ps-1.n.svc:2222"]), "have the same address, j-ps-1", "ps")
+
+    def test_a_role_by_flag_wins(self):
+        self.expect(dense({"type": "worker", "index": 0}), f"error ps 1: {ENDS}", "ps", "--job_name=ps", "--task_index=1")
+
+
+class EntrypointTest(unittest.TestCase):
+    """The forms without an operator."""
+
+    def run_entrypoint(self, *args, **env):
+        return subprocess.run([facts.ENTRYPOINT, *args], env=facts.environment(**env), capture_output=True, text=True)
+
+    def refused(self, says, *args, **env):
+        got = self.run_entrypoint(*args, **env)
+        self.assertEqual(got.returncode, 2, got.stdout)
+        self.assertEqual(len(got.stderr.splitlines()), 1, got.stderr)
+        self.assertIn(says, got.stderr)
+
+    ORDINALS = ("--ps=2", "--workers=3", "--ps_host=j-ps-%.j-ps:2222", "--worker-host", "j-w-%.j-w:3333")
+
+    def test_ordinals_make_a_tf_config(self):
+        got = self.run_entrypoint("--role=worker", *self.ORDINALS, "--print", JOB_COMPLETION_INDEX="2")
+        config, command = got.stdout.splitlines()
+        self.assertEqual(json.loads(config.removeprefix("TF_CONFIG=")),
+                         {"cluster": {"ps": ["j-ps-0.j-ps:2222", "j-ps-1.j-ps:2222"],
+                                      "worker": ["j-w-0.j-w:3333", "j-w-1.j-w:3333", "j-w-2.j-w:3333"]},
+                          "task": {"type": "worker", "index": 2}})
+        self.assertRegex(command, r"/worker --job=\S+ --output=/output$")
+        got = self.run_entrypoint("--role=worker", *self.ORDINALS, f"--job={NO_JOB}", JOB_COMPLETION_INDEX="2")
+        self.assertIn(f"error worker 2: {ENDS}", got.stderr)
+        got = self.run_entrypoint("--role=ps", "--index=1", *self.ORDINALS, f"--job={NO_JOB}", JOB_COMPLETION_INDEX="2")
+        self.assertIn(f"error ps 1: {ENDS}", got.stderr)
+
+    def test_ordinals_that_do_not_fit_are_refused(self):
+        self.refused("--role is missing", "--ps=2")
+        self.refused("--role: 'chief' is not allowed; allowed: ps, worker", "--role=chief", *self.ORDINALS)
+        self.refused("--ps: '0' is not allowed; allowed: 1 to 1024", "--role=ps", "--ps=0")
+        self.refused("--workers: '' is not allowed", "--role=ps", "--ps=1")
+        self.refused("--index: 'one' is not allowed", "--role=ps", "--index=one", *self.ORDINALS)
+        self.refused("JOB_COMPLETION_INDEX: 'x' is not allowed", "--role=ps", *self.ORDINALS, JOB_COMPLETION_INDEX="x")
+        self.refused("--ps_host: 'j-ps:2222' is not allowed; allowed: host:port with one %", "--role=ps", "--ps=1",
+                     "--workers=1", "--index=0", "--ps_host=j-ps:2222", "--worker_host=w-%:1")
+        self.refused("--worker_host: 'w-%': write it as host:port", "--role=ps", "--ps=1", "--workers=1", "--index=0",
+                     "--ps_host=j-%:2222", "--worker_host=w-%")
+        self.refused("TF_CONFIG is set, and --role says which process this is, too", "--role=ps", *self.ORDINALS,
+                     TF_CONFIG=dense({"type": "ps", "index": 0}))
+        self.refused("--job_name and --role both say", "--role=ps", "--job_name=ps", *self.ORDINALS)
+
+    def test_a_host_of_the_hosts_form_runs_a_ps_and_a_worker(self):
+        got = self.run_entrypoint("--worker_ips=10.0.0.1,10.0.0.2,fd00::3", "--current_ip=10.0.0.2", "--port=7000", "--print")
+        ps, worker = got.stdout.splitlines()
+        both = ("--ps_hosts=10.0.0.1:7000,10.0.0.2:7000,[fd00::3]:7000 "
+                "--worker_hosts=10.0.0.1:7001,10.0.0.2:7001,[fd00::3]:7001 --task_index=1")
+        self.assertRegex(ps, r"/ps/ps .*" + both.replace("[", r"\[") + " --job_name=ps$")
+        self.assertRegex(worker, r"/worker/worker .*" + both.replace("[", r"\[") + " --job_name=worker$")
+
+    def test_hosts_that_do_not_fit_are_refused(self):
+        ips, port = "--worker_ips=10.0.0.1,10.0.0.2", "--port=7000"
+        self.refused("--current_ip=10.0.0.3 is not in --worker_ips=10.0.0.1,10.0.0.2", ips, port, "--current_ip=10.0.0.3")
+        self.refused("--current_ip=10.0.0. is not in", ips, port, "--current_ip=10.0.0.")
+        self.refused("'10.0.0.1' stands twice", "--worker_ips=10.0.0.1,10.0.0.2,10.0.0.1", port, "--current_ip=10.0.0.2")
+        self.refused("--current_ip is missing", ips, port)
+        self.refused("--port: '65535' is not allowed; allowed: 1 to 65534", ips, "--port=65535", "--current_ip=10.0.0.1")
+        self.refused("--role and --worker_ips both say", ips, "--role=ps")
+
+    def test_short_flags_are_keys_of_the_job_file_and_a_repeated_or_unfinished_one_is_told(self):
+        got = self.run_entrypoint("--epochs", "3", "-batch-size=32", "--learning_rate=0.1", "--job=a", "--print")
+        self.assertTrue(got.stdout.endswith("--output=/output --set training.epochs=3 --set training.batch_size=32 "
+                                            "--set training.learning_rate=0.1 --job=a\n"), got.stdout)
+        self.refused("--epochs needs a value", "--epochs")
+        self.refused("--role is given twice: 'ps' and 'worker'", "--role=ps", "--role=worker")
+        self.refused("--print takes no value", "--print=yes")
+
+    def test_the_pair_of_a_host_ends_together_with_the_first_error(self):
+        got = self.run_entrypoint("--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=7000", f"--job={NO_JOB}")
+        self.assertEqual(got.returncode, 2)
+        self.assertIn(f"error ps 0: {ENDS}", got.stderr)
+
+    def test_help_tells_of_both(self):
+        got = self.run_entrypoint("--help")
+        self.assertEqual(got.returncode, 0)
+        self.assertIn("--worker_ips=IP,IP", got.stdout)
+        self.assertIn("--ps_hosts=H:P", got.stdout)
+        self.assertLessEqual(max(map(len, got.stdout.splitlines())), 80)
+
+
+if __name__ == "__main__":
+    unittest.main()

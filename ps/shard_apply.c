@@ -74,8 +74,8 @@ void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, c
         uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
         uint64_t k = begin - first;
         if (s->layout.tensor[i].role != TENSOR_STATISTIC)
-            add_remainder(s->block[0] + at + k, s->slots ? s->slot[0] + at + k : NULL, mean + k, lr,
-                          o->momentum, o->nesterov, (size_t)(stop - begin));
+            add_remainder(s->block[0] + at + k, o->momentum > 0 ? s->slot[0] + at + k : NULL,
+                          mean + k, lr, o->momentum, o->nesterov, (size_t)(stop - begin));
         begin = stop;
     }
 }

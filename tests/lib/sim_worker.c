@@ -132,8 +132,9 @@ static void io_push_again(void *ctx, uint32_t shard)
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct sim_worker *k = ctx;
-    if (type == FRAME_HELD && k->session.sync) /* without leaves it cannot push what it has */
-        sim_worker_lose_withheld(k);
+    const struct session *s = &k->session;
+    if (type == FRAME_HELD && s->sync && (s->my_leaves == 0 || s->step >= s->total))
+        sim_worker_lose_withheld(k); /* it cannot push what it has */
     if (sim_open(k->member, DIALER))
         sim_send(sim_of(k), k->member, ACCEPTOR, type, m);
 }

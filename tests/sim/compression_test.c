@@ -89,6 +89,8 @@ static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool syn
         s->warmup_steps = 0;
         s->gradient_accumulation_steps = 1;
         s->replicas_to_aggregate = 0;
+        s->ema_overwrite_frequency = 0;
+        s->use_ema = 0;
         if (faults)
             sim_faults_random(&config);
         char what[160];

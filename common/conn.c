@@ -7,6 +7,7 @@
 #include "common/conn_state.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/socket_progress.h"
 
 /* ---- The end ---- */
 
@@ -130,6 +131,14 @@ void conn_finish(struct conn *c, enum err code, const char *why)
 bool conn_idle(const struct conn *c)
 {
     return c->first == NULL;
+}
+
+enum err conn_progress(const struct conn *c, struct socket_progress *p)
+{
+    enum err err = socket_progress(conn_fd(c), p);
+    if (!err)
+        p->waiting_bytes += c->queued_bytes;
+    return err;
 }
 
 /* ---- The beginning ---- */

@@ -90,9 +90,8 @@ const Known known[] = {
     {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
      "where its last words go, at every end"},
     {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
-     "a listening socket that a launcher hands down"},
-    {"progress_fd", Kind::NUMBER, "Process", "--progress_fd=N",
-     "where the chief writes progress for a launcher"},
+     "a launcher's socket; --progress_fd=N: its pipe"},
+    {"progress_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
      "HTTP on --http_address=HOST (default: every); 0: none"},
     {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
@@ -344,7 +343,8 @@ extern "C" enum err flags_read(struct flags *f, enum flags_ask *ask, int argc, c
 extern "C" void flags_help(const char *program, char *out, size_t bytes)
 {
     bool ps = strcmp(program, "ps") == 0;
-    std::string text = std::string("Usage: ") + program + " --job=FILE [FLAG]...\n" +
+    std::string text = std::string("Usage: ") + program +
+                       " --job=FILE [FLAG]...    (in names - and _ are the same)\n" +
                        (ps ? "Holds parameters and applies gradients to them."
                            : "Computes gradients; also the chief, or the evaluator, by its role.") +
                        "\n";
@@ -359,8 +359,7 @@ extern "C" void flags_help(const char *program, char *out, size_t bytes)
         shown.resize(shown.size() < 25 ? 25 : shown.size() + 1, ' ');
         text += shown + k.text + "\n";
     }
-    text += "Dashes and underscores in names are the same.\n"
-            "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n";
+    text += "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n";
     (void)snprintf(out, bytes, "%s", text.c_str());
 }
 

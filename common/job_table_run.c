@@ -16,15 +16,9 @@ static const struct job_word dropped_words[] = {
 };
 
 static const struct job_word push_words[] = {
-    {"none", CODEC_RAW, NULL},
-    {"fp16", CODEC_FP16, NULL},
-    {"bf16", CODEC_BF16, NULL},
-    {"int8", CODEC_INT8, NULL},
-    {"int8_zstd", CODEC_INT8_ZSTD, NULL},
-    {"zstd", CODEC_ZSTD, NULL},
-    LATER("top_k"),
-    {"auto", CODEC_AUTO, NULL},
-    LAST_WORD,
+    {"none", CODEC_RAW, NULL},    {"fp16", CODEC_FP16, NULL},           {"bf16", CODEC_BF16, NULL},
+    {"int8", CODEC_INT8, NULL},   {"int8_zstd", CODEC_INT8_ZSTD, NULL}, {"zstd", CODEC_ZSTD, NULL},
+    {"top_k", CODEC_TOP_K, NULL}, {"auto", CODEC_AUTO, NULL},           LAST_WORD,
 };
 
 static const struct job_word reply_words[] = {
@@ -67,7 +61,18 @@ static const struct job_key keys[] = {
      IN_JOB(compression.push),
      .words = push_words,
      .fallback = "none",
-     .doc = "how gradients travel; `zstd` loses nothing; `auto` measures and chooses"},
+     .doc =
+         "how gradients travel; `zstd` loses nothing; `top_k` sends the largest elements and adds "
+         "the rest to later gradients, with sgd alone; `auto` measures and chooses"},
+    {.path = "compression.push.top_k.ratio",
+     .type = KEY_REAL,
+     IN_JOB(compression.push_ratio),
+     .low = 0,
+     .low_open = true,
+     .high = JOB_TOP_K_RATIO_MAX,
+     .fallback = "0.01",
+     .doc =
+         "the share of the elements of each chunk that travels, at least one; each is eight bytes"},
     {.path = "compression.reply",
      .type = KEY_WORD,
      IN_JOB(compression.reply),

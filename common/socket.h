@@ -41,9 +41,6 @@ enum err socket_split(const char *host_port, bool zero_ok, char host[SOCKET_HOST
 bool socket_numeric(const char *host, uint16_t port, struct socket_address *a);
 /* "1.2.3.4:80", "[::1]:80"; cut to fit. */
 void socket_name(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
-/* Bytes that the peer of a TCP connection has acknowledged, and for how long some were on their way, since it began.
- * Errors: ERR_STATE no TCP, or a kernel that does not tell. */
-enum err socket_progress(int fd, uint64_t *acked_bytes, double *busy_s) MUST_CHECK;
 /* The port that a socket is bound to, or 0. */
 uint16_t socket_port(int fd);
 

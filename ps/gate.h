@@ -15,9 +15,11 @@ enum { GATE_SUMS_MAX = 1 + JOB_SUMS_MAX };
 struct gate_node {
     struct tree_node node;
     uint32_t examples;
-    struct buffer *run;         /* holds value's memory; a reference is the gate's */
-    const float *value;         /* the chunk's elements in it */
-    double sums[GATE_SUMS_MAX]; /* loss, metrics */
+    struct buffer *run;           /* holds value's memory; a reference is the gate's */
+    const float *value;           /* the chunk's elements in it */
+    double sums[GATE_SUMS_MAX];   /* loss, metrics */
+    uint32_t worker;              /* who sent it */
+    uint64_t incarnation, number; /* error feedback: which of its pushes */
 };
 
 struct gate_chunk {

@@ -50,6 +50,7 @@ static void close_blocks(struct shard *s)
     shard_average_close(s);
     shard_stale_close(s);
     shard_geo_close(s);
+    shard_taken_close(s);
     clocks_close(&s->clocks);
     shard_reply_close(s);
     gate_close(&s->gate);
@@ -125,6 +126,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->push_codecs = codec_mask((enum codec)m->push_codec, m->codecs_allowed);
     s->reply_codec = (enum codec)m->reply_codec;
     s->codecs_allowed = m->codecs_allowed;
+    s->feedback = m->push_codec == CODEC_TOP_K;
     s->shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
     shard_accept_init(s, m);
 }
@@ -142,6 +144,11 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
         return err_set(e, ERR_PROTO, "the chief wants lamb in async");
+    if (!err && m->push_codec == CODEC_TOP_K &&
+        (o->kind != OPT_SGD || m->update == GRADWIRE__UPDATE__SSP ||
+         m->update == GRADWIRE__UPDATE__GEO || m->replicas_to_aggregate ||
+         (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
+        return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");
     return err;
 }
 
@@ -318,6 +325,7 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
         shard_cut_reset(s);
         clocks_close(&s->clocks); /* workers begin anew in each generation */
         shard_geo_close(s);
+        shard_taken_close(s);
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
         s->io->drop_peers(s->ctx);
         if (s->entered && s->me.chunks && s->update == UPDATE_SYNC)
@@ -385,7 +393,8 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
         return ERR_REFUSED;
     }
     if (shard_fence(s, m->worker, m->incarnation) || shard_stale_join(s, m->worker) ||
-        shard_geo_join(s, m->worker, m->incarnation)) {
+        shard_geo_join(s, m->worker, m->incarnation) ||
+        shard_taken_join(s, m->worker, m->incarnation)) {
         refuse->reason = GRADWIRE__REASON__NOT_READY;
         refuse->text = (char *)"no memory";
         return ERR_REFUSED;
@@ -412,6 +421,7 @@ void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, c
     head->generation = &g;
     head->first_chunk = s->me.first_chunk + first;
     head->chunks = count;
+    shard_taken_put(s, to, head, first, count);
     if (block && s->stale)
         shard_stale_sent(s, to->worker, first, count);
     if (block && shard_reply_values(s, to, head, block, first, count))
@@ -428,6 +438,7 @@ void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *hea
     head->generation = &g;
     head->first_chunk = s->me.first_chunk + run->first;
     head->chunks = run->count;
+    shard_taken_put(s, to, head, run->first, run->count);
     if (!shard_reply_run(s, to, head, run))
         shard_send(s, to, head, shard_seen(s, !s->now), run->first, run->count);
 }
@@ -478,9 +489,11 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
     enum err err = shard_codec_fits(s, m, body_bytes, e);
     if (err)
         return err;
-    *wanted = s->update == UPDATE_GEO    ? true
-              : s->update != UPDATE_SYNC ? !ids_has(&s->once.resolved, m->name)
-                                         : m->name == s->step;
+    if (m->remainder && (!s->feedback || s->update != UPDATE_ASYNC))
+        return err_set(e, ERR_PROTO, "a remainder where nothing is withheld");
+    *wanted = s->update == UPDATE_GEO || m->remainder ? true
+              : s->update != UPDATE_SYNC              ? !ids_has(&s->once.resolved, m->name)
+                                                      : m->name == s->step;
     return ERR_OK;
 }
 
@@ -501,7 +514,7 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
-    if (s->update == UPDATE_GEO)
+    if (s->update == UPDATE_GEO || m->remainder)
         return shard_geo_push(s, peer, m, body, e);
     return s->update == UPDATE_SYNC ? shard_sync_push(s, peer, m, body, e)
                                     : shard_async_push(s, peer, m, body, e);

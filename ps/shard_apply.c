@@ -2,6 +2,7 @@
  * averages, outside optimizer, clip and decay. */
 #include <string.h>
 
+#include "common/kernels.h"
 #include "ps/shard_state.h"
 
 /* Neighbours that are updated in one go; lamb has a ratio for each. */
@@ -49,5 +50,32 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
         }
         begin = stop;
         i = last;
+    }
+}
+
+/* As if it had come with the last update: v = m v - lr (g + e) and w + v, nesterov w + m v - lr (g + e), are what they are
+ * with g alone and this. */
+static void add_remainder(float *w, float *v, const float *mean, float lr, float momentum,
+                          bool nesterov, size_t n)
+{
+    float of_w = nesterov ? -(1.0f + momentum) * lr : -lr;
+    kernels()->add_scaled(w, mean, of_w, n);
+    if (v)
+        kernels()->add_scaled(v, mean, -lr, n);
+}
+
+void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean)
+{
+    const struct job_optimizer *o = &s->optimizer;
+    uint64_t first = s->me.first_elem + at, end = first + n;
+    float lr = (float)optimizer_rate(o, t ? t : 1);
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
+        uint64_t k = begin - first;
+        if (s->layout.tensor[i].role != TENSOR_STATISTIC)
+            add_remainder(s->block[0] + at + k, o->momentum > 0 ? s->slot[0] + at + k : NULL,
+                          mean + k, lr, o->momentum, o->nesterov, (size_t)(stop - begin));
+        begin = stop;
     }
 }

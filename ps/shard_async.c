@@ -19,9 +19,11 @@ static void count_batch(struct shard *s, const Gradwire__Push *m)
         s->t++;
 }
 
-static enum err admit(struct shard *s, uint32_t worker, const Gradwire__Push *m,
+static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
                       struct buffer *body, uint32_t *applied, struct errmsg *e)
 {
+    if (shard_taken_room(s, peer, m->name, m->number))
+        return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     const float *g = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
     for (uint32_t c = first; c < first + m->chunks; c++) {
@@ -36,7 +38,8 @@ static enum err admit(struct shard *s, uint32_t worker, const Gradwire__Push *m,
                            (unsigned long long)m->name);
         if (v == ONCE_APPLY || v == ONCE_LAST) {
             ++*applied;
-            apply_chunk(s, worker, c, g, elems, m->examples);
+            apply_chunk(s, peer->worker, c, g, elems, m->examples);
+            shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
                 double sums[GATE_SUMS_MAX] = {0};
                 for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
@@ -56,7 +59,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
                           struct buffer *body, struct errmsg *e)
 {
     uint32_t applied = 0;
-    enum err err = body ? admit(s, peer->worker, m, body, &applied, e) : ERR_OK;
+    enum err err = body ? admit(s, peer, m, body, &applied, e) : ERR_OK;
     if (err)
         return err;
     s->duplicates += applied == 0;
@@ -66,5 +69,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     reply.outcome = applied ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
     shard_send(s, peer, &reply, m->ack_only ? NULL : s->block[0],
                m->first_chunk - s->me.first_chunk, m->chunks);
+    if (!m->ack_only)
+        shard_reply_sent(s, peer);
     return ERR_OK;
 }

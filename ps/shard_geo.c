@@ -1,6 +1,6 @@
 /* Local SGD on a shard: the optimizer runs at the workers, and what they push is a difference of parameters that is
  * added, once for each (worker, incarnation, round) and chunk. A round names the batches that are in it: with the round
- * they are resolved. */
+ * they are resolved. In async with error feedback a round is what a worker withheld, and no batch. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static size_t bytes_of(const struct shard *s)
 
 enum err shard_geo_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    if (s->update != UPDATE_GEO || s->me.chunks == 0)
+    bool rounds = s->update == UPDATE_GEO || (s->update == UPDATE_ASYNC && s->feedback);
+    if (!rounds || s->me.chunks == 0)
         return ERR_OK;
     struct geo *g = find(s, worker);
     if (!g) {
@@ -106,10 +107,13 @@ static bool add_chunk(struct shard *s, struct geo *g, uint32_t chunk, const floa
         return false;
     g->there[chunk / 8] |= mask;
     g->added++;
-    float *w =
-        s->block[0] + (plan_chunk_elem(&s->plan, s->me.first_chunk + chunk) - s->me.first_elem);
+    uint64_t at = shard_chunk_at(s, chunk);
+    float *w = s->block[0] + at;
     s->io->before_write(s->ctx, w, elems);
-    kernels()->add(w, w, delta, elems);
+    if (s->update == UPDATE_GEO)
+        kernels()->add(w, w, delta, elems);
+    else
+        shard_apply_remainder(s, s->chunk_t[chunk], at, elems, delta);
     return true;
 }
 
@@ -131,7 +135,7 @@ static enum err add(struct shard *s, struct geo *g, const Gradwire__Push *m, con
     g->rounds++;
     g->added = 0;
     memset(g->there, 0, bytes_of(s));
-    return resolve(s, m, e);
+    return s->update == UPDATE_GEO ? resolve(s, m, e) : ERR_OK;
 }
 
 enum err shard_geo_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
@@ -151,6 +155,7 @@ enum err shard_geo_push(struct shard *s, struct shard_peer *peer, const Gradwire
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
     reply.name = m->name;
+    reply.remainder = m->remainder;
     reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
     shard_send(s, peer, &reply, s->block[0], m->first_chunk - s->me.first_chunk, m->chunks);
     return ERR_OK;

@@ -65,26 +65,32 @@ void shard_reply_close(struct shard *s)
 
 void shard_reply_start(struct shard *s)
 {
-    if (differences(s))
-        memcpy(s->view[s->now], s->block[s->now], s->me.elems * sizeof(float));
+    s->view_same[0] = s->view_same[1] = true;
 }
 
 const float *shard_seen(const struct shard *s, int which)
 {
-    return differences(s) ? s->view[which] : s->block[which];
+    return differences(s) && !s->view_same[which] ? s->view[which] : s->block[which];
 }
 
 /* The codec of the next step's replies to all, or of the next reply in async. */
 static enum codec choose(struct shard *s)
 {
-    uint64_t acked;
-    double busy_s;
+    struct socket_progress progress;
     if (s->reply_codec != CODEC_AUTO)
         return s->reply_codec;
     for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
-        if (s->io->progress(s->ctx, p, &acked, &busy_s) == ERR_OK)
-            codec_choice_link(&s->reply_choice, &p->link, acked, busy_s);
+        if (s->io->progress(s->ctx, p, &progress) == ERR_OK)
+            codec_choice_link(&s->reply_choice, &p->link, &progress);
     return codec_choice_next(&s->reply_choice);
+}
+
+void shard_reply_sent(struct shard *s, struct shard_peer *to)
+{
+    struct socket_progress progress;
+    if (s->reply_codec == CODEC_AUTO && s->io->progress &&
+        s->io->progress(s->ctx, to, &progress) == ERR_OK)
+        codec_choice_sent(&s->reply_choice, &to->link, &progress);
 }
 
 /* ---- a run of the step that is being made ---- */
@@ -135,7 +141,7 @@ static void encode_difference(struct shard *s, struct shard_run *run)
 {
     uint64_t at = at_of(s, *run);
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
-    const float *w = s->block[!s->now] + at, *held = s->view[s->now] + at;
+    const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
     float *next = s->view[!s->now] + at;
     uint64_t key = rng_key(s->seed, RNG_REPLY_CODEC, s->step + 1, 0);
     s->io->before_write(s->ctx, next, elems);
@@ -155,13 +161,55 @@ static void encode_difference(struct shard *s, struct shard_run *run)
     }
 }
 
+static bool try_codec(struct shard *s, enum codec codec, const struct shard_run *run,
+                      const float *x, uint64_t elems)
+{
+    uint64_t at = at_of(s, *run), bytes = elems * sizeof(float);
+    enum codec made_by = codec;
+    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
+    enum err err = codec_encode(s->coder, &s->shape, &made_by, 0, s->me.first_chunk + run->first,
+                                run->count, x, (uint8_t *)(s->encoded + at), &bytes);
+    double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
+    s->reply_cost.encode_s += took;
+    if (err && err != ERR_TOOBIG)
+        return false;
+    codec_choice_cost(&s->reply_choice, codec, elems, bytes, took);
+    return true;
+}
+
+/* What other codecs would make of the run's beginning: w is what the run is to become, held what it was. */
+static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
+{
+    enum codec codec =
+        s->reply_codec == CODEC_AUTO ? codec_choice_trial(&s->reply_choice) : CODEC_RAW;
+    if (codec == CODEC_RAW)
+        return;
+    run.count = codec_choice_sample(&s->plan, run.count);
+    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run.first, run.count);
+    s->io->before_write(s->ctx, s->encoded + at_of(s, run), elems);
+    if (differences(s)) { /* into a place that is written next, or not at all */
+        float *x = s->view[!s->now] + at_of(s, run);
+        s->io->before_write(s->ctx, x, elems);
+        for (uint64_t i = 0; i < elems; i++)
+            x[i] = w[i] - held[i];
+        w = x;
+    }
+    while (codec != CODEC_RAW && try_codec(s, codec, &run, w, elems))
+        codec = codec_choice_trial(&s->reply_choice);
+}
+
 void shard_reply_make(struct shard *s, struct shard_run *run)
 {
     run->codec = CODEC_RAW;
     run->difference = false;
-    if (s->runs == 1)
+    if (s->runs == 1) {
         s->step_codec = choose(s);
-    if (differences(s))
+        s->view_same[!s->now] = s->step_codec == CODEC_RAW;
+        if (s->encoded)
+            try_codecs(s, *run, s->block[!s->now] + at_of(s, *run),
+                       shard_seen(s, s->now) + at_of(s, *run));
+    }
+    if (differences(s) && s->step_codec != CODEC_RAW)
         encode_difference(s, run);
     else if (s->encoded) /* what does not get smaller travels raw: run->codec says so */
         (void)!encode(s, s->step_codec, 0, s->block[!s->now] + at_of(s, *run), run);
@@ -191,8 +239,11 @@ bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply 
                         const float *block, uint32_t first, uint32_t count)
 {
     struct shard_run run = {.first = first, .count = count};
-    if (!s->encoded || s->update == UPDATE_SYNC || head->pulled ||
-        encode(s, choose(s), 0, block + at_of(s, run), &run))
+    if (!s->encoded || s->update == UPDATE_SYNC || head->pulled)
+        return false;
+    enum codec codec = choose(s);
+    try_codecs(s, run, block + at_of(s, run), NULL);
+    if (encode(s, codec, 0, block + at_of(s, run), &run))
         return false;
     head->codec = (Gradwire__Codec)run.codec;
     s->io->reply_encoded(s->ctx, to, head, s->encoded + at_of(s, run), run.bytes);

@@ -231,6 +231,7 @@ void shard_round_go_on(struct shard *s)
     if (r->last.rejected) { /* as a step without examples */
         s->step_examples = 0;
         memset(s->step_sums, 0, sizeof s->step_sums);
+        shard_taken_reject(s, s->step);
     }
     s->clipped += s->step_examples > 0 && r->last.scale < 1;
     uint32_t count = s->plan.run_chunks;

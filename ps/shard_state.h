@@ -127,7 +127,8 @@ struct shard {
     struct codec_choice reply_choice;
     float *
         encoded; /* (elems) NULL: replies are raw; else a run's bytes stand where its elements would */
-    float *view[2]; /* what workers hold, beside block[]; NULL: the same */
+    float *view[2];    /* what workers hold, beside block[]; NULL: the same */
+    bool view_same[2]; /* it is what block[] holds: the step travelled raw */
     struct codec_cost push_cost, reply_cost;
     Gradwire__CodecCost status_push, status_reply;
     uint64_t reply_runs;
@@ -146,6 +147,9 @@ struct shard {
     uint64_t staleness;
 
     struct geo *geo; /* rounds of each worker that said hello: shard_geo.c */
+
+    bool feedback;       /* pushes withhold: top-k */
+    struct taken *taken; /* what was applied of each worker's last push: shard_taken.c */
 
     enum shard_cut_state cut_state;
     uint64_t cut, cut_step;
@@ -184,6 +188,8 @@ void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of
 void shard_average_turn(struct shard *s);                        /* the step is made */
 enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
+/* Error feedback in async: `mean`, elements [at, at + n) of the shard, as if it had come with the last update, t. */
+void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean);
 /* shard_sync.c */
 enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                          struct buffer *body, struct errmsg *e);
@@ -247,6 +253,20 @@ enum err shard_geo_push(struct shard *s, struct shard_peer *peer, const Gradwire
                         struct buffer *body, struct errmsg *e);
 void shard_geo_adopt(struct shard *s, const Gradwire__CutAt *m);
 
+/* shard_taken.c: with error feedback; without it nothing is done. */
+enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+void shard_taken_close(struct shard *s);
+/* A push of the worker was let in: room for what becomes of it. Before shard_taken_note. Errors: ERR_NOMEM. */
+enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
+                          uint64_t number) MUST_CHECK;
+/* A chunk of that push is in an update. */
+void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
+                      uint64_t number, uint32_t chunk);
+void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step's is */
+/* Put it to a reply about chunks [first, first + count); valid until the next call. */
+void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
+                     uint32_t first, uint32_t count);
+
 /* shard_stale.c: all but shard_stale_apply do nothing in sync. Chunks count from the shard's first. */
 enum err shard_stale_join(struct shard *s, uint32_t worker) MUST_CHECK; /* ERR_NOMEM */
 void shard_stale_close(struct shard *s);
@@ -270,6 +290,8 @@ void shard_reply_start(
 const float *shard_seen(const struct shard *s, int which);
 /* The run's weights of step + 1 are there: decide how they travel. */
 void shard_reply_make(struct shard *s, struct shard_run *run);
+/* A step, or in async an answer, is written to the peer. */
+void shard_reply_sent(struct shard *s, struct shard_peer *to);
 /* All of `step` was sent to the peer: differences to it may follow. */
 void shard_reply_whole(struct shard_peer *to, uint64_t step);
 /* Send a run of step + 1, or values in async, encoded; false: raw is the way. */

@@ -53,8 +53,18 @@ static void update(struct shard *s, uint32_t chunk, float *to, const float *from
     }
 }
 
+static void note_taken(struct shard *s, uint32_t chunk)
+{
+    const struct gate_chunk *c = &s->gate.chunk[chunk];
+    for (uint32_t i = 0; i < c->nodes; i++)
+        shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step, c->node[i].number,
+                         chunk);
+}
+
 void shard_sync_taken(struct shard *s, uint32_t chunk)
 {
+    if (s->feedback)
+        note_taken(s, chunk);
     s->step_examples = (double)gate_examples(&s->gate, chunk);
     if (s->me.first_chunk + chunk == 0)
         sum_step(s, chunk);
@@ -127,6 +137,7 @@ void shard_sync_finish(struct shard *s)
             p->answered_step = s->step + 1;
             p->answered_push = s->step + 1;
             shard_reply_whole(p, s->step + 1);
+            shard_reply_sent(s, p);
         }
     }
     if (s->index == 0)
@@ -243,11 +254,19 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         answer_late(s, peer, m);
         return ERR_OK;
     }
+    if (shard_taken_room(s, peer, m->name, m->number))
+        return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     subscribe(s, peer);
     struct tree_node node = {m->level, m->index};
     tree_add_leaves(&peer->pushed, tree_first_leaf(node), tree_end_leaf(node));
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    struct gate_node n = {.node = node, .examples = m->examples, .run = body, .value = body->data};
+    struct gate_node n = {.node = node,
+                          .examples = m->examples,
+                          .run = body,
+                          .value = body->data,
+                          .worker = peer->worker,
+                          .incarnation = peer->incarnation,
+                          .number = m->number};
     for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
         n.sums[i] = m->sums[i];
     bool duplicate = true;

@@ -101,11 +101,10 @@ static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__R
     msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, bytes);
 }
 
-static enum err io_progress(void *ctx, const struct shard_peer *of, uint64_t *acked_bytes,
-                            double *busy_s)
+static enum err io_progress(void *ctx, const struct shard_peer *of, struct socket_progress *p)
 {
     (void)ctx;
-    return socket_progress(conn_fd(((const struct peer *)of)->conn), acked_bytes, busy_s);
+    return conn_progress(((const struct peer *)of)->conn, p);
 }
 
 static double io_now_s(void *ctx)

@@ -22,6 +22,7 @@
 #include "worker/curves.h"
 #include "worker/eval_log.h"
 #include "worker/evaluate.h"
+#include "worker/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/progress.h"
 
@@ -39,6 +40,8 @@ struct watch {
     struct pool *pool;
     struct evaluator *evaluator;
     struct events *events;
+    struct evaluator_http *http;
+    struct evaluator_meter meter;
     bool begun; /* there is an event in the files of this process */
     float *w;
     struct eval_log log;
@@ -190,6 +193,13 @@ static void tell(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
     char metric[64] = "";
+    atomic_store(&v->meter.cut, r->cut);
+    atomic_store(&v->meter.step, r->eval.step);
+    atomic_store(&v->meter.loss, r->eval.loss);
+    atomic_store(&v->meter.seconds, r->seconds);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        atomic_store(&v->meter.metric[i], r->eval.metric[i]);
+    atomic_fetch_add(&v->meter.results, 1);
     if (job->model.metrics)
         (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
                        r->eval.metric[0]);
@@ -293,6 +303,7 @@ static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg
     if (f.n > 0 && !v->seen)
         v->alive_ms = clock_now_ms();
     v->seen |= f.n > 0;
+    atomic_store(&v->meter.seen, v->seen);
     long next = eval_log_choose(&v->log, f.m, f.n, v->any_passed ? &v->passed : NULL);
     if (next >= 0)
         err = evaluate(v, &f.m[next], e);
@@ -355,10 +366,13 @@ static enum err make(struct watch *v, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
+    enum err err = evaluator_http_new(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
+    if (err)
+        return err;
     v->w = mem_floats(model_layout(r->model)->elems);
     if (!v->w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    enum err err = pool_new(&v->pool, threads, e);
+    err = pool_new(&v->pool, threads, e);
     if (!err)
         err = evaluator_new(&v->evaluator, r->job, r->model, r->eval, v->pool, e);
     if (err)
@@ -397,6 +411,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
     *told_to_go = atomic_load(&told) > 0;
     if (*told_to_go)
         log_info("told to go");
+    evaluator_http_free(v.http);
     events_free(v.events);
     eval_log_close(&v.log);
     if (v.evaluator)

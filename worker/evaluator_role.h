@@ -22,6 +22,7 @@ struct evaluator_role {
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
     int progress_fd; /* -1: none */
+    int http_fd;     /* taken; -1: none */
 };
 
 /* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */

@@ -34,6 +34,8 @@ struct links {
     uint64_t out_bytes, in_bytes; /* of connections that are closed */
     uint8_t *scratch;             /* where bodies go that nobody wants */
     struct push_codec *codec;
+    struct gradient_node
+        remainder; /* async with top-k: a push of what is withheld has no gradient */
     struct reply_codec *replies;
     struct codec_cost reply_cost;
 };
@@ -77,6 +79,7 @@ void links_free(struct links *l)
         return;
     close_all(l);
     mem_free(l->scratch);
+    mem_free(l->remainder.value);
     push_codec_free(l->codec);
     reply_codec_free(l->replies);
     mem_free(l);
@@ -177,6 +180,14 @@ static enum err store_reply(struct link *k, const Gradwire__Reply *m)
     return err;
 }
 
+static void on_reply(struct link *k, const Gradwire__Reply *m)
+{
+    struct session *s = k->links->config.session;
+    if (generation_equal(msg_generation_get(m->generation), s->generation))
+        push_codec_answered(k->links->codec, m);
+    session_on_reply(s, k->shard, m, k->wanted);
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct link *k = owner;
@@ -195,7 +206,7 @@ static enum err on_frame(struct conn *c, void *owner)
     else if (k->type == FRAME_REFUSE)
         on_refuse(k, (const Gradwire__Refuse *)m);
     else
-        session_on_reply(k->links->config.session, k->shard, (const Gradwire__Reply *)m, k->wanted);
+        on_reply(k, (const Gradwire__Reply *)m);
     msg_free(m);
     return ERR_OK;
 }
@@ -284,6 +295,11 @@ enum err links_restart(struct links *l, struct errmsg *e)
     close_all(l);
     if (push_codec_restart(l->codec, l->config.session))
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+    mem_free(l->remainder.value);
+    l->remainder = (struct gradient_node){.examples = 1};
+    if (l->config.session->feedback && !l->config.session->sync &&
+        !(l->remainder.value = mem_floats(plan->elems)))
+        return err_set(e, ERR_NOMEM, "no memory for what is withheld");
     l->link = mem_zalloc(plan->shards, sizeof *l->link);
     if (!l->link)
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
@@ -340,12 +356,10 @@ static void put_round(const struct links *l, struct round_head *h, Gradwire__Pus
 }
 
 static bool encode_run(struct links *l, uint32_t shard, const struct gradient_node *n,
-                       uint32_t first, uint32_t chunks, enum codec *codec, const void **body,
-                       uint64_t *bytes)
+                       uint32_t first, uint32_t chunks, struct push_body *body)
 {
     struct errmsg e = {""};
-    enum err err =
-        push_codec_run(l->codec, shard, n, l->name, first, chunks, codec, body, bytes, &e);
+    enum err err = push_codec_run(l->codec, shard, n, first, chunks, body, &e);
     if (!err)
         return true;
     char text[400];
@@ -361,13 +375,12 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
     double sums[1 + JOB_SUMS_MAX];
-    enum codec codec;
-    const void *body;
-    uint64_t bytes;
-    if (!encode_run(l, k->shard, n, first, chunks, &codec, &body, &bytes))
+    struct push_body body;
+    if (!encode_run(l, k->shard, n, first, chunks, &body))
         return;
     m.generation = &g;
-    m.codec = (Gradwire__Codec)codec;
+    m.codec = (Gradwire__Codec)body.codec;
+    m.number = body.number;
     m.name = l->name;
     m.level = n->node.level;
     m.index = n->node.index;
@@ -376,16 +389,17 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     m.first_chunk = first;
     m.chunks = chunks;
     m.ack_only = session_wants_acks(s);
+    m.remainder = n == &l->remainder;
     struct round_head round;
     if (l->config.local) {
         put_round(l, &round, &m, first == 0);
-    } else if (first == 0) {
+    } else if (first == 0 && !m.remainder) {
         sums[0] = n->sums.loss;
         memcpy(sums + 1, n->sums.metric, sizeof n->sums.metric);
         m.sums = sums;
         m.n_sums = 1 + s->settings.metrics;
     }
-    msg_send(k->conn, FRAME_PUSH, &m.base, body, bytes);
+    msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
 }
 
 /* Chunks [first, end) of the shard are final: send them in runs. */
@@ -406,11 +420,19 @@ static void send_chunks(struct links *l, struct link *k, const struct gradient_n
         conn_uncork(k->conn);
 }
 
-void links_begin(struct links *l, const struct session_task *task)
+void links_begin(struct links *l, const struct session_task *task, uint64_t rows)
 {
     l->name = task->name;
+    push_codec_task(l->codec,
+                    &(struct push_task){task->name, task->kind == TASK_PUSH, (double)rows});
     for (uint32_t i = 0; i < l->n; i++)
         push_codec_begin(l->codec, i, l->link[i].conn);
+}
+
+void links_end(struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        push_codec_sent(l->codec, i, l->link[i].conn);
 }
 
 /* Where the part of a shard that is not yet sent ends, if elements from `at` on were handed over: a run is sent when
@@ -456,8 +478,14 @@ void links_push_round(struct links *l, uint32_t shard)
 {
     const struct plan_shard *p = &l->config.session->plan.shard[shard];
     struct link *k = &l->link[shard];
+    const struct gradient_node *n = l->config.local ? &l->config.local->round : &l->remainder;
     if (k->conn)
-        send_chunks(l, k, &l->config.local->round, p->first_chunk, p->first_chunk + p->chunks);
+        send_chunks(l, k, n, p->first_chunk, p->first_chunk + p->chunks);
+}
+
+bool links_withhold(const struct links *l)
+{
+    return push_codec_withholds(l->codec);
 }
 
 void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m)

@@ -37,17 +37,20 @@ void links_free(struct links *l);
 enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
 
 /* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
- * them as they become final. */
-void links_begin(struct links *l, const struct session_task *task);
+ * them as they become final. `rows`: of the step's batch, in sync. */
+void links_begin(struct links *l, const struct session_task *task, uint64_t rows);
+void links_end(struct links *l); /* all of it is written */
 void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
 /* What session_io asks for. */
 void links_push_again(struct links *l, uint32_t shard, struct gradient *g);
-/* Geo: the round, all of it, to this shard. */
+/* Geo: the round, all of it, to this shard; async: what was withheld. */
 void links_push_round(struct links *l, uint32_t shard);
 void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m);
 void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m);
 /* Bytes on all connections so far, those of former generations too. */
 void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
+/* Error feedback: something is withheld. */
+bool links_withhold(const struct links *l);
 /* What encoding gradients and decoding parameters cost. */
 void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply);
 /* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */

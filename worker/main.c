@@ -373,6 +373,9 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
 /* The evaluator: what ends it is said as of a worker. */
 static enum err run_evaluator(struct process *p, struct errmsg *e)
 {
+    enum err err = open_http(p, e);
+    if (err)
+        return err;
     const struct evaluator_role role = {.job = &p->job,
                                         .cluster = &p->cluster,
                                         .model = p->model,
@@ -382,9 +385,10 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
                                         .output = p->output,
                                         .checkpoints = p->checkpoints,
                                         .logs = p->logs,
-                                        .progress_fd = p->flags.progress_fd};
+                                        .progress_fd = p->flags.progress_fd,
+                                        .http_fd = p->http_fd};
     bool told = false;
-    enum err err = evaluator_role_run(&role, &told, e);
+    err = evaluator_role_run(&role, &told, e);
     if (!err && told)
         p->result.exit_code = 143;
     else if (!err)

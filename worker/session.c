@@ -182,9 +182,28 @@ static bool sync_todo(const struct session *s)
     return false;
 }
 
+bool session_is_clean(const struct session *s)
+{
+    return geo_is_clean(s) && feedback_is_clean(s);
+}
+
+/* The chief takes a job for learned when all batches are reported: the last one waits for what it withheld. */
+static bool keep_last(struct session *s, struct session_range *kept)
+{
+    if (s->geo || s->done.n == 0 || session_is_clean(s))
+        return false;
+    struct session_range *last = &s->done.range[s->done.n - 1];
+    *kept = (struct session_range){last->first + last->count - 1, 1};
+    if (--last->count == 0)
+        s->done.n--;
+    return true;
+}
+
 static void report_done(struct session *s, uint32_t want)
 {
     struct range_list list;
+    struct session_range kept;
+    bool keeps = keep_last(s, &kept);
     Gradwire__Generation g = msg_generation(s->generation);
     Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
     range_list(&list, &s->done);
@@ -195,6 +214,8 @@ static void report_done(struct session *s, uint32_t want)
     s->asked_lease = s->asked_lease || want > 0;
     s->io->to_chief(s->ctx, FRAME_LEASE_ASK, &m.base);
     s->done.n = 0;
+    if (keeps)
+        session_ranges_add(&s->done, kept.first, kept.count);
 }
 
 void session_say_held(struct session *s)
@@ -254,6 +275,7 @@ static void copy_settings(struct session *s, const Gradwire__Settings *m)
     s->sync = m->update == GRADWIRE__UPDATE__SYNC;
     s->ssp = m->update == GRADWIRE__UPDATE__SSP;
     s->geo = m->update == GRADWIRE__UPDATE__GEO;
+    s->feedback = m->push_codec == CODEC_TOP_K && !s->ssp && !s->geo;
     s->leaves = m->microbatches;
     s->total = m->epochs * m->batches_per_epoch;
 }
@@ -309,7 +331,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     s->entry = s->clock = 0;
     s->live = s->outside = false;
     s->pending.n = s->recent.n = 0;
-    s->moved = s->pushing = s->whole = false;
+    s->moved = s->pushing = s->whole = s->none_left = false;
     s->round = 0;
     s->members = 1;
     s->sums.valid = s->averages_there = false;
@@ -344,6 +366,9 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
 
 static void on_lease(struct session *s, const Gradwire__Lease *m)
 {
+    s->none_left = m->n_ranges == 0 && !m->redo;
+    if (s->none_left)
+        return; /* what was asked for comes when there is some */
     if (!m->redo)
         s->asked_lease = false;
     struct session_ranges former = s->lease;
@@ -370,8 +395,11 @@ static void on_lease(struct session *s, const Gradwire__Lease *m)
 static void on_hold(struct session *s, const Gradwire__Hold *m)
 {
     s->holding = true;
+    s->said_held = false;
     s->hold_cut = m->cut;
-    if (!session_running(s) && geo_is_clean(s))
+    if (s->sync)
+        feedback_say_held(s);
+    else if (!session_running(s) && session_is_clean(s))
         session_say_held(s);
 }
 
@@ -427,7 +455,10 @@ void session_on_chief_up(struct session *s)
         say_rejected(s);
     s->asked_lease = false;
     s->said_going = false;
-    if (s->holding && !session_running(s) && geo_is_clean(s))
+    s->said_held = false;
+    if (s->sync)
+        feedback_say_held(s);
+    else if (s->holding && !session_running(s) && session_is_clean(s))
         session_say_held(s);
 }
 
@@ -549,8 +580,9 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
         *wanted = m->pulled && l->asked && !l->whole;
     else if (session_running(s) &&
              !l->whole) /* while computing too: chunks come back as soon as they are made */
-        *wanted = s->sync ? m->step > s->step
-                          : m->name == s->running && !m->pulled && s->pushing == s->geo;
+        *wanted =
+            s->sync ? m->step > s->step
+                    : m->name == s->running && !m->pulled && s->pushing == (s->geo || m->remainder);
     if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
         return err_set(e, ERR_STATE,
                        "shard %u sends the difference to step %" PRIu64 ", which is not held",
@@ -561,15 +593,16 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
 static void step_done(struct session *s)
 {
     if (!s->sync) {
-        if (s->geo) {
+        bool batch = !s->geo && !s->pushing;
+        if (s->geo)
             geo_pushed(s);
-        } else {
-            session_ranges_add(&s->done, s->running, 1);
+        else
             s->phase = SESSION_READY;
-        }
-        if (s->redo_left && --s->redo_left == 0 && s->holding)
-            session_say_held(s);
-        else if (s->holding && !s->redoing && geo_is_clean(s))
+        if (batch)
+            session_ranges_add(&s->done, s->running, 1);
+        if (s->redo_left && (batch || s->geo))
+            s->redo_left--;
+        if (s->holding && s->redo_left == 0 && session_is_clean(s))
             session_say_held(s);
         wake(s);
         return;
@@ -704,7 +737,7 @@ static void ask_for_lease(struct session *s)
 static void report_last(struct session *s)
 {
     if (!s->sync && s->phase != SESSION_NEW && s->done.n && s->lease.n == 0 &&
-        !session_running(s) && !s->holding)
+        !session_running(s) && !s->holding && session_is_clean(s))
         report_done(s, 0);
 }
 
@@ -713,8 +746,9 @@ struct session_task session_task(struct session *s)
     struct session_task none = {.kind = TASK_NONE};
     ask_for_lease(s);
     report_last(s);
+    feedback_say_held(s);
     if (s->final && !s->final_asked && !session_running(s) && s->phase != SESSION_NEW &&
-        geo_is_clean(s)) {
+        session_is_clean(s)) {
         s->final_asked = true;
         if (s->ssp)
             ssp_pull(s, false);
@@ -722,19 +756,21 @@ struct session_task session_task(struct session *s)
             pull_all(s, true, 0);
     }
     if (s->going && !s->said_going && !session_running(s) && s->phase != SESSION_NEW &&
-        geo_is_clean(s))
+        session_is_clean(s))
         say_going(s);
-    if (s->phase != SESSION_READY || (s->final && geo_is_clean(s)) ||
+    if (s->phase != SESSION_READY || (s->final && session_is_clean(s)) ||
         (s->going && !s->redo_left && s->said_going))
         return none;
     struct session_task t = none;
-    s->pushing = s->geo && geo_pushes(s, &t);
+    s->pushing = s->geo ? geo_pushes(s, &t) : feedback_pushes(s, &t);
     if (!s->pushing)
         t = s->sync ? sync_task(s) : async_task(s);
     if (t.kind == TASK_NONE)
         return t;
     s->phase = SESSION_COMPUTING;
     s->averages_there = false;
+    if (s->sync)
+        feedback_begin(s);
     await_replies(s);
     if (s->ssp)
         ssp_begin(s);

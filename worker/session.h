@@ -67,11 +67,14 @@ struct session_io {
     /* geo: the servers' parameters are here. Fresh: they take the place of ours. */
     void (*merge)(void *ctx, bool fresh);
     void (*tick)(void *ctx, uint32_t shard, const Gradwire__Tick *m); /* ssp */
+    /* Error feedback: something was withheld from the shards, or may have been. May be NULL: never. */
+    bool (*withholds)(void *ctx);
 };
 
 /* What to compute now. */
 struct session_task {
-    enum { TASK_NONE, TASK_COMPUTE, TASK_PUSH /* geo: a round */ } kind;
+    /* TASK_PUSH: geo: a round; async: what was withheld */
+    enum { TASK_NONE, TASK_COMPUTE, TASK_PUSH } kind;
     uint64_t
         name; /* sync: step; async: batch id: in both the number of the batch since the job's start */
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
@@ -131,9 +134,15 @@ struct session {
     struct session_ranges pending; /* computed, and in no round yet */
     struct session_ranges recent;  /* in the last rounds: a report of them may have been lost */
     bool moved;                    /* something is left to be pushed */
-    bool pushing, whole;           /* the task at hand is a round; of all that is left */
+    bool pushing;                  /* the task at hand is a round */
+    bool whole;                    /* .. of all that is left */
     uint64_t round;
     uint32_t members; /* workers that train, as the chief said last */
+
+    /* error feedback: session_feedback.c. `whole`, sync: the task's pushes withhold nothing */
+    bool feedback;
+    bool said_held; /* sync: of this hold */
+    bool none_left; /* async: no lease is to be had now */
 
     /* the NaN guard in async */
     struct session_rejected { /* of the running batch, said to the chief */

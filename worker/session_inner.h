@@ -32,10 +32,18 @@ enum err ssp_reply_fits(const struct session *s, uint32_t shard, const Gradwire_
                         struct errmsg *e) MUST_CHECK;
 void ssp_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
 
+bool session_is_clean(const struct session *s); /* nothing is left to be pushed that could be */
+
 /* session_geo.c */
-bool geo_is_clean(const struct session *s); /* nothing is left to be pushed; true in other modes */
+bool geo_is_clean(const struct session *s);                 /* true in other modes */
 bool geo_pushes(struct session *s, struct session_task *t); /* a round is due: *t */
 void geo_computed(struct session *s);
 void geo_pushed(struct session *s);
+
+/* session_feedback.c */
+bool feedback_is_clean(const struct session *s); /* true without */
+void feedback_say_held(struct session *s);       /* sync: if there is nothing to wait for */
+void feedback_begin(struct session *s);          /* sync: a task is begun: does it go whole? */
+bool feedback_pushes(struct session *s, struct session_task *t); /* async: a remainder is due */
 
 #endif

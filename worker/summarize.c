@@ -185,6 +185,8 @@ static void put_compression(const struct summarize *what, const struct chief_fac
     reply.error += f->reply.error;
     reply.norm += f->reply.norm;
     s->push = codec_summary(what->job->compression.push, &push);
+    s->push.feedback = what->job->compression.push == CODEC_TOP_K;
+    s->push.residuals_lost = f->residuals_lost;
     s->reply = codec_summary(what->job->compression.reply, &reply);
 }
 

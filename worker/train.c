@@ -84,7 +84,7 @@ static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
 static void io_push_again(void *ctx, uint32_t shard)
 {
     struct train *t = ctx;
-    if (t->local)
+    if (t->session.pushing)
         links_push_round(t->links, shard);
     else
         links_push_again(t->links, shard, t->gradient);
@@ -103,7 +103,14 @@ static void io_merge(void *ctx, bool fresh)
     local_round_done(t->local);
 }
 
+static bool io_withholds(void *ctx)
+{
+    struct train *t = ctx;
+    return links_withhold(t->links);
+}
+
 static const struct session_io session_io = {
+    .withholds = io_withholds,
     .pull = io_pull,
     .tick = io_tick,
     .merge = io_merge,
@@ -585,7 +592,7 @@ static bool step(struct train *t, const struct session_task *task)
     t->task_name = task->name;
     tell_loader(t, task);
     links_before_write(t->links);
-    links_begin(t->links, task);
+    links_begin(t->links, task, order_batch_rows(t->config.order, task->name));
     struct errmsg e = {""};
     enum err err = gradient_compute(t->gradient, task, t->w, on_range, t, &e);
     if (err) {
@@ -600,6 +607,7 @@ static bool step(struct train *t, const struct session_task *task)
     a->tasks++;
     a->examples += gradient_sums(t->gradient).examples;
     a->computed_s += clock_now_s() - began_s;
+    links_end(t->links);
     session_computed(&t->session);
     t->pushed_s = clock_now_s();
     metrics_observe(&t->meter.phase[METER_COMPUTE], t->computed_s - began_s);
@@ -609,13 +617,14 @@ static bool step(struct train *t, const struct session_task *task)
     return true;
 }
 
-/* Geo: what the parameters have moved goes to all shards. */
+/* Geo: what the parameters have moved goes to all shards; async: what was withheld. */
 static void push_round(struct train *t, const struct session_task *task)
 {
     links_before_write(t->links);
-    links_begin(t->links, task);
+    links_begin(t->links, task, 0);
     t->computed_s = clock_now_s();
-    local_round(t->local, t->w, task->divisor);
+    if (t->local)
+        local_round(t->local, t->w, task->divisor);
     for (uint32_t i = 0; i < t->session.plan.shards; i++)
         if (session_may_stream(&t->session, i))
             links_push_round(t->links, i);

@@ -103,7 +103,7 @@ static bool named_ps(const char *pod)
 static enum err find_role(const struct args *a, const char *pod, enum role *role, struct errmsg *e)
 {
     struct cluster_given g = {.role = ROLE_WORKER};
-    const struct cluster_flags flags = {a->job_name ? a->job_name : "", "", "", "", -1};
+    const struct cluster_flags flags = {a->job_name ? a->job_name : "", "", "", "", -1, 0};
     enum err err = cluster_given_tf_config(&g, getenv("TF_CONFIG"), e);
     if (!err)
         err = cluster_given_flags(&g, &flags, e);

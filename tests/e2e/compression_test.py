@@ -93,6 +93,48 @@ class CompressionTest(TrainCase):
                           out=self.tmp / "refused")
         self.assertIn("compression.reply", job.wait(2).stderr())
 
+    SGD = {"optimizer": "sgd", "optimizer.sgd.momentum": 0.9, "training.learning_rate": 0.05}
+
+    def test_top_k_learns_with_a_part_of_the_bytes(self):
+        for update, accuracy in (("sync", 0.8), ("async", 0.5)):
+            with self.subTest(update):
+                job = self.launch("--ps=2", "--workers=2", out=self.tmp / f"top_k-{update}",
+                                  keys={**KEYS, **self.SGD, "checkpoint.every_steps": 0, "training.update": update, "training.batch_size": 32,
+                                        "compression.push": "top_k", "compression.push.top_k.ratio": 0.05})
+                s = job.wait().summary()
+                push = s["compression"]["push"]
+                self.assertGreater(push["ratio"], 6 if TSAN else 9)  # of 10: what is left for a cut goes whole
+                self.assertGreater(push["error"], 0)
+                self.assertLess(push["error"], 1)
+                self.assertEqual(push["residuals_lost"], 0)
+                self.assertFalse(s["exact"])
+                self.assertGreater(s["eval"]["accuracy"], 0.2 if TSAN else accuracy)
+
+    def test_what_top_k_withheld_is_lost_with_its_worker_and_counted(self):
+        job = self.launch("--ps=1", "--workers=2", out=self.tmp / "lost",
+                          keys={**KEYS, **self.SGD, "compression.push": "top_k"})
+        job.until_cut(1)
+        job.kill("worker-1", signal.SIGKILL)
+        s = job.wait().summary()
+        self.assertEqual(s["compression"]["push"]["residuals_lost"], 1, job.logs())
+        self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
+
+    def test_top_k_is_refused_where_parts_of_a_gradient_are_not_a_gradient(self):
+        for keys, why in (({}, "adam divides"), ({**self.SGD, "training.update": "ssp"}, "update: ssp is promised"),
+                          ({**self.SGD, "training.update": "geo"}, "update: geo sends moves")):
+            job = self.launch("--ps=1", "--workers=1", keys={"compression.push": "top_k", **keys}, out=self.tmp / "no")
+            self.assertIn(why, job.wait(2).stderr())
+
+    def test_a_gradient_that_is_not_finite_is_the_guards(self):
+        for codec, keys, guard, counted in (("int8", {}, "skip", "rejected"), ("top_k", self.SGD, "rollback", "recoveries")):
+            with self.subTest(codec=codec, guard=guard):
+                job = self.launch("--ps=2", "--workers=2", "--fault=worker-1=nan:30", out=self.tmp / f"{codec}-{guard}",
+                                  keys={**KEYS, **keys, "training.epochs": 1, "compression.push": codec,
+                                        "training.nan_guard": guard})
+                s = job.wait().summary()
+                self.assertEqual(s["batches"][counted], 1)
+                self.assertGreater(s["eval"]["accuracy"], 0.3)
+
     def test_auto_among_lossless_codecs_changes_nothing(self):
         plain, auto = self.pushed("none"), self.pushed("auto", **{"compression.reply": "auto"})
         self.assertEqual(auto["digest"], plain["digest"])

@@ -16,6 +16,8 @@
 #include "ps/shard.h"
 #include "worker/chief/chief.h"
 #include "worker/local.h"
+#include "worker/push_codec.h"
+#include "worker/residual.h"
 #include "worker/session.h"
 
 enum {
@@ -29,8 +31,9 @@ enum {
 };
 
 enum sim_gradient {
-    SIM_TOY, /* depends on the parameters: every lost or doubled bit shows for ever */
-    SIM_IDS, /* a small whole number of the batch: sums are exact in any order */
+    SIM_TOY,   /* depends on the parameters: every lost or doubled bit shows for ever */
+    SIM_IDS,   /* a small whole number of the batch: sums are exact in any order */
+    SIM_KNOWN, /* depends on the data alone: what is withheld now and sent later is the same sum */
 };
 
 enum sim_fault_kind {
@@ -247,8 +250,9 @@ struct sim_worker {
     struct sim_proc proc;
     struct session session;
     struct local *local; /* geo */
-    float *w;            /* (elems) */
-    float *averages;     /* (elems) the chief's, as they were pulled last */
+    struct push_codec *codec;
+    float *w;        /* (elems) */
+    float *averages; /* (elems) the chief's, as they were pulled last */
     struct sim_conn *link[SIM_SHARDS_MAX];
     uint64_t link_token[SIM_SHARDS_MAX];
     struct sim_conn *member;
@@ -282,6 +286,7 @@ void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_messa
                      ProtobufCMessage *head);
 void sim_worker_lost(struct sim *sim, struct sim_conn *c);
 bool sim_worker_reads(const struct sim *sim, const struct sim_conn *c);
+void sim_worker_lose_withheld(struct sim_worker *k);
 void sim_worker_pump(struct sim *sim, struct sim_worker *k);
 
 void sim_chief_start(struct sim *sim, struct sim_worker *k);
@@ -386,7 +391,10 @@ struct sim {
     size_t updates, updates_room;
     struct sim_update *update;
     uint64_t reads, reads_behind; /* ssp: at a clock; of these with somebody else's behind */
-    bool restored; /* a shard was filled from a cut: what lossy replies had left is gone */
+    double *
+        withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
+    bool took_over; /* so began the last generation */
+    bool restored;  /* a shard was filled from a cut: what lossy replies had left is gone */
     struct sim_agreed {
         struct generation generation;
         uint64_t hash;

@@ -67,11 +67,12 @@ void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t
         break_gradient(config, batch, leaf, elems, out);
         return;
     }
+    float slope = config->gradient == SIM_KNOWN ? 0.0f : 0.125f;
     uint32_t h = (uint32_t)rng_u64(rng_key(config->seed, RNG_TEST, batch, leaf), 1);
     for (uint64_t i = 0; i < elems; i++) {
         uint32_t x = (h ^ (uint32_t)i) * 0x9E3779B1u;
         x = (x ^ x >> 15) * 0x85EBCA77u;
-        out[i] = n * (w[i] * 0.125f + (float)(x >> 8) * 0x1p-24f - 0.5f);
+        out[i] = n * (w[i] * slope + (float)(x >> 8) * 0x1p-24f - 0.5f);
     }
     break_gradient(config, batch, leaf, elems, out);
 }
@@ -417,6 +418,49 @@ void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, con
                    sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
 }
 
+/* Whatever was sent late, or by whom: the sum is that of the mean gradients of all batches in the cut, but for what died
+ * with its worker. */
+static void check_known(struct sim *sim, const struct manifest *m, const float *w)
+{
+    const struct sim_config *c = &sim->config;
+    double lr = (double)c->settings.learning_rate;
+    double *moved = calloc(c->elems, sizeof *moved), *size = calloc(c->elems, sizeof *size);
+    float *g = calloc(c->elems, sizeof *g);
+    struct ids done = {.mark = m->step};
+    struct tree_leaves all = {0};
+    tree_add_leaves(&all, 0, c->settings.microbatches);
+    for (uint32_t i = 1; i < SIM_WORKERS_MAX; i++) /* who is away is not waited for */
+        if (sim->worker[i].proc.up && (sim->worker[i].proc.frozen_us > sim->now_us ||
+                                       !sim_open(sim->worker[i].member, DIALER)))
+            sim_worker_lose_withheld(&sim->worker[i]);
+    if (c->settings.update != GRADWIRE__UPDATE__SYNC &&
+        ids_unpack(&done, m->mark, m->window_bits, m->window_bits_bytes))
+        sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);
+    for (uint64_t b = 0; b < ids_end(&done); b++) {
+        uint32_t n = batch_examples(c, NULL, b);
+        if (!ids_has(&done, b) || sim_broken(c, b, NULL) || n == 0)
+            continue;
+        memset(g, 0, c->elems * sizeof *g);
+        (void)node_gradient(c, &all, b, 0, c->settings.microbatches, sim->oracle.w[0], g);
+        for (uint64_t i = 0; i < c->elems; i++) {
+            moved[i] += lr * (double)g[i] / n;
+            size[i] += fabs(lr * (double)g[i] / n);
+        }
+    }
+    for (uint64_t i = 0; i < c->elems && !sim->failed; i++) {
+        double is = (double)sim->oracle.w[0][i] - (double)w[i];
+        double most = 1e-5 * (1 + size[i]) + lr * sim->withheld[i];
+        if (!(fabs(is - moved[i]) <= most))
+            sim_fail(sim,
+                     "cut %" PRIu64 " of step %" PRIu64 ": element %" PRIu64
+                     " has moved by %.9g, it should have by %.9g, give or take %.3g",
+                     m->cut, m->step, i, is, moved[i], most);
+    }
+    free(moved);
+    free(size);
+    free(g);
+}
+
 static void check_sync(struct sim *sim, const struct manifest *m, const float *w,
                        float *const *slot)
 {
@@ -441,6 +485,8 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
     if (agreed->generation.number == sim->entered && agreed->generation.tag == sim->entered_tag &&
         agreed->hash != hash_of(w, c->elems))
         sim_fail(sim, "a cut's weights of step %" PRIu64 " are not what workers held", m->step);
+    if (c->gradient == SIM_KNOWN)
+        check_known(sim, m, w);
     for (uint32_t k = 0; known && k < o->slots; k++)
         if (!same(sim, "a cut's slot", m->step, slot[k], o->slot[k][m->step]))
             return;
@@ -505,6 +551,10 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
                  m->cut, m->step, m->t, done.count, t);
     if (c->settings.update == GRADWIRE__UPDATE__GEO) {
         check_geo(sim, m, w, moved);
+        return;
+    }
+    if (c->gradient == SIM_KNOWN) {
+        check_known(sim, m, w);
         return;
     }
     for (uint64_t i = 0; i < c->elems; i++) {

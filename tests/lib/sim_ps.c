@@ -347,6 +347,9 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
 {
     if (type == FRAME_ENTER) {
         struct generation before = shard_generation(t->core);
+        t->sim->took_over = ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
+        for (uint32_t i = 0; i < SIM_WORKERS_MAX && t->sim->took_over; i++)
+            sim_worker_lose_withheld(&t->sim->worker[i]);
         shard_on_enter(t->core, (const Gradwire__Enter *)m);
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
@@ -473,6 +476,7 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         sim_exit(sim, &ps->proc, 143);
         break;
     case FRAME_FENCE:
+        sim_worker_lose_withheld(&ps->proc.sim->worker[((const Gradwire__Fence *)m)->worker]);
         ps->fence[((const Gradwire__Fence *)m)->worker] = ((const Gradwire__Fence *)m)->incarnation;
         ps->fence_waits[((const Gradwire__Fence *)m)->worker] = ps->threads;
         to_shards(ps, TO_FENCE, type, m);

@@ -357,6 +357,7 @@ struct sim *sim_new(const struct sim_config *config)
     make_layout(sim);
     sim_oracle_init(sim);
     sim->learned = calloc(config->elems, sizeof(float));
+    sim->withheld = calloc(config->elems, sizeof(double));
     for (uint32_t i = 0; i < SIM_PS_MAX; i++)
         sim->ps[i].proc = (struct sim_proc){.sim = sim, .role = SIM_PS, .index = i, .life = 1};
     for (uint32_t i = 0; i < SIM_WORKERS_MAX; i++)
@@ -384,6 +385,7 @@ void sim_free(struct sim *sim)
     sim_oracle_close(sim);
     sim_backup_close(sim);
     free(sim->learned);
+    free(sim->withheld);
     free(sim->update);
     layout_close(&sim->layout);
     free(sim);

@@ -29,35 +29,42 @@ static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
     sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_TICK, &m->base);
 }
 
-/* All nodes' chunks [first, first + count) of one shard. */
-/* What worker/push_codec.c does. */
-static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m, const float *x)
+/* What this worker withholds is gone, or is not in a cut that has all the others'. */
+void sim_worker_lose_withheld(struct sim_worker *k)
 {
-    const struct session *s = &k->session;
-    const struct codec_shape shape = {&s->plan, s->layout, s->settings.push_ratio};
-    uint64_t elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks), bytes = 0;
-    uint64_t key =
-        rng_key(s->settings.seed, RNG_PUSH_CODEC, m->name, (uint64_t)m->level << 32 | m->index);
-    enum codec codec = (enum codec)s->settings.push_codec;
-    struct coder *coder = NULL;
-    uint8_t *out = malloc(elems * sizeof(float));
-    if (codec != CODEC_RAW && coder_new(&coder) == ERR_OK &&
-        codec_encode(coder, &shape, &codec, key, m->first_chunk, m->chunks, x, out, &bytes) ==
-            ERR_OK) {
-        m->codec = (Gradwire__Codec)codec;
-        sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, out, bytes, NULL);
-    } else {
-        sim_send_body(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, x, elems, NULL);
-    }
-    coder_free(coder);
-    free(out);
+    const struct residual *r = k->codec ? push_codec_residual(k->codec) : NULL;
+    if (r)
+        residual_most(r, sim_of(k)->withheld);
 }
 
+static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m,
+                      const struct sim_node *n)
+{
+    const struct gradient_node node = {.node = n->node,
+                                       .number = (uint32_t)(n - k->node),
+                                       .examples = n->examples,
+                                       .value = n->value};
+    struct errmsg e = {""};
+    struct push_body body;
+    if (push_codec_run(k->codec, shard, &node, m->first_chunk, m->chunks, &body, &e)) {
+        sim_fail(sim_of(k), "worker %u: %s", k->proc.index, e.text);
+        return;
+    }
+    m->codec = (Gradwire__Codec)body.codec;
+    m->number = body.number;
+    if (body.codec == CODEC_RAW)
+        sim_send_body(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body.data,
+                      body.bytes / sizeof(float), NULL);
+    else
+        sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PUSH, &m->base, body.data,
+                       body.bytes, NULL);
+}
+
+/* All nodes' chunks [first, first + count) of one shard. */
 static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint32_t count)
 {
     const struct session *s = &k->session;
     Gradwire__Generation g = msg_generation(k->task_generation);
-    uint64_t at = plan_chunk_elem(&s->plan, first);
     for (uint32_t i = 0; i < k->nodes; i++) {
         const struct sim_node *n = &k->node[i];
         Gradwire__Push m = GRADWIRE__PUSH__INIT;
@@ -69,6 +76,7 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         m.first_chunk = first;
         m.chunks = count;
         m.ack_only = session_wants_acks(s);
+        m.remainder = s->pushing && !s->geo;
         Gradwire__Range range[SESSION_RANGES_MAX], *ranges[SESSION_RANGES_MAX];
         Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
         for (size_t r = 0; r < s->pending.n && s->geo; r++) {
@@ -89,11 +97,11 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
             m.n_epochs = r + 1;
         }
         m.epochs = epochs;
-        if (shard == 0 && !s->geo) {
+        if (shard == 0 && !s->pushing) {
             m.n_sums = 1 + s->settings.metrics;
             m.sums = (double *)n->sums;
         }
-        send_push(k, shard, &m, n->value + at);
+        send_push(k, shard, &m, n);
     }
 }
 
@@ -124,6 +132,9 @@ static void io_push_again(void *ctx, uint32_t shard)
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct sim_worker *k = ctx;
+    const struct session *s = &k->session;
+    if (type == FRAME_HELD && s->sync && (s->my_leaves == 0 || s->step >= s->total))
+        sim_worker_lose_withheld(k); /* it cannot push what it has */
     if (sim_open(k->member, DIALER))
         sim_send(sim_of(k), k->member, ACCEPTOR, type, m);
 }
@@ -135,7 +146,14 @@ static void io_merge(void *ctx, bool fresh)
     local_round_done(k->local);
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick};
+static bool io_withholds(void *ctx)
+{
+    struct sim_worker *k = ctx;
+    return push_codec_withholds(k->codec);
+}
+
+static const struct session_io io = {io_pull,  io_push_again, io_to_chief,
+                                     io_merge, io_tick,       io_withholds};
 
 /* ---- dialing ---- */
 
@@ -314,7 +332,7 @@ static void on_batch(struct sim *sim, struct sim_event *e)
     sim_worker_pump(sim, k);
 }
 
-/* Geo: what the parameters have moved. */
+/* Geo: what the parameters have moved; async: what was withheld. */
 static void start_round(struct sim_worker *k, const struct session_task *t)
 {
     struct sim *sim = sim_of(k);
@@ -322,12 +340,18 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
     k->task_generation = k->session.generation;
     k->task_name = t->name;
     k->nodes = 1;
-    local_round(k->local, k->w, t->divisor);
     struct sim_node *n = &k->node[0];
     if (!n->value)
         n->value = mem_floats(sim->config.elems);
-    memcpy(n->value, k->local->round.value, sim->config.elems * sizeof(float));
     n->node = (struct tree_node){0, 0};
+    n->examples = 1;
+    push_codec_task(k->codec, &(struct push_task){t->name, true, 0});
+    if (k->local) {
+        local_round(k->local, k->w, t->divisor);
+        memcpy(n->value, k->local->round.value, sim->config.elems * sizeof(float));
+    } else {
+        memset(n->value, 0, sim->config.elems * sizeof(float));
+    }
     sim_trace(sim, "worker %u pushes round %" PRIu64 " by %u", k->proc.index, t->name, t->divisor);
     k->piece_shard = k->session.plan.shards - 1;
     k->piece_chunks = k->session.plan.shard[k->piece_shard].chunks;
@@ -354,6 +378,14 @@ static bool guard(struct sim_worker *k)
     return true;
 }
 
+static uint32_t batch_rows(const struct sim_worker *k, uint64_t batch)
+{
+    uint32_t n = 0;
+    for (uint32_t leaf = 0; leaf < k->session.leaves; leaf++)
+        n += sim_examples(&sim_of(k)->config, batch, leaf);
+    return n;
+}
+
 static void start_task(struct sim_worker *k, const struct session_task *t)
 {
     const struct session *s = &k->session;
@@ -361,6 +393,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     k->task_generation = s->generation;
     k->task_name = t->name;
     sim_note_update(k, t->name);
+    push_codec_task(k->codec, &(struct push_task){t->name, false, batch_rows(k, t->name)});
     k->nodes = 0;
     if (s->sync)
         sim_check_parameters(sim_of(k), s->generation, t->name, k->w);
@@ -439,6 +472,10 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
         sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
                   s->generation.number, s->incarnation);
         k->task++; /* what is computed is of no use */
+        if (sim->took_over)
+            sim_worker_lose_withheld(k);
+        if (push_codec_restart(k->codec, s))
+            sim_fail(sim, "worker %u: no memory", k->proc.index);
         if (k->local)
             local_reset(k->local);
         k->finishing = false;
@@ -490,6 +527,8 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
     } else if (wanted && m->body_bytes) {
         memcpy(place_of(k, head) + first, m->body, m->body_bytes);
     }
+    if (generation_equal(msg_generation_get(head->generation), k->session.generation))
+        push_codec_answered(k->codec, head);
     bool pushed = k->session.phase == SESSION_PUSHED;
     session_on_reply(&k->session, shard, head, wanted);
     sim_backup_seen.mixed += pushed && k->session.phase == SESSION_PULLING;
@@ -573,6 +612,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     k->w = mem_floats(sim->config.elems);
     k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
+    if (push_codec_new(&k->codec, &sim->layout))
+        sim_fail(sim, "worker %u: no memory", k->proc.index);
     k->nodes = 0;
     k->task++;
     k->proc.up = true;
@@ -594,6 +635,9 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     k->member = NULL;
     if (k->chief)
         sim_chief_stop(sim, k);
+    sim_worker_lose_withheld(k);
+    push_codec_free(k->codec);
+    k->codec = NULL;
     session_close(&k->session);
     local_free(k->local);
     k->local = NULL;

@@ -62,12 +62,77 @@ static void async_applies_what_travels_as_halves_once_under_faults(void **state)
     sweep(__func__, 1, 300, false, true);
 }
 
+/* Top-k on a model whose gradients do not depend on the parameters: nothing is lost but with its worker, and nothing is
+ * withheld from a cut. */
+static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
+{
+    const char *only = getenv("GRADWIRE_SIM_SEED"), *more = getenv("GRADWIRE_SIM_RUNS");
+    if (getenv("GRADWIRE_SHORT"))
+        runs /= 8;
+    if (more)
+        runs = (uint32_t)strtoul(more, NULL, 10);
+    for (uint64_t seed = base; seed < base + runs; seed++) {
+        if (only && strtoull(only, NULL, 10) != seed)
+            continue;
+        struct sim_config config;
+        uint64_t r = rng_u64(rng_key(seed, RNG_TEST, 201, 0), 0);
+        sim_config_random(&config, seed, sync);
+        Gradwire__Settings *s = &config.settings;
+        config.gradient = SIM_KNOWN;
+        s->push_codec = CODEC_TOP_K;
+        s->use_ema = false; /* an overwrite would move the weights, too */
+        s->push_ratio = (float[]){0.001f, 0.01f, 0.1f, 0.25f}[r % 4];
+        s->optimizer = OPT_SGD;
+        s->learning_rate = 0.05f;
+        s->momentum = s->weight_decay = s->clip_norm = 0;
+        s->schedule = SCHEDULE_CONSTANT;
+        s->warmup_steps = 0;
+        s->gradient_accumulation_steps = 1;
+        s->replicas_to_aggregate = 0;
+        s->ema_overwrite_frequency = 0;
+        s->use_ema = 0;
+        if (faults)
+            sim_faults_random(&config);
+        char what[160];
+        (void)snprintf(what, sizeof what, "%s, ratio %g", name, (double)s->push_ratio);
+        sim_try(&config, what, seed);
+    }
+}
+
+static void sync_top_k_withholds_nothing_from_a_cut(void **state)
+{
+    (void)state;
+    sweep_top_k(__func__, 1, 100, true, false);
+}
+
+static void sync_top_k_loses_nothing_but_with_its_worker(void **state)
+{
+    (void)state;
+    sweep_top_k(__func__, 1000, 300, true, true);
+}
+
+static void async_top_k_withholds_nothing_from_a_cut(void **state)
+{
+    (void)state;
+    sweep_top_k(__func__, 1, 100, false, false);
+}
+
+static void async_top_k_loses_nothing_but_with_its_worker(void **state)
+{
+    (void)state;
+    sweep_top_k(__func__, 1000, 300, false, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sync_workers_hold_the_same_and_what_is_known_is_the_plain_loop),
         cmocka_unit_test(sync_workers_hold_the_same_under_faults),
         cmocka_unit_test(async_applies_what_travels_as_halves_once_under_faults),
+        cmocka_unit_test(sync_top_k_withholds_nothing_from_a_cut),
+        cmocka_unit_test(sync_top_k_loses_nothing_but_with_its_worker),
+        cmocka_unit_test(async_top_k_withholds_nothing_from_a_cut),
+        cmocka_unit_test(async_top_k_loses_nothing_but_with_its_worker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

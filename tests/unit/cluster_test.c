@@ -243,7 +243,7 @@ static void a_name_from_tf_config_is_listened_for_on_all_addresses(void **state)
         assert_string_equal(c.bind, cases[i].bind);
         cluster_close(&c);
     }
-    struct cluster_flags flags = {"ps", "node1:7000", "w:1", "", 0};
+    struct cluster_flags flags = {"ps", "node1:7000", "w:1", "", 0, 0};
     struct cluster c = known(NULL, &flags); /* a host of which nobody says that it is a pod */
     assert_string_equal(c.bind, "node1:7000");
     cluster_close(&c);

@@ -499,6 +499,31 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
         "--set recovery: not supported yet (restore a lost shard alone (partial)); leave it out");
 }
 
+static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, "optimizer=sgd");
+    job_close(&job);
+    refused_set("compression.push=top_k",
+                "--set compression.push: top_k sends a part of each gradient and the rest later, "
+                "and adam divides by the size of gradients, which the parts do not have; allowed "
+                "with optimizer: sgd, with or without momentum");
+    const char *const backed[] = {"optimizer=sgd", "sync.replicas_to_aggregate=1",
+                                  "compression.push=top_k"};
+    struct errmsg e = {""};
+    assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", backed, 3, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "allowed without sync.replicas_to_aggregate"));
+    const char *const averaged[] = {"optimizer={sgd: {use_ema: true}}", "training.update=async",
+                                    "compression.push=top_k"};
+    assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", averaged, 3, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "use_ema"));
+    refused_set("compression.push.top_k.ratio=0.02",
+                "--set compression.push.top_k.ratio: compression.push: top_k sends a part of each "
+                "gradient and the rest later, "
+                "and adam divides by the size of gradients, which the parts do not have; allowed "
+                "with optimizer: sgd, with or without momentum");
+}
+
 static void a_key_that_is_missing_is_named(void **state)
 {
     (void)state;
@@ -1217,6 +1242,7 @@ int main(void)
         cmocka_unit_test(wrong_types_and_ranges_say_what_is_allowed),
         cmocka_unit_test(numbers_are_read_strictly),
         cmocka_unit_test(features_to_come_are_refused_unless_they_are_off),
+        cmocka_unit_test(top_k_is_for_updates_that_are_linear_in_the_gradient),
         cmocka_unit_test(a_key_that_is_missing_is_named),
         cmocka_unit_test(a_key_that_stands_twice_is_refused),
         cmocka_unit_test(the_rate_is_given_once),

@@ -66,7 +66,7 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
     }
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick};
+static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick, NULL};
 
 /* Rounds of so many batches, epochs of so many. */
 static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t every, uint64_t epoch)

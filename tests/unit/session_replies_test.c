@@ -40,7 +40,8 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
     (void)m;
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, NULL, NULL};
+static const struct session_io io = {
+    .pull = io_pull, .push_again = io_push_again, .to_chief = io_to_chief};
 
 /* Two ps of a thread each, two chunks on each; sync, one leaf, and it is mine: parameters are pulled. */
 static void open_session(struct session *s, struct asked *asked)

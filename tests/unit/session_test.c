@@ -18,6 +18,7 @@ struct fixture {
     int pulls[SHARDS], asks, helds, goings, pushes;
     bool any;
     uint64_t step, want, done; /* done: ids that were reported */
+    bool withholds;
 };
 
 static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
@@ -60,9 +61,16 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
     }
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, NULL, NULL};
+static bool io_withholds(void *ctx)
+{
+    struct fixture *f = ctx;
+    return f->withholds;
+}
 
-static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update update)
+static const struct session_io io = {io_pull, io_push_again, io_to_chief, NULL, NULL, io_withholds};
+
+static enum err welcome_with(struct fixture *f, uint64_t generation, Gradwire__Update update,
+                             enum codec codec)
 {
     uint32_t threads[SHARDS] = {1, 1};
     struct errmsg e;
@@ -78,12 +86,18 @@ static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update
     settings.replicas_to_aggregate = f->replicas;
     settings.batches_per_epoch = 100;
     settings.epochs = 1;
+    settings.push_codec = codec;
     m.generation = &g;
     m.uuid = (char *)"job";
     m.incarnation = 1;
     m.plan = &plan;
     m.settings = &settings;
     return session_on_welcome(&f->s, &m, &e);
+}
+
+static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update update)
+{
+    return welcome_with(f, generation, update, CODEC_RAW);
 }
 
 static void open_backed(struct fixture *f, Gradwire__Update update, uint32_t replicas)
@@ -124,6 +138,14 @@ static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
     m.ranges = ranges;
     m.n_ranges = 1;
     m.redo = redo;
+    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+}
+
+static void no_lease(struct fixture *f)
+{
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    m.generation = &g;
     session_on_chief(&f->s, FRAME_LEASE, &m.base);
 }
 
@@ -392,6 +414,122 @@ static void session_is_as_before_when_a_welcome_finds_no_memory(void **state)
     session_close(&f.s);
 }
 
+static void open_top_k(struct fixture *f, Gradwire__Update update)
+{
+    *f = (struct fixture){.withholds = true};
+    session_init(&f->s, &io, f);
+    assert_int_equal(welcome_with(f, 5, update, CODEC_TOP_K), ERR_OK);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        session_on_link_up(&f->s, i);
+}
+
+static void session_goes_on_through_a_hold_in_sync_until_nothing_is_withheld(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_top_k(&f, GRADWIRE__UPDATE__SYNC);
+    deal_all_to_me(&f);
+    reply(&f, 0, 0, 0, true);
+    reply(&f, 1, 0, 0, true);
+    assert_int_equal(do_batch(&f), 0);
+    assert_false(f.s.whole);
+    hold(&f, 3);
+    assert_int_equal(f.helds, 0);
+    assert_int_equal(do_batch(&f), 1);
+    assert_true(f.s.whole);
+    assert_int_equal(f.helds, 0); /* it was rejected, for one */
+    f.withholds = false;
+    assert_int_equal(do_batch(&f), 2);
+    assert_int_equal(do_batch(&f), 3);
+    assert_true(f.s.whole);
+    assert_int_equal(f.helds, 1);
+    resume(&f, 3);
+    assert_int_equal(do_batch(&f), 4);
+    assert_false(f.s.whole);
+    assert_int_equal(f.helds, 1);
+    session_close(&f.s);
+}
+
+static void session_withholds_nothing_from_the_last_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_top_k(&f, GRADWIRE__UPDATE__SYNC);
+    deal_all_to_me(&f);
+    reply(&f, 0, 98, 0, true);
+    reply(&f, 1, 98, 0, true);
+    assert_int_equal(do_batch(&f), 98);
+    assert_false(f.s.whole);
+    assert_int_equal(do_batch(&f), 99);
+    assert_true(f.s.whole);
+    session_close(&f.s);
+}
+
+static void end_remainder(struct fixture *f, uint64_t name)
+{
+    session_computed(&f->s);
+    f->withholds = false;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct errmsg e;
+        uint64_t first;
+        bool wanted;
+        Gradwire__Generation g = msg_generation((struct generation){5, 7});
+        Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+        m.generation = &g;
+        m.name = name;
+        m.first_chunk = i;
+        m.chunks = 1;
+        assert_int_equal(
+            session_reply_fits(&f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
+        assert_false(wanted); /* that is a batch's */
+        m.remainder = true;
+        assert_int_equal(
+            session_reply_fits(&f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
+        session_on_reply(&f->s, i, &m, wanted);
+    }
+}
+
+static void session_pushes_what_is_withheld_before_it_holds_in_async(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_top_k(&f, GRADWIRE__UPDATE__ASYNC);
+    lease(&f, 10, 4, false);
+    reply(&f, 0, 0, 0, true);
+    reply(&f, 1, 0, 0, true);
+    assert_int_equal(do_batch(&f), 10);
+    hold(&f, 3);
+    assert_int_equal(f.helds, 0);
+    struct session_task t = session_task(&f.s);
+    assert_int_equal(t.kind, TASK_PUSH);
+    end_remainder(&f, t.name);
+    assert_int_equal(f.helds, 1);
+    assert_int_equal(f.done, 1);
+    session_close(&f.s);
+}
+
+/* All are learned when all are reported: not before what the last one left is pushed. */
+static void session_reports_its_last_batch_when_nothing_of_it_is_withheld(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_top_k(&f, GRADWIRE__UPDATE__ASYNC);
+    lease(&f, 10, 2, false);
+    reply(&f, 0, 0, 0, true);
+    reply(&f, 1, 0, 0, true);
+    assert_int_equal(do_batch(&f), 10);
+    assert_int_equal(do_batch(&f), 11);
+    assert_int_equal(session_task(&f.s).kind, TASK_NONE); /* the next lease may be on its way */
+    no_lease(&f);
+    struct session_task t = session_task(&f.s);
+    assert_int_equal(t.kind, TASK_PUSH);
+    assert_int_equal(f.done, 0);
+    end_remainder(&f, t.name);
+    (void)session_task(&f.s);
+    assert_int_equal(f.done, 2);
+    session_close(&f.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +541,10 @@ int main(void)
         cmocka_unit_test(session_holds_behind_the_running_batch_and_redoes_what_it_must),
         cmocka_unit_test(session_that_is_told_to_go_finishes_its_batch_first),
         cmocka_unit_test(session_drops_everything_at_a_new_generation),
+        cmocka_unit_test(session_goes_on_through_a_hold_in_sync_until_nothing_is_withheld),
+        cmocka_unit_test(session_withholds_nothing_from_the_last_step),
+        cmocka_unit_test(session_pushes_what_is_withheld_before_it_holds_in_async),
+        cmocka_unit_test(session_reports_its_last_batch_when_nothing_of_it_is_withheld),
         cmocka_unit_test(session_is_as_before_when_a_welcome_finds_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

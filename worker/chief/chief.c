@@ -42,6 +42,8 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->ssp = config->settings.update == GRADWIRE__UPDATE__SSP;
         c->geo = config->settings.update == GRADWIRE__UPDATE__GEO;
         c->retires = c->ssp || c->geo;
+        c->feedback = config->settings.push_codec == CODEC_TOP_K;
+        c->holds = !c->sync || c->feedback;
         c->slots =
             config->settings.update == GRADWIRE__UPDATE__GEO ? 0 : optimizer_slots(&optimizer);
         c->lamb = optimizer.kind == OPT_LAMB;
@@ -783,6 +785,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
                               .dealt = c->sync ? c->step : c->next_id};
     f->t = c->shard ? c->shard[0].t : 0;
     f->lost = c->lost;
+    f->residuals_lost = c->residuals_lost;
     f->applied_min = UINT64_MAX;
     for (uint32_t i = 0; c->shard && i < c->plan.shards; i++) {
         const struct chief_shard *s = &c->shard[i];
@@ -803,8 +806,11 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     f->rejected = journal_rejected(&c->journal);
     f->recoveries = journal_all_recoveries(&c->journal);
     memcpy(f->epoch, c->epoch, sizeof f->epoch);
-    for (uint32_t i = 0; i < c->workers; i++)
-        f->workers_up += c->worker[i].up;
+    for (uint32_t i = 0; i < c->workers; i++) {
+        const struct chief_worker *w = &c->worker[i];
+        f->workers_up += w->up;
+        f->residuals_lost += c->feedback && w->given && !w->up && !w->acked;
+    }
     memcpy(f->uuid, c->uuid, sizeof f->uuid);
 }
 

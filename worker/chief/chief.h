@@ -123,6 +123,8 @@ struct chief_facts {
     uint64_t clipped, rejected; /* batches */
     uint64_t dropped;           /* backup workers: microbatches */
     uint32_t recoveries;        /* after which a batch is skipped */
+    uint64_t
+        residuals_lost; /* of workers that died with what they withheld; in this chief's life */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     uint32_t workers_up;
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */

@@ -57,6 +57,7 @@ struct chief_worker {
     uint64_t incarnation;
     int64_t lost_ms;
     uint32_t want;                /* ids that it asked for and has not got */
+    bool told_none;               /* feedback: there are none to be had now */
     Gradwire__Hello *hello;       /* kept until the generation is entered */
     uint32_t fenced_by;           /* ps that have answered FENCED */
     struct chief_account account; /* when acked */
@@ -129,6 +130,8 @@ struct chief {
     int64_t now_ms, started_ms, said_ms;
     enum chief_phase phase;
     bool sync, ssp, geo;
+    bool feedback;  /* workers withhold parts of gradients */
+    bool holds;     /* workers are held for a cut: in sync, until nothing is withheld */
     bool retires;   /* who is gone is refused by every shard before it counts as gone */
     uint32_t slots; /* of the optimizer */
     bool lamb;
@@ -156,9 +159,10 @@ struct chief {
 
     uint64_t step; /* sync: as the own session knows */
     struct ids done;
-    uint64_t lost;      /* geo: batches that died with their worker, as far as cuts have shown */
-    uint64_t losing;    /* the same with the cut in the works */
-    uint64_t unsettled; /* geo: the least id that died since the last cut; UINT64_MAX: none */
+    uint64_t lost;   /* geo: batches that died with their worker, as far as cuts have shown */
+    uint64_t losing; /* the same with the cut in the works */
+    uint64_t residuals_lost; /* feedback: of workers that are gone, or in a takeover */
+    uint64_t unsettled;      /* geo: the least id that died since the last cut; UINT64_MAX: none */
     uint64_t next_id, redo;
     uint32_t owner[IDS_WINDOW];
 

@@ -1,4 +1,5 @@
-/* One cut of the whole cluster. Sync: stop at a boundary -> the largest step -> copy -> save -> publish. Async: hold the
+/* One cut of the whole cluster. Sync: stop at a boundary -> the largest step -> copy -> save -> publish; with error
+ * feedback the workers are held first, until nothing is withheld, and resumed when all is copied. Async: hold the
  * workers -> compare what is resolved -> redo what only some shards have -> copy -> resume -> save -> publish.
  * Failure modes: a worker that does not hold (fenced), a shard that cannot save (the cut is dropped and tried again),
  * a new generation (the cut is dropped). */
@@ -56,7 +57,7 @@ static void send_resume(struct chief *c, uint32_t worker)
 static void resume_all(struct chief *c)
 {
     c->cut.resumed = true;
-    for (uint32_t i = 0; i < c->workers && !c->sync; i++)
+    for (uint32_t i = 0; i < c->workers && c->holds; i++)
         if (c->worker[i].welcomed)
             send_resume(c, i);
     leases_serve(c);
@@ -64,7 +65,7 @@ static void resume_all(struct chief *c)
 
 static bool holding(const struct chief *c)
 {
-    return !c->sync && c->cut.stage != STAGE_NONE && !c->cut.resumed;
+    return c->holds && c->cut.stage != STAGE_NONE && !c->cut.resumed;
 }
 
 static void send_ended(struct chief *c, uint32_t ps, bool published)
@@ -111,7 +112,7 @@ void cut_start(struct chief *c, bool final)
         struct chief_worker *w = &c->worker[i];
         w->held = !w->given; /* nobody who could push */
         w->fencing = false;
-        if (!c->sync && w->welcomed)
+        if (c->holds && w->welcomed)
             send_hold(c, i);
     }
     cut_progress(c);
@@ -160,6 +161,7 @@ static void fence(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
     w->fencing = true;
+    c->residuals_lost += c->feedback && w->given;
     w->given = false;
     w->fence_ms = c->now_ms;
     w->fenced_by = 0;
@@ -206,6 +208,21 @@ static void check_hold_bounds(struct chief *c)
         if (!w->held && c->now_ms - since > bound)
             fence(c, i);
     }
+}
+
+/* Sync: without a worker's leaves no step is made anyway; but one that is away may stay so. */
+static void check_away(struct chief *c)
+{
+    for (uint32_t i = 1; i < c->workers; i++) {
+        struct chief_worker *w = &c->worker[i];
+        int64_t since = c->cut.began_ms > w->lost_ms ? c->cut.began_ms : w->lost_ms;
+        if (w->held || w->up || c->now_ms - since <= CHIEF_HOLD_DOWN_MS)
+            continue;
+        w->held = true;
+        chief_say(c, 0, "worker %u is away: what it withheld is not in cut %" PRIu64, i,
+                  c->cut.number);
+    }
+    cut_progress(c);
 }
 
 /* Ids that some shard has in part or whole while another has not. */
@@ -342,7 +359,7 @@ static bool all_shards(const struct chief *c, size_t flag)
 
 void cut_progress(struct chief *c)
 {
-    if (c->cut.stage == STAGE_HOLD && (c->sync || all_held(c)))
+    if (c->cut.stage == STAGE_HOLD && (!c->holds || all_held(c)))
         stop_shards(c);
     else if (c->cut.stage == STAGE_STOP && all_shards(c, offsetof(struct chief_shard, stopped)))
         stopped_all(c);
@@ -467,6 +484,8 @@ void cut_tick(struct chief *c)
 {
     if (c->cut.stage == STAGE_HOLD && !c->sync)
         check_hold_bounds(c);
+    else if (c->cut.stage == STAGE_HOLD)
+        check_away(c);
     if (c->cut.stage == STAGE_STOP)
         cut_progress(c); /* what is uneven waits for a worker that can redo it */
     if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN)

@@ -169,6 +169,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     s.replicas_to_aggregate = replicas(job, cluster);
     s.push_codec = job->compression.push;
     s.push_ratio = job->compression.push_ratio;
+    s.flush_epochs = job->training.monitor != MONITOR_NONE;
     s.reply_codec = job->compression.reply;
     s.codecs_allowed = job->compression.allow;
     return s;

@@ -279,6 +279,18 @@ static bool next_to_deal(struct chief *c, uint64_t *id)
     return true;
 }
 
+/* With error feedback it then pushes what it withheld: all of it is to be learned before the job is over. */
+static void tell_none(struct chief *c, uint32_t worker)
+{
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    Gradwire__Generation g = msg_generation(c->generation);
+    m.generation = &g;
+    m.workers = count_members(c);
+    if (c->feedback && !c->worker[worker].told_none)
+        c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
+    c->worker[worker].told_none = true;
+}
+
 static void serve(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -288,8 +300,10 @@ static void serve(struct chief *c, uint32_t worker)
         set_owner(c, id, worker);
         ids[n++] = id;
     }
-    if (n == 0)
+    if (n == 0) {
+        tell_none(c, worker);
         return;
+    }
     w->want = 0;
     leases_assign(c, worker, ids, n, false);
 }
@@ -382,6 +396,14 @@ static void put_skipped(const struct chief *c, Gradwire__Welcome *m)
             m->skipped[m->n_skipped++] = j->entry[i].batch;
 }
 
+/* Error feedback: a takeover is a new generation, at which each worker drops what it withheld; the last chief's own went
+ * with it. */
+static bool drops_residual(const struct chief *c, uint32_t worker, bool keeps_state)
+{
+    bool was_there = c->worker[worker].hello->incarnation != 0 || worker == 0;
+    return c->feedback && c->mode == MODE_TAKEOVER && was_there && !keeps_state;
+}
+
 static void welcome(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -390,6 +412,7 @@ static void welcome(struct chief *c, uint32_t worker)
                         hello->incarnation >= w->incarnation;
     bool keeps_state = same_process && hello->incarnation == w->incarnation &&
                        generation_equal(msg_generation_get(hello->generation), c->generation);
+    c->residuals_lost += drops_residual(c, worker, keeps_state);
     if (c->geo &&
         keeps_state) /* its report of them may have been lost: they must not be trained twice */
         leases_take_done(c, hello->n_done, hello->done);
@@ -403,6 +426,7 @@ static void welcome(struct chief *c, uint32_t worker)
             own_range(c, worker, hello->leases[i]);
     } else {
         bool another = w->given; /* process of this worker was there before */
+        c->residuals_lost += c->feedback && another;
         w->incarnation = c->generation.number << 24 | ++c->incarnations;
         if (another)
             clocks_leave(c, worker);
@@ -421,9 +445,10 @@ static void welcome(struct chief *c, uint32_t worker)
     put_skipped(c, &m);
     c->io->to_worker(c->ctx, worker, FRAME_WELCOME, &m.base);
     mem_free(m.skipped);
+    if (c->holds)
+        cut_resend_worker(c, worker);
     if (c->sync)
         return;
-    cut_resend_worker(c, worker);
     struct id_ranges ranges;
     held_by(c, worker, &ranges);
     if (ranges.n && !keeps_state)
@@ -488,6 +513,7 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
         leases_take_done(c, ask->n_done, ask->done);
         if (ask->want)
             w->want = ask->want;
+        w->told_none = false;
         leases_serve(c);
         chief_check_finished(c);
     } else if (type == FRAME_BATCH_REJECTED) {

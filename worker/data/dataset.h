@@ -45,6 +45,8 @@ struct order {
 };
 /* Batches in an epoch: rows / batch_size rounded up; the last one may be short. */
 uint64_t order_batches(const struct order *o);
+/* Rows of a batch, by its id: epoch * order_batches + batch within the epoch. */
+uint64_t order_batch_rows(const struct order *o, uint64_t id);
 /* The rows of microbatch `leaf` of batch `batch` (within its epoch) in epoch `epoch`: writes row numbers,
  * returns how many (0 is possible in a short batch). `out` holds batch_size / microbatches + 1. Position
  * p of a batch of R rows lies in leaf j where R*j/M <= p < R*(j+1)/M, both rounded down. */

@@ -81,6 +81,8 @@ struct summary {
         const char *codec;
         uint64_t raw_bytes, bytes;
         double encode_s, decode_s, error; /* error: relative, L2; NAN: not measured */
+        bool feedback;
+        uint64_t residuals_lost; /* feedback: workers whose withheld part was lost */
     } push, reply;
     size_t stales; /* 0: staleness is null */
     const struct summary_staleness *stale;

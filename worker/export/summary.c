@@ -156,6 +156,8 @@ static json_t *codec(const struct summary_codec *c, int *ok)
     put(object, "encode_s", number_or_null(c->encode_s), ok);
     put(object, "decode_s", number_or_null(c->decode_s), ok);
     put(object, "error", number_or_null(c->error), ok);
+    if (c->feedback)
+        put(object, "residuals_lost", count(c->residuals_lost), ok);
     return object;
 }
 

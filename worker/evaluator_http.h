@@ -1,0 +1,26 @@
+/* The evaluator's HTTP (common/http.h), on a thread and loop of its own: main reads checkpoints and computes. */
+#ifndef GRADWIRE_WORKER_EVALUATOR_HTTP_H
+#define GRADWIRE_WORKER_EVALUATOR_HTTP_H
+
+#include <stdatomic.h>
+
+#include "common/cluster.h"
+#include "common/job.h"
+
+/* Main writes it, the HTTP thread reads it. */
+struct evaluator_meter {
+    _Atomic uint64_t results; /* of this process; 0: the rest says nothing */
+    _Atomic uint64_t cut, step;
+    _Atomic double loss, metric[JOB_METRICS_MAX], seconds;
+    atomic_bool seen; /* a checkpoint was there */
+};
+
+struct evaluator_http;
+
+/* `take_fd` -1: *h is NULL. All others outlive it. Errors: ERR_NOMEM. */
+enum err evaluator_http_new(struct evaluator_http **h, int take_fd, const struct job *job,
+                            const struct cluster *cluster, const struct evaluator_meter *meter,
+                            struct errmsg *e) MUST_CHECK;
+void evaluator_http_free(struct evaluator_http *h); /* NULL is none */
+
+#endif

@@ -181,7 +181,10 @@ class ContainersTest(Case):
         self.assertRegex(verdict, r"Failed: \w+ \d exited with 1", cluster.all_logs())
         why = r"ps 1 was not there for 5 s \(timeouts.start_s\): Name or service not known"
         self.assertRegex(cluster.all_logs(), why)
-        self.assertTrue([pod for pod in cluster.pods.values() if pod.code == 1 and re.search(why, pod.last_words.read_text())])
+        cluster.wait_all(60)
+        words = {name: pod.last_words.read_text() for name, pod in cluster.pods.items() if pod.container}
+        self.assertIn("ps 1 was not there for 5 s (timeouts.start_s)", words["mnist-worker-0"])
+        self.assertTrue(all(words.values()), words)
 
 
 if __name__ == "__main__":

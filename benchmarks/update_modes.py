@@ -359,7 +359,7 @@ def options_parse(arguments):
         except (OSError, ValueError) as error:
             parser.error(f"--compare {options.compare}: {error}")
     options.job = from_root(options.job) if options.job else DEFAULT_JOB
-    options.output = from_root(options.output)
+    options.output_given, options.output = options.output, from_root(options.output)
     return options
 
 
@@ -420,7 +420,7 @@ def measure_all(options):
     invalid = [result for result in results if result.get("invalid")]
     for result in invalid:
         print(f"INVALID: {result['key']}: {result['invalid']}", file=sys.stderr)
-    print(f"{len(results) - len(invalid)} of {len(results)} runs are valid; report in {options.output}")
+    print(f"{len(results) - len(invalid)} of {len(results)} runs are valid; report in {options.output_given}")
     if options.compare:
         print(report.compare(options.compare, options.old, done))
     return 1 if invalid else 0

@@ -411,6 +411,9 @@ class LaunchTest(Case):
                             (["--ps", "0"], "--ps 0: a whole number from 1 to"),
                             (["--workers", "two"], "--workers two"),
                             (["--nonsense"], "--nonsense"),
+                            (["--fault", "worker-9=nan:7"], "no such process; there are worker-0 .. worker-1"),
+                            (["--fault", "worker-0=x"], "'x' is not allowed; allowed, for tests"),
+                            (["--fault", "worker-0="], "what it does is missing"),
                             (["--set"], "--set wants a value"),
                             (["--set", "trainin.epochs=1"], "trainin"),
                             (["second.yaml"], "second.yaml")):

@@ -95,6 +95,8 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_load(&t->job, t->options.job, t->options.sets, t->options.n_sets, e);
     if (!err)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
+    if (!err && t->options.evaluator)
+        err = job_check_evaluator(&t->job, e);
     if (!err)
         err = train_set_output(t, e);
     if (!err)

@@ -1,6 +1,6 @@
 /* Happy path: flags, job file, programs, hosts are checked; DIR is locked; ports are bound; processes run;
  * the summary is completed and printed. Failure modes: wrong input is one line and 2, before
- * anything is touched; a locked DIR, or one that cannot be written, is one line and 1; from then on
+ * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is one line and 1; from then on
  * the supervisor's result is the exit code, and there is a summary.
  * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
  * stays. The one in front waits until the processes run, or passes the exit code on. */
@@ -256,7 +256,9 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
 static enum err train_run_in_dir(struct train *t, struct supervisor_result *result,
                                  struct errmsg *e)
 {
-    enum err err = rundir_open(&t->dir, t->output, t->options.fresh, e);
+    enum err err = rundir_make(t->output, e);
+    if (!err)
+        err = rundir_open(&t->dir, t->output, t->options.fresh, e);
     if (err)
         return err;
     err = train_locked(t, result, e);

@@ -424,6 +424,15 @@ class LaunchTest(Case):
                 self.assertEqual(len(got.stderr.splitlines()), 1, got.stderr)
                 self.assertFalse(self.out.exists())
 
+    def test_an_output_that_cannot_be_a_folder_is_2(self):
+        (self.tmp / "file").touch()
+        for path in (self.tmp / "file", self.tmp / "file/below", "/proc/none"):
+            with self.subTest(path):
+                self.out = path
+                got = self.train()
+                self.assertEqual(got.returncode, 2, got.stderr)
+                self.assertIn(f"--output {path}: such a folder cannot be made: ", got.stderr)
+
     # ---- the command lines ----
 
     def test_threads_are_shared_out_and_the_users_own_set_comes_last(self):

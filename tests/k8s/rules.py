@@ -188,6 +188,18 @@ def chooses(selector, labels):
         for e in selector.get("matchExpressions", []))
 
 
+def monitored(docs, every, selector):
+    """The pods behind the Services that a ServiceMonitor selects: the overlay's own, and the operator's, one per replica."""
+    services = [doc["spec"].get("selector", {}) for doc in of_kind(docs, "Service")
+                if chooses(selector, doc["metadata"].get("labels", {}))]
+    return [pod for pod in every if any(matches(s, pod.labels) for s in services)
+            or pod.owner["kind"] == "TFJob" and chooses(selector, {
+                key: value for key, value in pod.labels.items() if key.startswith("training.kubeflow.org/")})]
+
+
+ENDPOINTS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
+
+
 def selectors(docs):
     """Who selects pods of the overlay selects some; who owns pods selects its own."""
     every = list(pods(docs))
@@ -196,15 +208,16 @@ def selectors(docs):
         if doc["kind"] in ("StatefulSet", "Deployment"):
             if not matches(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]):
                 yield f"{title(doc)}: its selector does not match its own pods"
-        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
+        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", *ENDPOINTS):
             continue
         given = spec.get("podSelector" if doc["kind"] == "NetworkPolicy" else "selector", {})
         selector = {"matchLabels": given} if doc["kind"] == "Service" else given
-        chosen = [pod for pod in every if chooses(selector, pod.labels)]
+        chosen = (monitored(docs, every, selector) if doc["kind"] == "ServiceMonitor" else
+                  [pod for pod in every if chooses(selector, pod.labels)])
         if not chosen:
             yield f"{title(doc)}: selects no pod: {given}"
         wanted = ([p.get("targetPort", p["port"]) for p in spec.get("ports", [])] if doc["kind"] == "Service" else
-                  [p["port"] for p in spec["podMetricsEndpoints"]] if doc["kind"] == "PodMonitor" else [])
+                  [p["port"] for p in spec[ENDPOINTS[doc["kind"]]]] if doc["kind"] in ENDPOINTS else [])
         for port in wanted:
             for pod in chosen:
                 if port not in [p.get("name") for p in pod.ports()] + [p["containerPort"] for p in pod.ports()]:

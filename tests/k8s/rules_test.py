@@ -99,6 +99,11 @@ kind: PodMonitor
 metadata: {name: watch, labels: {app.kubernetes.io/name: gradwire}}
 spec: {selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, podMetricsEndpoints: [{port: metrics}]}
 ---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: see, labels: {app.kubernetes.io/name: gradwire}}
+spec: {selector: {matchLabels: {training.kubeflow.org/replica-type: ps}}, endpoints: [{port: metrics, path: /metrics}]}
+---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: other, labels: {app.kubernetes.io/name: gradwire}}
@@ -146,6 +151,12 @@ BAD = (
     (rules.references, ", {name: out, mountPath: /o}", "", "volume out is not mounted"),
     (rules.references, "serviceName: other", "serviceName: others", "StatefulSet other: Service others is not there"),
     (rules.selectors, "selector: {training.kubeflow.org/job-name: ctr}", "selector: {app: x}", "Service front: selects no pod"),
+    (rules.selectors, "{training.kubeflow.org/replica-type: ps}}, endpoints", "{training.kubeflow.org/replica-type: p}}, endpoints",
+     "ServiceMonitor see: selects no pod"),
+    (rules.selectors, "{training.kubeflow.org/replica-type: ps}}, endpoints", "{app.kubernetes.io/component: ps}}, endpoints",
+     "ServiceMonitor see: selects no pod"),  # the pods have this label, the operator's Services have not
+    (rules.selectors, "[{port: metrics, path: /metrics}]", "[{port: http, path: /metrics}]",
+     "ServiceMonitor see: TFJob ctr: PS has no port http"),
     (rules.selectors, "podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}",
      "podSelector: {matchLabels: {training.kubeflow.org/job-name: cvr}}", "NetworkPolicy walls: selects no pod"),
     (rules.selectors, "replica-type: ps", "replica-type: PS", "PodDisruptionBudget ps: selects no pod"),

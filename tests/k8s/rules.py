@@ -54,6 +54,13 @@ def pods(docs):
         elif doc["kind"] in ("Job", "StatefulSet", "Deployment"):
             count = doc["spec"].get("parallelism" if doc["kind"] == "Job" else "replicas", 1)
             yield template_pod(doc, title(doc), doc["spec"]["template"], count)
+        elif doc["kind"] == "JobSet":
+            for replicated in doc["spec"]["replicatedJobs"]:
+                job = replicated["template"]["spec"]
+                labels = {"jobset.sigs.k8s.io/jobset-name": doc["metadata"]["name"],
+                          "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"]}
+                yield template_pod(doc, f"{title(doc)}: {replicated['name']}", job["template"],
+                                   replicated.get("replicas", 1) * job.get("parallelism", 1), labels)
         elif doc["kind"] == "CronJob":
             yield template_pod(doc, title(doc), doc["spec"]["jobTemplate"]["spec"]["template"], 1)
 
@@ -72,6 +79,8 @@ ENUMS = {
     "Job": {("spec", "completionMode"): ("Indexed", "NonIndexed"),
             ("spec", "template", "spec", "restartPolicy"): ("Never", "OnFailure"),
             ("spec", "podFailurePolicy", "rules", "*", "action"): ("FailJob", "FailIndex", "Ignore", "Count")},
+    "JobSet": {("spec", "successPolicy", "operator"): ("All", "Any"),
+               ("spec", "replicatedJobs", "*", "template", "spec", "completionMode"): ("Indexed", "NonIndexed")},
     "StatefulSet": {("spec", "podManagementPolicy"): ("Parallel", "OrderedReady")},
     "CronJob": {("spec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace")},
     "PersistentVolumeClaim": {("spec", "accessModes", "*"): ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
@@ -174,6 +183,17 @@ def references(docs):
     for doc in of_kind(docs, "StatefulSet"):
         if ("Service", doc["spec"]["serviceName"]) not in there:
             yield f"{title(doc)}: Service {doc['spec']['serviceName']} is not there"
+    for doc in of_kind(docs, "HorizontalPodAutoscaler"):
+        target = doc["spec"]["scaleTargetRef"]
+        if (target["kind"], target["name"]) not in there:
+            yield f"{title(doc)}: {target['kind']} {target['name']} is not there"
+        if target["kind"] not in ("StatefulSet", "Deployment"):
+            yield f"{title(doc)}: a {target['kind']} has no scale subresource"
+    for doc in of_kind(docs, "JobSet"):
+        known = [replicated["name"] for replicated in doc["spec"]["replicatedJobs"]]
+        for name in doc["spec"].get("successPolicy", {}).get("targetReplicatedJobs", []):
+            if name not in known:
+                yield f"{title(doc)}: no replicated job is named {name}"
 
 
 def matches(selector, labels):
@@ -270,10 +290,10 @@ LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 def names(docs):
     for doc in docs:
         name = doc["metadata"]["name"]
-        strict = doc["kind"] in ("TFJob", "Service")
+        strict = doc["kind"] in ("TFJob", "JobSet", "Service")
         if not (DNS_1035 if strict else DNS_1123).fullmatch(name):
             yield f"{title(doc)}: not a DNS-{1035 if strict else 1123} name"
-        if len(name) > (NAME_MAX if doc["kind"] in ("TFJob", "Job", "StatefulSet") else 63):
+        if len(name) > (NAME_MAX if doc["kind"] in ("TFJob", "JobSet", "Job", "StatefulSet") else 63):
             yield f"{title(doc)}: the name is longer than {NAME_MAX}"
         for key, value in doc["metadata"].get("labels", {}).items():
             if not isinstance(value, str) or not LABEL.fullmatch(value):

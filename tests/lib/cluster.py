@@ -22,7 +22,7 @@ WORKER = BUILD / "worker" / "worker"
 SANITIZED = BUILD.name in ("asan", "tsan")
 TSAN = BUILD.name == "tsan"  # some thirty times slower
 SHORT = bool(os.environ.get("GRADWIRE_SHORT"))
-DEADLINE_S = 240 if SANITIZED else 60
+DEADLINE_S = 480 if SANITIZED else 120
 
 
 def command_line(pid):

@@ -268,6 +268,23 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     return err;
 }
 
+/* The run-time keys that memory and what is under way were laid out by: a new chief's must be the same. NULL: they are. */
+static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
+{
+    const char *changed = NULL;
+    if (s->accept.on != (m->replicas_to_aggregate > 0))
+        changed = "sync.replicas_to_aggregate";
+    if ((s->delay_compensation > 0) != (m->delay_compensation > 0))
+        changed = "training.delay_compensation";
+    if (s->push_codecs != codec_mask((enum codec)m->push_codec, m->codecs_allowed) ||
+        s->feedback != (m->push_codec == CODEC_TOP_K) || s->shape.ratio < m->push_ratio ||
+        s->shape.ratio > m->push_ratio)
+        changed = "compression.push";
+    if (s->reply_codec != (enum codec)m->reply_codec || s->codecs_allowed != m->codecs_allowed)
+        changed = "compression.reply or allow";
+    return changed;
+}
+
 /* All stays but what a chief that was started again may say otherwise: the run-time keys. */
 static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errmsg *e)
 {
@@ -277,11 +294,14 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     enum err err = check_settings(m->settings, &optimizer, e);
     if (err)
         return err;
-    if (s->accept.on != (m->settings->replicas_to_aggregate > 0))
-        return err_set(e, ERR_STATE,
-                       "sync.replicas_to_aggregate was %sgiven when the ps began: with this value "
-                       "start all processes again",
-                       s->accept.on ? "" : "not ");
+    const char *changed = laid_out_otherwise(s, m->settings);
+    if (changed)
+        return err_set(
+            e, ERR_STATE,
+            "%s was another when the ps began: with this value start all processes again", changed);
+    s->staleness = m->settings->staleness;
+    s->staleness_rate = m->settings->staleness_rate;
+    s->delay_compensation = m->settings->delay_compensation;
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     shard_round_adopt(s, m->settings, m->round_from);

@@ -217,7 +217,8 @@ static enum err complete(struct process *p, const struct train_config *config, s
     return err;
 }
 
-/* A job that was done before its evaluator was: it has its bound again. */
+/* A job that was done before its evaluator was: it has its bound again. The other processes have gone by now; a signal
+ * ends the wait. */
 static void await_evaluator(const struct process *p)
 {
     int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
@@ -228,9 +229,9 @@ static void await_evaluator(const struct process *p)
         if (eval_log_read(&log, &p->job, p->output, &e))
             log_warn("%s", e.text);
         const struct eval_result *last = eval_log_last(&log, p->base.uuid);
-        bool there = last && last->eval.step == p->base.step;
+        bool there = last && last->final && last->cut == p->base.cut;
         eval_log_close(&log);
-        if (there || clock_now_ms() - began_ms > bound_ms)
+        if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
             return;
         if (!waited)
             log_info("waiting for the evaluator's result of the final checkpoint, cut %" PRIu64,
@@ -281,8 +282,6 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                             .http_fd = p->http_fd,
                                             .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
-    if (!err && p->finished && p->cluster.has_evaluator)
-        await_evaluator(p);
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
     if (!err)
@@ -299,6 +298,8 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
             mem_free(p->result.history); /* nothing was learned */
             before.exit_code = p->result.exit_code;
             p->result = before;
+            if (p->cluster.has_evaluator)
+                await_evaluator(p);
         }
         err = summarize_run(p, host, e);
     }

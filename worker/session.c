@@ -853,5 +853,9 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
             return;
         }
     }
-    (void)snprintf(out, bytes, "waiting for %s", what[s->phase]);
+    bool over = s->sync && s->phase == SESSION_READY && s->step >= s->total;
+    (void)snprintf(out, bytes, "waiting for %s",
+                   over                ? "the chief to end the job"
+                   : what[s->phase][0] ? what[s->phase]
+                                       : "nobody");
 }

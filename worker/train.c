@@ -51,7 +51,7 @@ struct train {
 
     struct progress progress;
     struct train_result *result;
-    bool stopped;
+    bool stopped, accounted;
     bool finish_asked, evaluate_asked;
     uint64_t epoch_asked;
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
@@ -212,6 +212,7 @@ static void close_account(struct train *t)
         a->waited_s = clock_now_s() - t->began_s - a->computed_s - t->evaluation_s;
     links_bytes(t->links, &a->bytes_out, &a->bytes_in);
     links_costs(t->links, &a->push, &a->reply);
+    t->accounted = true;
 }
 
 static void on_done(struct train *t, const Gradwire__Done *m)
@@ -693,6 +694,8 @@ void train_run(struct train *t, struct control *control, struct train_result *re
             stop(t, 138, "the event loop failed");
         }
     }
+    if (!t->accounted) /* told to go in the middle of it */
+        close_account(t);
 }
 
 /* ---- life ---- */

@@ -64,6 +64,7 @@ static void close_blocks(struct shard *s)
     s->run = NULL;
     s->scratch = NULL;
     s->chunk_t = NULL;
+    shard_redo_close(s);
     plan_close(&s->plan);
     layout_close(&s->layout);
     s->me = (struct plan_shard){0};
@@ -129,6 +130,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->feedback = m->push_codec == CODEC_TOP_K;
     s->shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
     shard_accept_init(s, m);
+    s->redo.on = m->redo;
 }
 
 static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer *o,
@@ -139,7 +141,7 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
         !(m->delay_compensation >= 0.0f) || m->nan_guard > NAN_GUARD_ROLLBACK ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
-        (m->replicas_to_aggregate && m->update != GRADWIRE__UPDATE__SYNC))
+        ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
@@ -230,6 +232,9 @@ static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
     s->clipped = m.clipped;
     s->dropped = m.dropped;
     memcpy(s->epoch, m.epoch, sizeof s->epoch);
+    err = shard_redo_restore(s, &m.redo);
+    if (err)
+        err_set(e, err, "cut %" PRIu64 ": its place in its epoch is out of range", cut);
     if (s->update != UPDATE_SYNC) {
         struct ids resolved;
         err = ids_unpack(&resolved, m.mark, m.window_bits, m.window_bits_bytes);
@@ -256,6 +261,9 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     err = take_plan(s, m->plan, e);
     if (err || s->me.chunks == 0)
         return err;
+    err = shard_redo_open(s, m->settings, e);
+    if (err)
+        return err;
     err = new_blocks(s);
     if (!err)
         err = shard_round_init(s, m->settings);
@@ -274,6 +282,8 @@ static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Set
     const char *changed = NULL;
     if (s->accept.on != (m->replicas_to_aggregate > 0))
         changed = "sync.replicas_to_aggregate";
+    if (s->redo.on != m->redo)
+        changed = "sync.dropped";
     if ((s->delay_compensation > 0) != (m->delay_compensation > 0))
         changed = "training.delay_compensation";
     if (s->push_codecs != codec_mask((enum codec)m->push_codec, m->codecs_allowed) ||
@@ -574,6 +584,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
     reply.step = before ? s->step - 1 : s->step;
     reply.pulled = true;
     reply.number = m->number;
+    struct shard_work work;
+    shard_redo_say(s, reply.step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
     shard_reply_whole(peer, reply.step);
     return ERR_OK;
@@ -628,6 +640,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->status.duplicates = s->duplicates;
     s->status.clipped = s->clipped;
     s->status.dropped = s->dropped;
+    shard_redo_status(s);
     s->status_push = msg_codec_cost(&s->push_cost);
     s->status_reply = msg_codec_cost(&s->reply_cost);
     s->status.push = &s->status_push;

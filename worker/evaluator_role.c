@@ -220,8 +220,9 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
         events_restart(v->events, EVENTS_EVAL, r->eval.step);
     v->begun = v->unsaved = true;
     uint64_t per_epoch = v->role->batches_per_epoch;
-    curves_put_evaluation(v->events, v->role->job, r->eval.step,
-                          r->eval.step > 0 && r->eval.step % per_epoch == 0, &r->eval);
+    bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
+    curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,
+                          &r->eval);
     tell(v, r);
     return ERR_OK;
 }
@@ -291,7 +292,7 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
 static bool is_last(const struct watch *v, const struct manifest *m)
 {
     return m->final &&
-           m->step >= (uint64_t)v->role->job->training.epochs * v->role->batches_per_epoch;
+           manifest_epochs(m, v->role->batches_per_epoch) >= v->role->job->training.epochs;
 }
 
 /* One look at the folder. *done: the final checkpoint is evaluated. */

@@ -11,6 +11,7 @@
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/dirlock.h"
+#include "common/epochs.h"
 #include "common/flags.h"
 #include "common/kernels.h"
 #include "common/listen.h"
@@ -121,6 +122,12 @@ static enum err load(struct process *p, struct errmsg *e)
                               .batch_size = p->job.training.batch_size,
                               .seed = p->job.training.seed,
                               .microbatches = p->job.training.microbatches};
+    if (p->job.sync.dropped == DROPPED_REDO &&
+        order_batches(&p->order) > EPOCHS_LEAVES_MAX / p->order.microbatches)
+        return err_set(e, ERR_INPUT,
+                       "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
+                       " batches of %u are too many: at most %" PRIu64 "; lost would do",
+                       order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX);
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
     if (!evaluator && (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
         return ERR_OK;
@@ -190,8 +197,16 @@ static enum err look_back(struct process *p, struct errmsg *e)
                        "same data, or start anew with --fresh",
                        p->output, p->base.cut);
     uint64_t per_epoch = order_batches(&p->order);
-    p->finished = p->base.final && (p->base.step >= p->job.training.epochs * per_epoch ||
-                                    best_stops(&p->best, p->base.step / per_epoch));
+    uint64_t epochs = manifest_epochs(&p->base, per_epoch);
+    if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
+        epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
+        return err_set(
+            e, ERR_INPUT,
+            "%s goes on from cut %" PRIu64 ", whose steps are not all of a batch of "
+            "their own: sync.dropped must be redo, as it was, or start anew with --fresh",
+            p->output, p->base.cut);
+    p->finished =
+        p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
     return ERR_OK;
 }
 

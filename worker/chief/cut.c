@@ -335,6 +335,7 @@ static void publish(struct chief *c)
                          .t = s->t,
                          .clipped = s->clipped,
                          .dropped = s->dropped,
+                         .redo = c->redo_place,
                          .dealt = c->sync ? s->step : ids_end(&s->resolved),
                          .total_elems = c->plan.elems,
                          .slots = c->slots,
@@ -378,6 +379,10 @@ void cut_progress(struct chief *c)
         if (!c->cut.resumed && all_shards(c, offsetof(struct chief_shard, copied))) {
             if (!shards_equal(c)) {
                 cut_failed(c, "the shards differ: a late push came in between");
+                return;
+            }
+            if (c->config.settings.redo && !c->redo_place.there) {
+                cut_failed(c, "no memory for what is to be trained at the epoch's end");
                 return;
             }
             resume_all(c);

@@ -27,6 +27,9 @@ static const struct epoch_sums *last_epoch(const struct chief_facts *f)
 
 static uint64_t epoch_of(const struct host *h, const struct chief_facts *f)
 {
+    uint64_t since = f->steps > f->redo.begin ? f->steps - f->redo.begin : 0;
+    if (f->redo.there) /* as the lead shard said last, and the steps since */
+        return f->redo.epoch + since / h->config.batches_per_epoch + (f->steps < f->total);
     return f->steps / h->config.batches_per_epoch + (f->steps < f->total);
 }
 

@@ -63,6 +63,7 @@ static json_t *batches(const struct summary *s, int *ok)
     put(object, "lost", count(s->lost), ok);
     put(object, "clipped", count(s->clipped), ok);
     put(object, "dropped", count(s->dropped), ok);
+    put(object, "redone", count(s->redone), ok);
     put(object, "rejected", count(s->rejected), ok);
     put(object, "recoveries", count(s->recoveries), ok);
     return object;

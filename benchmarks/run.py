@@ -28,12 +28,17 @@ JOB = os.path.join("examples", "mnist", "mlp.yaml")
 CNN = os.path.join("examples", "mnist", "cnn.yaml")
 NAMES = ["exchange", "roundtrip", "apply", "csv", "layers", "ready", "train"]
 QUARTILES_APART_MAX = 0.20
+EXIT_INPUT = 2  # what was asked for is wrong
 SEED = 1
 KIB, MIB = 1 << 10, 1 << 20
 
 
 class Failed(Exception):
     """A program failed, timed out, or found its own result wrong."""
+
+    def __init__(self, text, code=None):
+        super().__init__(text)
+        self.code = code  # the exit code, where there is one
 
 
 # ---- processes: each has a group of its own, ended by its number and reaped ----
@@ -66,7 +71,8 @@ def run(command, deadline_s):
     finally:
         end(child)
     if child.returncode != 0:
-        raise Failed(f"{name}: exit {child.returncode}: {(err.strip().splitlines() or ['no word'])[-1]}")
+        said = (err.strip().splitlines() or ["no word"])[-1]
+        raise Failed(f"{name}: exit {child.returncode}: {said}", child.returncode)
     return out
 
 
@@ -462,10 +468,22 @@ def print_case(case):
 SLOWER = 0.9  # a ratio below this part of what it was is told
 
 
-def compare(path, report):
-    """What got slower since the report in `path`: by the ratios to the yardsticks, which travel between machines."""
+def load(path):
+    """What --json wrote before. ValueError: it is none."""
     with open(path, encoding="utf-8") as file:
         old = json.load(file)
+    try:
+        right = all(case["bench"] and case["case"] and (case["invalid"] or case["against"] is not None)
+                    for case in old["cases"])
+    except (KeyError, TypeError):
+        right = False
+    if not right:
+        raise ValueError("this is not what --json wrote")
+    return old
+
+
+def compare(path, old, report):
+    """What got slower since the report `old`: by the ratios to the yardsticks, which travel between machines."""
     was = {(case["bench"], case["case"]): case for case in old["cases"] if not case["invalid"]}
     known, slower = 0, 0
     for case in report["cases"]:
@@ -493,8 +511,13 @@ def options_parse():
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
     options = parser.parse_args()
-    if options.compare and not os.path.isfile(options.compare):
-        parser.error(f"--compare {options.compare}: there is no such file")
+    if options.compare:
+        try:
+            options.old = load(options.compare)
+        except (OSError, ValueError) as error:
+            parser.error(f"--compare {options.compare}: {error}")
+    if options.json and (os.path.isdir(options.json) or not os.path.isdir(os.path.dirname(options.json) or ".")):
+        parser.error(f"--json {options.json}: a file is wanted, in a folder that is there")
     options.rounds = options.rounds or (3 if options.quick else 9)
     if options.rounds < 1:
         parser.error("--rounds is at least 1")
@@ -524,7 +547,7 @@ def main():
             json.dump(report, file, indent=1)
             file.write("\n")
     if options.compare:
-        compare(options.compare, report)
+        compare(options.compare, options.old, report)
     invalid = [case for case in report["cases"] if case["invalid"]]
     if invalid:
         print(f"{len(invalid)} of {len(report['cases'])} cases are INVALID", file=sys.stderr)

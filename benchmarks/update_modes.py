@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from run import BUILD, ROOT, Failed, blas_core, cpu_model, measure, run
+from run import BUILD, EXIT_INPUT, ROOT, Failed, blas_core, cpu_model, measure, run
 import update_modes_report as report
 
 MODES = ["sync", "backup", "ssp-2", "ssp-8", "async", "geo"]  # backup: sync with one backup worker, from 2 workers on
@@ -115,6 +115,11 @@ def link_works(rate):
 
 # ---- one run ----
 
+class Refused(Exception):
+    """What was asked for cannot be measured: no other run would go better."""
+
+
+
 def command_of(options, case, folder):
     command = [LAUNCHER, "train", options.job, "--ps", str(options.ps), "--workers", str(case["workers"]),
                "--output", folder]
@@ -195,6 +200,11 @@ def figures(options, case, summary):
     }
 
 
+def check_metric(options, summary):
+    if summary["eval"] and options.metric not in summary["eval"]:
+        raise Refused(f"--metric {options.metric}: the job measures {', '.join(summary['eval'])}")
+
+
 def measure_case(options, case):
     began = time.monotonic()
     result = {"key": key_of(case), **{k: v for k, v in case.items() if k != "sets"}, "sets": case["sets"]}
@@ -205,9 +215,10 @@ def measure_case(options, case):
             result["invalid"] = check(options, case, summary)
             if result["invalid"]:
                 break
+            check_metric(options, summary)
             runs.append(figures(options, case, summary))
     except Failed as failure:
-        result["invalid"] = str(failure)
+        result["invalid"], result["refused"] = str(failure), failure.code == EXIT_INPUT
     if runs:
         middle = sorted(runs, key=lambda r: r["examples_per_s"])[len(runs) // 2]
         result.update(middle)
@@ -292,26 +303,36 @@ def words(allowed, cast=str):
 
 
 def worker_counts(text):
-    counts = [int(word) for word in text.split(",")]
-    if not counts or min(counts) < 1 or max(counts) > 64:
-        raise argparse.ArgumentTypeError("numbers of workers, 1 to 64, with commas")
-    return counts
+    words_given = text.split(",")
+    if not all(word.isdecimal() and 1 <= int(word) <= 64 for word in words_given):
+        raise argparse.ArgumentTypeError(f"{text}: numbers of workers are wanted, 1 to 64, with commas")
+    return [int(word) for word in words_given]
+
+
+def from_root(path):
+    """A path of the folder that the command was given in, for a process that runs in ROOT."""
+    return os.path.relpath(os.path.abspath(path), ROOT)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(EXIT_INPUT, f"{self.prog}: {message}\n")
 
 
 def options_parse(arguments):
-    parser = argparse.ArgumentParser(prog="gradwire bench update-modes", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", nargs="?", default=DEFAULT_JOB, metavar="JOB", help=f"default {DEFAULT_JOB}")
+    parser = Parser(prog="gradwire bench update-modes", description=__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", nargs="?", metavar="JOB", help=f"default {DEFAULT_JOB} of gradwire's folder")
     parser.add_argument("--modes", type=words(MODES), default=MODES, metavar="LIST",
                         help=f"of {','.join(MODES)}; default all")
-    parser.add_argument("--workers", type=worker_counts, default=WORKERS, metavar="LIST", help="default 1,2,4,8")
-    parser.add_argument("--links", type=words(list(LINKS)), default=list(LINKS), metavar="LIST",
+    parser.add_argument("--workers", type=worker_counts, metavar="LIST", help="default 1,2,4,8")
+    parser.add_argument("--links", type=words(list(LINKS)), metavar="LIST",
                         help=f"of {','.join(LINKS)}")
     parser.add_argument("--stragglers", type=words(list(STRAGGLERS)), default=list(STRAGGLERS), metavar="LIST",
                         help=f"of {','.join(STRAGGLERS)}")
     parser.add_argument("--ps", type=int, default=1, metavar="N", help="default 1")
     parser.add_argument("--batch", type=int, default=64, metavar="N", help="examples of a worker per clock, default 64")
-    parser.add_argument("--epochs", type=int, default=5, metavar="N", help="default 5")
+    parser.add_argument("--epochs", type=int, metavar="N", help="default 5")
     parser.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each case: the median counts")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--metric", default="accuracy", metavar="NAME", help="default accuracy")
@@ -320,14 +341,25 @@ def options_parse(arguments):
     parser.add_argument("--output", default=os.path.join("runs", "bench-update-modes"), metavar="DIR")
     parser.add_argument("--fresh", action="store_true", help="measure all again")
     parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since")
-    parser.add_argument("--quick", action="store_true", help="2 workers, 1 epoch, no limited link: does it run at all?")
+    parser.add_argument("--quick", action="store_true", help="2 workers, 1 epoch, no limited link, where these are not given: does it run at all?")
     options = parser.parse_args(arguments)
-    if options.quick:
-        options.workers, options.links, options.epochs = [2], ["unlimited"], 1
+    options.workers = options.workers or ([2] if options.quick else WORKERS)
+    options.links = options.links or (["unlimited"] if options.quick else list(LINKS))
+    if options.epochs is None:
+        options.epochs = 1 if options.quick else 5
     if min(options.ps, options.batch, options.epochs, options.repeats) < 1:
         parser.error("--ps, --batch, --epochs and --repeats are at least 1")
-    if not os.path.isfile(os.path.join(ROOT, options.job)):
+    if options.job and not os.path.isfile(options.job):
         parser.error(f"{options.job}: there is no such job file")
+    if not any(cases_of(options)):
+        parser.error("nothing to measure: backup needs 2 workers or more")
+    if options.compare:
+        try:
+            options.old = report.load(options.compare)
+        except (OSError, ValueError) as error:
+            parser.error(f"--compare {options.compare}: {error}")
+    options.job = from_root(options.job) if options.job else DEFAULT_JOB
+    options.output_given, options.output = options.output, from_root(options.output)
     return options
 
 
@@ -343,7 +375,14 @@ def drop_links(options):
 
 
 def main(arguments):
-    options = options_parse(arguments)
+    try:
+        return measure_all(options_parse(arguments))
+    except Refused as refused:
+        print(f"gradwire bench update-modes: {refused}", file=sys.stderr)
+        return EXIT_INPUT
+
+
+def measure_all(options):
     os.chdir(ROOT)
     os.makedirs(options.output, exist_ok=True)
     lines, mark = os.path.join(options.output, "results.jsonl"), fingerprint(options)
@@ -353,6 +392,8 @@ def main(arguments):
     for note in notes:
         print(note, file=sys.stderr)
     cases = list(cases_of(options))
+    if not cases:
+        raise Refused("nothing to measure: no link is left")
     known = load(lines, mark)
     todo = [case for case in cases if key_of(case) not in known]
     if len(todo) < len(cases):
@@ -361,6 +402,8 @@ def main(arguments):
     while todo:
         case = todo.pop(0)
         result = measure_case(options, case)
+        if result.pop("refused", False) and not took:
+            raise Refused(result["invalid"])
         append(lines, result, mark)
         known[result["key"]] = result
         took.append(result["took_s"])
@@ -377,7 +420,7 @@ def main(arguments):
     invalid = [result for result in results if result.get("invalid")]
     for result in invalid:
         print(f"INVALID: {result['key']}: {result['invalid']}", file=sys.stderr)
-    print(f"{len(results) - len(invalid)} of {len(results)} runs are valid; report in {options.output}")
+    print(f"{len(results) - len(invalid)} of {len(results)} runs are valid; report in {options.output_given}")
     if options.compare:
-        print(report.compare(options.compare, done))
+        print(report.compare(options.compare, options.old, done))
     return 1 if invalid else 0

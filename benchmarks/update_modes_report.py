@@ -164,10 +164,22 @@ def write(done, folder):
     write_markdown(done, os.path.join(folder, "README.md"), plots)
 
 
-def compare(old_path, done):
-    """What got slower since the report in `old_path`, by examples/s of the same run; both yardsticks are named."""
-    with open(old_path, encoding="utf-8") as file:
+def load(path):
+    """An update-modes.json of before. ValueError: it is none."""
+    with open(path, encoding="utf-8") as file:
         old = json.load(file)
+    try:
+        right = isinstance(old["configuration"]["one_process_examples_per_s"], list) and all(
+            case["key"] and (case.get("invalid") or case["examples_per_s"] > 0) for case in old["cases"])
+    except (KeyError, TypeError, AttributeError):
+        right = False
+    if not right:
+        raise ValueError("this is not the update-modes.json of an earlier run")
+    return old
+
+
+def compare(old_path, old, done):
+    """What got slower since the report `old`, by examples/s of the same run; both yardsticks are named."""
     was = {case["key"]: case for case in old["cases"] if not case.get("invalid")}
     both = [(was[case["key"]], case) for case in done["cases"] if case["key"] in was and not case.get("invalid")]
     lines = [f"compared with {old_path}: {len(both)} runs are in both"]

@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/socket.h"
+#include "common/token.h"
 #include "launch/crew.h"
 #include "launch/options.h"
 #include "launch/rundir.h"
@@ -208,6 +209,16 @@ static enum err rank_read_flags(struct rank *r, int argc, char **argv, struct er
     return ERR_OK;
 }
 
+/* The process that this becomes reads it again: what is wrong is told before the others are waited for. */
+static enum err check_token(const char *file, struct errmsg *e)
+{
+    if (file && !*file)
+        return err_set(e, ERR_INPUT, "--token-file: a file is wanted, not an empty text");
+    enum err err = token_load(-1, file ? file : "", e);
+    token_forget();
+    return err;
+}
+
 static enum err rank_check(struct rank *r, struct errmsg *e)
 {
     enum err err = rank_find(&r->rank, &r->size, getenv, e);
@@ -216,6 +227,8 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (!err && r->options.ps >= r->size)
         err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
                       r->options.ps, r->size);
+    if (!err)
+        err = check_token(r->token_file, e);
     if (!err)
         err = crew_find_programs(&r->site, &r->options, e);
     if (!err)

@@ -89,15 +89,21 @@ static enum err rundir_set_path(struct rundir *r, const char *path, struct errms
 
 static enum err rundir_prepare(struct rundir *r, struct errmsg *e)
 {
-    char file[PATH_MAX];
+    char file[PATH_MAX], before[PATH_MAX];
     enum err err = rundir_file(r->path, "processes", file, e);
     if (!err)
         err = files_mkdirs(file, e);
     if (!err)
         err = rundir_file(r->path, "summary.json", file, e);
-    if (!err && unlink(file) != 0 && errno != ENOENT)
-        err = err_set(e, ERR_IO, "%s: %s", file, strerror(errno));
-    return err;
+    if (!err)
+        err = rundir_file(r->path, RUNDIR_SUMMARY_BEFORE, before, e);
+    if (err)
+        return err;
+    if (unlink(before) != 0 && errno != ENOENT)
+        return err_set(e, ERR_IO, "%s: %s", before, strerror(errno));
+    if (rename(file, before) != 0 && errno != ENOENT)
+        return err_set(e, ERR_IO, "%s: %s", file, strerror(errno));
+    return ERR_OK;
 }
 
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e)

@@ -8,14 +8,16 @@
 
 #include "common/err.h"
 
+#define RUNDIR_SUMMARY_BEFORE "processes/summary-before.json"
+
 struct rundir {
     char path[PATH_MAX];
     int lock_fd; /* -1: not locked */
 };
 
 /* Lock DIR (waiting as dirlock_take does), with `fresh` move what is there to DIR.1, .2, ... first,
- * make DIR/processes and take the last run's summary.json away. Errors: ERR_TIMEOUT locked, naming
- * the pid; ERR_IO. */
+ * make DIR/processes and put the last run's summary.json aside, as RUNDIR_SUMMARY_BEFORE. Errors:
+ * ERR_TIMEOUT locked, naming the pid; ERR_IO. */
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e) MUST_CHECK;
 void rundir_close(struct rundir *r);
 

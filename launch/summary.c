@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/files.h"
 #include "launch/rundir.h"
@@ -96,6 +97,19 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
     err = summary_write(path, summary, e);
     json_decref(summary);
     return err;
+}
+
+bool summary_restore(const char *dir)
+{
+    char path[PATH_MAX], before[PATH_MAX];
+    if (rundir_file(dir, "summary.json", path, NULL) ||
+        rundir_file(dir, RUNDIR_SUMMARY_BEFORE, before, NULL) || access(path, F_OK) == 0)
+        return false;
+    json_t *summary = json_load_file(before, 0, NULL);
+    const char *status = json_string_value(json_object_get(summary, "status"));
+    bool done = status && strcmp(status, summary_status(0)) == 0;
+    json_decref(summary);
+    return done && rename(before, path) == 0;
 }
 
 /* ---- for people ---- */

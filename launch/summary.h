@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_LAUNCH_SUMMARY_H
 #define GRADWIRE_LAUNCH_SUMMARY_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "common/err.h"
@@ -17,6 +18,10 @@
 enum err summary_complete(const char *dir, const struct supervisor_result *result,
                           const struct options *o, const struct job *job, const struct crew *crew,
                           struct errmsg *e) MUST_CHECK;
+
+/* This run was refused before it changed anything: what the last one left is DIR's summary.json again if it says done.
+ * False: it does not, or this run's chief has written one, and nothing was done. */
+bool summary_restore(const char *dir);
 
 /* The final lines for people. A missing file prints nothing. */
 void summary_print(FILE *out, const char *dir);

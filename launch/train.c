@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,7 @@ struct train {
     int progress[2]; /* the chief's pipe */
     int started_fd;  /* --detach: the one in front waits for it; -1: none */
     double start_s;
+    bool refused; /* before the first step: DIR still has the summary of the job that is done */
 };
 
 static int train_exit_code(enum err err)
@@ -189,6 +191,10 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
     if (err)
         return err;
     train_remove_lists(t);
+    t->refused = result->exit_code == EXIT_INPUT && isnan(result->first_step_s) &&
+                 summary_restore(t->dir.path);
+    if (t->refused)
+        return ERR_OK;
     return summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
 }
 
@@ -252,7 +258,9 @@ static enum err train_run_in_dir(struct train *t, struct supervisor_result *resu
     if (err)
         return err;
     err = train_locked(t, result, e);
-    if (!err) {
+    if (err)
+        (void)summary_restore(t->dir.path);
+    else if (!t->refused) {
         summary_print(stdout, t->dir.path);
         (void)fflush(stdout);
     }

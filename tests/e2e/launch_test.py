@@ -189,6 +189,19 @@ class LaunchTest(Case):
         self.assertEqual(self.summary()["status"], "failed")
         self.assertNotIn("digest", self.summary())
 
+    def test_a_refusal_before_the_first_step_leaves_the_summary_of_a_job_that_is_done(self):
+        self.out.mkdir()
+        done, failed = '{"status":"done","digest":"old"}', '{"status":"failed","digest":"old"}'
+        for was, plays, kept in ((done, ["exit 2"], True), (failed, ["exit 2"], False),
+                                 (done, ['progress {"type":"first_step"}', "exit 2"], False)):
+            with self.subTest(was=was, plays=plays):
+                (self.out / "summary.json").write_text(was)
+                self.scripts(worker_0=[plays])
+                (self.tmp / "worker-0.starts").unlink(missing_ok=True)
+                got = self.train()
+                self.assertEqual(got.returncode, 2, got.stderr)
+                self.assertEqual((self.out / "summary.json").read_text() == was, kept)
+
     # ---- restarts ----
 
     def test_a_process_that_dies_is_started_again_on_the_same_port(self):

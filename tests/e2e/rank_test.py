@@ -85,6 +85,8 @@ class RankTest(TrainCase):
                 ([], environment(PMI_RANK=0, PMI_SIZE=2), "give --attempt ID"),
                 (["--ports=9-3"], slurm(0, 2), "--ports 9-3: a range"),
                 (["--workers=3"], slurm(0, 2), "no such flag"),
+                (["--token-file=/nowhere/t"], slurm(0, 2), "--token_file=/nowhere/t: No such file"),
+                (["--token-file=/dev/null"], slurm(0, 2), "a token has at least 16 bytes"),
                 (["--address=a b"], slurm(0, 2), "--address: 'a b:"),
                 (["--set=trainin.epochs=1"], slurm(0, 2), "trainin")):
             with self.subTest(text):

@@ -40,6 +40,14 @@ struct epoch_sums {
     double examples, loss, metric[JOB_SUMS_MAX];
 };
 
+/* sync.dropped: redo: where in its epoch the cut stands (common/epochs.h). */
+struct manifest_redo {
+    bool there;
+    uint64_t epoch, begin, redone;
+    uint32_t dropped_bytes;
+    uint8_t *dropped;
+};
+
 /* All that a cut is beside the blocks. */
 struct manifest {
     uint64_t cut;        /* rises by one per published or tried cut */
@@ -50,6 +58,7 @@ struct manifest {
     uint64_t t;    /* updates applied */
     uint64_t dealt, duplicates, lost, clipped;
     uint64_t dropped; /* microbatches of workers that were late */
+    struct manifest_redo redo;
     uint64_t total_elems;
     uint32_t slots, microbatches;
     uint64_t mark; /* async: every id below it is resolved */
@@ -70,6 +79,8 @@ struct manifest {
     uint32_t ps, *ps_threads;     /* the plan: shards of each ps */
 };
 void manifest_close(struct manifest *m);
+/* Sync: so many epochs of `per_epoch` batches are behind it. */
+uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
 
 /* Write one shard's file: temporary name, write, fsync, rename, fsync of the folder; every result
  * checked. Makes the folders it needs. Fills *f. On error nothing of it is left. Errors: ERR_IO

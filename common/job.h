@@ -110,7 +110,7 @@ enum schedule_kind {
 enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
-enum sync_dropped { DROPPED_LOST };
+enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 /* How gradients or parameters travel (common/codec.h); the numbers of `enum Codec` on the wire. */
 enum codec {

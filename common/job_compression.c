@@ -60,6 +60,10 @@ static enum err check_top_k(struct job_reader *r)
                           "top_k withholds nothing from a checkpoint, which waits until what each "
                           "worker withheld is in a step; the pushes of one that is always too late "
                           "never are; allowed without sync.replicas_to_aggregate");
+    if (job->sync.dropped == DROPPED_REDO)
+        return job_refuse(r, given, key,
+                          "top_k is flushed at the end of each epoch, which sync.dropped: redo "
+                          "makes longer as it goes; allowed with sync.dropped: lost");
     if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
         return job_refuse(r, given, key,
                           "top_k in async pushes what is left by itself, which "

@@ -11,7 +11,7 @@ static const struct job_word store_words[] = {
 
 static const struct job_word dropped_words[] = {
     {"lost", DROPPED_LOST, NULL},
-    LATER("redo"),
+    {"redo", DROPPED_REDO, NULL},
     LAST_WORD,
 };
 
@@ -54,7 +54,9 @@ static const struct job_key keys[] = {
      IN_JOB(sync.dropped),
      .words = dropped_words,
      .fallback = "lost",
-     .doc = "what becomes of dropped microbatches: `lost`, they are counted"},
+     .doc = "what becomes of dropped microbatches: `lost`, they are counted; `redo`, they are "
+            "trained in "
+            "extra steps at the epoch's end"},
 
     {.path = "compression.push",
      .type = KEY_CHOICE,

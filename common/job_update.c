@@ -25,6 +25,14 @@ enum err job_check_update(struct job_reader *r)
                           "sync.replicas_to_aggregate",
                           "it is of training.update: sync, which is %s here; leave it out",
                           job_update_word(job->training.update));
+    if (job->training.update != UPDATE_SYNC && job->sync.dropped == DROPPED_REDO)
+        return job_refuse(r, job_given(r, "sync.dropped"), "sync.dropped",
+                          "redo is of training.update: sync, which is %s here; leave it out",
+                          job_update_word(job->training.update));
+    if (job->sync.dropped == DROPPED_REDO && job->training.nan_guard == NAN_GUARD_ROLLBACK)
+        return job_refuse(r, job_given(r, "sync.dropped"), "sync.dropped",
+                          "redo goes with training.nan_guard: off, skip or stop: after a rollback "
+                          "the step to be skipped may be made of other microbatches");
     if (job->training.update == UPDATE_ASYNC || job->training.update == UPDATE_SSP)
         return ERR_OK;
     if (job->training.delay_compensation > 0.0f)

@@ -19,7 +19,13 @@ void manifest_close(struct manifest *m)
     mem_free(m->identity_text);
     mem_free(m->file);
     mem_free(m->ps_threads);
+    mem_free(m->redo.dropped);
     *m = (struct manifest){0};
+}
+
+uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)
+{
+    return m->redo.there ? m->redo.epoch : m->step / per_epoch;
 }
 
 /* "shard-<i>.gw" and nothing else: names are joined to a path. */
@@ -67,6 +73,7 @@ static bool files_cover(const struct manifest *m, char why[128])
 struct packed {
     Checkpoint__Manifest head;
     Checkpoint__Eval eval;
+    Checkpoint__Redo redo;
     Checkpoint__Epoch epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
     Checkpoint__File *file, **files; /* heap: (m->files) each */
 };
@@ -117,6 +124,19 @@ static void pack_sums(struct packed *p, struct manifest *m)
     p->head.eval = &p->eval;
 }
 
+static void pack_redo(struct packed *p, const struct manifest_redo *r)
+{
+    if (!r->there)
+        return;
+    checkpoint__redo__init(&p->redo);
+    p->redo.epoch = r->epoch;
+    p->redo.begin = r->begin;
+    p->redo.redone = r->redone;
+    p->redo.dropped.len = r->dropped_bytes;
+    p->redo.dropped.data = r->dropped;
+    p->head.redo = &p->redo;
+}
+
 /* m: a flat copy, whose arrays are borrowed. */
 static enum err pack(struct packed *p, struct manifest *m)
 {
@@ -149,6 +169,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->n_ps_threads = m->ps;
     h->ps_threads = m->ps_threads;
     pack_sums(p, m);
+    pack_redo(p, &m->redo);
     return pack_files(p, m);
 }
 
@@ -196,6 +217,18 @@ static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
     m->window_bits_bytes = (uint32_t)h->window_bits.len; /* at most CHECKPOINT_HEAD_MAX */
     if (h->window_bits.len)
         memcpy(m->window_bits, h->window_bits.data, h->window_bits.len);
+    if (h->redo) {
+        m->redo.dropped = mem_zalloc(h->redo->dropped.len + 1, 1);
+        if (!m->redo.dropped)
+            return ERR_NOMEM;
+        m->redo.there = true;
+        m->redo.epoch = h->redo->epoch;
+        m->redo.begin = h->redo->begin;
+        m->redo.redone = h->redo->redone;
+        m->redo.dropped_bytes = (uint32_t)h->redo->dropped.len;
+        if (h->redo->dropped.len)
+            memcpy(m->redo.dropped, h->redo->dropped.data, h->redo->dropped.len);
+    }
     m->ps = (uint32_t)h->n_ps_threads;
     if (h->n_ps_threads)
         memcpy(m->ps_threads, h->ps_threads, h->n_ps_threads * sizeof *m->ps_threads);

@@ -3,6 +3,8 @@
 #ifndef GRADWIRE_COMMON_SIGNALS_H
 #define GRADWIRE_COMMON_SIGNALS_H
 
+#include <stdbool.h>
+
 /* First thing in main: SIGPIPE is ignored (a write says EPIPE); SIGTERM and SIGINT end the process
  * at once with 143: it holds nothing yet that a cut could save. */
 void signals_init(void);
@@ -10,5 +12,8 @@ void signals_init(void);
 /* From now on the handlers of signals_init do nothing: the process is about to end by itself, and what it still writes
  * must not be cut off. Those of an event loop are not touched. */
 void signals_hold(void);
+
+/* A signal came since then. */
+bool signals_held(void);
 
 #endif

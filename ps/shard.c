@@ -64,6 +64,7 @@ static void close_blocks(struct shard *s)
     s->run = NULL;
     s->scratch = NULL;
     s->chunk_t = NULL;
+    shard_redo_close(s);
     plan_close(&s->plan);
     layout_close(&s->layout);
     s->me = (struct plan_shard){0};
@@ -129,6 +130,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->feedback = m->push_codec == CODEC_TOP_K;
     s->shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
     shard_accept_init(s, m);
+    s->redo.on = m->redo;
 }
 
 static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer *o,
@@ -139,7 +141,7 @@ static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
         !(m->delay_compensation >= 0.0f) || m->nan_guard > NAN_GUARD_ROLLBACK ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
-        (m->replicas_to_aggregate && m->update != GRADWIRE__UPDATE__SYNC))
+        ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
@@ -230,6 +232,9 @@ static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
     s->clipped = m.clipped;
     s->dropped = m.dropped;
     memcpy(s->epoch, m.epoch, sizeof s->epoch);
+    err = shard_redo_restore(s, &m.redo);
+    if (err)
+        err_set(e, err, "cut %" PRIu64 ": its place in its epoch is out of range", cut);
     if (s->update != UPDATE_SYNC) {
         struct ids resolved;
         err = ids_unpack(&resolved, m.mark, m.window_bits, m.window_bits_bytes);
@@ -256,6 +261,9 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     err = take_plan(s, m->plan, e);
     if (err || s->me.chunks == 0)
         return err;
+    err = shard_redo_open(s, m->settings, e);
+    if (err)
+        return err;
     err = new_blocks(s);
     if (!err)
         err = shard_round_init(s, m->settings);
@@ -268,6 +276,25 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     return err;
 }
 
+/* The run-time keys that memory and what is under way were laid out by: a new chief's must be the same. NULL: they are. */
+static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
+{
+    const char *changed = NULL;
+    if (s->accept.on != (m->replicas_to_aggregate > 0))
+        changed = "sync.replicas_to_aggregate";
+    if (s->redo.on != m->redo)
+        changed = "sync.dropped";
+    if ((s->delay_compensation > 0) != (m->delay_compensation > 0))
+        changed = "training.delay_compensation";
+    if (s->push_codecs != codec_mask((enum codec)m->push_codec, m->codecs_allowed) ||
+        s->feedback != (m->push_codec == CODEC_TOP_K) || s->shape.ratio < m->push_ratio ||
+        s->shape.ratio > m->push_ratio)
+        changed = "compression.push";
+    if (s->reply_codec != (enum codec)m->reply_codec || s->codecs_allowed != m->codecs_allowed)
+        changed = "compression.reply or allow";
+    return changed;
+}
+
 /* All stays but what a chief that was started again may say otherwise: the run-time keys. */
 static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errmsg *e)
 {
@@ -277,11 +304,14 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     enum err err = check_settings(m->settings, &optimizer, e);
     if (err)
         return err;
-    if (s->accept.on != (m->settings->replicas_to_aggregate > 0))
-        return err_set(e, ERR_STATE,
-                       "sync.replicas_to_aggregate was %sgiven when the ps began: with this value "
-                       "start all processes again",
-                       s->accept.on ? "" : "not ");
+    const char *changed = laid_out_otherwise(s, m->settings);
+    if (changed)
+        return err_set(
+            e, ERR_STATE,
+            "%s was another when the ps began: with this value start all processes again", changed);
+    s->staleness = m->settings->staleness;
+    s->staleness_rate = m->settings->staleness_rate;
+    s->delay_compensation = m->settings->delay_compensation;
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     shard_round_adopt(s, m->settings, m->round_from);
@@ -554,6 +584,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
     reply.step = before ? s->step - 1 : s->step;
     reply.pulled = true;
     reply.number = m->number;
+    struct shard_work work;
+    shard_redo_say(s, reply.step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
     shard_reply_whole(peer, reply.step);
     return ERR_OK;
@@ -608,6 +640,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->status.duplicates = s->duplicates;
     s->status.clipped = s->clipped;
     s->status.dropped = s->dropped;
+    shard_redo_status(s);
     s->status_push = msg_codec_cost(&s->push_cost);
     s->status_reply = msg_codec_cost(&s->reply_cost);
     s->status.push = &s->status_push;

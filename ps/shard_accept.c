@@ -42,6 +42,8 @@ void shard_accept_report(struct shard *s)
     if (!decided(s)) {
         m.whole.data = whole;
         m.whole.len = tree_pack(s->gate.pick.whole.bits, 2 * s->leaves, whole);
+        m.begins = s->redo.on && s->step && s->step == s->redo.epochs.begin;
+        m.extra = s->redo.on && epochs_is_extra(&s->redo.epochs, s->step);
     }
     if (a->last.there) {
         last.step = a->last.step;
@@ -67,7 +69,9 @@ static bool there(const struct shard *s, const struct tree_leaves *leaves)
     for (uint32_t c = 0; c < s->me.chunks; c++)
         if (!gate_covers(&s->gate, c, leaves))
             return false;
-    return tree_count_leaves(leaves) > 0;
+    uint32_t n = tree_count_leaves(leaves);
+    bool extra = s->redo.on && epochs_is_extra(&s->redo.epochs, s->step);
+    return extra ? n == s->leaves : n > 0;
 }
 
 void shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m)
@@ -80,6 +84,8 @@ void shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m)
     s->accept.last.there = true;
     s->accept.last.step = m->step;
     s->accept.last.leaves = leaves;
+    if (s->redo.on)
+        epochs_note(&s->redo.epochs, m->step, &leaves);
     shard_sync_release(s);
 }
 

@@ -3,6 +3,7 @@
 #define GRADWIRE_PS_SHARD_STATE_H
 
 #include "common/codec.h"
+#include "common/epochs.h"
 #include "common/staleness.h"
 #include "ps/clocks.h"
 #include "ps/shard.h"
@@ -74,6 +75,20 @@ struct shard_accept {
     } last; /* the last decision that came: of `step`, if a cut or another round holds it, or of the step before */
 };
 
+/* sync.dropped: redo: what is dropped is trained in extra steps at the epoch's end (shard_redo.c). */
+struct shard_redo {
+    bool on;
+    struct epochs epochs;      /* at `step` */
+    struct epochs_work before; /* of step - 1 */
+    Gradwire__Redo status;
+};
+
+/* A reply's `work`, and what it points to. */
+struct shard_work {
+    Gradwire__StepWork message;
+    struct epochs_work work;
+};
+
 struct shard {
     const struct shard_io *io;
     void *ctx;
@@ -117,6 +132,7 @@ struct shard {
     float *scratch;
     struct shard_round round;
     struct shard_accept accept;
+    struct shard_redo redo;
 
     /* compression */
     struct codec_shape shape;
@@ -227,6 +243,18 @@ void shard_accept_finish(struct shard *s);
 Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
                                        const struct tree_leaves *pushed,
                                        Gradwire__Outcome otherwise);
+/* shard_redo.c: nothing is done where dropped microbatches are lost. */
+enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m,
+                         struct errmsg *e) MUST_CHECK; /* a generation of these settings begins */
+void shard_redo_close(struct shard *s);
+/* The cut's step, s->step, stands there in its epoch. Errors: ERR_CORRUPT. */
+enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m) MUST_CHECK;
+void shard_redo_turn(struct shard *s); /* s->step is made, and still the present one */
+/* The reply has the parameters of this step, which is step - 1, step or step + 1: what it is made of, from the lead. */
+void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,
+                    struct shard_work *room);
+uint64_t shard_redo_epoch(const struct shard *s); /* sync: of s->step, from 0 */
+void shard_redo_status(struct shard *s);
 /* shard_trust.c: what lamb adds to a round. */
 enum err shard_trust_init(struct shard *s);
 void shard_trust_close(struct shard *s);

@@ -107,8 +107,10 @@ static void send_run(struct shard *s, struct shard_peer *to, const struct shard_
     reply.pulled = to->want_pulled;
     reply.outcome = outcome_of(
         s, s->step, shard_accept_outcome(s, s->step, &to->pushed, GRADWIRE__OUTCOME__APPLIED));
+    struct shard_work work;
     if (s->me.first_chunk + run->first == 0) {
-        sums.epoch = s->step / s->batches_per_epoch;
+        shard_redo_say(s, s->step + 1, &reply, &work);
+        sums.epoch = shard_redo_epoch(s);
         sums.batches = 1;
         sums.examples = s->step_examples;
         sums.loss = s->step_sums[0];
@@ -141,10 +143,11 @@ void shard_sync_finish(struct shard *s)
         }
     }
     if (s->index == 0)
-        shard_add_sums(s, s->step, s->step_examples, s->step_sums);
+        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->step_examples, s->step_sums);
     shard_accept_finish(s);
     if (s->step_examples > 0)
         s->t++;
+    shard_redo_turn(s);
     s->step++;
     s->now = !s->now;
     shard_average_turn(s);
@@ -228,6 +231,8 @@ static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
     reply.outcome = outcome_of(s, m->name, outcome);
+    struct shard_work work;
+    shard_redo_say(s, s->step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
     shard_reply_whole(peer, s->step);
 }

@@ -27,7 +27,7 @@ enum control_letter {
     CONTROL_EVALUATED, /* data: struct evaluation */
     CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
     CONTROL_KEPT,      /* from the keeper: number: ps; data: struct keeper_answer */
-    CONTROL_ENOUGH, /* early stopping: nothing more is to be learned; sync: after step `number` */
+    CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
     CONTROL_PUBLISHED, /* from the publisher: number: cut; data: an error text or NULL */
     CONTROL_JOURNALED, /* from the journal's writer: number: entries; data: an error text or NULL */
     CONTROL_JUDGED,    /* number: cut; the evaluator has its result */

@@ -124,9 +124,8 @@ static double examples_of_epoch(const struct curves *c, uint64_t step)
     return (double)(step - c->epoch_step) / (double)c->batches_per_epoch * (double)c->rows;
 }
 
-void curves_epoch(struct curves *c, uint64_t epoch, const float *w, struct pool *pool, double now_s)
+void curves_epoch(struct curves *c, uint64_t step, const float *w, struct pool *pool, double now_s)
 {
-    uint64_t step = epoch * c->batches_per_epoch;
     if (!c->events || step <= c->epoch_step || !(c->epoch.examples > 0))
         return; /* made before this run began */
     const struct job_optimizer *o = &c->job->optimizer;
@@ -162,9 +161,8 @@ void curves_put_evaluation(struct events *ev, const struct job *job, uint64_t st
     events_post(ev, n);
 }
 
-void curves_evaluated(struct curves *c, uint64_t epoch, const struct evaluation *eval)
+void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval)
 {
-    uint64_t step = epoch * c->batches_per_epoch;
     if (!c->events)
         return;
     /* The first of this run, and one of a step that was evaluated before: what there was of it, and behind it, goes. */

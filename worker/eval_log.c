@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "common/files.h"
+#include "common/json_number.h"
 #include "common/mem.h"
 #include "worker/model/metric.h"
 
@@ -84,21 +85,16 @@ static void path_of(char path[FILES_PATH_MAX], const char *output)
     (void)snprintf(path, FILES_PATH_MAX, "%s/eval.json", output);
 }
 
-static json_t *number_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *result_json(const struct eval_result *r, const struct job *job)
 {
     json_t *one =
         json_pack("{s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "cut", (json_int_t)r->cut, "generation",
                   (json_int_t)r->generation, "step", (json_int_t)r->eval.step, "final",
-                  (int)r->final, "examples", number_or_null(r->examples), "seconds",
-                  number_or_null(r->seconds), "loss", number_or_null(r->eval.loss));
+                  (int)r->final, "examples", json_number(r->examples), "seconds",
+                  json_number(r->seconds), "loss", json_number(r->eval.loss));
     for (uint32_t i = 0; one && i < job->model.metrics; i++)
         if (json_object_set_new(one, metric_name(job->model.metric[i]),
-                                number_or_null(r->eval.metric[i]))) {
+                                json_number(r->eval.metric[i]))) {
             json_decref(one);
             return NULL;
         }

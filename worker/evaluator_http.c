@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/http.h"
+#include "common/json_number.h"
 #include "common/log.h"
 #include "common/mailbox.h"
 #include "common/mem.h"
@@ -53,11 +54,6 @@ static void on_metrics(void *ctx, struct metrics *m)
                     NULL);
 }
 
-static json_t *number_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *last_json(const struct evaluator_http *h)
 {
     const struct evaluator_meter *of = h->meter;
@@ -65,11 +61,11 @@ static json_t *last_json(const struct evaluator_http *h)
         return json_null();
     json_t *last = json_pack("{s:I, s:I, s:o, s:o}", "cut", (json_int_t)atomic_load(&of->cut),
                              "step", (json_int_t)atomic_load(&of->step), "seconds",
-                             number_or_null(atomic_load(&of->seconds)), "loss",
-                             number_or_null(atomic_load(&of->loss)));
+                             json_number(atomic_load(&of->seconds)), "loss",
+                             json_number(atomic_load(&of->loss)));
     for (uint32_t i = 0; last && i < h->job->model.metrics; i++)
         (void)json_object_set_new(last, metric_name(h->job->model.metric[i]),
-                                  number_or_null(atomic_load(&of->metric[i])));
+                                  json_number(atomic_load(&of->metric[i])));
     return last;
 }
 

@@ -50,7 +50,7 @@ struct watch {
     bool any_passed;
     bool seen;       /* a checkpoint was there */
     bool final_seen; /* the newest is a final one, and done with */
-    int64_t began_ms, alive_ms, called_ms, said_ms, tried_ms;
+    int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
 };
 
 static atomic_int told;
@@ -206,8 +206,9 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
         events_restart(v->events, EVENTS_EVAL, r->eval.step);
     v->begun = v->unsaved = true;
     uint64_t per_epoch = v->role->batches_per_epoch;
-    curves_put_evaluation(v->events, v->role->job, r->eval.step,
-                          r->eval.step > 0 && r->eval.step % per_epoch == 0, &r->eval);
+    bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
+    curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,
+                          &r->eval);
     tell(v, r);
     return ERR_OK;
 }
@@ -227,7 +228,8 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     }
     if (err)
         return err;
-    err = evaluator_run(v->evaluator, v->w, &sums, e);
+    if (!atomic_load(&told)) /* it came while the weights were read */
+        err = evaluator_run(v->evaluator, v->w, &sums, e);
     if (atomic_load(&told))
         return ERR_CLOSED;
     if (err)
@@ -276,7 +278,7 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
 static bool is_last(const struct watch *v, const struct manifest *m)
 {
     return m->final &&
-           m->step >= (uint64_t)v->role->job->training.epochs * v->role->batches_per_epoch;
+           manifest_epochs(m, v->role->batches_per_epoch) >= v->role->job->training.epochs;
 }
 
 /* One look at the folder. *done: the final checkpoint is evaluated. */
@@ -323,13 +325,15 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
     while (!atomic_load(&told)) {
         bool done = false, more = false;
         err = take_next(v, &done, &more, e);
+        int64_t now = clock_now_ms();
         if (err == ERR_IO) { /* its storage is away */
-            log_warn("%s", e->text);
+            if (now - v->away_said_ms >= SAY_MS)
+                log_warn("%s", e->text);
+            v->away_said_ms = now - v->away_said_ms >= SAY_MS ? now : v->away_said_ms;
             err = ERR_OK;
         }
         if (err)
             return err == ERR_CLOSED ? ERR_OK : err;
-        int64_t now = clock_now_ms();
         save(v, now);
         if (done && !v->unsaved)
             return ERR_OK;
@@ -384,7 +388,11 @@ static void take_signals(void)
 enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go, struct errmsg *e)
 {
     int64_t now = clock_now_ms();
-    struct watch v = {.role = role, .began_ms = now, .alive_ms = now, .said_ms = now - SAY_MS};
+    struct watch v = {.role = role,
+                      .began_ms = now,
+                      .alive_ms = now,
+                      .said_ms = now - SAY_MS,
+                      .away_said_ms = now - SAY_MS};
     enum err err = make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);

@@ -39,7 +39,8 @@ struct gradient {
     float **block;
 
     /* the task */
-    uint64_t name;
+    uint64_t batch;
+    const struct epochs_work *work; /* NULL: its leaves are those of `batch` */
     const float *w;
     uint32_t pieces, nodes;
     struct piece piece[GRADIENT_NODES_MAX * 4];
@@ -197,22 +198,39 @@ static void on_ready(void *ctx, uint64_t first, uint64_t n)
     }
 }
 
+/* Which microbatch of which batch a leaf is. False: an empty one. */
+static bool find_leaf(const struct gradient *g, uint32_t leaf, uint64_t *batch, uint32_t *of)
+{
+    *batch = g->batch;
+    *of = leaf;
+    if (!g->work || !g->work->redo)
+        return true;
+    if (leaf >= g->work->count)
+        return false;
+    *batch = g->work->leaf[leaf] / g->work->leaves;
+    *of = (uint32_t)(g->work->leaf[leaf] % g->work->leaves);
+    return true;
+}
+
 static enum err compute_leaf(struct worker_thread *t, uint32_t leaf)
 {
     struct gradient *g = t->g;
-    struct microbatch batch;
-    enum err err = loader_get(g->loader, g->name, leaf, &batch);
+    struct microbatch batch = {.n = 0};
+    uint64_t id;
+    uint32_t of;
+    bool there = find_leaf(g, leaf, &id, &of);
+    enum err err = there ? loader_get(g->loader, id, of, &batch) : ERR_OK;
     if (err)
         return err;
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct model_sums){0};
-    model_train(t->run, g->w, batch.x, batch.y, batch.n,
-                rng_key(g->seed, RNG_DROPOUT, g->name, leaf),
+    model_train(t->run, g->w, batch.x, batch.y, batch.n, rng_key(g->seed, RNG_DROPOUT, id, of),
                 t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
     err = model_run_fault(t->run, NULL);
     if (!err)
         on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */
-    loader_release(g->loader, &batch);
+    if (there)
+        loader_release(g->loader, &batch);
     return err;
 }
 
@@ -346,7 +364,8 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
 {
     g->used = 0;
     g->pieces = g->nodes = 0;
-    g->name = task->name;
+    g->batch = task->batch;
+    g->work = task->work;
     g->w = w;
     g->ready = ready;
     g->ctx = ctx;

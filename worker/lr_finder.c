@@ -100,8 +100,11 @@ static void nobody_waits(void *ctx, struct gradient_node *n, uint64_t from, uint
 /* All leaves of batch `id` make one node. Statistics of layers do not count in training and stay as they are. */
 static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, struct errmsg *e)
 {
-    const struct session_task task = {
-        .kind = TASK_COMPUTE, .name = id, .count = {r->job->training.microbatches}, .runs = 1};
+    const struct session_task task = {.kind = TASK_COMPUTE,
+                                      .name = id,
+                                      .batch = id,
+                                      .count = {r->job->training.microbatches},
+                                      .runs = 1};
     enum err err = gradient_compute(r->gradient, &task, r->w, nobody_waits, NULL, e);
     if (err)
         return err;

@@ -11,6 +11,7 @@
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/dirlock.h"
+#include "common/epochs.h"
 #include "common/flags.h"
 #include "common/kernels.h"
 #include "common/listen.h"
@@ -121,6 +122,12 @@ static enum err load(struct process *p, struct errmsg *e)
                               .batch_size = p->job.training.batch_size,
                               .seed = p->job.training.seed,
                               .microbatches = p->job.training.microbatches};
+    if (p->job.sync.dropped == DROPPED_REDO &&
+        order_batches(&p->order) > EPOCHS_LEAVES_MAX / p->order.microbatches)
+        return err_set(e, ERR_INPUT,
+                       "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
+                       " batches of %u are too many: at most %" PRIu64 "; lost would do",
+                       order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX);
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
     if (!evaluator && (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
         return ERR_OK;
@@ -190,8 +197,16 @@ static enum err look_back(struct process *p, struct errmsg *e)
                        "same data, or start anew with --fresh",
                        p->output, p->base.cut);
     uint64_t per_epoch = order_batches(&p->order);
-    p->finished = p->base.final && (p->base.step >= p->job.training.epochs * per_epoch ||
-                                    best_stops(&p->best, p->base.step / per_epoch));
+    uint64_t epochs = manifest_epochs(&p->base, per_epoch);
+    if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
+        epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
+        return err_set(
+            e, ERR_INPUT,
+            "%s goes on from cut %" PRIu64 ", whose steps are not all of a batch of "
+            "their own: sync.dropped must be redo, as it was, or start anew with --fresh",
+            p->output, p->base.cut);
+    p->finished =
+        p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
     return ERR_OK;
 }
 
@@ -217,7 +232,8 @@ static enum err complete(struct process *p, const struct train_config *config, s
     return err;
 }
 
-/* A job that was done before its evaluator was: it has its bound again. */
+/* A job that was done before its evaluator was: it has its bound again. The other processes have gone by now; a signal
+ * ends the wait. */
 static void await_evaluator(const struct process *p)
 {
     int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
@@ -228,9 +244,9 @@ static void await_evaluator(const struct process *p)
         if (eval_log_read(&log, &p->job, p->output, &e))
             log_warn("%s", e.text);
         const struct eval_result *last = eval_log_last(&log, p->base.uuid);
-        bool there = last && last->eval.step == p->base.step;
+        bool there = last && last->final && last->cut == p->base.cut;
         eval_log_close(&log);
-        if (there || clock_now_ms() - began_ms > bound_ms)
+        if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
             return;
         if (!waited)
             log_info("waiting for the evaluator's result of the final checkpoint, cut %" PRIu64,
@@ -281,8 +297,6 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                             .http_fd = p->http_fd,
                                             .meter = train_meter(train)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
-    if (!err && p->finished && p->cluster.has_evaluator)
-        await_evaluator(p);
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
     if (!err)
@@ -299,6 +313,8 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
             mem_free(p->result.history); /* nothing was learned */
             before.exit_code = p->result.exit_code;
             p->result = before;
+            if (p->cluster.has_evaluator)
+                await_evaluator(p);
         }
         err = summarize_run(p, host, e);
     }

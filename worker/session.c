@@ -136,6 +136,18 @@ static bool agree(struct session *s)
     return false;
 }
 
+/* The parameters of `step` are here. Where dropped microbatches are trained again the lead has said with them what the
+ * step is made of; how many there are in all is not known before the first one behind the last epoch. */
+static void arrive(struct session *s)
+{
+    s->knows = s->settings.redo && s->work.there && s->work.step == s->step;
+    if (!s->knows)
+        return;
+    s->here = s->work.is;
+    if (s->here.epoch >= s->settings.epochs && s->step < s->total)
+        s->total = s->step;
+}
+
 /* Every shard has answered. In sync all must name one step; where they differ the SMALLEST is pulled: it is still kept
  * wherever it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/semantics.md). */
 static void pulled_all(struct session *s)
@@ -170,6 +182,7 @@ static void pulled_all(struct session *s)
     s->step = least;
     memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
     s->phase = SESSION_READY;
+    arrive(s);
 }
 
 /* ---- what is mine to do ---- */
@@ -277,7 +290,7 @@ static void copy_settings(struct session *s, const Gradwire__Settings *m)
     s->geo = m->update == GRADWIRE__UPDATE__GEO;
     s->feedback = m->push_codec == CODEC_TOP_K && !s->ssp && !s->geo;
     s->leaves = m->microbatches;
-    s->total = m->epochs * m->batches_per_epoch;
+    s->total = m->redo ? UINT64_MAX : m->epochs * m->batches_per_epoch;
 }
 
 enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struct errmsg *e)
@@ -335,6 +348,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     s->round = 0;
     s->members = 1;
     s->sums.valid = s->averages_there = false;
+    s->work.there = s->knows = false;
     return ERR_OK;
 }
 
@@ -619,6 +633,7 @@ static void step_done(struct session *s)
     s->step = step;
     memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
     s->phase = s->my_leaves ? SESSION_READY : SESSION_IDLE;
+    arrive(s);
 }
 
 static bool all_whole(const struct session *s)
@@ -641,6 +656,29 @@ static void take_sums(struct session *s, const Gradwire__Reply *m)
         s->sums.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
 }
 
+/* What does not fit is left alone, as if it had not come: then nothing is computed. */
+static void take_work(struct session *s, const Gradwire__Reply *m)
+{
+    const Gradwire__StepWork *from = m->work;
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    if (!from || !s->settings.redo)
+        return;
+    s->work.there = m->step >= from->begin && from->n_redo <= s->leaves;
+    if (!s->work.there)
+        return;
+    uint64_t in = m->step - from->begin;
+    s->work.step = m->step;
+    s->work.is = (struct epochs_work){.epoch = from->epoch,
+                                      .begin = from->begin,
+                                      .steps = from->steps,
+                                      .batch = from->epoch * per_epoch + in,
+                                      .redo = in >= per_epoch,
+                                      .count = (uint32_t)from->n_redo,
+                                      .leaves = s->leaves};
+    for (size_t i = 0; i < from->n_redo; i++)
+        s->work.is.leaf[i] = from->redo[i];
+}
+
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
     struct session_link *l = &s->link[shard];
@@ -660,6 +698,7 @@ void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *
         return;
     }
     take_sums(s, m);
+    take_work(s, m);
     if (l->got_chunks && l->got_step != m->step && s->sync)
         l->got_chunks = 0; /* runs of two steps: only the later one counts */
     l->got_step = m->step;
@@ -689,9 +728,15 @@ void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse
 
 static struct session_task sync_task(struct session *s)
 {
-    struct session_task t = {.kind = TASK_NONE, .name = s->step};
+    struct session_task t = {.kind = TASK_NONE, .name = s->step, .batch = s->step};
     if (s->step >= s->total || !sync_todo(s))
         return t;
+    if (s->settings.redo) {
+        if (!s->knows)
+            return t; /* a lead that does not say it: nothing is computed */
+        t.work = &s->here;
+        t.batch = s->here.batch;
+    }
     for (uint32_t i = 0; i < s->my_leaves; i++) {
         uint32_t leaf = s->first_leaf + i;
         if (s->pushed_leaf[leaf])
@@ -717,7 +762,7 @@ static struct session_task async_task(struct session *s)
         return t;
     s->running = ranges_take(&s->lease);
     t.kind = TASK_COMPUTE;
-    t.name = s->running;
+    t.name = t.batch = s->running;
     t.first[0] = 0;
     t.count[0] = s->leaves;
     t.runs = 1;
@@ -825,6 +870,20 @@ void session_stop_at(struct session *s, uint64_t step)
         s->total = step;
 }
 
+void session_stop_behind(struct session *s, uint64_t epochs)
+{
+    if (s->sync && epochs < s->settings.epochs)
+        s->settings.epochs = epochs;
+}
+
+struct session_place session_place(const struct session *s)
+{
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    if (s->knows)
+        return (struct session_place){s->here.epoch, s->step - s->here.begin, s->here.steps};
+    return (struct session_place){s->step / per_epoch, s->step % per_epoch, per_epoch};
+}
+
 void session_pull_final(struct session *s)
 {
     s->final = true;
@@ -853,5 +912,9 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
             return;
         }
     }
-    (void)snprintf(out, bytes, "waiting for %s", what[s->phase]);
+    bool over = s->sync && s->phase == SESSION_READY && s->step >= s->total;
+    (void)snprintf(out, bytes, "waiting for %s",
+                   over                ? "the chief to end the job"
+                   : what[s->phase][0] ? what[s->phase]
+                                       : "nobody");
 }

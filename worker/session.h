@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/codec.h"
+#include "common/epochs.h"
 #include "common/ids.h"
 #include "common/layout.h"
 #include "common/msg.h"
@@ -75,8 +76,10 @@ struct session_io {
 struct session_task {
     /* TASK_PUSH: geo: a round; async: what was withheld */
     enum { TASK_NONE, TASK_COMPUTE, TASK_PUSH } kind;
-    uint64_t
-        name; /* sync: step; async: batch id: in both the number of the batch since the job's start */
+    uint64_t name;  /* sync: step; async: batch id */
+    uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
+    const struct epochs_work
+        *work; /* sync.dropped: redo: what the step is made of, until the next task; else NULL */
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
     uint32_t runs;
     uint32_t divisor; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
@@ -95,7 +98,8 @@ struct session {
     struct plan plan;
     const struct layout *layout; /* the shell's; NULL: replies are raw, as far as it knows */
     uint32_t leaves;
-    uint64_t total; /* batches in all: steps in sync, ids in async */
+    uint64_t
+        total; /* batches in all: steps in sync, ids in async. Redo: UINT64_MAX until the end is here */
 
     struct session_link *link; /* plan.shards */
     uint64_t step;             /* whose parameters are held (READY and after) */
@@ -108,6 +112,15 @@ struct session {
     bool dealt; /* a deal of this generation is here */
     uint32_t first_leaf, my_leaves;
     bool pushed_leaf[TREE_LEAVES_MAX]; /* of `step` */
+
+    /* sync.dropped: redo: of the lead's last reply */
+    struct {
+        bool there;
+        uint64_t step;
+        struct epochs_work is;
+    } work;
+    bool knows;              /* `here` is of `step` */
+    struct epochs_work here; /* what `step` is made of */
 
     /* async: leases */
     struct session_ranges lease, done; /* done: not yet reported */
@@ -220,6 +233,14 @@ bool session_skips(const struct session *s);
 void session_go(struct session *s);
 /* Sync, the chief: no step from `step` on is computed here (early stopping). Until the next WELCOME. */
 void session_stop_at(struct session *s, uint64_t step);
+/* The same by epochs: where microbatches are trained again the step is not known before. */
+void session_stop_behind(struct session *s, uint64_t epochs);
+/* Sync: how many epochs are behind the step whose parameters are held, how many steps of the running one, and how many
+ * steps that has, as far as it is known. */
+struct session_place {
+    uint64_t epochs, steps, of;
+};
+struct session_place session_place(const struct session *s);
 /* Async, the chief at the end: the newest parameters, whatever is dealt. */
 void session_pull_final(struct session *s);
 bool session_is_final(const struct session *s); /* they are here */

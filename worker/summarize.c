@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/codec.h"
+#include "common/epochs.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
 #include "worker/export/export.h"
@@ -37,7 +38,8 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
                               .duplicates = m->duplicates,
                               .lost = m->lost,
                               .clipped = m->clipped,
-                              .dropped = m->dropped};
+                              .dropped = m->dropped,
+                              .redo = m->redo};
     memcpy(f->uuid, m->uuid, sizeof f->uuid);
     memcpy(f->epoch, m->epoch, sizeof f->epoch);
 }
@@ -60,17 +62,33 @@ static bool has_backups(const struct summarize *what)
     return job_replicas(what->job, workers) > 0;
 }
 
+static uint64_t epochs_made(const struct summarize *what, const struct chief_facts *f)
+{
+    return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
+}
+
+/* Steps with a batch of their own, but for the microbatches that they dropped and no other step has made up for. */
+static double learned_batches(const struct summarize *what, const struct chief_facts *f)
+{
+    uint64_t steps = f->steps;
+    if (f->redo.there && f->redo.begin <= steps)
+        steps = epochs_regular(what->batches_per_epoch, f->redo.epoch, f->redo.begin, steps);
+    return (double)steps -
+           ((double)f->dropped - (double)f->redo.redone) / (double)what->job->training.microbatches;
+}
+
 /* In async, and with backup workers, the chief does not see all that was applied; all of it counts. */
 static double examples_of_run(const struct summarize *what, const struct chief_facts *f)
 {
     if (what->job->training.update == UPDATE_SYNC && !has_backups(what))
         return what->result->examples;
     uint64_t before = what->base ? what->base->step : 0;
-    uint64_t dropped_before = what->base ? what->base->dropped : 0;
     if (f->steps <= before)
         return 0;
-    double batches = (double)(f->steps - before) - (double)(f->dropped - dropped_before) /
-                                                       (double)what->job->training.microbatches;
+    struct chief_facts at_begin = {.running = false};
+    if (what->base)
+        facts_from_base(what->base, &at_begin);
+    double batches = learned_batches(what, f) - learned_batches(what, &at_begin);
     return batches / (double)what->batches_per_epoch * (double)what->rows;
 }
 
@@ -112,7 +130,7 @@ static void put_evaluator(const struct summarize *what, const struct chief_facts
     s->evaluated_final = last && last->final && last->eval.step == f->steps;
     for (size_t i = 0; i < s->history_epochs; i++) {
         const struct eval_result *at =
-            eval_log_at(what->evaluator, f->uuid, history[i].epoch * what->batches_per_epoch);
+            eval_log_at(what->evaluator, f->uuid, what->result->history[i].step);
         put_eval(at ? &at->eval : NULL, &history[i].eval_loss, history[i].eval_metric);
     }
 }
@@ -223,7 +241,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .workers = trainers ? trainers : 1,
         .microbatches = job->training.microbatches,
         .steps = f.steps,
-        .epochs = f.steps / what->batches_per_epoch,
+        .epochs = epochs_made(what, &f),
         .train_loss = last ? last->loss / last->examples : NAN,
         .metrics = job->model.metrics,
         .learning_rate = last_rate(&job->optimizer, f.t),
@@ -237,6 +255,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .lost = f.lost,
         .clipped = f.clipped,
         .dropped = f.dropped,
+        .redone = f.redo.redone,
         .rejected = f.rejected,
         .recoveries = f.recoveries,
         .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),

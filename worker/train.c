@@ -51,7 +51,7 @@ struct train {
 
     struct progress progress;
     struct train_result *result;
-    bool stopped;
+    bool stopped, accounted;
     bool finish_asked, evaluate_asked;
     uint64_t epoch_asked;
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
@@ -183,7 +183,9 @@ static enum err adopt_welcome(struct train *t, struct errmsg *e)
     t->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     t->seen_step = UINT64_MAX;
     t->want_leaves = 0;
-    if (t->enough_epoch)
+    if (t->enough_epoch && s->settings.redo)
+        session_stop_behind(&t->session, t->enough_epoch);
+    else if (t->enough_epoch)
         session_stop_at(&t->session, t->enough_step);
     return links_restart(t->links, e);
 }
@@ -212,6 +214,7 @@ static void close_account(struct train *t)
         a->waited_s = clock_now_s() - t->began_s - a->computed_s - t->evaluation_s;
     links_bytes(t->links, &a->bytes_out, &a->bytes_in);
     links_costs(t->links, &a->push, &a->reply);
+    t->accounted = true;
 }
 
 static void on_done(struct train *t, const Gradwire__Done *m)
@@ -332,6 +335,13 @@ static struct evaluation *evaluate(struct train *t)
     return &r->eval;
 }
 
+/* The batches that are behind an epoch; in sync steps, of which some may be extra ones. */
+static uint64_t end_of(const struct train *t, uint64_t epoch)
+{
+    const struct session *s = &t->session;
+    return s->sync ? s->step : epoch * s->settings.batches_per_epoch;
+}
+
 /* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
 static void note_epoch(struct train *t, uint64_t epoch, double now_s)
 {
@@ -347,9 +357,23 @@ static void note_epoch(struct train *t, uint64_t epoch, double now_s)
     }
     r->history[r->epochs - 1] =
         (struct train_epoch){.epoch = epoch,
+                             .step = end_of(t, epoch),
                              .seconds = now_s - t->began_s - t->evaluation_s,
                              .has_eval = t->evaluator != NULL,
                              .eval = r->eval};
+}
+
+/* No step from this one on is wanted. The generation goes with it: where microbatches are trained again, another one may
+ * end at another step. */
+static void say_enough(struct train *t)
+{
+    uint64_t *generation = mem_zalloc(1, sizeof *generation);
+    if (!generation) {
+        stop(t, 138, "no memory to end the training");
+        return;
+    }
+    *generation = t->session.generation.number;
+    control_post(t->control, CONTROL_ENOUGH, t->session.step, generation, mem_free);
 }
 
 /* Keep it if it is the best; end the job if none was better for too long. */
@@ -370,13 +394,13 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
     t->enough_epoch = epoch;
     t->enough_step = t->session.step;
     session_stop_at(&t->session, t->enough_step);
-    control_post(t->control, CONTROL_ENOUGH, t->enough_step, NULL, NULL);
+    say_enough(t);
 }
 
 static void end_epoch(struct train *t, uint64_t epoch)
 {
     double began = clock_now_s();
-    curves_epoch(t->config.curves, epoch, t->w, t->pool, began);
+    curves_epoch(t->config.curves, end_of(t, epoch), t->w, t->pool, began);
     t->evaluation_s += clock_now_s() - began;
     const struct evaluation *eval = evaluate(t);
     double now_s = clock_now_s();
@@ -384,7 +408,7 @@ static void end_epoch(struct train *t, uint64_t epoch)
     progress_epoch(&t->progress, epoch, eval, now_s);
     note_epoch(t, epoch, now_s);
     if (eval)
-        curves_evaluated(t->config.curves, epoch, eval);
+        curves_evaluated(t->config.curves, end_of(t, epoch), eval);
     if (eval)
         look_at(t, epoch, eval);
 }
@@ -430,13 +454,15 @@ static void chief_between(struct train *t)
     struct session *s = &t->session;
     if (s->phase != SESSION_READY)
         return;
-    uint64_t per_epoch = s->settings.batches_per_epoch;
     if (s->sync) {
-        if (s->step && s->step % per_epoch == 0 && t->evaluated_step != s->step) {
+        struct session_place place = session_place(s);
+        if (s->step && place.steps == 0 && t->evaluated_step != s->step) {
             if (!averages_are_here(t))
                 return;
             t->evaluated_step = s->step;
-            end_epoch(t, s->step / per_epoch);
+            end_epoch(t, place.epochs);
+            if (s->settings.redo && s->step >= s->total)
+                say_enough(t);
             control_post(t->control, CONTROL_STEP, s->step, NULL, NULL);
         }
         if (t->finish_asked && s->step >= s->total)
@@ -464,18 +490,35 @@ static void tell_loader(struct train *t, const struct session_task *task)
     uint32_t first = task->first[0], leaves = 0;
     for (uint32_t i = 0; i < task->runs; i++)
         leaves = task->first[i] + task->count[i] - first;
-    uint64_t end = s->total;
+    if (task->work && task->work->redo)
+        return; /* gathered as they are asked for; what is expected is the next epoch */
+    uint64_t end = s->settings.epochs * s->settings.batches_per_epoch;
+    if (s->sync && s->total < end)
+        end = s->total;
     if (!s->sync)
-        end = s->lease.n && s->lease.range[0].first == task->name + 1
-                  ? task->name + 1 + s->lease.range[0].count
-                  : task->name + 1;
-    if (task->name != t->want_id || end != t->want_end || first != t->want_first ||
+        end = s->lease.n && s->lease.range[0].first == task->batch + 1
+                  ? task->batch + 1 + s->lease.range[0].count
+                  : task->batch + 1;
+    if (task->batch != t->want_id || end != t->want_end || first != t->want_first ||
         leaves != t->want_leaves)
-        loader_want(t->loader, task->name, end, first, leaves);
-    t->want_id = task->name + 1;
+        loader_want(t->loader, task->batch, end, first, leaves);
+    t->want_id = task->batch + 1;
     t->want_end = end;
     t->want_first = first;
     t->want_leaves = leaves;
+}
+
+/* For people: where in its epoch the step stands that was made. */
+static struct session_place place_of(const struct session *s, uint64_t made)
+{
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    struct session_place here = session_place(s);
+    uint64_t begin = s->step - here.steps;
+    if (!s->settings.redo)
+        return (struct session_place){made / per_epoch, made % per_epoch, per_epoch};
+    if (made >= begin)
+        return (struct session_place){here.epochs, made - begin, here.of};
+    return (struct session_place){here.epochs - 1, per_epoch - 1, per_epoch};
 }
 
 static void count_step(struct train *t, double now_s)
@@ -506,11 +549,11 @@ static void count_step(struct train *t, double now_s)
         return;
     if (isnan(t->result->first_step_s))
         t->result->first_step_s = now_s - t->progress.started_s;
-    uint64_t per_epoch = s->settings.batches_per_epoch;
-    progress_step(&t->progress, &sums, id / per_epoch + 1, id % per_epoch + 1, per_epoch, now_s);
+    struct session_place place = place_of(s, id);
+    progress_step(&t->progress, &sums, place.epochs + 1, place.steps + 1, place.of, now_s);
     curves_step(t->config.curves, id + 1, &sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
-    if (s->step % per_epoch == 0)
+    if (session_place(s).steps == 0)
         return; /* told behind the evaluation: with backup workers the others wait for that */
     if (s->sync && now_ms - t->told_ms >= STEP_LETTER_MS) {
         t->told_ms = now_ms;
@@ -592,7 +635,7 @@ static bool step(struct train *t, const struct session_task *task)
     t->task_name = task->name;
     tell_loader(t, task);
     links_before_write(t->links);
-    links_begin(t->links, task, order_batch_rows(t->config.order, task->name));
+    links_begin(t->links, task, order_batch_rows(t->config.order, task->batch));
     struct errmsg e = {""};
     enum err err = gradient_compute(t->gradient, task, t->w, on_range, t, &e);
     if (err) {
@@ -693,6 +736,8 @@ void train_run(struct train *t, struct control *control, struct train_result *re
             stop(t, 138, "the event loop failed");
         }
     }
+    if (!t->accounted) /* told to go in the middle of it */
+        close_account(t);
 }
 
 /* ---- life ---- */

@@ -30,6 +30,7 @@ struct train_config {
 struct train_epoch {
     uint64_t epoch; /* from 1, over all runs */
     double seconds; /* since this run's first step, without evaluation */
+    uint64_t step;  /* batches behind it; in sync steps */
     bool has_eval;
     struct evaluation eval;
 };

@@ -57,6 +57,24 @@ class BackupTest(TrainCase):
         self.assert_trained(job.wait(), slow=2)
         self.assertEqual(job.summary()["restarts"], 1)
 
+    def test_what_is_dropped_is_trained_at_the_epochs_end(self):
+        keys = {**TWO_OF_THREE, "sync.dropped": "redo", "data.synthetic_train_rows": 2000}
+        job = self.launch("--ps=2", "--workers=3", "--fault=worker-2=straggle:5", keys=keys)
+        job.until_cut(1)
+        job.kill("ps-1", signal.SIGKILL)  # goes back to a cut, with what was dropped before it
+        s = job.wait().summary()
+        b = s["batches"]
+        self.assertGreater(b["dropped"], 0, job.logs())
+        self.assertEqual(b["redone"], b["dropped"])
+        extra = s["steps"] - 3 * 32  # an epoch's last one may have fewer
+        self.assertTrue(b["dropped"] / LEAVES <= extra < b["dropped"] / LEAVES + 3, s)
+        self.assertEqual((b["applied_min"], b["applied_max"], s["epochs"], s["exact"]), (s["steps"], s["steps"], 3, False))
+        self.assertEqual([e["epoch"] for e in s["history"]][-1], 3)
+        again = self.launch("--ps=3", "--workers=3", keys={**keys, "sync.dropped": "lost", "training.epochs": 4}).wait(2)
+        self.assertIn("sync.dropped must be redo, as it was", again.stderr())
+        more = self.train("--ps=3", "--workers=1", keys={**keys, "sync.replicas_to_aggregate": 0, "training.epochs": 4})
+        self.assertEqual((more.summary()["steps"], more.summary()["epochs"]), (s["steps"] + 32, 4))
+
     def test_to_wait_for_all_changes_nothing(self):
         keys = {"training.epochs": 1}
         s = self.train("--ps=2", "--workers=3", keys={**keys, "sync.replicas_to_aggregate": 3}).summary()
@@ -68,7 +86,8 @@ class BackupTest(TrainCase):
         for keys, said in (({"training.microbatches": 2}, "training.microbatches is 2; 4 would do"),
                            ({"sync.replicas_to_aggregate": 4}, "there are 3 workers; allowed: up to 3"),
                            ({"training.update": "async"}, "it is of training.update: sync, which is async here"),
-                           ({"sync.dropped": "redo"}, "redo")):
+                           ({"sync.dropped": "redo", "training.nan_guard": "rollback"},
+                            "redo goes with training.nan_guard: off, skip or stop")):
             with self.subTest(said):
                 job = self.launch("--ps=1", "--workers=3", keys={**TWO_OF_THREE, **keys}).wait(2)
                 self.assertIn(said, job.stderr())

@@ -116,7 +116,7 @@ class SyncTest(TrainCase):
                           "ps": 2, "workers": 2, "microbatches": 4, "steps": 32, "epochs": 1, "restarts": 0,
                           "exact": True})
         self.assertEqual(s["batches"], {"dealt": 32, "applied_min": 32, "applied_max": 32, "duplicates": 0, "lost": 0,
-                                        "clipped": 0, "dropped": 0, "rejected": 0, "recoveries": 0})
+                                        "clipped": 0, "dropped": 0, "redone": 0, "rejected": 0, "recoveries": 0})
         self.assertEqual(set(s["peak_rss_bytes"]), {"ps 0", "ps 1", "worker 0", "worker 1"})
         self.assertEqual((set(s["train"]), set(s["eval"])), ({"loss", "accuracy"},) * 2)
         for value in (s["examples_per_s"], s["seconds"], s["first_step_s"], s["eval"]["accuracy"], s["train"]["loss"]):

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import sys
 import unittest
 
@@ -40,3 +41,16 @@ def environment(**more):
     """Ours, without what would say who a process is."""
     env = {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "JOB_COMPLETION_INDEX")}
     return {**env, **{key: value for key, value in more.items() if value is not None}}
+
+
+POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
+
+
+def container_env(container, index):
+    """What its `env` comes to in the StatefulSet's pod of that ordinal: a name in $( ) stands for what was said above it."""
+    env = {}
+    for entry in container.get("env", []):
+        field = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        said = re.sub(r"\$\((\w+)\)", lambda name: env.get(name[1], name[0]), entry.get("value", ""))
+        env[entry["name"]] = str(index) if field == POD_INDEX else said
+    return env

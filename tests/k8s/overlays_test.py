@@ -100,7 +100,7 @@ class OverlaysTest(unittest.TestCase):
     def environment(self, pod):
         """As the operator, or the Job's controller, makes it for the first pod."""
         if pod.owner["kind"] != "TFJob":
-            return facts.environment(JOB_COMPLETION_INDEX="0")
+            return facts.environment(JOB_COMPLETION_INDEX="0", **facts.container_env(pod.spec["containers"][0], 0))
         spec = pod.owner["spec"]
         replicas = {kind: s.get("replicas", 1) for kind, s in spec["tfReplicaSpecs"].items()}
         return facts.environment(TF_CONFIG=facts.tf_config(
@@ -110,6 +110,9 @@ class OverlaysTest(unittest.TestCase):
     def program(self, pod, command):
         if pod.owner["kind"] == "TFJob":
             return "ps" if pod.where.endswith(": PS") else "worker"
+        config = facts.container_env(pod.spec["containers"][0], 0).get("TF_CONFIG")
+        if config:
+            return "ps" if json.loads(config)["task"]["type"] == "ps" else "worker"
         return "ps" if "--role=ps" in command else "worker"
 
     @facts.wanted
@@ -119,6 +122,8 @@ class OverlaysTest(unittest.TestCase):
         def check(_, docs):
             for pod in rules.pods(docs):
                 container, = pod.spec["containers"]
+                if pod.labels.get("app.kubernetes.io/component") == "preprocess":
+                    continue  # no program of ours: preprocess_test.py runs it
                 self.assertNotIn("command", container, "the entrypoint is the image's")
                 args = container.get("args", [])
                 got = subprocess.run([facts.ENTRYPOINT, *args, "--print"], env=self.environment(pod), capture_output=True,

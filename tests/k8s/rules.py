@@ -54,6 +54,13 @@ def pods(docs):
         elif doc["kind"] in ("Job", "StatefulSet", "Deployment"):
             count = doc["spec"].get("parallelism" if doc["kind"] == "Job" else "replicas", 1)
             yield template_pod(doc, title(doc), doc["spec"]["template"], count)
+        elif doc["kind"] == "JobSet":
+            for replicated in doc["spec"]["replicatedJobs"]:
+                job = replicated["template"]["spec"]
+                labels = {"jobset.sigs.k8s.io/jobset-name": doc["metadata"]["name"],
+                          "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"]}
+                yield template_pod(doc, f"{title(doc)}: {replicated['name']}", job["template"],
+                                   replicated.get("replicas", 1) * job.get("parallelism", 1), labels)
         elif doc["kind"] == "CronJob":
             yield template_pod(doc, title(doc), doc["spec"]["jobTemplate"]["spec"]["template"], 1)
 
@@ -72,6 +79,8 @@ ENUMS = {
     "Job": {("spec", "completionMode"): ("Indexed", "NonIndexed"),
             ("spec", "template", "spec", "restartPolicy"): ("Never", "OnFailure"),
             ("spec", "podFailurePolicy", "rules", "*", "action"): ("FailJob", "FailIndex", "Ignore", "Count")},
+    "JobSet": {("spec", "successPolicy", "operator"): ("All", "Any"),
+               ("spec", "replicatedJobs", "*", "template", "spec", "completionMode"): ("Indexed", "NonIndexed")},
     "StatefulSet": {("spec", "podManagementPolicy"): ("Parallel", "OrderedReady")},
     "CronJob": {("spec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace")},
     "PersistentVolumeClaim": {("spec", "accessModes", "*"): ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
@@ -174,6 +183,17 @@ def references(docs):
     for doc in of_kind(docs, "StatefulSet"):
         if ("Service", doc["spec"]["serviceName"]) not in there:
             yield f"{title(doc)}: Service {doc['spec']['serviceName']} is not there"
+    for doc in of_kind(docs, "HorizontalPodAutoscaler"):
+        target = doc["spec"]["scaleTargetRef"]
+        if (target["kind"], target["name"]) not in there:
+            yield f"{title(doc)}: {target['kind']} {target['name']} is not there"
+        if target["kind"] not in ("StatefulSet", "Deployment"):
+            yield f"{title(doc)}: a {target['kind']} has no scale subresource"
+    for doc in of_kind(docs, "JobSet"):
+        known = [replicated["name"] for replicated in doc["spec"]["replicatedJobs"]]
+        for name in doc["spec"].get("successPolicy", {}).get("targetReplicatedJobs", []):
+            if name not in known:
+                yield f"{title(doc)}: no replicated job is named {name}"
 
 
 def matches(selector, labels):
@@ -188,6 +208,18 @@ def chooses(selector, labels):
         for e in selector.get("matchExpressions", []))
 
 
+def monitored(docs, every, selector):
+    """The pods behind the Services that a ServiceMonitor selects: the overlay's own, and the operator's, one per replica."""
+    services = [doc["spec"].get("selector", {}) for doc in of_kind(docs, "Service")
+                if chooses(selector, doc["metadata"].get("labels", {}))]
+    return [pod for pod in every if any(matches(s, pod.labels) for s in services)
+            or pod.owner["kind"] == "TFJob" and chooses(selector, {
+                key: value for key, value in pod.labels.items() if key.startswith("training.kubeflow.org/")})]
+
+
+ENDPOINTS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
+
+
 def selectors(docs):
     """Who selects pods of the overlay selects some; who owns pods selects its own."""
     every = list(pods(docs))
@@ -196,15 +228,16 @@ def selectors(docs):
         if doc["kind"] in ("StatefulSet", "Deployment"):
             if not matches(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]):
                 yield f"{title(doc)}: its selector does not match its own pods"
-        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", "PodMonitor"):
+        if doc["kind"] not in ("Service", "NetworkPolicy", "PodDisruptionBudget", *ENDPOINTS):
             continue
         given = spec.get("podSelector" if doc["kind"] == "NetworkPolicy" else "selector", {})
         selector = {"matchLabels": given} if doc["kind"] == "Service" else given
-        chosen = [pod for pod in every if chooses(selector, pod.labels)]
+        chosen = (monitored(docs, every, selector) if doc["kind"] == "ServiceMonitor" else
+                  [pod for pod in every if chooses(selector, pod.labels)])
         if not chosen:
             yield f"{title(doc)}: selects no pod: {given}"
         wanted = ([p.get("targetPort", p["port"]) for p in spec.get("ports", [])] if doc["kind"] == "Service" else
-                  [p["port"] for p in spec["podMetricsEndpoints"]] if doc["kind"] == "PodMonitor" else [])
+                  [p["port"] for p in spec[ENDPOINTS[doc["kind"]]]] if doc["kind"] in ENDPOINTS else [])
         for port in wanted:
             for pod in chosen:
                 if port not in [p.get("name") for p in pod.ports()] + [p["containerPort"] for p in pod.ports()]:
@@ -257,10 +290,10 @@ LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 def names(docs):
     for doc in docs:
         name = doc["metadata"]["name"]
-        strict = doc["kind"] in ("TFJob", "Service")
+        strict = doc["kind"] in ("TFJob", "JobSet", "Service")
         if not (DNS_1035 if strict else DNS_1123).fullmatch(name):
             yield f"{title(doc)}: not a DNS-{1035 if strict else 1123} name"
-        if len(name) > (NAME_MAX if doc["kind"] in ("TFJob", "Job", "StatefulSet") else 63):
+        if len(name) > (NAME_MAX if doc["kind"] in ("TFJob", "JobSet", "Job", "StatefulSet") else 63):
             yield f"{title(doc)}: the name is longer than {NAME_MAX}"
         for key, value in doc["metadata"].get("labels", {}).items():
             if not isinstance(value, str) or not LABEL.fullmatch(value):

@@ -99,6 +99,37 @@ kind: PodMonitor
 metadata: {name: watch, labels: {app.kubernetes.io/name: gradwire}}
 spec: {selector: {matchLabels: {training.kubeflow.org/job-name: ctr}}, podMetricsEndpoints: [{port: metrics}]}
 ---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: see, labels: {app.kubernetes.io/name: gradwire}}
+spec: {selector: {matchLabels: {training.kubeflow.org/replica-type: ps}}, endpoints: [{port: metrics, path: /metrics}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: scale, labels: {app.kubernetes.io/name: gradwire}}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: other}, maxReplicas: 10}
+---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: set, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  successPolicy: {operator: All, targetReplicatedJobs: [worker]}
+  replicatedJobs:
+    - name: worker
+      template:
+        spec:
+          completionMode: Indexed
+          template:
+            spec:
+              automountServiceAccountToken: false
+              terminationGracePeriodSeconds: 61
+              securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+              containers:
+                - name: any
+                  image: registry:5000/gradwire:0.1.1
+                  resources: {requests: {cpu: 1, memory: 600M}, limits: {cpu: 1, memory: 1Gi}}
+                  securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: other, labels: {app.kubernetes.io/name: gradwire}}
@@ -146,6 +177,21 @@ BAD = (
     (rules.references, ", {name: out, mountPath: /o}", "", "volume out is not mounted"),
     (rules.references, "serviceName: other", "serviceName: others", "StatefulSet other: Service others is not there"),
     (rules.selectors, "selector: {training.kubeflow.org/job-name: ctr}", "selector: {app: x}", "Service front: selects no pod"),
+    (rules.references, "kind: StatefulSet, name: other", "kind: StatefulSet, name: workers",
+     "HorizontalPodAutoscaler scale: StatefulSet workers is not there"),
+    (rules.references, "apps/v1, kind: StatefulSet, name", "kubeflow.org/v1, kind: TFJob, name",
+     "HorizontalPodAutoscaler scale: a TFJob has no scale subresource"),
+    (rules.references, "targetReplicatedJobs: [worker]", "targetReplicatedJobs: [workers]",
+     "JobSet set: no replicated job is named workers"),
+    (rules.enums, "operator: All", "operator: Every", "spec.successPolicy.operator: 'Every' is not allowed"),
+    (rules.images, "gradwire:0.1.1", "gradwire:latest", "JobSet set: worker: image registry:5000/gradwire:latest"),
+    (rules.resources, "memory: 600M", "memory: 2Gi", "JobSet set: worker: memory: the request 2Gi is above"),
+    (rules.selectors, "{training.kubeflow.org/replica-type: ps}}, endpoints", "{training.kubeflow.org/replica-type: p}}, endpoints",
+     "ServiceMonitor see: selects no pod"),
+    (rules.selectors, "{training.kubeflow.org/replica-type: ps}}, endpoints", "{app.kubernetes.io/component: ps}}, endpoints",
+     "ServiceMonitor see: selects no pod"),  # the pods have this label, the operator's Services have not
+    (rules.selectors, "[{port: metrics, path: /metrics}]", "[{port: http, path: /metrics}]",
+     "ServiceMonitor see: TFJob ctr: PS has no port http"),
     (rules.selectors, "podSelector: {matchLabels: {training.kubeflow.org/job-name: ctr}}",
      "podSelector: {matchLabels: {training.kubeflow.org/job-name: cvr}}", "NetworkPolicy walls: selects no pod"),
     (rules.selectors, "replica-type: ps", "replica-type: PS", "PodDisruptionBudget ps: selects no pod"),

@@ -260,7 +260,8 @@ struct sim_worker {
     bool chief_up_due; /* the next WELCOME is the first on this connection */
     uint64_t task;     /* counts; a compute event of another one is stale */
     struct generation task_generation;
-    uint64_t task_name;
+    uint64_t task_name, task_batch;
+    const struct epochs_work *task_work;       /* while it is computed */
     uint32_t nodes, piece_shard, piece_chunks; /* streaming: chunks of that shard not yet sent */
     struct sim_node node[SIM_NODES_MAX];
 
@@ -326,15 +327,34 @@ struct sim_history {
 struct sim_backup_seen {
     uint64_t dropped, steps; /* microbatches, and steps that dropped some */
     uint64_t mixed;          /* pushes that shards answered with different steps */
+    uint64_t redone;         /* extra steps, of jobs that came to their end */
 };
 extern struct sim_backup_seen sim_backup_seen;
 
 /* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
 void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
 void sim_backup_decided(struct sim_thread *t);
+/* More steps than this a job does not have: where what is dropped is trained again, twice its batches. */
+uint64_t sim_steps_max(const struct sim_config *config);
 /* The sets of the generation's steps; NULL: nobody has entered it. */
 const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation);
 void sim_backup_close(struct sim *sim);
+
+enum { SIM_LEAVES_MAX = 8 };
+
+/* What a step of the plain loop is made of. */
+struct sim_leaf {
+    uint64_t batch;
+    uint32_t leaf;
+    bool there; /* else it has no examples */
+};
+struct sim_place {
+    uint64_t epoch;
+    uint64_t regular; /* batches of the epoch before it */
+    struct sim_leaf leaf[SIM_LEAVES_MAX];
+    size_t left; /* of the epoch's list: what is dropped, and was not trained yet, before it */
+    struct sim_leaf *list;
+};
 
 struct sim_oracle {
     uint64_t steps, elems;
@@ -344,6 +364,8 @@ struct sim_oracle {
     float **slot[OPTIMIZER_SLOTS_MAX]; /* sync */
     uint64_t *t;
     struct epoch_sums (*epoch)[CHECKPOINT_EPOCHS]; /* sync: after each number of steps */
+    struct sim_place
+        *place; /* sync: of each step; what is dropped may be trained at the epoch's end */
     struct tree_leaves *set; /* sync: of each step; without backup workers all leaves */
     uint64_t known;          /* backup workers: so many steps are as `set` says */
 };

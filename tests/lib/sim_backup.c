@@ -13,9 +13,15 @@ static bool is_on(const struct sim *sim)
     return sim->config.settings.replicas_to_aggregate > 0;
 }
 
+uint64_t sim_steps_max(const struct sim_config *config)
+{
+    uint64_t batches = config->settings.epochs * config->settings.batches_per_epoch;
+    return config->settings.redo ? 2 * batches : batches;
+}
+
 static uint64_t steps_of(const struct sim *sim)
 {
-    return sim->config.settings.epochs * sim->config.settings.batches_per_epoch;
+    return sim_steps_max(&sim->config);
 }
 
 static struct sim_history *find(const struct sim *sim, struct generation g)

@@ -87,34 +87,45 @@ static struct job_optimizer optimizer_of(const Gradwire__Settings *s)
     return o;
 }
 
+static void leaf_gradient(const struct sim_config *c, const struct sim_leaf *l, const float *w,
+                          float *out)
+{
+    if (l->there)
+        sim_leaf_gradient(c, l->batch, l->leaf, w, c->elems, out);
+    else
+        memset(out, 0, c->elems * sizeof *out);
+}
+
 /* The tree, written down as its definition: what is absent is skipped. False: all is. */
-static bool node_gradient(const struct sim_config *c, const struct tree_leaves *set, uint64_t batch,
-                          uint32_t first, uint32_t leaves, const float *w, float *out)
+static bool node_gradient(const struct sim_config *c, const struct tree_leaves *set,
+                          const struct sim_leaf *leaf, uint32_t first, uint32_t leaves,
+                          const float *w, float *out)
 {
     if (leaves == 1) {
         if (tree_has_leaf(set, first))
-            sim_leaf_gradient(c, batch, first, w, c->elems, out);
+            leaf_gradient(c, &leaf[first], w, out);
         return tree_has_leaf(set, first);
     }
     float *right = calloc(c->elems, sizeof *right);
-    bool has_left = node_gradient(c, set, batch, first, leaves / 2, w, out);
-    bool has_right = node_gradient(c, set, batch, first + leaves / 2, leaves / 2, w, right);
+    bool has_left = node_gradient(c, set, leaf, first, leaves / 2, w, out);
+    bool has_right = node_gradient(c, set, leaf, first + leaves / 2, leaves / 2, w, right);
     for (uint64_t i = 0; i < c->elems && has_right; i++)
         out[i] = has_left ? out[i] + right[i] : right[i];
     free(right);
     return has_left || has_right;
 }
 
-static bool node_sum(const struct sim_config *c, const struct tree_leaves *set, uint64_t batch,
-                     uint32_t first, uint32_t leaves, uint32_t which, double *out)
+static bool node_sum(const struct sim_config *c, const struct tree_leaves *set,
+                     const struct sim_leaf *leaf, uint32_t first, uint32_t leaves, uint32_t which,
+                     double *out)
 {
     if (leaves == 1) {
-        *out = sim_sum(c, batch, first, which);
+        *out = leaf[first].there ? sim_sum(c, leaf[first].batch, leaf[first].leaf, which) : 0;
         return tree_has_leaf(set, first);
     }
     double left, right;
-    bool has_left = node_sum(c, set, batch, first, leaves / 2, which, &left);
-    bool has_right = node_sum(c, set, batch, first + leaves / 2, leaves / 2, which, &right);
+    bool has_left = node_sum(c, set, leaf, first, leaves / 2, which, &left);
+    bool has_right = node_sum(c, set, leaf, first + leaves / 2, leaves / 2, which, &right);
     *out = has_left && has_right ? left + right : has_left ? left : right;
     return has_left || has_right;
 }
@@ -123,18 +134,75 @@ static double step_sum(const struct sim_config *c, const struct sim_oracle *o, u
                        uint32_t which)
 {
     double sum;
-    (void)node_sum(c, &o->set[step], step, 0, c->settings.microbatches, which, &sum);
+    (void)node_sum(c, &o->set[step], o->place[step].leaf, 0, c->settings.microbatches, which, &sum);
     return sum;
 }
 
-static uint32_t batch_examples(const struct sim_config *c, const struct tree_leaves *set,
-                               uint64_t batch)
+static uint32_t step_examples(const struct sim_config *c, const struct sim_oracle *o, uint64_t step)
+{
+    const struct sim_leaf *l = o->place[step].leaf;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->settings.microbatches; i++)
+        if (l[i].there && tree_has_leaf(&o->set[step], i))
+            n += sim_examples(c, l[i].batch, l[i].leaf);
+    return n;
+}
+
+static bool step_broken(const struct sim_config *c, const struct sim_oracle *o, uint64_t step)
+{
+    const struct sim_leaf *l = o->place[step].leaf;
+    bool broken = false;
+    for (uint32_t i = 0; i < c->settings.microbatches; i++) {
+        struct tree_leaves one = {{0}};
+        tree_add_leaves(&one, l[i].leaf, l[i].leaf + 1);
+        broken = broken ||
+                 (l[i].there && tree_has_leaf(&o->set[step], i) && sim_broken(c, l[i].batch, &one));
+    }
+    return broken;
+}
+
+static uint32_t batch_examples(const struct sim_config *c, uint64_t batch)
 {
     uint32_t n = 0;
     for (uint32_t leaf = 0; leaf < c->settings.microbatches; leaf++)
-        if (!set || tree_has_leaf(set, leaf))
-            n += sim_examples(c, batch, leaf);
+        n += sim_examples(c, batch, leaf);
     return n;
+}
+
+/* ---- what each step is made of ---- */
+
+/* The leaves of a step that has a batch of its own, or the first ones of the list. */
+static void fill_place(const struct sim_config *c, struct sim_place *p)
+{
+    for (uint32_t i = 0; i < c->settings.microbatches; i++) {
+        if (p->regular < c->settings.batches_per_epoch)
+            p->leaf[i] =
+                (struct sim_leaf){p->epoch * c->settings.batches_per_epoch + p->regular, i, true};
+        else
+            p->leaf[i] = i < p->left ? p->list[i] : (struct sim_leaf){.there = false};
+    }
+}
+
+static void next_place(const struct sim_config *c, struct sim_oracle *o, uint64_t step)
+{
+    const struct sim_place *p = &o->place[step];
+    struct sim_place *next = &o->place[step + 1];
+    uint32_t leaves = c->settings.microbatches;
+    bool extra = p->regular == c->settings.batches_per_epoch;
+    size_t trained = !extra ? 0 : p->left < leaves ? p->left : leaves;
+    free(next->list);
+    *next = (struct sim_place){.epoch = p->epoch, .regular = p->regular + !extra};
+    next->list = calloc(p->left + leaves, sizeof *next->list);
+    for (size_t i = trained; i < p->left; i++)
+        next->list[next->left++] = p->list[i];
+    for (uint32_t i = 0; i < leaves && !extra && c->settings.redo; i++)
+        if (!tree_has_leaf(&o->set[step], i))
+            next->list[next->left++] = p->leaf[i];
+    if (next->regular == c->settings.batches_per_epoch && next->left == 0) {
+        next->epoch++;
+        next->regular = 0;
+    }
+    fill_place(c, next);
 }
 
 /* min(1, c / N), in the plainest way. */
@@ -151,15 +219,15 @@ static float clip_scale(const struct sim_config *c, const float *g, uint32_t n)
 
 static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t step)
 {
-    uint64_t epoch = step / c->settings.batches_per_epoch;
+    uint64_t epoch = o->place[step].epoch;
     memcpy(o->epoch[step + 1], o->epoch[step], sizeof *o->epoch);
     struct epoch_sums *to = &o->epoch[step + 1][epoch % CHECKPOINT_EPOCHS];
     if (to->batches == 0 || to->epoch != epoch)
         *to = (struct epoch_sums){.epoch = epoch};
     to->batches++;
-    if (sim_broken(c, step, &o->set[step]))
+    if (step_broken(c, o, step))
         return;
-    to->examples += batch_examples(c, &o->set[step], step);
+    to->examples += step_examples(c, o, step);
     to->loss += step_sum(c, o, step, 0);
     for (uint32_t i = 0; i < c->settings.metrics; i++)
         to->metric[i] += step_sum(c, o, step, 1 + i);
@@ -262,7 +330,7 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     const struct sim_config *c = &sim->config;
     struct job_optimizer optimizer = optimizer_of(&c->settings);
     const struct tree_leaves *set = &o->set[step];
-    uint32_t n = sim_broken(c, step, set) ? 0 : batch_examples(c, set, step);
+    uint32_t n = step_broken(c, o, step) ? 0 : step_examples(c, o, step);
     float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     o->w[step + 1] = malloc(c->elems * sizeof(float));
     memcpy(o->w[step + 1], o->w[step], c->elems * sizeof(float));
@@ -272,10 +340,12 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     }
     o->t[step + 1] = o->t[step] + (n > 0);
     if (n) {
-        (void)node_gradient(c, set, step, 0, c->settings.microbatches, o->view[step], g);
+        (void)node_gradient(c, set, o->place[step].leaf, 0, c->settings.microbatches, o->view[step],
+                            g);
         apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n);
     }
     next_sums(c, o, step);
+    next_place(c, o, step);
     next_view(c, &sim->layout, o, step);
     free(g);
 }
@@ -286,12 +356,13 @@ void sim_oracle_init(struct sim *sim)
     struct sim_oracle *o = &sim->oracle;
     struct job_optimizer optimizer = optimizer_of(&c->settings);
     bool sync = c->settings.update == GRADWIRE__UPDATE__SYNC;
-    uint64_t total = c->settings.epochs * c->settings.batches_per_epoch;
-    o->steps = sync ? total : 0;
+    o->steps = sync ? sim_steps_max(c) : 0;
     o->slots = optimizer_slots(&optimizer);
     o->w = calloc(o->steps + 1, sizeof *o->w);
     o->view = calloc(o->steps + 1, sizeof *o->view);
     o->set = calloc(o->steps + 1, sizeof *o->set);
+    o->place = calloc(o->steps + 1, sizeof *o->place);
+    fill_place(c, &o->place[0]);
     o->t = calloc(o->steps + 1, sizeof *o->t);
     sim->agreed = calloc(o->steps + 1, sizeof *sim->agreed);
     o->epoch = calloc(o->steps + 1, sizeof *o->epoch);
@@ -342,6 +413,11 @@ static bool follow(struct sim *sim, uint64_t generation, uint64_t steps)
         for (; o->known > step; o->known--)
             forget_step(o, o->known);
         o->set[step] = set[step];
+        if (o->place[step].regular == sim->config.settings.batches_per_epoch &&
+            tree_count_leaves(&set[step]) < sim->config.settings.microbatches) {
+            sim_fail(sim, "step %" PRIu64 " is an extra one, and drops some leaves", step);
+            return false;
+        }
         next_step(sim, o, step);
         o->known = step + 1;
     }
@@ -351,8 +427,11 @@ static bool follow(struct sim *sim, uint64_t generation, uint64_t steps)
 void sim_oracle_close(struct sim *sim)
 {
     struct sim_oracle *o = &sim->oracle;
-    for (uint64_t i = 0; o->w && i <= o->steps; i++)
+    for (uint64_t i = 0; o->w && i <= o->steps; i++) {
         forget_step(o, i);
+        free(o->place[i].list);
+    }
+    free(o->place);
     free(o->set);
     for (uint32_t k = 0; k < o->slots; k++)
         free(o->slot[k]);
@@ -418,6 +497,24 @@ void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, con
                    sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
 }
 
+/* Where what is dropped is trained again: how much of it was, and where in its epoch the cut stands. */
+static void check_redone(struct sim *sim, const struct manifest *m, uint64_t dropped)
+{
+    const struct sim_place *p = &sim->oracle.place[m->step];
+    uint64_t begin = m->step;
+    while (begin > 0 && sim->oracle.place[begin - 1].epoch == p->epoch)
+        begin--;
+    if (m->redo.there != sim->config.settings.redo)
+        sim_fail(sim, "a cut of step %" PRIu64 " does not say where in its epoch it is", m->step);
+    else if (m->redo.there && (m->redo.epoch != p->epoch || m->redo.begin != begin ||
+                               m->redo.redone != dropped - p->left))
+        sim_fail(sim,
+                 "a cut of step %" PRIu64 ": epoch %" PRIu64 " from step %" PRIu64 ", %" PRIu64
+                 " trained again; should be %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+                 m->step, m->redo.epoch, m->redo.begin, m->redo.redone, p->epoch, begin,
+                 dropped - (uint64_t)p->left);
+}
+
 /* Whatever was sent late, or by whom: the sum is that of the mean gradients of all batches in the cut, but for what died
  * with its worker. */
 static void check_known(struct sim *sim, const struct manifest *m, const float *w)
@@ -437,11 +534,14 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
         ids_unpack(&done, m->mark, m->window_bits, m->window_bits_bytes))
         sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);
     for (uint64_t b = 0; b < ids_end(&done); b++) {
-        uint32_t n = batch_examples(c, NULL, b);
+        struct sim_leaf leaf[SIM_LEAVES_MAX];
+        uint32_t n = batch_examples(c, b);
         if (!ids_has(&done, b) || sim_broken(c, b, NULL) || n == 0)
             continue;
         memset(g, 0, c->elems * sizeof *g);
-        (void)node_gradient(c, &all, b, 0, c->settings.microbatches, sim->oracle.w[0], g);
+        for (uint32_t i = 0; i < c->settings.microbatches; i++)
+            leaf[i] = (struct sim_leaf){b, i, true};
+        (void)node_gradient(c, &all, leaf, 0, c->settings.microbatches, sim->oracle.w[0], g);
         for (uint64_t i = 0; i < c->elems; i++) {
             moved[i] += lr * (double)g[i] / n;
             size[i] += fabs(lr * (double)g[i] / n);
@@ -475,6 +575,7 @@ static void check_sync(struct sim *sim, const struct manifest *m, const float *w
     uint64_t dropped = 0;
     for (uint64_t i = 0; i < m->step; i++)
         dropped += c->settings.microbatches - tree_count_leaves(&o->set[i]);
+    check_redone(sim, m, dropped);
     if (m->dropped != dropped)
         sim_fail(sim, "a cut of step %" PRIu64 " says %" PRIu64 " dropped, it should be %" PRIu64,
                  m->step, m->dropped, dropped);
@@ -537,7 +638,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
     }
     uint64_t end = ids_end(&done);
     for (uint64_t id = 0; id < end; id++) {
-        if (!ids_has(&done, id) || sim_broken(c, id, NULL) || batch_examples(c, NULL, id) == 0)
+        if (!ids_has(&done, id) || sim_broken(c, id, NULL) || batch_examples(c, id) == 0)
             continue;
         moved += (float)id_value(id) * c->settings.learning_rate;
         t++;
@@ -617,17 +718,44 @@ static void check_learned(struct sim *sim, const struct manifest *m)
     free(w);
 }
 
+/* Every microbatch of every epoch is in one step, of that epoch. */
+static void check_once(struct sim *sim, uint64_t steps)
+{
+    const struct sim_oracle *o = &sim->oracle;
+    const Gradwire__Settings *s = &sim->config.settings;
+    uint64_t batches = s->epochs * s->batches_per_epoch;
+    uint32_t *times = calloc(batches * s->microbatches, sizeof *times);
+    for (uint64_t step = 0; step < steps; step++) {
+        const struct sim_place *p = &o->place[step];
+        for (uint32_t i = 0; i < s->microbatches; i++)
+            if (tree_has_leaf(&o->set[step], i) && p->leaf[i].there &&
+                p->leaf[i].batch / s->batches_per_epoch == p->epoch)
+                times[p->leaf[i].batch * s->microbatches + p->leaf[i].leaf]++;
+        sim_backup_seen.redone += p->regular == s->batches_per_epoch;
+    }
+    for (uint64_t i = 0; i < batches * s->microbatches && !sim->failed; i++)
+        if (times[i] != 1)
+            sim_fail(sim, "leaf %" PRIu64 " of batch %" PRIu64 " was trained %u times in its epoch",
+                     i % s->microbatches, i / s->microbatches, times[i]);
+    free(times);
+}
+
 /* The job said that all is well. */
 void sim_check_end(struct sim *sim)
 {
     const struct sim_manifest *last = sim_disk_newest(sim);
-    uint64_t total = sim->config.settings.epochs * sim->config.settings.batches_per_epoch;
+    const Gradwire__Settings *s = &sim->config.settings;
+    uint64_t total = s->epochs * s->batches_per_epoch;
+    if (s->redo && last && last->m.redo.epoch == s->epochs)
+        total = last->m.redo.begin;
     if (!last || !last->m.final || last->m.step != total)
         sim_fail(sim, "the job is done and its last cut is not the final one");
     else if (last->m.dealt != total)
         sim_fail(sim, "the final cut says %" PRIu64 " dealt of %" PRIu64, last->m.dealt, total);
     else
         sim_check_manifest(sim, &last->m);
+    if (!sim->failed && s->redo)
+        check_once(sim, total);
     if (!sim->failed && sim->has_learned)
         check_learned(sim, &last->m);
     if (sim->facts.running)

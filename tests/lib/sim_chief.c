@@ -236,6 +236,8 @@ static void on_evaluated(struct sim *sim, struct sim_event *e)
 
 static void on_step(struct sim *sim, struct sim_event *e)
 {
+    if (e->b)
+        chief_enough(sim->worker[0].chief, e->a, e->b, sim_ms(sim));
     chief_on_step(sim->worker[0].chief, e->a, sim_ms(sim));
     sim_worker_pump(sim, &sim->worker[0]);
 }
@@ -248,7 +250,9 @@ static void tell_step(struct sim_worker *k)
         return;
     k->told_step = s->step;
     k->told_generation = s->generation;
-    letter(k, ACCEPTOR, on_step)->a = s->step;
+    struct sim_event *e = letter(k, ACCEPTOR, on_step);
+    e->a = s->step;
+    e->b = s->settings.redo && s->step >= s->total ? s->generation.number : 0;
 }
 
 static bool averages_are_here(struct sim_worker *k)
@@ -264,7 +268,7 @@ void sim_chief_between(struct sim *sim, struct sim_worker *k)
 {
     const struct session *s = &k->session;
     if (!sim->config.settings.use_ema || !s->sync || s->phase != SESSION_READY ||
-        s->step % sim->config.settings.batches_per_epoch || s->step >= s->total ||
+        session_place(s).steps || s->step >= s->total ||
         (k->averaged_step == s->step && generation_equal(k->averaged_generation, s->generation)) ||
         !averages_are_here(k))
         return;

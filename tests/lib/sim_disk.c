@@ -151,6 +151,7 @@ static struct manifest manifest_copy(const struct manifest *m)
 {
     struct manifest to = *m;
     to.window_bits = bytes_copy(m->window_bits, m->window_bits_bytes);
+    to.redo.dropped = bytes_copy(m->redo.dropped, m->redo.dropped_bytes);
     to.file = bytes_copy(m->file, m->files * sizeof *m->file);
     to.ps_threads = bytes_copy(m->ps_threads, m->ps * sizeof *m->ps_threads);
     to.identity_text = NULL;

@@ -132,8 +132,10 @@ static void stop(struct sim *sim, struct sim_proc *p)
 static bool finished(const struct sim *sim)
 {
     const struct sim_manifest *m = sim_disk_newest(sim);
+    const Gradwire__Settings *s = &sim->config.settings;
     if (!m || !m->m.final ||
-        m->m.step != sim->config.settings.epochs * sim->config.settings.batches_per_epoch)
+        (s->redo ? manifest_epochs(&m->m, s->batches_per_epoch) < s->epochs
+                 : m->m.step != s->epochs * s->batches_per_epoch))
         return false;
     for (uint32_t i = 0; i < sim->config.ps; i++)
         if (!sim->ps[i].proc.up)

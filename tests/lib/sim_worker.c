@@ -242,11 +242,31 @@ void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind
 
 /* ---- compute ---- */
 
+/* As worker/gradient.c has it. False: a leaf of no examples. */
+static bool find_leaf(const struct sim_worker *k, uint32_t leaf, uint64_t *batch, uint32_t *of)
+{
+    const struct epochs_work *w = k->task_work;
+    *batch = k->task_batch;
+    *of = leaf;
+    if (!w || !w->redo)
+        return true;
+    if (leaf >= w->count)
+        return false;
+    *batch = w->leaf[leaf] / w->leaves;
+    *of = (uint32_t)(w->leaf[leaf] % w->leaves);
+    return true;
+}
+
 static void node_value(struct sim_worker *k, struct tree_node n, float *out)
 {
     const struct sim_config *config = &sim_of(k)->config;
     if (n.level == 0) {
-        sim_leaf_gradient(config, k->task_name, n.index, k->w, config->elems, out);
+        uint64_t batch;
+        uint32_t of;
+        if (find_leaf(k, n.index, &batch, &of))
+            sim_leaf_gradient(config, batch, of, k->w, config->elems, out);
+        else
+            memset(out, 0, config->elems * sizeof *out);
         return;
     }
     float *right = mem_floats(config->elems);
@@ -258,8 +278,12 @@ static void node_value(struct sim_worker *k, struct tree_node n, float *out)
 
 static double node_sum(const struct sim_worker *k, struct tree_node n, uint32_t which)
 {
-    if (n.level == 0)
-        return sim_sum(&sim_of(k)->config, k->task_name, n.index, which);
+    if (n.level == 0) {
+        uint64_t batch;
+        uint32_t of;
+        return find_leaf(k, n.index, &batch, &of) ? sim_sum(&sim_of(k)->config, batch, of, which)
+                                                  : 0;
+    }
     return node_sum(k, (struct tree_node){n.level - 1, n.index * 2}, which) +
            node_sum(k, (struct tree_node){n.level - 1, n.index * 2 + 1}, which);
 }
@@ -269,8 +293,12 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
     struct sim_node *n = &k->node[k->nodes++];
     n->node = node;
     n->examples = 0;
-    for (uint32_t leaf = tree_first_leaf(node); leaf < tree_end_leaf(node); leaf++)
-        n->examples += sim_examples(&sim_of(k)->config, k->task_name, leaf);
+    for (uint32_t leaf = tree_first_leaf(node); leaf < tree_end_leaf(node); leaf++) {
+        uint64_t batch;
+        uint32_t of;
+        if (find_leaf(k, leaf, &batch, &of))
+            n->examples += sim_examples(&sim_of(k)->config, batch, of);
+    }
     for (uint32_t i = 0; i <= k->session.settings.metrics; i++)
         n->sums[i] = node_sum(k, node, i);
     if (!n->value)
@@ -392,6 +420,8 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     k->task++;
     k->task_generation = s->generation;
     k->task_name = t->name;
+    k->task_batch = t->batch;
+    k->task_work = t->work;
     sim_note_update(k, t->name);
     push_codec_task(k->codec, &(struct push_task){t->name, false, batch_rows(k, t->name)});
     k->nodes = 0;

@@ -30,6 +30,7 @@ static struct sim_config config_of(uint64_t seed, bool faults)
             NAN_GUARD_SKIP; /* or a batch is skipped for what another history had in it */
     if (r / 1024 % 4 == 0)
         c.settings.reply_codec = CODEC_INT8;
+    c.settings.redo = r / 4096 % 2;
     if (faults)
         sim_faults_random(&c);
     return c;
@@ -45,8 +46,8 @@ static void run_one(const char *name, uint64_t seed, bool faults)
 {
     char what[160];
     const struct sim_config c = config_of(seed, faults);
-    (void)snprintf(what, sizeof what, "%s, %u wanted, %u slow", name,
-                   c.settings.replicas_to_aggregate, c.slow);
+    (void)snprintf(what, sizeof what, "%s, %u wanted, %u slow%s", name,
+                   c.settings.replicas_to_aggregate, c.slow, c.settings.redo ? ", redo" : "");
     sim_try(&c, what, seed);
 }
 
@@ -61,10 +62,12 @@ static void sweep(const char *name, uint64_t base, uint64_t runs, bool faults)
     for (uint64_t i = 0; i < n; i++)
         run_one(name, base + i, faults);
     print_message("%s: seeds %" PRIu64 "..%" PRIu64 ", %" PRIu64 " microbatches dropped in %" PRIu64
-                  " steps, %" PRIu64 " pushes answered with several steps\n",
+                  " steps, %" PRIu64 " pushes answered with several steps, %" PRIu64
+                  " extra steps\n",
                   name, base, base + n - 1, sim_backup_seen.dropped, sim_backup_seen.steps,
-                  sim_backup_seen.mixed);
-    assert_true(sim_backup_seen.steps > n && sim_backup_seen.mixed > n / 4);
+                  sim_backup_seen.mixed, sim_backup_seen.redone);
+    assert_true(sim_backup_seen.steps > n && sim_backup_seen.mixed > n / 4 &&
+                sim_backup_seen.redone > n / 4);
 }
 
 static void backup_steps_are_of_one_set_of_leaves_on_all_shards(void **state)

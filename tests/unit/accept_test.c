@@ -351,11 +351,64 @@ static void no_step_is_made_after_the_last(void **state)
     (void)state;
     struct fixture f;
     open_fixture(&f, 0);
-    chief_enough(f.chief, PER_EPOCH, f.now_ms); /* early stopping */
+    chief_enough(f.chief, PER_EPOCH, f.entered.number, f.now_ms); /* early stopping */
     chief_on_step(f.chief, PER_EPOCH, f.now_ms);
     for (uint32_t i = 0; i < PS; i++)
         report(&f, i, PER_EPOCH, NODES(PART_0, PART_1, PART_2));
     assert_int_equal(f.decisions[0], 0);
+    close_fixture(&f);
+}
+
+/* sync.dropped: redo: what a shard says of the step counts, not its number. */
+static void report_place(struct fixture *f, uint64_t step, const struct tree_node *node,
+                         bool begins, bool extra)
+{
+    for (uint32_t i = 0; i < PS; i++) {
+        Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
+        Gradwire__Generation g = msg_generation(f->entered);
+        const struct tree_nodes whole = nodes_of(node);
+        uint8_t bytes[2 * LEAVES / 8];
+        m.generation = &g;
+        m.shard = i;
+        m.step = step;
+        m.round = GRADWIRE__ROUND__ACCEPT;
+        m.whole.data = bytes;
+        m.whole.len = tree_pack(whole.bits, 2 * LEAVES, bytes);
+        m.begins = begins;
+        m.extra = extra;
+        chief_on_ps(f->chief, i, FRAME_STEP_REPORT, &m.base, f->now_ms);
+    }
+}
+
+static void an_extra_step_waits_for_all_leaves(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    f.chief->config.settings.redo = true;
+    report_place(&f, PER_EPOCH, NODES(PART_1, PART_2), false, true);
+    assert_int_equal(f.decisions[0], 0);
+    report_place(&f, PER_EPOCH, NODES(PART_0, PART_1, PART_2), false, true);
+    assert_int_equal(f.decisions[0], 1);
+    assert_int_equal(f.leaves, BITS_0 | BITS_1 | BITS_2);
+    report_place(&f, PER_EPOCH + 1, NODES(PART_1, PART_2), true, false);
+    assert_int_equal(f.decisions[0], 1); /* the next epoch, which waits for the evaluation */
+    chief_on_step(f.chief, PER_EPOCH + 1, f.now_ms);
+    assert_int_equal(f.decisions[0], 2);
+    assert_int_equal(f.leaves, BITS_1 | BITS_2);
+    close_fixture(&f);
+}
+
+static void an_end_that_a_former_generation_came_to_is_none(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    f.chief->config.settings.redo = true;
+    chief_enough(f.chief, PER_EPOCH, f.entered.number - 1, f.now_ms);
+    chief_on_step(f.chief, PER_EPOCH, f.now_ms);
+    report_place(&f, PER_EPOCH, NODES(PART_0, PART_1, PART_2), false, true);
+    assert_int_equal(f.decisions[0], 1);
     close_fixture(&f);
 }
 
@@ -371,6 +424,8 @@ int main(void)
         cmocka_unit_test(a_ps_that_is_there_again_hears_the_last_set),
         cmocka_unit_test(an_epoch_begins_when_the_chief_has_evaluated_the_one_before),
         cmocka_unit_test(no_step_is_made_after_the_last),
+        cmocka_unit_test(an_extra_step_waits_for_all_leaves),
+        cmocka_unit_test(an_end_that_a_former_generation_came_to_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -267,8 +267,9 @@ static void steps(struct run *r, uint64_t first, uint64_t last)
 static void epoch(struct run *r, uint64_t number)
 {
     const struct evaluation eval = {.loss = (double)number, .metric = {0.5}};
-    curves_epoch(&r->c, number, r->w, r->pool, r->now_s);
-    curves_evaluated(&r->c, number, &eval);
+    uint64_t step = number * r->c.batches_per_epoch;
+    curves_epoch(&r->c, step, r->w, r->pool, r->now_s);
+    curves_evaluated(&r->c, step, &eval);
 }
 
 static void each_epoch_is_a_point_at_its_last_step(void **state)

@@ -275,6 +275,75 @@ static void session_drops_replies_of_another_generation(void **state)
     session_close(&s);
 }
 
+/* sync.dropped: redo: the lead says with the parameters what the step is made of. */
+static void reply_of_work(struct session *s, uint64_t step, uint64_t epoch, uint64_t begin,
+                          size_t redo)
+{
+    static uint64_t leaf[] = {99};
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+        Gradwire__Generation g = msg_generation((struct generation){5, 7});
+        Gradwire__StepWork work = GRADWIRE__STEP_WORK__INIT;
+        work.epoch = epoch;
+        work.begin = begin;
+        work.steps = 101;
+        work.redo = leaf;
+        work.n_redo = redo;
+        m.generation = &g;
+        m.step = step;
+        m.pulled = s->phase == SESSION_PULLING;
+        m.first_chunk = i * CHUNKS;
+        m.chunks = CHUNKS;
+        m.work = i == 0 ? &work : NULL;
+        session_on_reply(s, i, &m, true);
+    }
+}
+
+static void session_is_told_what_a_step_is_made_of(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    s.settings.redo = true;
+    s.settings.epochs = 2;
+    s.total = UINT64_MAX;
+    reply_of_work(&s, 100, 0, 0, 1); /* the epoch's 100 batches are over */
+    assert_int_equal(session_place(&s).steps, 100);
+    struct session_task t = session_task(&s);
+    assert_int_equal(t.name, 100);
+    assert_true(t.work && t.work->redo);
+    assert_int_equal(t.work->count, 1);
+    assert_int_equal(t.work->leaf[0], 99);
+    session_computed(&s);
+    reply_of_work(&s, 101, 1, 101, 0);
+    t = session_task(&s);
+    assert_int_equal(t.name, 101);
+    assert_int_equal(t.batch, 100);
+    assert_false(t.work->redo);
+    session_computed(&s);
+    reply_of_work(&s, 102, 2, 102, 0); /* the job's end, wherever it is */
+    assert_int_equal(s.total, 102);
+    assert_int_equal(session_place(&s).epochs, 2);
+    assert_int_equal(session_task(&s).kind, TASK_NONE);
+    session_close(&s);
+}
+
+static void session_that_is_not_told_computes_nothing(void **state)
+{
+    (void)state;
+    struct session s;
+    struct asked asked = {0};
+    open_session(&s, &asked);
+    s.settings.redo = true;
+    s.total = UINT64_MAX;
+    pulled(&s, 0, 3);
+    pulled(&s, 1, 3);
+    assert_int_equal(s.phase, SESSION_READY);
+    assert_int_equal(session_task(&s).kind, TASK_NONE);
+    session_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +354,8 @@ int main(void)
         cmocka_unit_test(session_takes_averages_of_the_step_that_it_holds),
         cmocka_unit_test(session_pulls_anew_where_a_shard_has_the_averages_no_more),
         cmocka_unit_test(session_drops_replies_of_another_generation),
+        cmocka_unit_test(session_is_told_what_a_step_is_made_of),
+        cmocka_unit_test(session_that_is_not_told_computes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

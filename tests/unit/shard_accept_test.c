@@ -24,6 +24,8 @@ struct answer {
     uint64_t step;
     Gradwire__Outcome outcome;
     float w;
+    size_t works; /* sync.dropped: redo: leaves of an extra step */
+    uint64_t work[LEAVES];
 };
 
 struct fixture {
@@ -40,6 +42,8 @@ struct fixture {
     uint64_t last_step;
     double squares; /* of the last NORM */
     int saves;
+    bool begins, extra; /* of the last ACCEPT */
+    uint64_t begin;     /* of the last reply that said it */
 };
 
 static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
@@ -53,6 +57,12 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
     a->step = head->step;
     a->outcome = head->outcome;
     a->w = body[0];
+    if (head->work) {
+        f->begin = head->work->begin;
+        a->works = head->work->n_redo;
+        if (a->works)
+            memcpy(a->work, head->work->redo, a->works * sizeof *a->work);
+    }
     a->chunks += head->chunks;
     a->whole += a->chunks == CHUNKS;
     if (a->chunks == CHUNKS)
@@ -85,6 +95,8 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *mes
     }
     f->accepts++;
     f->report_step = m->step;
+    f->begins = m->begins;
+    f->extra = m->extra;
     f->whole = m->whole.len ? m->whole.data[0] : 0;
     f->last = m->last ? m->last->accepted.data[0] : 0;
     f->last_step = m->last ? m->last->step : UINT64_MAX;
@@ -455,6 +467,56 @@ static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
     close_fixture(&f);
 }
 
+/* Epochs of two batches: leaves 2 and 3 of the first and 3 of the second are dropped. */
+static void what_is_dropped_is_a_step_at_the_epochs_end_that_drops_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 0);
+    f.settings.batches_per_epoch = 2;
+    f.settings.redo = true;
+    for (uint32_t i = 0; i < PEERS; i++)
+        shard_peer_gone(f.shard, &f.peer[i]);
+    enter(&f, 6, GRADWIRE__ENTER_MODE__INIT);
+    for (uint32_t i = 0; i < PEERS; i++)
+        let_in(&f, i);
+    push(&f, 0, 0, 1, 0);
+    accept(&f, 0, 0x03);
+    assert_int_equal(f.answer[0].works, 0);
+    assert_int_equal(f.begin, 0);
+    push(&f, 0, 1, 1, 0);
+    push(&f, 0, 1, 0, 2);
+    assert_false(f.extra);
+    accept(&f, 1, 0x07);
+    const uint64_t redo[] = {2, 3, 7};
+    assert_int_equal(f.answer[0].works, 3);
+    assert_memory_equal(f.answer[0].work, redo, sizeof redo);
+    assert_int_equal(status(&f)->redo->dropped.len, 1);
+    assert_int_equal(status(&f)->redo->dropped.data[0], 0x8c);
+    push(&f, 0, 2, 1, 0);
+    push(&f, 1, 2, 0, 2);
+    assert_true(f.extra);
+    accept(&f, 2, 0x07);
+    assert_int_equal(status(&f)->step, 2); /* an extra step drops nothing */
+    push(&f, 2, 2, 0, 3);
+    accept(&f, 2, 0x0f);
+    assert_int_equal(status(&f)->step, 3);
+    assert_int_equal(status(&f)->redo->epoch, 1);
+    assert_int_equal(status(&f)->redo->begin, 3);
+    assert_int_equal(status(&f)->redo->redone, 3);
+    assert_int_equal(status(&f)->dropped, 3);
+    assert_int_equal(status(&f)->redo->dropped.len, 0);
+    assert_int_equal(status(&f)->epochs[0]->batches, 3);
+    assert_int_equal(f.answer[0].works, 0);
+    assert_int_equal(f.begin, 3);
+    push(&f, 0, 3, 1, 0);
+    assert_true(f.begins);
+    assert_false(f.extra);
+    pull(&f, 1, 2); /* the step before: what it was made of is known, too */
+    assert_int_equal(f.answer[1].works, 3);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_decision_that_does_not_fit_is_left_alone),
         cmocka_unit_test(the_norm_is_of_what_is_accepted),
         cmocka_unit_test(a_cut_holds_the_decision_and_a_new_chief_hears_of_it),
+        cmocka_unit_test(what_is_dropped_is_a_step_at_the_epochs_end_that_drops_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

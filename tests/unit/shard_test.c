@@ -264,6 +264,26 @@ static void weight_decay_leaves_excluded_tensors_alone(void **state)
     close_fixture(&f);
 }
 
+/* What memory, and bodies on their way, were laid out by. */
+static void takeover_refuses_another_compression_by_its_key(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"compression.push", "compression.reply or allow"};
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        char wanted[128];
+        open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        *(i ? &f.settings.reply_codec : &f.settings.push_codec) = CODEC_BF16;
+        enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
+        (void)snprintf(
+            wanted, sizeof wanted,
+            "%s was another when the ps began: with this value start all processes again", keys[i]);
+        assert_string_equal(f.entered_error, wanted);
+        close_fixture(&f);
+    }
+}
+
 /* What a restarted chief may say otherwise holds from the next update; all else stays. */
 static void takeover_brings_the_run_time_keys(void **state)
 {
@@ -664,6 +684,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
+        cmocka_unit_test(takeover_refuses_another_compression_by_its_key),
         cmocka_unit_test(takeover_brings_the_run_time_keys),
         cmocka_unit_test(shard_starts_its_slots_as_the_optimizer_says),
         cmocka_unit_test(shard_refuses_an_optimizer_that_it_does_not_know),

@@ -6,6 +6,8 @@
  * dealt again after worker_rejoin_s, and the new deal counts), nodes of a former deal (below), a ps's connection that
  * was lost, or another chief: as in commit.c.
  *
+ * Extra steps (sync.dropped: redo) wait for all leaves, so that nothing is dropped twice.
+ *
  * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
  * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
 #include <inttypes.h>
@@ -125,7 +127,8 @@ static bool choose(const struct chief *c, const struct chief_part *part, uint32_
         add_part(c, &whole, &part[i], leaves);
         have++;
     }
-    return have > 0 && have >= (wanted < parts ? wanted : parts);
+    return have > 0 && have >= (wanted < parts ? wanted : parts) &&
+           (!c->accept.extra || tree_count_leaves(leaves) == leaves_of(c));
 }
 
 /* Every shard is at this step, nothing is decided of it, and it may be made. */
@@ -138,8 +141,7 @@ static bool due(const struct chief *c)
     for (uint32_t i = 0; i < c->plan.shards; i++)
         if (!a->reported[i])
             return false;
-    bool begins = a->step && a->step % c->config.settings.batches_per_epoch == 0;
-    return !begins || (a->seen && a->seen_step == a->step);
+    return !a->begins || (a->seen && a->seen_step == a->step);
 }
 
 void accept_progress(struct chief *c)
@@ -189,6 +191,9 @@ void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
         memset(a->reported, 0, c->plan.shards * sizeof *a->reported);
         a->step = m->step;
     }
+    const Gradwire__Settings *s = &c->config.settings;
+    a->extra = s->redo && m->extra;
+    a->begins = s->redo ? m->begins : m->step && m->step % s->batches_per_epoch == 0;
     a->whole[m->shard] = whole;
     a->reported[m->shard] = true;
     accept_progress(c);

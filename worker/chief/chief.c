@@ -25,6 +25,14 @@ void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage 
             c->io->to_ps(c->ctx, i, type, m);
 }
 
+/* Steps, or ids of batches. Where dropped microbatches are trained in extra steps only the last epoch's end shows how
+ * many there are (chief_enough): no more than these. */
+static uint64_t wanted(const struct chief_config *config)
+{
+    uint64_t batches = config->settings.epochs * config->settings.batches_per_epoch;
+    return config->settings.redo ? 2 * batches : batches;
+}
+
 enum err chief_new(struct chief **out, const struct chief_config *config, const struct chief_io *io,
                    void *ctx, int64_t now_ms, struct errmsg *e)
 {
@@ -47,7 +55,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->slots =
             config->settings.update == GRADWIRE__UPDATE__GEO ? 0 : optimizer_slots(&optimizer);
         c->lamb = optimizer.kind == OPT_LAMB;
-        c->total = config->settings.epochs * config->settings.batches_per_epoch;
+        c->total = wanted(config);
         c->usable_below = c->unsettled = UINT64_MAX;
         c->published_cut = UINT64_MAX;
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);
@@ -82,6 +90,7 @@ void chief_free(struct chief *c)
     msg_plan_close(&c->plan_message);
     plan_close(&c->plan);
     manifest_close(&c->base);
+    mem_free(c->redo_place.dropped);
     mem_free(c->ps);
     mem_free(c->threads);
     mem_free(c->shard);
@@ -364,6 +373,36 @@ static void gathered(struct chief *c)
 
 /* ---- entered ---- */
 
+static void forget_redo(struct chief *c)
+{
+    mem_free(c->redo_place.dropped);
+    c->redo_place = (struct manifest_redo){.there = false};
+}
+
+/* Without memory there is none, and a cut of it fails. */
+static void take_redo(struct chief *c, const struct manifest_redo *from)
+{
+    forget_redo(c);
+    uint8_t *dropped = mem_zalloc((size_t)from->dropped_bytes + 1, 1);
+    if (!dropped)
+        return;
+    if (from->dropped_bytes)
+        memcpy(dropped, from->dropped, from->dropped_bytes);
+    c->redo_place = *from;
+    c->redo_place.dropped = dropped;
+}
+
+static void take_redo_message(struct chief *c, const Gradwire__Redo *m)
+{
+    const struct manifest_redo from = {.there = true,
+                                       .epoch = m->epoch,
+                                       .begin = m->begin,
+                                       .redone = m->redone,
+                                       .dropped_bytes = (uint32_t)m->dropped.len,
+                                       .dropped = m->dropped.data};
+    take_redo(c, &from);
+}
+
 static void base_from_cut(struct chief *c)
 {
     struct manifest *m = &c->base;
@@ -372,6 +411,9 @@ static void base_from_cut(struct chief *c)
     c->published_step = m->step;
     c->published_final = m->final;
     c->lost = m->lost;
+    forget_redo(c);
+    if (m->redo.there)
+        take_redo(c, &m->redo);
     memcpy(c->epoch, m->epoch, sizeof c->epoch);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         struct chief_shard *s = &c->shard[i];
@@ -406,6 +448,7 @@ static void base_from_nothing(struct chief *c)
 {
     c->step = 0;
     c->lost = 0;
+    forget_redo(c);
     c->published_final = false;
     memset(c->epoch, 0, sizeof c->epoch);
 }
@@ -413,6 +456,9 @@ static void base_from_nothing(struct chief *c)
 static void entered_all(struct chief *c)
 {
     c->entered = true;
+    if (c->config.settings.redo)
+        c->total =
+            wanted(&c->config); /* what was too many of another history need not be of this one */
     c->phase = CHIEF_RUN;
     c->evaluated = c->rollback_due = c->awaits_evaluator = false;
     c->last_cut_ms = c->now_ms;
@@ -473,6 +519,8 @@ void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m)
     s->duplicates = m->duplicates;
     s->clipped = m->clipped;
     s->dropped = m->dropped;
+    if (m->redo)
+        take_redo_message(c, m->redo);
     s->push = msg_codec_cost_get(m->push);
     s->reply = msg_codec_cost_get(m->reply);
     if (ids_unpack(&s->resolved, m->mark, m->window.data, m->window.len))
@@ -661,12 +709,14 @@ void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms)
     chief_check_finished(c);
 }
 
-void chief_enough(struct chief *c, uint64_t step, int64_t now_ms)
+void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms)
 {
     c->now_ms = now_ms;
     uint64_t total = c->sync ? step : c->next_id;
     if (!c->entered || total >= c->total)
         return;
+    if (c->config.settings.redo && generation != c->generation.number)
+        return; /* the session says it again when this one has come so far */
     c->total = total;
     chief_check_finished(c);
 }
@@ -774,6 +824,16 @@ void chief_tick(struct chief *c, int64_t now_ms)
 
 /* ---- facts ---- */
 
+/* Where dropped microbatches are trained again: with the extra steps of the epochs that are over, as the lead shard said
+ * last; how many will follow is not known. */
+static uint64_t planned(const struct chief *c)
+{
+    const struct manifest_redo *r = &c->redo_place;
+    const Gradwire__Settings *s = &c->config.settings;
+    uint64_t least = (s->epochs - r->epoch) * s->batches_per_epoch + r->begin;
+    return r->there && r->epoch <= s->epochs && least < c->total ? least : c->total;
+}
+
 void chief_facts(const struct chief *c, struct chief_facts *f)
 {
     *f = (struct chief_facts){.running = c->entered,
@@ -781,7 +841,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
                               .cut = c->published_cut,
                               .cut_step = c->published_step,
                               .steps = chief_steps(c),
-                              .total = c->total,
+                              .total = planned(c),
                               .dealt = c->sync ? c->step : c->next_id};
     f->t = c->shard ? c->shard[0].t : 0;
     f->lost = c->lost;
@@ -802,6 +862,8 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     if (c->shard) {
         f->clipped = c->shard[0].clipped;
         f->dropped = c->shard[0].dropped;
+        f->redo = c->redo_place;
+        f->redo.dropped = NULL;
     }
     f->rejected = journal_rejected(&c->journal);
     f->recoveries = journal_all_recoveries(&c->journal);

@@ -95,8 +95,9 @@ void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
  * to go (SIGTERM); time passes (call about ten times a second). */
 void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms);
 void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms);
-/* Early stopping: no batch is dealt any more; in sync no step from `step` on is wanted. */
-void chief_enough(struct chief *c, uint64_t step, int64_t now_ms);
+/* Early stopping, and with sync.dropped: redo every end: no batch is dealt any more; in sync no step from `step` on is
+ * wanted. `generation`: the number of the own session's, in which this step is the end. */
+void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* The evaluator has a result for this cut. */
@@ -122,6 +123,7 @@ struct chief_facts {
     uint64_t dealt, applied_min, applied_max, duplicates, lost;
     uint64_t clipped, rejected; /* batches */
     uint64_t dropped;           /* backup workers: microbatches */
+    struct manifest_redo redo;  /* without the list */
     uint32_t recoveries;        /* after which a batch is skipped */
     uint64_t
         residuals_lost; /* of workers that died with what they withheld; in this chief's life */

@@ -107,6 +107,7 @@ struct chief_commit {
 struct chief_accept {
     bool on;
     uint64_t step;            /* that is being reported */
+    bool begins, extra;       /* it is an epoch's first one; sync.dropped: redo: an extra one */
     bool *reported;           /* by each shard */
     struct tree_nodes *whole; /* of each shard */
     bool seen; /* the own session stands at seen_step, and what it does at an epoch's end is done */
@@ -178,6 +179,7 @@ struct chief {
     bool awaits_evaluator; /* the final cut is published, its result is not there */
     int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
+    struct manifest_redo redo_place; /* as the lead shard said last; sync.dropped: redo */
     int64_t done_ms;
     char failed[256];
 };

@@ -210,17 +210,28 @@ static void check_hold_bounds(struct chief *c)
     }
 }
 
-/* Sync: without a worker's leaves no step is made anyway; but one that is away may stay so. */
+/* Steps wait for its leaves anyway, and with them comes what it withholds. */
+static bool may_push(const struct chief *c, uint32_t worker)
+{
+    struct chief_part part[CHIEF_WORKERS_MAX];
+    uint32_t n = members_parts(c, part), i = 0;
+    while (i < n && part[i].worker != worker)
+        i++;
+    return i < n && c->step < c->total;
+}
+
+/* Sync: one that is away may stay so, and one without leaves may never answer. */
 static void check_away(struct chief *c)
 {
     for (uint32_t i = 1; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
-        int64_t since = c->cut.began_ms > w->lost_ms ? c->cut.began_ms : w->lost_ms;
-        if (w->held || w->up || c->now_ms - since <= CHIEF_HOLD_DOWN_MS)
+        int64_t since = c->cut.began_ms > w->lost_ms || w->up ? c->cut.began_ms : w->lost_ms;
+        int64_t bound = w->up ? CHIEF_HOLD_MS : CHIEF_HOLD_DOWN_MS;
+        if (w->held || (w->up && may_push(c, i)) || c->now_ms - since <= bound)
             continue;
         w->held = true;
-        chief_say(c, 0, "worker %u is away: what it withheld is not in cut %" PRIu64, i,
-                  c->cut.number);
+        chief_say(c, 0, "worker %u %s: what it withheld is not in cut %" PRIu64, i,
+                  w->up ? "does not answer" : "is away", c->cut.number);
     }
     cut_progress(c);
 }
@@ -324,6 +335,7 @@ static void publish(struct chief *c)
                          .t = s->t,
                          .clipped = s->clipped,
                          .dropped = s->dropped,
+                         .redo = c->redo_place,
                          .dealt = c->sync ? s->step : ids_end(&s->resolved),
                          .total_elems = c->plan.elems,
                          .slots = c->slots,
@@ -367,6 +379,10 @@ void cut_progress(struct chief *c)
         if (!c->cut.resumed && all_shards(c, offsetof(struct chief_shard, copied))) {
             if (!shards_equal(c)) {
                 cut_failed(c, "the shards differ: a late push came in between");
+                return;
+            }
+            if (c->config.settings.redo && !c->redo_place.there) {
+                cut_failed(c, "no memory for what is to be trained at the epoch's end");
                 return;
             }
             resume_all(c);

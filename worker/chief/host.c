@@ -167,6 +167,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     s.staleness_rate = job->training.staleness_rate;
     s.nan_guard = (uint32_t)job->training.nan_guard;
     s.replicas_to_aggregate = replicas(job, cluster);
+    s.redo = job->sync.dropped == DROPPED_REDO;
     s.push_codec = job->compression.push;
     s.push_ratio = job->compression.push_ratio;
     s.flush_epochs = job->training.monitor != MONITOR_NONE;
@@ -252,7 +253,7 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_KEPT) {
         ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {
-        chief_enough(h->chief, m->number, now);
+        chief_enough(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
     } else if (m->type == CONTROL_PUBLISHED) {

@@ -47,7 +47,7 @@ struct publication {
     char dir[4096];
     uint32_t keep;
     struct checkpoint_file *file;
-    uint8_t *window;
+    uint8_t *window, *dropped;
     uint32_t *threads;
 };
 
@@ -73,6 +73,7 @@ static void publication_free(struct publication *p)
     mem_free(p->file);
     mem_free(p->window);
     mem_free(p->threads);
+    mem_free(p->dropped);
     mem_free(p);
 }
 
@@ -107,6 +108,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     (void)snprintf(p->dir, sizeof p->dir, "%s", h->checkpoints);
     p->m.file = p->file = copy_of(m->file, m->files * sizeof *m->file);
     p->m.window_bits = p->window = copy_of(m->window_bits, m->window_bits_bytes);
+    p->m.redo.dropped = p->dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
     p->m.ps_threads = p->threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
     p->m.identity_text = h->control->config.job->identity_text;
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
@@ -115,7 +117,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.eval.step = h->eval.step;
     p->m.eval.loss = h->eval.loss;
     memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
-    if (p->file && p->window && p->threads)
+    if (p->file && p->window && p->threads && p->dropped)
         return p;
     publication_free(p);
     return NULL;

@@ -1,5 +1,6 @@
 /* What the chief's process adds to its HTTP: the job as a whole. */
 #include "common/clock.h"
+#include "common/json_number.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 
@@ -26,6 +27,9 @@ static const struct epoch_sums *last_epoch(const struct chief_facts *f)
 
 static uint64_t epoch_of(const struct host *h, const struct chief_facts *f)
 {
+    uint64_t since = f->steps > f->redo.begin ? f->steps - f->redo.begin : 0;
+    if (f->redo.there) /* as the lead shard said last, and the steps since */
+        return f->redo.epoch + since / h->config.batches_per_epoch + (f->steps < f->total);
     return f->steps / h->config.batches_per_epoch + (f->steps < f->total);
 }
 
@@ -141,10 +145,11 @@ static json_t *eval_json(const struct host *h)
     const struct job *job = h->control->config.job;
     if (!h->has_eval)
         return json_null();
-    json_t *eval = json_pack("{s:I, s:f}", "step", (json_int_t)h->eval.step, "loss", h->eval.loss);
+    json_t *eval = json_pack("{s:I, s:o}", "step", (json_int_t)h->eval.step, "loss",
+                             json_number(h->eval.loss));
     for (uint32_t i = 0; eval && i < job->model.metrics; i++)
         (void)json_object_set_new(eval, metric_name(job->model.metric[i]),
-                                  json_real(h->eval.metric[i]));
+                                  json_number(h->eval.metric[i]));
     return eval;
 }
 
@@ -171,8 +176,9 @@ enum err host_status(void *role, json_t *to)
                                       : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step",
                                                   (json_int_t)f.cut_step),
                   "waits_for", waits_for, "workers", workers, "ps", ps);
-    if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0 ||
-        json_object_set_new(to, "whole_job", job) != 0)
+    if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
+        json_decref(job);
         return ERR_NOMEM;
-    return ERR_OK;
+    }
+    return json_object_set_new(to, "whole_job", job) == 0 ? ERR_OK : ERR_NOMEM;
 }

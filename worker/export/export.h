@@ -67,7 +67,7 @@ struct summary {
     double examples_per_s, seconds, first_step_s;
     double learning_rate; /* of the last update */
     uint64_t restarts, dealt, applied_min, applied_max, duplicates, lost, clipped, rejected,
-        recoveries, dropped;
+        recoveries, dropped, redone;
     int exact;
     int has_evaluator, evaluated,
         evaluated_final; /* its last result, and whether it is the final cut's */

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "common/files.h"
+#include "common/json_number.h"
 #include "common/mem.h"
 #include "worker/export/export.h"
 
@@ -30,11 +31,6 @@ static json_t *text_or_null(const char *text)
     return json;
 }
 
-static json_t *number_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *count(uint64_t value)
 {
     return json_integer((json_int_t)value);
@@ -51,9 +47,9 @@ static void put(json_t *object, const char *key, json_t *take_value, int *ok)
 static json_t *results(const struct summary *s, double loss, const double *metric, int *ok)
 {
     json_t *object = json_object();
-    put(object, "loss", number_or_null(loss), ok);
+    put(object, "loss", json_number(loss), ok);
     for (uint32_t i = 0; i < s->metrics; i++)
-        put(object, s->metric_name[i], number_or_null(metric[i]), ok);
+        put(object, s->metric_name[i], json_number(metric[i]), ok);
     return object;
 }
 
@@ -67,6 +63,7 @@ static json_t *batches(const struct summary *s, int *ok)
     put(object, "lost", count(s->lost), ok);
     put(object, "clipped", count(s->clipped), ok);
     put(object, "dropped", count(s->dropped), ok);
+    put(object, "redone", count(s->redone), ok);
     put(object, "rejected", count(s->rejected), ok);
     put(object, "recoveries", count(s->recoveries), ok);
     return object;
@@ -79,7 +76,7 @@ static json_t *history(const struct summary *s, int *ok)
         const struct summary_epoch *from = &s->history[i];
         json_t *one = json_object();
         put(one, "epoch", count(from->epoch), ok);
-        put(one, "seconds", number_or_null(from->seconds), ok);
+        put(one, "seconds", json_number(from->seconds), ok);
         put(one, "eval", results(s, from->eval_loss, from->eval_metric, ok), ok);
         if (json_array_append_new(all, one) != 0)
             *ok = 0;
@@ -95,9 +92,9 @@ static json_t *accounts(const struct summary *s, int *ok)
         json_t *one = json_object();
         put(one, "worker", count(from->worker), ok);
         put(one, "tasks", count(from->tasks), ok);
-        put(one, "examples", number_or_null(from->examples), ok);
-        put(one, "computed_s", number_or_null(from->computed_s), ok);
-        put(one, "waited_s", number_or_null(from->waited_s), ok);
+        put(one, "examples", json_number(from->examples), ok);
+        put(one, "computed_s", json_number(from->computed_s), ok);
+        put(one, "waited_s", json_number(from->waited_s), ok);
         put(one, "bytes_out", count(from->bytes_out), ok);
         put(one, "bytes_in", count(from->bytes_in), ok);
         put(one, "dropped", count(from->dropped), ok);
@@ -152,10 +149,10 @@ static json_t *codec(const struct summary_codec *c, int *ok)
     put(object, "codec", text_or_null(c->codec), ok);
     put(object, "raw_bytes", count(c->raw_bytes), ok);
     put(object, "bytes", count(c->bytes), ok);
-    put(object, "ratio", number_or_null((double)c->raw_bytes / (double)c->bytes), ok);
-    put(object, "encode_s", number_or_null(c->encode_s), ok);
-    put(object, "decode_s", number_or_null(c->decode_s), ok);
-    put(object, "error", number_or_null(c->error), ok);
+    put(object, "ratio", json_number((double)c->raw_bytes / (double)c->bytes), ok);
+    put(object, "encode_s", json_number(c->encode_s), ok);
+    put(object, "decode_s", json_number(c->decode_s), ok);
+    put(object, "error", json_number(c->error), ok);
     if (c->feedback)
         put(object, "residuals_lost", count(c->residuals_lost), ok);
     return object;
@@ -194,9 +191,9 @@ static json_t *document(const struct summary *s, int *ok)
     put(all, "epochs", count(s->epochs), ok);
     put(all, "train", results(s, s->train_loss, s->train_metric, ok), ok);
     put(all, "eval", results(s, s->eval_loss, s->eval_metric, ok), ok);
-    put(all, "examples_per_s", number_or_null(s->examples_per_s), ok);
-    put(all, "seconds", number_or_null(s->seconds), ok);
-    put(all, "first_step_s", number_or_null(s->first_step_s), ok);
+    put(all, "examples_per_s", json_number(s->examples_per_s), ok);
+    put(all, "seconds", json_number(s->seconds), ok);
+    put(all, "first_step_s", json_number(s->first_step_s), ok);
     put(all, "peak_rss_bytes", json_object(), ok);
     put(all, "restarts", count(s->restarts), ok);
     put(all, "batches", batches(s, ok), ok);
@@ -207,7 +204,7 @@ static json_t *document(const struct summary *s, int *ok)
     put(all, "per_worker", accounts(s, ok), ok);
     put(all, "compression", compression(s, ok), ok);
     put(all, "evaluator", s->has_evaluator ? evaluator(s, ok) : json_null(), ok);
-    put(all, "learning_rate", number_or_null(s->learning_rate), ok);
+    put(all, "learning_rate", json_number(s->learning_rate), ok);
     put(all, "averaged", json_boolean(s->averaged), ok);
     return all;
 }

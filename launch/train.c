@@ -1,7 +1,7 @@
 /* Happy path: flags, job file, programs, hosts are checked; DIR is locked; ports are bound; processes run;
  * the summary is completed and printed. Failure modes: wrong input is one line and 2, before
- * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is one line and 1; from then on
- * the supervisor's result is the exit code, and there is a summary.
+ * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is
+ * one line and 1; from then on the supervisor's result is the exit code, and there is a summary.
  * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
  * stays. The one in front waits until the processes run, or passes the exit code on. */
 #include "launch/train.h"

@@ -99,7 +99,7 @@ const Known known[] = {
     {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
-    {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* worker/fault.h */
+    {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/fault.h */
     {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
     {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
 };

@@ -26,7 +26,7 @@ struct flags {
     bool log_json;
     const char *termination_message; /* a file for the last words; "": none */
     const char *cgroup_root;         /* where they are mounted */
-    const char *fault; /* a worker that misbehaves on purpose (worker/fault.h); "": none */
+    const char *fault; /* a worker that misbehaves on purpose (common/fault.h); "": none */
 };
 
 /* What the flags ask for. */

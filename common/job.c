@@ -194,9 +194,11 @@ static bool has_metric(const struct job *job, uint32_t kind)
     return false;
 }
 
+#define MONITOR_KEY ": training.monitor"
+
 static enum err check_monitor(struct job_reader *r)
 {
-    const struct job *job = r->job;
+    struct job *job = r->job;
     uint32_t monitor = job->training.monitor;
     if (monitor == MONITOR_NONE) {
         const char *key = job->early_stopping.patience ? "early_stopping.patience"
@@ -214,6 +216,25 @@ static enum err check_monitor(struct job_reader *r)
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
         return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
                           "there is nothing to evaluate on: data.eval is missing");
+    const struct job_node *at = job_given(r, "training.monitor");
+    job_tree_where(job->monitor_at, sizeof job->monitor_at - sizeof MONITOR_KEY, at, r->name);
+    if (!at->set)
+        strcat(job->monitor_at, MONITOR_KEY);
+    return ERR_OK;
+}
+
+enum err job_check_evaluator(const struct job *job, struct errmsg *e)
+{
+    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+        return err_set(
+            e, ERR_INPUT,
+            "there is nothing for the evaluator to look at: data.eval is not given; give "
+            "it, or leave the evaluator out");
+    if (job->training.monitor != MONITOR_NONE)
+        return err_set(e, ERR_INPUT,
+                       "%s: it goes by the chief's evaluation at each epoch's end, and with an "
+                       "evaluator the chief does not evaluate: leave one of the two out",
+                       job->monitor_at);
     return ERR_OK;
 }
 

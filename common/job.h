@@ -312,6 +312,7 @@ struct job {
     struct {
         uint32_t threads; /* 0: the cores it may use */
     } ps, worker;
+    char monitor_at[200]; /* "mnist.yaml:9: training.monitor", as a message begins; "": none */
     uint8_t identity
         [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
     char
@@ -340,6 +341,8 @@ const char *job_update_word(enum update_mode update);
 /* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
  * Errors: ERR_INPUT, with the value that would do. */
 enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
+/* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
+enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
 /* How many workers' leaves make a step; 0: all, there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
 

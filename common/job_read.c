@@ -273,8 +273,10 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
         return job_refuse_value(r, key, node);
     job->training.class_weights = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
-        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX ||
-            !integer_parse(c->key, &label) || label > UINT32_MAX || c->kind != NODE_SCALAR ||
+        if (!integer_parse(c->key, &label) || label > UINT32_MAX)
+            return job_refuse(r, c, key->path, "%.*s is no class: a class is an integer from 0",
+                              SHOWN_BYTES, c->key);
+        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || c->kind != NODE_SCALAR ||
             c->quoted || job_tree_is_null(c))
             return job_refuse_value(r, key, c);
         float weight = strtof(c->text, &end);

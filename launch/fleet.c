@@ -345,6 +345,28 @@ static bool on_message(void *arg, struct link *l, enum talk_type type, uint32_t 
     return remote_message(f, &f->config.crew->process[process], type, data, bytes);
 }
 
+static const char *camp_workdir(const struct camp *c)
+{
+    return c->line->workdir ? c->line->workdir : c->fleet->cwd;
+}
+
+/* The shell there ran, and what it could not do it said in words of its own: the path in them tells. */
+static bool camp_says_missing(const struct camp *c)
+{
+    const char *workdir = camp_workdir(c), *words = c->link.words;
+    bool program = strstr(words, c->program),
+         folder = strstr(words, "cd") && strstr(words, workdir);
+    if (program)
+        problems_add(c->fleet->problems, "%s:%u: %s: %s does not run there (%s): build it there%s",
+                     c->fleet->config.hosts->file, c->line->line, c->line->name, c->program, words,
+                     c->line->workdir ? "" : ", or say with workdir= where it is");
+    else if (folder)
+        problems_add(c->fleet->problems, "%s:%u: %s: the folder %s cannot be entered there (%s)%s",
+                     c->fleet->config.hosts->file, c->line->line, c->line->name, workdir, words,
+                     c->line->workdir ? "" : ": say with workdir= which stands for it");
+    return program || folder;
+}
+
 static void on_down(void *arg, struct link *l, const char *why)
 {
     (void)l;
@@ -353,7 +375,7 @@ static void on_down(void *arg, struct link *l, const char *why)
         camp_lost(c, why);
         return;
     }
-    if (!c->failed)
+    if (!c->failed && !camp_says_missing(c))
         problems_add(c->fleet->problems, "%s:%u: %s cannot be reached: %s",
                      c->fleet->config.hosts->file, c->line->line, c->line->name, why);
     c->failed = true;
@@ -408,15 +430,15 @@ static enum err camp_key(const struct camp *c, char key[FLEET_KEY_HEX + 1], stru
 
 static enum err camp_make_command(struct camp *c, const char *launcher, struct errmsg *e)
 {
-    char key[FLEET_KEY_HEX + 1], program[PATH_MAX], text[4 * PATH_MAX] = "cd '";
+    char key[FLEET_KEY_HEX + 1], text[4 * PATH_MAX] = "cd '";
     enum err err = camp_key(c, key, e);
     if (!err)
-        err = camp_map(c, program, launcher, e);
+        err = camp_map(c, c->program, launcher, e);
     if (err)
         return err;
-    quote(text, sizeof text, c->line->workdir ? c->line->workdir : c->fleet->cwd);
+    quote(text, sizeof text, camp_workdir(c));
     strcat(text, "' && exec '");
-    quote(text, sizeof text - 64, program);
+    quote(text, sizeof text - 64, c->program);
     (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %s", key);
     c->command = mem_strdup(text);
     return c->command ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");

@@ -13,7 +13,8 @@ struct camp {
     uint32_t index; /* of the line */
     uint32_t n;     /* processes */
     struct link link;
-    char *command; /* for the remote shell */
+    char *command;          /* for the remote shell */
+    char program[PATH_MAX]; /* the launcher there */
     struct site site;
     struct event *again; /* when the link is opened again */
     int64_t again_ms, lost_ms;

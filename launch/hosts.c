@@ -321,6 +321,18 @@ static void check_unwanted(const struct hosts *h, const struct roles *r, struct 
     }
 }
 
+/* A process binds one port at least. */
+static void check_ports(const struct hosts *h, const uint32_t *taken, struct problems *p)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct host_line *line = &h->host[i];
+        uint32_t ports = (uint32_t)line->port_high - line->port_low + 1;
+        if (taken[i] > ports)
+            problems_add(p, "%s:%u: %u processes need %u ports, %u-%u has %u", h->file, line->line,
+                         taken[i], taken[i], line->port_low, line->port_high, ports);
+    }
+}
+
 enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *host_of,
                      struct problems *p)
 {
@@ -341,6 +353,7 @@ enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *hos
             host_of[at++] = host;
         }
     }
+    check_ports(h, taken, p);
     mem_free(taken);
     return problems_verdict(p);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fault.h"
 #include "common/mem.h"
 
 const char options_help[] =
@@ -85,7 +86,6 @@ static enum err options_text(const char **out, const char *flag, const char *tex
     return ERR_OK;
 }
 
-/* worker-1=FAULT: the worker itself says what FAULT may be. */
 static enum err options_fault(struct options *o, const char *value, struct errmsg *e)
 {
     const char *equals = strchr(value, '=');
@@ -97,8 +97,14 @@ static enum err options_fault(struct options *o, const char *value, struct errms
     if (!known)
         return err_set(e, ERR_INPUT, "--fault %s: worker-N=FAULT or chief-0=FAULT is wanted",
                        value);
-    o->faults[o->n_faults++] = value;
-    return ERR_OK;
+    struct fault fault;
+    enum err err = fault_parse(&fault, equals + 1, e);
+    if (!err && fault.kind == FAULT_NONE)
+        err =
+            err_set(e, ERR_INPUT, "--fault %s: what it does is missing, such as straggle:4", value);
+    if (!err)
+        o->faults[o->n_faults++] = value;
+    return err;
 }
 
 static enum err options_one(struct options *o, int option, const char *value, struct errmsg *e)
@@ -158,6 +164,16 @@ static bool options_has_process(const struct options *o, const char *fault)
     return fault[0] == 'w' ? index < o->workers : o->chief && index == 0;
 }
 
+static enum err options_refuse_process(const struct options *o, const char *fault, struct errmsg *e)
+{
+    char workers[48] = "";
+    if (o->workers > 0)
+        (void)snprintf(workers, sizeof workers,
+                       o->workers > 1 ? "worker-0 .. worker-%u" : "worker-%u", o->workers - 1);
+    return err_set(e, ERR_INPUT, "--fault %s: there is no such process; there are %s%s%s", fault,
+                   o->chief ? "chief-0" : "", o->chief && o->workers > 0 ? ", " : "", workers);
+}
+
 static enum err options_check(struct options *o, int argc, char **argv, struct errmsg *e)
 {
     if (o->help)
@@ -174,7 +190,7 @@ static enum err options_check(struct options *o, int argc, char **argv, struct e
         return err_set(e, ERR_INPUT, "--rsh reaches the hosts of --hosts FILE, which is not given");
     for (size_t i = 0; i < o->n_faults; i++)
         if (!options_has_process(o, o->faults[i]))
-            return err_set(e, ERR_INPUT, "--fault %s: there is no such process", o->faults[i]);
+            return options_refuse_process(o, o->faults[i], e);
     return ERR_OK;
 }
 

@@ -430,7 +430,9 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     int n = snprintf(r->folder, sizeof r->folder, "%s/rendezvous/%s", r->output, r->attempt);
     if (n < 0 || (size_t)n >= sizeof r->folder)
         return err_set(e, ERR_INPUT, "--output: the path is too long");
-    enum err err = rank_bind(r, e);
+    enum err err = rundir_make(r->output, e);
+    if (!err)
+        err = rank_bind(r, e);
     if (!err)
         err = rank_name_address(r, address, sizeof address, e);
     if (!err)

@@ -106,6 +106,15 @@ static enum err rundir_prepare(struct rundir *r, struct errmsg *e)
     return ERR_OK;
 }
 
+enum err rundir_make(const char *path, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    if (!files_mkdirs(path, &why))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "--output %.200s: such a folder cannot be made: %s", path,
+                   why.text);
+}
+
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e)
 {
     r->lock_fd = -1;

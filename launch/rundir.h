@@ -21,6 +21,9 @@ struct rundir {
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e) MUST_CHECK;
 void rundir_close(struct rundir *r);
 
+/* Make DIR if it is missing. Errors: ERR_INPUT, naming --output: there cannot be such a folder. */
+enum err rundir_make(const char *path, struct errmsg *e) MUST_CHECK;
+
 /* "DIR/name" into `out`. Errors: ERR_IO too long. */
 enum err rundir_file(const char *dir, const char *name, char out[PATH_MAX],
                      struct errmsg *e) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* Happy path: flags, job file, programs, hosts are checked; DIR is locked; ports are bound; processes run;
  * the summary is completed and printed. Failure modes: wrong input is one line and 2, before
- * anything is touched; a locked DIR, or one that cannot be written, is one line and 1; from then on
- * the supervisor's result is the exit code, and there is a summary.
+ * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is
+ * one line and 1; from then on the supervisor's result is the exit code, and there is a summary.
  * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
  * stays. The one in front waits until the processes run, or passes the exit code on. */
 #include "launch/train.h"
@@ -95,6 +95,8 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_load(&t->job, t->options.job, t->options.sets, t->options.n_sets, e);
     if (!err)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
+    if (!err && t->options.evaluator)
+        err = job_check_evaluator(&t->job, e);
     if (!err)
         err = train_set_output(t, e);
     if (!err)
@@ -254,7 +256,9 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
 static enum err train_run_in_dir(struct train *t, struct supervisor_result *result,
                                  struct errmsg *e)
 {
-    enum err err = rundir_open(&t->dir, t->output, t->options.fresh, e);
+    enum err err = rundir_make(t->output, e);
+    if (!err)
+        err = rundir_open(&t->dir, t->output, t->options.fresh, e);
     if (err)
         return err;
     err = train_locked(t, result, e);

@@ -66,20 +66,6 @@ static void on_signal(int number)
         evaluator_stop(v);
 }
 
-enum err evaluator_role_check(const struct job *job, struct errmsg *e)
-{
-    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return err_set(
-            e, ERR_INPUT,
-            "there is nothing for the evaluator to look at: data.eval is not given; give "
-            "it, or leave the evaluator out");
-    if (job->training.monitor != MONITOR_NONE)
-        return err_set(e, ERR_INPUT,
-                       "training.monitor goes by the chief's evaluation at each epoch's end, and "
-                       "with an evaluator the chief does not evaluate: leave one of the two out");
-    return ERR_OK;
-}
-
 /* ---- is the job alive? ---- */
 
 static bool connects(const struct addrinfo *a)

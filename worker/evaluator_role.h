@@ -25,9 +25,6 @@ struct evaluator_role {
     int http_fd;     /* taken; -1: none */
 };
 
-/* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
-enum err evaluator_role_check(const struct job *job, struct errmsg *e) MUST_CHECK;
-
 /* Run to the end. ERR_OK: done, or told to go, which *told_to_go says. Errors: ERR_INPUT the checkpoints are of another job
  * or other data; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
 enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,

@@ -113,7 +113,7 @@ static enum err load(struct process *p, struct errmsg *e)
         (void)snprintf(p->logs, sizeof p->logs, "%s/logs", p->output);
     bool evaluator = p->cluster.role == ROLE_EVALUATOR;
     if (evaluator || (p->cluster.is_chief && p->cluster.has_evaluator))
-        err = evaluator_role_check(&p->job, e);
+        err = job_check_evaluator(&p->job, e);
     if (!err)
         err = load_model_and_data(p, e);
     if (err)

@@ -10,7 +10,7 @@
 #include "worker/control.h"
 #include "worker/curves.h"
 #include "worker/data/dataset.h"
-#include "worker/fault.h"
+#include "common/fault.h"
 #include "worker/model/model.h"
 
 struct train_config {

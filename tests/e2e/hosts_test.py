@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import ROOT, TrainCase, alive, command_line  # noqa: E402
+from cluster import BUILD, ROOT, TrainCase, alive, command_line  # noqa: E402
 from netns import Hosts  # noqa: E402
 
 LONG = {"data.synthetic_train_rows": 20000, "training.epochs": 12, "checkpoint.every_steps": 50,
@@ -109,7 +109,12 @@ class ChecksTest(HostsCase):
 
     def test_a_workdir_that_is_not_there_is_told(self):
         file = self.all_hosts("", "workdir=/nowhere/at/all")
-        self.refused(f"{file}:2: ", "/nowhere/at/all", file=file)
+        self.refused(f"{file}:2: {self.hosts.address(1)}: the folder /nowhere/at/all cannot be entered there", file=file)
+
+    def test_a_workdir_without_gradwire_is_told(self):
+        file = self.all_hosts("", f"workdir={self.tmp}")
+        self.refused(f"{file}:2: {self.hosts.address(1)}: {self.tmp}/", "does not run there", "build it there", file=file,
+                     cwd=BUILD)
 
     def test_ports_that_are_taken_are_told(self):
         file = self.all_hosts("", "ports=5000-5000 slots=1")

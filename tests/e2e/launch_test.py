@@ -411,6 +411,9 @@ class LaunchTest(Case):
                             (["--ps", "0"], "--ps 0: a whole number from 1 to"),
                             (["--workers", "two"], "--workers two"),
                             (["--nonsense"], "--nonsense"),
+                            (["--fault", "worker-9=nan:7"], "no such process; there are worker-0 .. worker-1"),
+                            (["--fault", "worker-0=x"], "'x' is not allowed; allowed, for tests"),
+                            (["--fault", "worker-0="], "what it does is missing"),
                             (["--set"], "--set wants a value"),
                             (["--set", "trainin.epochs=1"], "trainin"),
                             (["second.yaml"], "second.yaml")):
@@ -420,6 +423,15 @@ class LaunchTest(Case):
                 self.assertIn(text, got.stderr)
                 self.assertEqual(len(got.stderr.splitlines()), 1, got.stderr)
                 self.assertFalse(self.out.exists())
+
+    def test_an_output_that_cannot_be_a_folder_is_2(self):
+        (self.tmp / "file").touch()
+        for path in (self.tmp / "file", self.tmp / "file/below", "/proc/none"):
+            with self.subTest(path):
+                self.out = path
+                got = self.train()
+                self.assertEqual(got.returncode, 2, got.stderr)
+                self.assertIn(f"--output {path}: such a folder cannot be made: ", got.stderr)
 
     # ---- the command lines ----
 

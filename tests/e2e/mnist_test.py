@@ -21,8 +21,8 @@ class MnistTest(TrainCase):
     KEYS = {"data.format": "idx", "data.train": MNIST / "train-*.gz", "data.eval": MNIST / "t10k-*.gz"}
 
     def trained(self, least, workers, **keys):
-        s = self.train("--ps=2", "--workers", workers, keys={f"training.{k}": v for k, v in keys.items()}, out=self.tmp /
-                       "-".join(map(str, keys.values()))).summary()
+        s = self.train("--ps=2", "--workers", workers, out=self.tmp / "-".join(map(str, keys.values())),
+                       keys={k if "." in k else f"training.{k}": v for k, v in keys.items()}).summary()
         accuracy = s["eval"]["accuracy"]
         print(f"{keys}: accuracy {accuracy}, {s['examples_per_s']:.0f} examples/s, first step {s['first_step_s']:.2f} s,"
               f" memory {s['peak_rss_bytes']}", file=sys.stderr)
@@ -52,7 +52,7 @@ class MnistTest(TrainCase):
     def test_every_mode_reaches_0_974_with_four_workers_at_the_job_s_own_rate(self):
         modes = ({"update": "sync"}, {"update": "async"}, {"update": "async", "delay_compensation": 0.04},
                  {"update": "async", "staleness_rate": "true"}, {"update": "ssp", "staleness": 0}, {"update": "ssp"},
-                 {"update": "geo"})
+                 {"update": "geo"}, {"microbatches": 4, "sync.replicas_to_aggregate": 3})
         for mode in modes:
             with self.subTest(mode):
                 self.trained(0.974, 4, **mode)

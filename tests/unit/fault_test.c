@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "worker/fault.h"
+#include "common/fault.h"
 
 static struct fault read(const char *text)
 {

@@ -186,6 +186,14 @@ static void who_finds_no_place_is_named(void **state)
             "hosts:2: role=chief, but the job has no chief of its own; give --chief");
 }
 
+static void a_host_needs_a_port_for_each_process(void **state)
+{
+    (void)state;
+    placed("a ports=20000-20001\nb", roles(2, 0, 2), "abab");
+    refused("a\nb ports=20000-20000", roles(4, 0, 4),
+            "hosts:2: 4 processes need 4 ports, 20000-20000 has 1");
+}
+
 static void without_memory_it_says_so(void **state)
 {
     (void)state;
@@ -213,6 +221,7 @@ int main(void)
         cmocka_unit_test_teardown(processes_go_to_the_host_with_the_fewest, teardown),
         cmocka_unit_test_teardown(a_role_goes_to_its_own_lines, teardown),
         cmocka_unit_test_teardown(who_finds_no_place_is_named, teardown),
+        cmocka_unit_test_teardown(a_host_needs_a_port_for_each_process, teardown),
         cmocka_unit_test_teardown(without_memory_it_says_so, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -345,14 +345,24 @@ static void regularizers_and_class_weights_are_read_as_keras_has_them(void **sta
     assert_non_null(strstr(job.identity_text, "training.class_weight = {0: 1, 7: 2.5}\n"));
     job_close(&job);
     static const char *const wrong[] = {
-        "training.class_weight={0: -1}", "training.class_weight={a: 1}",
-        "training.class_weight={0: x}",  "training.class_weight={0: \"1\"}",
-        "training.class_weight=3",       "training.class_weight={0: [1]}",
+        "training.class_weight={0: -1}",    "training.class_weight={0: x}",
+        "training.class_weight={0: \"1\"}", "training.class_weight=3",
+        "training.class_weight={0: [1]}",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct errmsg e = {""};
         assert_int_equal(parse(&job, least, wrong[i], &e), ERR_INPUT);
         assert_non_null(strstr(e.text, "allowed: map of up to 64 classes to numbers from 0"));
+    }
+    static const char *const no_class[] = {"cat", "-1", "4294967296"};
+    for (size_t i = 0; i < sizeof no_class / sizeof *no_class; i++) {
+        char set[64], said[64];
+        struct errmsg e = {""};
+        (void)snprintf(set, sizeof set, "training.class_weight={%s: 2}", no_class[i]);
+        (void)snprintf(said, sizeof said, "%s is no class: a class is an integer from 0",
+                       no_class[i]);
+        assert_int_equal(parse(&job, least, set, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, said));
     }
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
+#include "common/mem.h"
 #include "worker/chief/journal.h"
 
 static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)
@@ -62,6 +63,11 @@ static void a_line_reads_back(void **state)
     assert_true(j.entry[0].batch == e.batch && j.entry[0].cut == e.cut);
     assert_int_equal(j.entry[0].generation, 3);
     assert_string_equal(j.entry[0].what, e.what);
+    assert_non_null(strstr(line, " cut none: "));
+    static const char before[] = "recovered batch 4 generation 1 cut 18446744073709551615: a\n";
+    assert_int_equal(journal_parse(&j, before, sizeof before - 1), ERR_OK);
+    assert_int_equal(j.n, 2);
+    assert_true(j.entry[1].cut == UINT64_MAX);
     journal_close(&j);
 }
 
@@ -73,6 +79,8 @@ static void lines_that_make_no_sense_are_passed_over(void **state)
                                "mistaken batch 2 generation 1 cut 0: a\n"
                                "rejected batch x generation 1 cut 0: a\n"
                                "rejected batch 3 generation 1\n"
+                               "rejected batch 6 generation 1 cut 0x: a\n"
+                               "rejected batch 6 generation 1 cut no: a\n"
                                "rejected batch 5 generation 1 cut 0: b\n"
                                "rejected batch 4 generation 1 cut 0: torn";
     struct journal j = {0};
@@ -94,7 +102,13 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     assert_int_equal(journal_read(&j, folder, &e), ERR_OK); /* none is an empty one */
     assert_int_equal(j.n, 0);
     struct journal_entry some[] = {entry(JOURNAL_REJECTED, 1, 0), entry(JOURNAL_RECOVERED, 2, 0)};
-    assert_int_equal(journal_append(folder, some, 2, &e), ERR_OK);
+    assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
+    assert_int_equal(journal_append(folder, some + 1, 1, &e), ERR_OK);
+    char *text = NULL;
+    size_t bytes = 0;
+    assert_int_equal(files_read(path, 4096, (uint8_t **)&text, &bytes, &e), ERR_OK);
+    assert_true(text[0] != '\n' && !strstr(text, "\n\n"));
+    mem_free(text);
     FILE *file = fopen(path, "a");
     assert_non_null(file);
     assert_true(fputs("rejected batch 7 gener", file) >= 0);

@@ -102,22 +102,36 @@ uint32_t journal_row(const struct journal *j, uint64_t batch)
 
 size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX])
 {
-    int n = snprintf(out, JOURNAL_LINE_MAX,
-                     "%s batch %" PRIu64 " generation %" PRIu64 " cut %" PRIu64 ": %s\n",
-                     entry->kind == JOURNAL_RECOVERED ? "recovered" : "rejected", entry->batch,
-                     entry->generation, entry->cut, entry->what);
+    char cut[24] = "none";
+    if (entry->cut != UINT64_MAX)
+        (void)snprintf(cut, sizeof cut, "%" PRIu64, entry->cut);
+    int n =
+        snprintf(out, JOURNAL_LINE_MAX, "%s batch %" PRIu64 " generation %" PRIu64 " cut %s: %s\n",
+                 entry->kind == JOURNAL_RECOVERED ? "recovered" : "rejected", entry->batch,
+                 entry->generation, cut, entry->what);
     return (size_t)n;
+}
+
+/* A number, or "none"; written before there was that word, none is UINT64_MAX's digits. */
+static bool read_cut(uint64_t *cut, const char *text)
+{
+    int end = -1;
+    if (strcmp(text, "none") == 0) {
+        *cut = UINT64_MAX;
+        return true;
+    }
+    return sscanf(text, "%" SCNu64 "%n", cut, &end) == 1 && end > 0 && !text[end];
 }
 
 /* A line without its end. */
 static bool read_line(struct journal_entry *to, const char *line)
 {
-    char kind[12] = "";
+    char kind[12] = "", cut[24] = "";
     int end = -1;
     struct journal_entry entry = {.kind = JOURNAL_REJECTED};
-    if (sscanf(line, "%11s batch %" SCNu64 " generation %" SCNu64 " cut %" SCNu64 ": %n", kind,
-               &entry.batch, &entry.generation, &entry.cut, &end) != 4 ||
-        end < 0)
+    if (sscanf(line, "%11s batch %" SCNu64 " generation %" SCNu64 " cut %23[^:]: %n", kind,
+               &entry.batch, &entry.generation, cut, &end) != 4 ||
+        end < 0 || !read_cut(&entry.cut, cut))
         return false;
     if (strcmp(kind, "recovered") == 0)
         entry.kind = JOURNAL_RECOVERED;
@@ -172,12 +186,20 @@ enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg 
     return err;
 }
 
-/* A torn line at the end must not swallow the next one: each append begins with an end of line. */
+/* A torn line at the end must not swallow the next one: behind it the append begins with an end of line. */
+static bool is_torn(int fd)
+{
+    char last = '\n';
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    return bytes != 0 && (bytes < 0 || pread(fd, &last, 1, bytes - 1) != 1 || last != '\n');
+}
+
 static enum err write_all(int fd, const struct journal_entry *entry, size_t n)
 {
     char line[JOURNAL_LINE_MAX + 1] = "\n";
-    for (size_t i = 0; i < n; i++) {
-        size_t bytes = 1 + journal_line(&entry[i], line + 1), done = 0;
+    size_t before = is_torn(fd) ? 1 : 0;
+    for (size_t i = 0; i < n; i++, before = 0) {
+        size_t bytes = before + journal_line(&entry[i], line + before), done = 0;
         while (done < bytes) {
             ssize_t written = write(fd, line + done, bytes - done);
             if (written < 0 && errno != EINTR)
@@ -196,7 +218,7 @@ enum err journal_append(const char *checkpoints, const struct journal_entry *ent
     if (err)
         return err;
     journal_path(path, checkpoints);
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     err = write_all(fd, entry, n);

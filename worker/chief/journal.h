@@ -19,7 +19,7 @@ enum journal_kind {
 struct journal_entry {
     enum journal_kind kind;
     uint64_t batch, generation;
-    uint64_t cut;                /* RECOVERED: the newest at that time; UINT64_MAX: none */
+    uint64_t cut; /* RECOVERED: the newest at that time; UINT64_MAX: none ("none" in text) */
     char what[JOURNAL_WHAT_MAX]; /* "the gradient of dense/kernel is not finite" */
 };
 

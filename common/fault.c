@@ -1,4 +1,4 @@
-#include "worker/fault.h"
+#include "common/fault.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -499,7 +499,7 @@ class LaunchTest(Case):
     def test_detach_passes_an_early_failure_on(self):
         got = self.train("--detach", "--set", "nonsense=1")
         self.assertEqual(got.returncode, 2)
-        self.out.write_text("a file in the way")
+        (self.out / "lock").mkdir(parents=True)
         self.assertEqual(self.train("--detach").returncode, 1)
 
     def test_a_folder_that_is_no_jobs_is_2(self):

@@ -257,6 +257,7 @@ static struct summary full(void)
         .lost = 5,
         .clipped = 11,
         .dropped = 14,
+        .redone = 6,
         .rejected = 12,
         .recoveries = 13,
         .exact = 1,
@@ -292,23 +293,23 @@ static void the_summary_reads_back_to_the_bit(void **state)
     const char *status, *job, *update, *digest;
     int code, ps, workers, microbatches, exact, averaged;
     json_int_t steps, epochs, restarts, dealt, least, most, duplicates, lost, clipped, rejected,
-        recoveries, dropped, dropped_of;
+        recoveries, dropped, dropped_of, redone;
     double loss, accuracy, error, rate, seconds, first, learning_rate;
     json_t *train, *eval, *peak, *epochs_did, *workers_did, *compression;
     assert_int_equal(
         json_unpack(
             json,
             "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F s:b !}",
+            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F s:b !}",
             "status", &status, "exit_code", &code, "error", "job", &job, "update", &update, "ps",
             &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps, "epochs",
             &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate, "seconds", &seconds,
             "first_step_s", &first, "peak_rss_bytes", &peak, "restarts", &restarts, "batches",
             "dealt", &dealt, "applied_min", &least, "applied_max", &most, "duplicates", &duplicates,
-            "lost", &lost, "clipped", &clipped, "dropped", &dropped, "rejected", &rejected,
-            "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness", "history",
-            &epochs_did, "per_worker", &workers_did, "compression", &compression, "evaluator",
-            "learning_rate", &learning_rate, "averaged", &averaged),
+            "lost", &lost, "clipped", &clipped, "dropped", &dropped, "redone", &redone, "rejected",
+            &rejected, "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness",
+            "history", &epochs_did, "per_worker", &workers_did, "compression", &compression,
+            "evaluator", "learning_rate", &learning_rate, "averaged", &averaged),
         0);
     double ratio, encode_s, decode_s, l2;
     const char *push, *reply;
@@ -352,6 +353,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
     assert_int_equal(lost, 5);
     assert_int_equal(clipped, 11);
     assert_int_equal(dropped, 14);
+    assert_int_equal(redone, 6);
     assert_int_equal(rejected, 12);
     assert_int_equal(recoveries, 13);
     assert_true(exact && averaged);

@@ -17,7 +17,7 @@ static void async_applies_every_batch_once(void **state)
 static void async_applies_every_batch_once_under_faults(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1000, 8000, false, true);
+    sim_sweep(__func__, 1000, 4000, false, true);
 }
 
 int main(void)

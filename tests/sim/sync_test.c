@@ -17,7 +17,7 @@ static void sync_is_the_plain_loop_to_the_bit(void **state)
 static void sync_is_the_plain_loop_to_the_bit_under_faults(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1000, 6000, true, true);
+    sim_sweep(__func__, 1000, 2500, true, true);
 }
 
 int main(void)

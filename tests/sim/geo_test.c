@@ -40,7 +40,7 @@ static void geo_adds_each_round_once_whatever_connections_break(void **state)
 static void geo_ends_with_every_batch_resolved_under_faults(void **state)
 {
     (void)state;
-    sim_sweep_mode(__func__, 1000, 4000, GRADWIRE__UPDATE__GEO, true);
+    sim_sweep_mode(__func__, 1000, 2500, GRADWIRE__UPDATE__GEO, true);
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static void ssp_holds_its_bound_at_every_read(void **state)
 static void ssp_holds_its_bound_at_every_read_under_faults(void **state)
 {
     (void)state;
-    sim_sweep_mode(__func__, 1000, 8000, GRADWIRE__UPDATE__SSP, true);
+    sim_sweep_mode(__func__, 1000, 4000, GRADWIRE__UPDATE__SSP, true);
 }
 
 int main(void)

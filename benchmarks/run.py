@@ -527,6 +527,7 @@ def options_parse():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes are ended, namespaces removed
     if sys.argv[1:2] == ["update-modes"]:
         import update_modes  # which imports this file
         return update_modes.main(sys.argv[2:])

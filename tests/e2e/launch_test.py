@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
+# beside others
 """The launcher on real processes: fakes in place of ps and worker play what a script of theirs says.
 
 Each start of a process plays the next of its scripts (the last one again and again): a list of actions, see FAKE.

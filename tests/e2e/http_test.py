@@ -16,23 +16,34 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import Metrics, dial, get, metrics, places, text  # noqa: E402
 
-# Training is short, and the evaluation behind it long enough to look at everybody.
-LOOK = {"data.synthetic_train_rows": 4000, "data.synthetic_eval_rows": 2000 if SANITIZED else 40000}
+LOOK = {"data.synthetic_train_rows": 4000, "data.synthetic_eval_rows": 2000}
 
 
 class HttpTest(TrainCase):
     def everybody(self, job, n=4):
         return job.until("processes/http names all", lambda: len(p := places(self.out)) == n and p)
 
-    def last_look(self, job, of):
-        """The last metrics of each process, looked at again and again until the job ends."""
-        last = {}
-        while job.process.poll() is None:
-            for name, address in of.items():
-                last[name] = metrics(address) or last.get(name)
+    def last_look(self, **keys):
+        """What each process shows when all is learned, and the summary: the end waits for an evaluator, which is stopped."""
+        job = self.launch("--evaluator", keys={**LOOK, **keys})
+        of = self.everybody(job, 5)
+        job.kill("evaluator-0", signal.SIGSTOP)
+        del of["evaluator-0"]
+
+        def all_learned():
+            last = {name: metrics(address) for name, address in of.items()}
+            if not all(last.values()):
+                return None
+            planned = last["worker-0"].get("gradwire_job_planned_steps")
+            learned = [last["worker-0"].get("gradwire_job_steps"),
+                       *(last[f"ps-{i}"].get("gradwire_shard_updates_total", shard=i) for i in (0, 1))]
+            return planned and learned == [planned] * 3 and last
+
+        last = job.until("all is learned", all_learned)
+        job.kill("evaluator-0", signal.SIGCONT)
         job.wait()
         self.assertEqual(places(self.out), {})
-        return last
+        return last, self.summary()
 
     def check_workers(self, last, s):
         for account in s["per_worker"]:
@@ -46,12 +57,10 @@ class HttpTest(TrainCase):
                                  account["computed_s"] + 0.01)
 
     def test_the_counts_are_those_of_the_summary(self):
-        job = self.launch(keys=LOOK)
-        last = self.last_look(job, self.everybody(job))
-        s = self.summary()
+        last, s = self.last_look()
         self.check_workers(last, s)
         chief, shards = last["worker-0"], [last["ps-0"], last["ps-1"]]
-        self.assertTrue(0 < chief("gradwire_job_steps") <= s["steps"])  # told now and then; the last, behind its evaluation
+        self.assertEqual(chief("gradwire_job_steps"), s["steps"])
         self.assertEqual(chief("gradwire_job_planned_steps"), s["steps"])
         self.assertEqual(chief("gradwire_chief") - last["worker-1"]("gradwire_chief"), 1)
         for i, ps in enumerate(shards):
@@ -66,9 +75,7 @@ class HttpTest(TrainCase):
         self.assertAlmostEqual(sum(ps("gradwire_shard_received_bytes_total") for ps in shards) / sent, 1, delta=0.01)
 
     def test_the_staleness_of_each_worker_is_the_summarys(self):
-        job = self.launch(keys={**LOOK, "training.update": "async"})
-        last = self.last_look(job, self.everybody(job))
-        s = self.summary()
+        last, s = self.last_look(**{"training.update": "async"})
         self.check_workers(last, s)
         for worker in s["staleness"]["workers"]:
             counts = [last[ps].histogram("gradwire_staleness_updates", worker=worker["worker"]) for ps in ("ps-0", "ps-1")]

@@ -64,6 +64,13 @@ class Metrics:
             raise KeyError(f"{name}{labels}")
         return sum(found)
 
+    def get(self, name, **labels):
+        """None: it is not there."""
+        try:
+            return self(name, **labels)
+        except KeyError:
+            return None
+
     def histogram(self, name, **labels):
         """Checks that its buckets grow up to its count; returns the count."""
         wanted = {(k, str(v)) for k, v in labels.items()}

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """Compressed jobs: what is lossless changes nothing, what is not learns all the same, and a kill is no harm."""
 import pathlib
 import signal

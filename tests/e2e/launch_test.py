@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 # beside others
 """The launcher on real processes: fakes in place of ps and worker play what a script of theirs says.
 

@@ -17,7 +17,7 @@ static void holds_together(const struct cluster *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    const struct cluster_flags flags = {"", "", "", "", -1};
+    const struct cluster_flags flags = {"", "", "", "", -1, 0};
     char *text = malloc(bytes + 1);
     if (!text)
         return 0;

@@ -41,9 +41,10 @@ static void remember(enum log_level level, const char *text)
     if (level == LOG_DEBUG)
         return;
     (void)pthread_mutex_lock(&log_lock);
-    (void)snprintf(log_last, sizeof log_last, "%s", text);
+    (void)snprintf(log_last, sizeof log_last, "%.*s", (int)sizeof log_last - 1, text);
     if (level == LOG_ERROR)
-        (void)snprintf(log_last_error, sizeof log_last_error, "%s", text);
+        (void)snprintf(log_last_error, sizeof log_last_error, "%.*s",
+                       (int)sizeof log_last_error - 1, text);
     (void)pthread_mutex_unlock(&log_lock);
 }
 

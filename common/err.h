@@ -13,8 +13,9 @@
     X(TIMEOUT, "timed out")                                                                        \
     X(CORRUPT, "corrupt") /* a file of ours fails its checksum, or ends early */                   \
     X(NOTFOUND, "not found")                                                                       \
-    X(REFUSED, "refused") /* a peer named a reason for turning us away */                          \
-    X(STATE, "not now")   /* the call does not fit the present state */
+    X(REFUSED, "refused")       /* a peer named a reason for turning us away */                    \
+    X(STATE, "not now")         /* the call does not fit the present state */                      \
+    X(TLS, "no TLS connection") /* one of the two sides does not take the other, and why is said */
 
 enum err {
 #define X(name, text) ERR_##name,

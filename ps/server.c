@@ -17,6 +17,7 @@
 #include "common/msg_send.h"
 #include "common/plan.h"
 #include "common/store.h"
+#include "common/tls.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -206,13 +207,14 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         return;
     }
     int fd;
+    struct tls_link *tls;
     Gradwire__Hello *hello = c->hello;
-    if (conn_detach(c->conn, &fd)) {
+    if (conn_detach(c->conn, &fd, &tls)) {
         refuse(c, GRADWIRE__REASON__BAD_MESSAGE, "bytes came behind the hello before its answer");
         return;
     }
     c->hello = NULL;
-    enum err err = shard_thread_take(s->thread[hello->shard], fd, hello);
+    enum err err = shard_thread_take(s->thread[hello->shard], fd, tls, hello);
     if (err)
         log_warn("a worker's connection is dropped: %s", err_str(err));
     /* conn_detach ends the connection without on_close */
@@ -504,6 +506,8 @@ static enum err on_frame(struct conn *c, void *owner)
     client->hello = (Gradwire__Hello *)m;
     if (!greeting_proved(&client->greeting, c))
         return ERR_OK;
+    if (!greeting_named(c, client->server->config->cluster, client->hello))
+        return ERR_OK;
     if (!check_hello(client, client->hello))
         return ERR_OK;
     if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
@@ -655,6 +659,8 @@ static void on_tick(void *arg)
         if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
             conn_close(c->conn, ERR_TIMEOUT, "no hello");
     server_http_measure(&s->http);
+    if (tls_own())
+        (void)tls_look(tls_own(), now);
 }
 
 /* ---- the process ---- */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
@@ -225,6 +226,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     put_snapshots(w, m);
     put_staleness(w, m);
     put_codecs(w, m);
+    tls_metrics(m);
 }
 
 /* ---- /status ---- */
@@ -255,12 +257,12 @@ static json_t *on_status(void *ctx)
         (void)json_array_append_new(shards, shard_json(r));
     w->config.facts(w->config.ctx, &f);
     (void)snprintf(name, sizeof name, "ps %u", w->config.index);
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:{s:b, s:s, s:f}, s:o, s:o}",
-                     "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index",
-                     (int)w->config.index, "job", job->name, "update",
-                     job_update_word(job->training.update), "run", f.run, "ready", 1, "draining",
-                     f.going, "chief", "connected", f.chief, "address", f.chief_address, "away_s",
-                     f.chief_away_s, "shards", shards, "system", vitals_json());
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:{s:b, s:s, s:f}, s:o, s:o, s:o}",
+        "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index", (int)w->config.index,
+        "job", job->name, "update", job_update_word(job->training.update), "run", f.run, "ready", 1,
+        "draining", f.going, "chief", "connected", f.chief, "address", f.chief_address, "away_s",
+        f.chief_away_s, "shards", shards, "tls", tls_json(), "system", vitals_json());
 }
 
 /* It listens before it answers here. */

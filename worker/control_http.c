@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "common/http.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/meter.h"
 
@@ -27,6 +28,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until this process ends.", c->going);
     meter_metrics(c->config.meter, m);
     c->ops->metrics(c->role, m);
+    tls_metrics(m);
 }
 
 static json_t *training_json(const struct meter *m)
@@ -52,12 +54,13 @@ static json_t *on_status(void *ctx)
     const char *not_ready = c->ops->not_ready(c->role);
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:b, s:o}", "process", name, "version",
-        GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index, "worker",
-        (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name, "update",
-        job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready", not_ready,
-        "draining", c->going, "training", training_json(c->config.meter));
+    json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:b, s:o, s:o}",
+                            "process", name, "version", GRADWIRE_VERSION, "role",
+                            role_str(cluster->role), "index", (int)cluster->index, "worker",
+                            (int)cluster->worker_id, "is_chief", cluster->is_chief, "job",
+                            job->name, "update", job_update_word(job->training.update), "ready",
+                            not_ready == NULL, "not_ready", not_ready, "draining", c->going,
+                            "training", training_json(c->config.meter), "tls", tls_json());
     if (all &&
         (c->ops->status(c->role, all) || json_object_set_new(all, "system", vitals_json()) != 0)) {
         json_decref(all);

@@ -385,13 +385,13 @@ static void become_ps(const struct options *o, int listener, const char *address
     char hosts[64], fd[32], job[4096];
     char tls[3][sizeof o->cert + 16];
     const char *argv[12 + 2 * N_SETS] = {o->ps,
-                                        "--job_name=ps",
-                                        "--task_index=0",
-                                        "--worker_hosts=127.0.0.1:1",
-                                        "--log_level=warn",
-                                        hosts,
-                                        fd,
-                                        job};
+                                         "--job_name=ps",
+                                         "--task_index=0",
+                                         "--worker_hosts=127.0.0.1:1",
+                                         "--log_level=warn",
+                                         hosts,
+                                         fd,
+                                         job};
     snprintf(hosts, sizeof hosts, "--ps_hosts=%s", address);
     snprintf(fd, sizeof fd, "--listen_fd=%d", listener);
     snprintf(job, sizeof job, "--job=%s", o->job);
@@ -501,8 +501,7 @@ static struct options options_parse(int argc, char **argv)
     static const struct option known[] = {{"ps", 1, NULL, 'p'},     {"job", 1, NULL, 'j'},
                                           {"mode", 1, NULL, 'm'},   {"bytes", 1, NULL, 'b'},
                                           {"window", 1, NULL, 'w'}, {"milliseconds", 1, NULL, 't'},
-                                          {"tls", 1, NULL, 's'},
-                                          {NULL, 0, NULL, 0}};
+                                          {"tls", 1, NULL, 's'},    {NULL, 0, NULL, 0}};
     struct options o = {.mode = "push", .bytes = 4 << 20, .window = 4, .milliseconds = 1000};
     for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (flag == 'p')

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -308,6 +309,23 @@ static void a_last_word_arrives(void **state)
     assert_int_equal(guest.n_over, 2);
     assert_int_equal(guest.code, ERR_CLOSED);
     assert_string_equal(guest.why, "the peer hung up");
+}
+
+/* TLS of the kernel's is taken where it is, and not missed where it is not. */
+static void a_kernel_without_tls_of_its_own_does_as_well(void **state)
+{
+    (void)state;
+    meet_and_greet();
+    int probe = dup(conn_fd(host.conn));
+    bool there =
+        setsockopt(probe, IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") == 0 || errno == EEXIST;
+    close(probe);
+    if (there)
+        assert_true(conn_tls(guest.conn) != NULL); /* whether it is used is OpenSSL's to say */
+    else
+        assert_false(tls_link_in_kernel(conn_tls(guest.conn)));
+    assert_int_equal(conn_send(guest.conn, FRAME_PULL, "more", 4, NULL, 0), ERR_OK);
+    peer_wait_size(&loop, &host.n_over, 1);
 }
 
 /* ---- who is refused ---- */
@@ -817,6 +835,7 @@ int main(void)
         T(a_slow_reader_gets_what_was_sent_though_it_was_rewritten),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
+        T(a_kernel_without_tls_of_its_own_does_as_well),
         T(an_expired_certificate_is_refused_by_name_on_both_sides),
         T(a_certificate_of_another_host_is_refused_by_name_on_both_sides),
         T(an_address_that_was_dialed_must_be_in_the_certificate),

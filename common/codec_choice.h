@@ -24,7 +24,7 @@ enum {
     CODEC_CHOICE_WINDOWS = 5,
     CODEC_CHOICE_RAW_SOONEST = 64, /* bodies until raw ones; then 4 times as many each time */
     CODEC_CHOICE_RAW_LATEST = 4096,
-    CODEC_CHOICE_RAW_WINDOWS = 2, /* that such a time takes, if all are */
+    CODEC_CHOICE_RAW_WINDOWS = 1, /* that such a time takes, if all are */
     CODEC_CHOICE_ROW_MOST = 8,
     CODEC_CHOICE_WINDOW_BYTES = 256 << 10,
     CODEC_CHOICE_TIMES = 4,

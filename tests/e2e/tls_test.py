@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # labels: short
+# beside others
 """TLS between real processes: what is learned is the same, whoever is killed; who has another name, another CA or no TLS
 is refused, and both sides say why."""
 import json
@@ -14,8 +15,6 @@ from cluster import PS, TSAN, WORKER, Process, TrainCase, command_line, free_por
 
 
 class TlsTest(TrainCase):
-    KEYS = {**TrainCase.KEYS, "timeouts.start_s": 30}
-
     def openssl(self, *words):
         subprocess.run(["openssl", *map(str, words)], cwd=self.tmp, check=True, capture_output=True)
 

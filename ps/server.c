@@ -133,15 +133,20 @@ static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char 
     return true;
 }
 
+static const char *role_word(Gradwire__Role role)
+{
+    return role == GRADWIRE__ROLE__DOCTOR  ? "doctor"
+           : role == GRADWIRE__ROLE__CHIEF ? "chief"
+                                           : "worker";
+}
+
 /* Returns whether the hello is one of our job; otherwise it is refused. */
 static bool check_hello(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     const struct job *job = s->config->job;
     char why[400];
-    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
-        (void)snprintf(why, sizeof why, "version %.32s dialed a ps of version %s", m->version,
-                       GRADWIRE_VERSION);
+    if (!version_same(m->version, role_word(m->role), "ps", why, sizeof why)) {
         refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
     } else if (strcmp(m->job, job->name) != 0) {
         (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
@@ -193,6 +198,18 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     for (uint32_t i = 0; i < s->threads; i++)
         if (shard_thread_ask_status(s->thread[i]))
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
+}
+
+/* It would be taken. */
+static void hello_of_doctor(struct client *c)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.uuid = c->server->uuid;
+    m.going = c->server->going;
+    m.time_ms = clock_wall_ms();
+    log_debug("%s: a doctor looks", conn_peer(c->conn));
+    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    conn_finish(c->conn, ERR_CLOSED, "a doctor has looked");
 }
 
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
@@ -513,7 +530,9 @@ static enum err on_frame(struct conn *c, void *owner)
     if (!check_hello(client, client->hello))
         return ERR_OK;
     stranger_leave(&client->stranger);
-    if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
+    if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
+        hello_of_doctor(client);
+    else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
     else
         hello_of_worker(client, client->hello);

@@ -25,6 +25,7 @@
 #include "worker/alone.h"
 #include "worker/chief/host.h"
 #include "worker/curves.h"
+#include "worker/doctor/doctor.h"
 #include "worker/eval_log.h"
 #include "worker/evaluator_role.h"
 #include "worker/export/export.h"
@@ -183,9 +184,14 @@ static enum err look_back(struct process *p, struct errmsg *e)
         err = journal_read(&p->journal, p->checkpoints, e);
     if (err)
         return err;
-    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
+    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
     if (err == ERR_NOTFOUND)
         return ERR_OK;
+    if (err == ERR_NEWER) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
+                       what.text);
+    }
     if (err)
         return err_set(e, err,
                        "%s: none of its cuts can be used: mend them, or start anew with --fresh",
@@ -493,6 +499,8 @@ int main(int argc, char **argv)
     if (p->flags.log_json)
         log_json();
     openblas_set_num_threads(1);
+    if (p->flags.doctor)
+        return doctor_run(&p->flags);
     kernels_flush_denormals();
     int exit_code = work(p);
     termination_end(p->flags.termination_message, exit_code);

@@ -79,6 +79,21 @@ static void flags_left_out_have_their_defaults(void **state)
     assert_string_equal(FLAGS("--fault=nan:3").fault, "nan:3");
 }
 
+static void the_doctor_wants_no_job_and_others_have_none_of_its_flags(void **state)
+{
+    (void)state;
+    struct flags f;
+    struct errmsg e = {""};
+    enum flags_ask ask;
+    assert_int_equal(READ(&f, &ask, &e, "--doctor", "--json", "--certificates=a,b,c"), ERR_OK);
+    assert_int_equal(ask, FLAGS_DOCTOR);
+    assert_true(f.doctor && f.doctor_json);
+    assert_string_equal(f.certificates, "a,b,c");
+    assert_false(FLAGS("--output=o").doctor);
+    REFUSED("--json is for --doctor", "--job=j", "--json");
+    REFUSED("--certificates is for --doctor", "--job=j", "--certificates=a,b,c");
+}
+
 static void every_way_to_write_a_flag_is_read(void **state)
 {
     (void)state;
@@ -240,6 +255,7 @@ static void help_exits_0_and_a_wrong_flag_2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_doctor_wants_no_job_and_others_have_none_of_its_flags),
         cmocka_unit_test(flags_left_out_have_their_defaults),
         cmocka_unit_test(every_way_to_write_a_flag_is_read),
         cmocka_unit_test(every_set_is_kept_in_order),

@@ -304,7 +304,8 @@ static enum err find_base(struct chief *c)
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
-    if (find_base(c) == ERR_CORRUPT && !agree) {
+    enum err err = find_base(c);
+    if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
         chief_fail(
             c, "there are checkpoints, and none of them can be used: mend them, or start anew with "
                "--fresh");

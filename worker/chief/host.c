@@ -79,10 +79,11 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     struct host *h = ctx;
+    struct errmsg e = {""}; /* it is in the log */
     host_join_publisher(
         h); /* or it would delete, as older than its own, the cut that is found here */
     return host_find_cut(h->checkpoints,
-                         below < h->config.usable_below ? below : h->config.usable_below, m);
+                         below < h->config.usable_below ? below : h->config.usable_below, m, &e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)

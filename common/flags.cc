@@ -37,6 +37,7 @@ DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
+DEFINE_string(when_done, "exit", "exit or wait");
 DEFINE_string(fault, "", "for tests and benchmarks");
 DEFINE_int32(http_port, 0, "where HTTP listens");
 DEFINE_string(http_address, "", "of this host, for http_port");
@@ -96,7 +97,9 @@ const Known known[] = {
      "HTTP on --http_address=HOST (default: every); 0: none"},
     {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
     {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
+    {"when_done", Kind::TEXT, "Process", "--when_done=wait",
+     "it stays, idle, when the job is done; --flagfile=FILE"},
+    {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
     {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/fault.h */
@@ -277,6 +280,9 @@ err check(const Reader &r)
     if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
         return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
                        FLAGS_log_format.c_str());
+    if (FLAGS_when_done != "exit" && FLAGS_when_done != "wait")
+        return err_set(r.e, ERR_INPUT, "--when_done: '%.80s' is not allowed; allowed: exit, wait",
+                       FLAGS_when_done.c_str());
     if (FLAGS_http_port > 65535)
         return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
                        FLAGS_http_port);
@@ -317,6 +323,7 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->cgroup_root = FLAGS_cgroup_root.c_str();
     f->log_json = FLAGS_log_format == "json";
     f->termination_message = FLAGS_termination_message.c_str();
+    f->waits = FLAGS_when_done == "wait";
     f->fault = FLAGS_fault.c_str();
 }
 

@@ -26,6 +26,7 @@ struct flags {
     bool log_json;
     const char *termination_message; /* a file for the last words; "": none */
     const char *cgroup_root;         /* where they are mounted */
+    bool waits;                      /* --when_done=wait: it stays, idle, when the job is done */
     const char *fault; /* a worker that misbehaves on purpose (common/fault.h); "": none */
 };
 

@@ -25,6 +25,7 @@ enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+    DONE_ALONE_MS = 10000, /* the job is done: for a chief that was told to train on */
 };
 
 struct client {
@@ -32,7 +33,7 @@ struct client {
     struct conn *conn;
     struct client *next;
     Gradwire__Hello *hello; /* once it is there */
-    bool is_chief, waits_for_chief;
+    bool is_chief, waits_for_chief, waits_for_entry;
     struct greeting greeting;
     ProtobufCMessage *message;
     uint16_t type;
@@ -64,6 +65,9 @@ struct server {
 
     struct client *clients, *chief;
     bool had_chief, entered;
+    bool done;                    /* the job is, and nothing of it is here */
+    bool idle;                    /* nobody came, and it waits on */
+    struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
 
@@ -160,10 +164,13 @@ static bool check_hello(struct client *c, const Gradwire__Hello *m)
 static void answer_waiting_workers(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
+    m.generation = &g;
+    m.entered = s->entered;
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief)
+        if (!c->waits_for_chief || (c->waits_for_entry && !s->entered))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -194,6 +201,7 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
     struct server *s = c->server;
     if (m->shard < 0) {
         c->waits_for_chief = true;
+        c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
         return;
@@ -394,11 +402,15 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
+    bool rests = s->config->waits && !m->exit_code;
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    end(s, m->exit_code);
+    if (rests && !s->entered)
+        s->done = true; /* it holds nothing as it is */
+    else
+        end(s, rests ? SERVER_RESTS : m->exit_code);
 }
 
 static void log_enter(const Gradwire__Enter *m)
@@ -417,10 +429,13 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
     switch (type) {
     case FRAME_ENTER:
         s->entered = true;
+        s->done = s->idle = false;
+        s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
             ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
         log_enter((const Gradwire__Enter *)m);
+        answer_waiting_workers(s);
         to_shards(s, type, m);
         return ERR_OK;
     case FRAME_CUT:
@@ -603,8 +618,8 @@ static void on_signal(int number, void *arg)
     s->going = true;
     s->going_ms = clock_now_ms();
     if (!s->entered) {
-        log_info("told to go before training began");
-        end(s, 143);
+        log_info(s->done ? "told to go: the job is done" : "told to go before training began");
+        end(s, s->done ? 0 : 143);
         return;
     }
     log_info("told to go: asking the chief for a cut");
@@ -643,14 +658,37 @@ static void check_chief(struct server *s, int64_t now)
     }
 }
 
+/* Nothing of a job is here: nothing is lost by waiting, with --when_done=wait for ever. */
+static void check_rest(struct server *s, int64_t now)
+{
+    int64_t away_ms = now - s->chief_lost_ms;
+    int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
+    if (s->config->ending == ENDING_DONE && start_ms > DONE_ALONE_MS)
+        bound_ms = DONE_ALONE_MS;
+    if (s->config->waits && (s->done || s->idle))
+        return;
+    if (s->config->waits && away_ms > start_ms) {
+        log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
+                 s->config->job->timeouts.start_s);
+        s->idle = true;
+    } else if (s->done && away_ms > bound_ms) {
+        log_info("the job is done, and no chief has come to train on");
+        end(s, 0);
+    } else {
+        check_chief(s, now);
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
     if (s->going)
         check_going(s, now);
-    else if (!s->chief)
+    else if (!s->chief && s->entered)
         check_chief(s, now);
+    else if (!s->chief)
+        check_rest(s, now);
     for (struct client *c = s->clients; c; c = c->next)
         if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
             conn_close(c->conn, ERR_TIMEOUT, "no hello");
@@ -676,6 +714,13 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     return ERR_OK;
 }
 
+static enum process_state state_of(const struct server *s)
+{
+    if (s->entered)
+        return s->chief ? STATE_TRAINING : STATE_WAITING;
+    return s->done ? STATE_DONE : s->idle ? STATE_IDLE : STATE_WAITING;
+}
+
 /* What HTTP asks of us. */
 static void say_facts(void *ctx, struct server_http_facts *f)
 {
@@ -684,6 +729,7 @@ static void say_facts(void *ctx, struct server_http_facts *f)
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
                                     .going = s->going,
+                                    .state = state_of(s),
                                     .connections = s->listener.open};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
 }
@@ -720,7 +766,7 @@ static enum err start(struct server *s, struct errmsg *e)
     if (!err)
         err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
                            s);
-    if (!err && s->config->http_fd >= 0)
+    if (!err)
         err = open_http(s);
     return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;
 }
@@ -753,13 +799,18 @@ int server_run(const struct server_config *config)
     static struct server server; /* the lease table alone is 96 KiB */
     struct server *s = &server;
     struct errmsg e = {""};
+    memset(s, 0, sizeof *s);
     s->config = config;
+    s->done = config->ending != ENDING_NONE;
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
+    if (s->done)
+        log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
+                               : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
     if (err) {
         log_error("the event loop failed: %s", err_str(err));

@@ -74,6 +74,8 @@ static void flags_left_out_have_their_defaults(void **state)
     assert_int_equal(f.progress_fd, -1);
     assert_string_equal(f.log_level, "info");
     assert_string_equal(f.fault, "");
+    assert_false(f.waits);
+    assert_true(FLAGS("--when_done=wait").waits && !FLAGS("--when_done=exit").waits);
     assert_string_equal(FLAGS("--fault=nan:3").fault, "nan:3");
 }
 
@@ -153,6 +155,8 @@ static void wrong_flags_are_one_line(void **state)
             "--http-port=65536");
     REFUSED("--http_address=127.0.0.1 wants --http_port=PORT as well", "--job=j",
             "--http_address=127.0.0.1");
+    REFUSED("--when_done: 'stay' is not allowed; allowed: exit, wait", "--job=j",
+            "--when_done=stay");
     REFUSED("--job=FILE is missing; --help lists the flags", "--set=a=1");
 }
 

@@ -37,6 +37,7 @@ DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
+DEFINE_int32(grace_s, 0, "between SIGTERM and SIGKILL");
 DEFINE_string(when_done, "exit", "exit or wait");
 DEFINE_string(fault, "", "for tests and benchmarks");
 DEFINE_int32(http_port, 0, "where HTTP listens");
@@ -97,6 +98,7 @@ const Known known[] = {
      "HTTP on --http_address=HOST (default: every); 0: none"},
     {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
     {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
+    {"grace_s", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"when_done", Kind::TEXT, "Process", "--when_done=wait",
      "it stays, idle, when the job is done; --flagfile=FILE"},
     {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
@@ -323,6 +325,7 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->cgroup_root = FLAGS_cgroup_root.c_str();
     f->log_json = FLAGS_log_format == "json";
     f->termination_message = FLAGS_termination_message.c_str();
+    f->grace_s = FLAGS_grace_s;
     f->waits = FLAGS_when_done == "wait";
     f->fault = FLAGS_fault.c_str();
 }

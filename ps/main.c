@@ -25,6 +25,7 @@ struct process {
     struct job job;
     char output[4096];
     int listen_fd, http_fd;
+    struct fault fault;
 };
 
 static enum err load_job(struct process *p, struct errmsg *e)
@@ -59,6 +60,8 @@ static int live(struct process *p, enum ending ending)
                                          .listen_fd = fcntl(p->listen_fd, F_DUPFD_CLOEXEC, 3),
                                          .http_fd = p->http_fd,
                                          .waits = p->flags.waits,
+                                         .grace_s = (uint32_t)p->flags.grace_s,
+                                         .fault = p->fault,
                                          .ending = ending};
     if (config.listen_fd >= 0)
         return server_run(&config);
@@ -80,7 +83,9 @@ static int run(struct process *p)
                   cluster->alone ? "nothing of it" : role_str(cluster->role));
         return 2;
     }
-    if (p->flags.fault[0]) {
+    if (fault_parse(&p->fault, p->flags.fault, &e))
+        return wrong(&e);
+    if (p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK) {
         log_error("--fault=%s: only a worker takes it", p->flags.fault);
         return 2;
     }

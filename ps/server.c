@@ -17,6 +17,7 @@
 #include "common/msg_send.h"
 #include "common/plan.h"
 #include "common/store.h"
+#include "ps/grace.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -77,6 +78,8 @@ struct server {
         uint64_t first, count;
     } lease[4096];
 
+    struct grace grace;
+    bool said_short; /* that the grace is too short for a snapshot */
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
@@ -587,6 +590,22 @@ static void on_accept(void *owner, int fd, const char *peer)
 
 /* ---- letters, signals, time ---- */
 
+/* Say so when the grace turns out to be too short, and when it is enough again. */
+static void on_snapshot(struct server *s, uint32_t thread, const struct shard_snapshot *m)
+{
+    char text[240];
+    grace_note(&s->grace, thread, m->bytes, m->seconds);
+    grace_say(&s->grace, text, sizeof text);
+    bool is_short = !grace_suffices(&s->grace);
+    if (is_short && !s->said_short)
+        log_warn("%s: on SIGTERM it will not begin one, and the last published checkpoint stands; "
+                 "give it more (timeouts.grace_s, terminationGracePeriodSeconds)",
+                 text);
+    else if (!is_short && s->said_short)
+        log_info("%s: that is enough", text);
+    s->said_short = is_short;
+}
+
 static void on_letter(void *arg, struct mail *m)
 {
     struct server *s = arg;
@@ -600,6 +619,8 @@ static void on_letter(void *arg, struct mail *m)
         on_fenced(s, m->number);
     } else if (m->type == SHARD_STORE) {
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+    } else if (m->type == SHARD_SNAPSHOT) {
+        on_snapshot(s, (uint32_t)m->number, m->data);
     } else if (m->type == SHARD_MEASURED) {
         server_http_on_report(&s->http, (uint32_t)m->number, m->data);
         m->data = NULL;
@@ -620,6 +641,13 @@ static void on_signal(int number, void *arg)
     if (!s->entered) {
         log_info(s->done ? "told to go: the job is done" : "told to go before training began");
         end(s, s->done ? 0 : 143);
+        return;
+    }
+    if (!grace_suffices(&s->grace)) {
+        char text[240];
+        grace_say(&s->grace, text, sizeof text);
+        log_warn("told to go: %s: none is begun, and the last published checkpoint stands", text);
+        end(s, 143);
         return;
     }
     log_info("told to go: asking the chief for a cut");
@@ -706,7 +734,7 @@ static enum err start_threads(struct server *s, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "no memory for %u shard threads", wanted);
     for (uint32_t i = 0; i < wanted; i++) {
         enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
-                                        s->config->output, &s->store, &s->in, e);
+                                        s->config->output, &s->store, &s->config->fault, &s->in, e);
         if (err)
             return err;
         s->threads++;
@@ -802,6 +830,9 @@ int server_run(const struct server_config *config)
     memset(s, 0, sizeof *s);
     s->config = config;
     s->done = config->ending != ENDING_NONE;
+    s->grace.allowed_s = config->job->timeouts.grace_s;
+    if (config->grace_s && config->grace_s < s->grace.allowed_s)
+        s->grace.allowed_s = config->grace_s;
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {

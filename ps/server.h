@@ -11,6 +11,7 @@
 
 #include "common/cluster.h"
 #include "common/ending.h"
+#include "common/fault.h"
 #include "common/job.h"
 
 struct server_config {
@@ -20,13 +21,14 @@ struct server_config {
     int listen_fd;      /* bound and listening; taken */
     int http_fd;        /* the same, for HTTP, the caller's; -1: none */
     bool waits;         /* --when_done=wait */
-    enum ending
-        ending; /* what was found when it began; ENDING_DONE, too, in the lives behind a job's end */
+    uint32_t grace_s;   /* that who started it gives; 0: not told */
+    struct fault fault; /* a slow disk, for tests */
+    /* What was found when it began; ENDING_DONE, too, in the lives behind a job's end. */
+    enum ending ending;
 };
 
-enum {
-    SERVER_RESTS = -1
-}; /* the job is done, and `waits`: to be run again, with nothing of the job left */
+/* The job is done, and `waits`: to be run again, with nothing of the job left. */
+enum { SERVER_RESTS = -1 };
 
 /* Run until the end; returns the exit code, or SERVER_RESTS. Thread: main. */
 int server_run(const struct server_config *config);

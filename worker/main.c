@@ -404,6 +404,8 @@ static enum err run(struct process *p, struct errmsg *e)
                                   .output = p->output,
                                   .progress_fd = p->flags.progress_fd};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
+    if (!err && config.fault.kind == FAULT_DISK)
+        err = err_set(e, ERR_INPUT, "--fault=%s: only a ps takes it", p->flags.fault);
     if (err)
         return err;
     p->result.first_step_s = NAN;

@@ -83,7 +83,7 @@ struct server {
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
-    bool going;
+    bool going, stopping;
     int64_t going_ms;
     int exit_code;
 };
@@ -541,7 +541,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        log_info("the chief's connection is lost: %s", why);
+        if (!s->stopping) /* then something else is the last word */
+            log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
     listen_release(&s->listener);
@@ -801,6 +802,7 @@ static enum err start(struct server *s, struct errmsg *e)
 
 static void stop(struct server *s)
 {
+    s->stopping = true;
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */

@@ -613,6 +613,8 @@ static int work(struct process *p)
         err = err_set(&e, ERR_INPUT,
                       "--when_done=wait is for a ps, and for a worker that has a chief: with the "
                       "chief the job ends, and so does the evaluator");
+    if (!err && p->flags.grace_s)
+        err = err_set(&e, ERR_INPUT, "--grace_s=%d: only a ps takes it", p->flags.grace_s);
     if (err)
         return wrong(err, &e);
     int exit_code = attend(p);

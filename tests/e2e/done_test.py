@@ -33,7 +33,7 @@ class DoneTest(TrainCase):
         self.ports = free_ports(7)
         (self.tmp / "job.yaml").write_text(JOB)
 
-    def start(self, role, index, *more, out=None):
+    def start(self, role, index, *more, out=None, job=None):
         """The chief is worker 0; ps and worker 1 answer by HTTP."""
         ps, workers = self.ports[:2], self.ports[2:4]
         http = self.ports[4 + index] if role == "ps" else self.ports[6]
@@ -41,7 +41,7 @@ class DoneTest(TrainCase):
         p = Process(self, [PS if role == "ps" else WORKER, f"--job_name={role}", f"--task_index={index}",
                            "--ps_hosts=" + ",".join(f"127.0.0.1:{port}" for port in ps),
                            "--worker_hosts=" + ",".join(f"127.0.0.1:{port}" for port in workers),
-                           f"--job={self.tmp}/job.yaml", f"--output={out or self.out}", *flags, *more], f"{role}-{index}")
+                           f"--job={job or self.tmp / 'job.yaml'}", f"--output={out or self.out}", *flags, *more], f"{role}-{index}")
         p.at = f"127.0.0.1:{http}"
         return p
 
@@ -108,8 +108,24 @@ class DoneTest(TrainCase):
             self.assertEqual(get(p.at, "/readyz"), (200, "ready\n"))
             self.end(p, 143)
 
+    def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
+        keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20"]
+        slow = self.start("ps", 0, "--fault=disk:300000", "--grace_s=2", *keys, job=self.JOB)  # half of 1.2 MB in 2 s
+        fast, chief, _ = (self.start(role, i, *keys, job=self.JOB) for role, i in (("ps", 1), ("worker", 0), ("worker", 1)))
+        slow.until_said("warn ps 0: a snapshot of its 0.6 MiB takes about 3 s (0.3 MiB/s, as the last one), and the grace "
+                        "after SIGTERM is 2 s: on SIGTERM it will not begin one")
+        cuts = self.out / "checkpoints"
+        self.until("cut 0 is published", lambda: (cuts / "cut-0000000000/manifest.gw").exists())
+        self.end(slow, 143)
+        self.assertIn("told to go: a snapshot of its 0.6 MiB takes about 3 s", slow.last_line())  # so the pod says it
+        self.assertIn("the last published checkpoint stands", slow.last_line())
+        self.end(chief, 143)
+        self.assertEqual([cut.name for cut in cuts.iterdir() if cut.is_dir()], ["cut-0000000000"])
+        self.assertNotIn("a snapshot of", fast.log())
+
     def test_wrong_uses_are_refused(self):
         self.assertIn("with the chief the job ends", self.start("worker", 0, WAIT).wait(2).log())
+        self.assertIn("only a ps takes it", self.start("worker", 1, "--grace_s=60").wait(2).log())
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 

@@ -36,6 +36,8 @@ DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
 DEFINE_string(auth, "auto", "who has to prove himself");
 DEFINE_string(certificates, "", "for the doctor");
+DEFINE_int32(grace_s, 0, "between SIGTERM and SIGKILL");
+DEFINE_string(when_done, "exit", "exit or wait");
 DEFINE_string(fault, "", "for tests and benchmarks");
 DEFINE_int32(http_port, 0, "where HTTP listens");
 DEFINE_string(http_address, "", "of this host, for http_port");
@@ -96,7 +98,10 @@ const Known known[] = {
      "HTTP on --http_address=HOST (default: every); 0: none"},
     {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
     {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
+    {"grace_s", Kind::NUMBER, nullptr, nullptr, nullptr},
+    {"when_done", Kind::TEXT, "Process", "--when_done=wait",
+     "it stays, idle, when the job is done; --flagfile=FILE"},
+    {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
     {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/fault.h */
@@ -284,6 +289,9 @@ err check(const Reader &r)
     if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
         return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
                        FLAGS_log_format.c_str());
+    if (FLAGS_when_done != "exit" && FLAGS_when_done != "wait")
+        return err_set(r.e, ERR_INPUT, "--when_done: '%.80s' is not allowed; allowed: exit, wait",
+                       FLAGS_when_done.c_str());
     if (FLAGS_http_port > 65535)
         return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
                        FLAGS_http_port);
@@ -328,6 +336,8 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->log_json = FLAGS_log_format == "json";
     f->termination_message = FLAGS_termination_message.c_str();
     f->certificates = FLAGS_certificates.c_str();
+    f->grace_s = FLAGS_grace_s;
+    f->waits = FLAGS_when_done == "wait";
     f->fault = FLAGS_fault.c_str();
 }
 

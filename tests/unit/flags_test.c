@@ -76,6 +76,8 @@ static void flags_left_out_have_their_defaults(void **state)
     assert_string_equal(f.fault, "");
     assert_string_equal(f.auth, "auto");
     assert_string_equal(FLAGS("--auth", "required").auth, "required");
+    assert_false(f.waits);
+    assert_true(FLAGS("--when_done=wait").waits && !FLAGS("--when_done=exit").waits);
     assert_string_equal(FLAGS("--fault=nan:3").fault, "nan:3");
 }
 
@@ -170,6 +172,8 @@ static void wrong_flags_are_one_line(void **state)
             "--http-port=65536");
     REFUSED("--http_address=127.0.0.1 wants --http_port=PORT as well", "--job=j",
             "--http_address=127.0.0.1");
+    REFUSED("--when_done: 'stay' is not allowed; allowed: exit, wait", "--job=j",
+            "--when_done=stay");
     REFUSED("--job=FILE is missing; --help lists the flags", "--set=a=1");
 }
 

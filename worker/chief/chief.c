@@ -132,8 +132,9 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
     va_end(args);
-    send_done(c, 1, c->failed, false);
-    send_done(c, 1, c->failed, true);
+    int told = c->config.finished ? 0 : 1; /* who is there is to know that the job is done */
+    send_done(c, told, c->failed, false);
+    send_done(c, told, c->failed, true);
     chief_end(c, 1, c->failed);
 }
 
@@ -201,7 +202,7 @@ static void done_progress(struct chief *c)
     }
     if (c->phase == CHIEF_DONE_PS) {
         for (uint32_t i = 0; i < c->config.ps; i++)
-            if (c->ps[i].up && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
+            if (c->ps[i].up && !c->ps[i].told && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
                 return;
         chief_end(c, 0, "");
     }
@@ -600,6 +601,8 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->ps[ps].lost_ms = now_ms;
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
+    c->ps[ps].told |=
+        c->phase == CHIEF_DONE_PS; /* it closed behind the word; it may stay, and be dialed again */
     done_progress(c);
 }
 

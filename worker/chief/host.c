@@ -199,6 +199,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .max_recoveries = job->training.max_recoveries,
         .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
+        .finished = h->config.finished,
     };
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
@@ -334,7 +335,7 @@ const struct control_ops host_ops = {
     .on_tick = host_on_tick,
     .on_go = host_on_go,
     .stop = host_stop,
-    .not_ready = host_not_ready,
+    .waits_for = host_waits_for,
     .metrics = host_metrics,
     .status = host_status,
 };

@@ -1,5 +1,6 @@
 #include "common/http.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 
+#include "common/auth.h"
 #include "common/clock.h"
 #include "common/listen.h"
 #include "common/log.h"
@@ -210,6 +212,9 @@ static void own_metrics(const struct http *h, struct metrics *m)
     static const char *const kind[STATUS_KINDS] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
     metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.",
                   h->ops->not_ready(h->ctx) ? 0 : 1);
+    metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
+                   "Always 1; what who dials the job's ports has to prove: token or none.");
+    metrics_put(m, 1, "auth", auth_word(), NULL);
     metrics_family(m, "gradwire_http_responses_total", METRICS_COUNTER,
                    "Requests that were answered, by their status.");
     for (int i = 2; i < STATUS_KINDS; i++)
@@ -238,7 +243,7 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
 {
     struct evbuffer *out = evbuffer_new();
     json_t *status = h->ops->status(h->ctx);
-    bool made = out && status;
+    bool made = out && status && json_object_set_new(status, "auth", json_string(auth_word())) == 0;
     if (made && page)
         made = http_page(out, status, h->ops->not_ready(h->ctx));
     else if (made)
@@ -327,6 +332,16 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     }
     *out = h;
     return ERR_OK;
+}
+
+enum err http_open_again(struct http **out, struct loop *loop, int fd, const struct http_ops *ops,
+                         void *ctx)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return own < 0 ? ERR_NOMEM : http_open(out, loop, own, ops, ctx);
 }
 
 void http_connection_ms(struct http *h, int64_t ms)

@@ -17,7 +17,9 @@
 #include "common/msg_send.h"
 #include "common/plan.h"
 #include "common/store.h"
+#include "common/strangers.h"
 #include "common/tls.h"
+#include "ps/grace.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -26,6 +28,7 @@ enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+    DONE_ALONE_MS = 10000, /* the job is done: for a chief that was told to train on */
 };
 
 struct client {
@@ -33,8 +36,9 @@ struct client {
     struct conn *conn;
     struct client *next;
     Gradwire__Hello *hello; /* once it is there */
-    bool is_chief, waits_for_chief;
+    bool is_chief, waits_for_chief, waits_for_entry;
     struct greeting greeting;
+    struct stranger stranger;
     ProtobufCMessage *message;
     uint16_t type;
     uint64_t body_bytes;
@@ -64,7 +68,11 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
+    struct strangers strangers;
     bool had_chief, entered;
+    bool done;                    /* the job is, and nothing of it is here */
+    bool idle;                    /* nobody came, and it waits on */
+    struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
 
@@ -74,10 +82,12 @@ struct server {
         uint64_t first, count;
     } lease[4096];
 
+    struct grace grace;
+    bool said_short; /* that the grace is too short for a snapshot */
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
-    bool going;
+    bool going, stopping;
     int64_t going_ms;
     int exit_code;
 };
@@ -97,7 +107,10 @@ static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
     m.text = (char *)text;
     if (reason == GRADWIRE__REASON__OTHER_JOB)
         m.identity_text = c->server->config->job->identity_text;
-    log_warn("%s is refused: %s", conn_peer(c->conn), text);
+    static struct log_budget budget;
+    uint32_t left_out;
+    if (log_may(&budget, clock_now_ms(), &left_out))
+        log_warn("%s is refused: %s", conn_peer(c->conn), text);
     msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(c->conn, ERR_REFUSED, text);
 }
@@ -128,15 +141,20 @@ static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char 
     return true;
 }
 
+static const char *role_word(Gradwire__Role role)
+{
+    return role == GRADWIRE__ROLE__DOCTOR  ? "doctor"
+           : role == GRADWIRE__ROLE__CHIEF ? "chief"
+                                           : "worker";
+}
+
 /* Returns whether the hello is one of our job; otherwise it is refused. */
 static bool check_hello(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     const struct job *job = s->config->job;
     char why[400];
-    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
-        (void)snprintf(why, sizeof why, "version %.32s dialed a ps of version %s", m->version,
-                       GRADWIRE_VERSION);
+    if (!version_same(m->version, role_word(m->role), "ps", why, sizeof why)) {
         refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
     } else if (strcmp(m->job, job->name) != 0) {
         (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
@@ -161,10 +179,13 @@ static bool check_hello(struct client *c, const Gradwire__Hello *m)
 static void answer_waiting_workers(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
+    m.generation = &g;
+    m.entered = s->entered;
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief)
+        if (!c->waits_for_chief || (c->waits_for_entry && !s->entered))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -190,11 +211,24 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
+/* It would be taken. */
+static void hello_of_doctor(struct client *c)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.uuid = c->server->uuid;
+    m.going = c->server->going;
+    m.time_ms = clock_wall_ms();
+    log_debug("%s: a doctor looks", conn_peer(c->conn));
+    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    conn_finish(c->conn, ERR_CLOSED, "a doctor has looked");
+}
+
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     if (m->shard < 0) {
         c->waits_for_chief = true;
+        c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
         return;
@@ -396,11 +430,15 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
+    bool rests = s->config->waits && !m->exit_code;
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    end(s, m->exit_code);
+    if (rests && !s->entered)
+        s->done = true; /* it holds nothing as it is */
+    else
+        end(s, rests ? SERVER_RESTS : m->exit_code);
 }
 
 static void log_enter(const Gradwire__Enter *m)
@@ -419,10 +457,13 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
     switch (type) {
     case FRAME_ENTER:
         s->entered = true;
+        s->done = s->idle = false;
+        s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
             ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
         log_enter((const Gradwire__Enter *)m);
+        answer_waiting_workers(s);
         to_shards(s, type, m);
         return ERR_OK;
     case FRAME_CUT:
@@ -510,7 +551,10 @@ static enum err on_frame(struct conn *c, void *owner)
         return ERR_OK;
     if (!check_hello(client, client->hello))
         return ERR_OK;
-    if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
+    stranger_leave(&client->stranger);
+    if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
+        hello_of_doctor(client);
+    else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
     else
         hello_of_worker(client, client->hello);
@@ -521,15 +565,18 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 {
     struct client *client = owner;
     struct server *s = client->server;
-    if (code == ERR_PROTO || code == ERR_TOOBIG)
+    bool stranger = client->stranger.of; /* of whom conn.c has told, now and then */
+    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !stranger)
         log_warn("%s: closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        log_info("the chief's connection is lost: %s", why);
+        if (!s->stopping) /* then something else is the last word */
+            log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
+    stranger_leave(&client->stranger);
     listen_release(&s->listener);
     msg_free(client->message);
     msg_free(client->hello ? &client->hello->base : NULL);
@@ -543,25 +590,17 @@ static const struct conn_ops client_ops = {
     .on_close = on_close,
 };
 
-/* Who has said no hello yet: no more than GREETING_MAX, or the oldest goes. */
-static void bound_strangers(struct server *s)
+/* A listener's call. */
+static bool on_no_descriptors(void *owner)
 {
-    struct client *oldest = NULL;
-    uint32_t n = 0;
-    for (struct client *c = s->clients; c; c = c->next)
-        if (!c->hello && !conn_closed(c->conn)) {
-            oldest = c; /* the newest stand in front */
-            n++;
-        }
-    if (n >= GREETING_MAX)
-        conn_close(oldest->conn, ERR_TOOBIG, "too many connections without a hello");
+    struct server *s = owner;
+    return strangers_shed(&s->strangers);
 }
 
 static void on_accept(void *owner, int fd, const char *peer)
 {
     struct server *s = owner;
     struct client *c = mem_zalloc(1, sizeof *c);
-    bound_strangers(s);
     if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
         log_warn("%s: no memory for a connection", peer);
         listen_release(&s->listener);
@@ -571,10 +610,27 @@ static void on_accept(void *owner, int fd, const char *peer)
     c->server = s;
     c->next = s->clients;
     s->clients = c;
+    strangers_add(&s->strangers, &c->stranger, c->conn);
     greeting_begin(&c->greeting, c->conn);
 }
 
 /* ---- letters, signals, time ---- */
+
+/* Say so when the grace turns out to be too short, and when it is enough again. */
+static void on_snapshot(struct server *s, uint32_t thread, const struct shard_snapshot *m)
+{
+    char text[240];
+    grace_note(&s->grace, thread, m->bytes, m->seconds);
+    grace_say(&s->grace, text, sizeof text);
+    bool is_short = !grace_suffices(&s->grace);
+    if (is_short && !s->said_short)
+        log_warn("%s: on SIGTERM it will not begin one, and the last published checkpoint stands; "
+                 "give it more (timeouts.grace_s, terminationGracePeriodSeconds)",
+                 text);
+    else if (!is_short && s->said_short)
+        log_info("%s: that is enough", text);
+    s->said_short = is_short;
+}
 
 static void on_letter(void *arg, struct mail *m)
 {
@@ -589,6 +645,8 @@ static void on_letter(void *arg, struct mail *m)
         on_fenced(s, m->number);
     } else if (m->type == SHARD_STORE) {
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+    } else if (m->type == SHARD_SNAPSHOT) {
+        on_snapshot(s, (uint32_t)m->number, m->data);
     } else if (m->type == SHARD_MEASURED) {
         server_http_on_report(&s->http, (uint32_t)m->number, m->data);
         m->data = NULL;
@@ -607,7 +665,14 @@ static void on_signal(int number, void *arg)
     s->going = true;
     s->going_ms = clock_now_ms();
     if (!s->entered) {
-        log_info("told to go before training began");
+        log_info(s->done ? "told to go: the job is done" : "told to go before training began");
+        end(s, s->done ? 0 : 143);
+        return;
+    }
+    if (!grace_suffices(&s->grace)) {
+        char text[240];
+        grace_say(&s->grace, text, sizeof text);
+        log_warn("told to go: %s: none is begun, and the last published checkpoint stands", text);
         end(s, 143);
         return;
     }
@@ -647,17 +712,38 @@ static void check_chief(struct server *s, int64_t now)
     }
 }
 
+/* Nothing of a job is here: nothing is lost by waiting, with --when_done=wait for ever. */
+static void check_rest(struct server *s, int64_t now)
+{
+    int64_t away_ms = now - s->chief_lost_ms;
+    int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
+    if (s->config->ending == ENDING_DONE && start_ms > DONE_ALONE_MS)
+        bound_ms = DONE_ALONE_MS;
+    if (s->config->waits && (s->done || s->idle))
+        return;
+    if (s->config->waits && away_ms > start_ms) {
+        log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
+                 s->config->job->timeouts.start_s);
+        s->idle = true;
+    } else if (s->done && away_ms > bound_ms) {
+        log_info("the job is done, and no chief has come to train on");
+        end(s, 0);
+    } else {
+        check_chief(s, now);
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
     if (s->going)
         check_going(s, now);
-    else if (!s->chief)
+    else if (!s->chief && s->entered)
         check_chief(s, now);
-    for (struct client *c = s->clients; c; c = c->next)
-        if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
-            conn_close(c->conn, ERR_TIMEOUT, "no hello");
+    else if (!s->chief)
+        check_rest(s, now);
+    strangers_tick(&s->strangers, now);
     server_http_measure(&s->http);
     if (tls_own())
         (void)tls_look(tls_own(), now);
@@ -674,12 +760,19 @@ static enum err start_threads(struct server *s, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "no memory for %u shard threads", wanted);
     for (uint32_t i = 0; i < wanted; i++) {
         enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
-                                        s->config->output, &s->store, &s->in, e);
+                                        s->config->output, &s->store, &s->config->fault, &s->in, e);
         if (err)
             return err;
         s->threads++;
     }
     return ERR_OK;
+}
+
+static enum process_state state_of(const struct server *s)
+{
+    if (s->entered)
+        return s->chief ? STATE_TRAINING : STATE_WAITING;
+    return s->done ? STATE_DONE : s->idle ? STATE_IDLE : STATE_WAITING;
 }
 
 /* What HTTP asks of us. */
@@ -690,7 +783,9 @@ static void say_facts(void *ctx, struct server_http_facts *f)
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
                                     .going = s->going,
-                                    .connections = s->listener.open};
+                                    .state = state_of(s),
+                                    .connections = s->listener.open,
+                                    .strangers = &s->strangers};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
 }
 
@@ -717,6 +812,7 @@ static enum err start(struct server *s, struct errmsg *e)
     err = start_threads(s, e);
     if (err)
         return err;
+    strangers_init(&s->strangers);
     loop_timer_init(&s->tick, &s->loop, on_tick, s);
     err = loop_signal_init(&s->term, &s->loop, SIGTERM, on_signal, s);
     if (!err)
@@ -726,13 +822,15 @@ static enum err start(struct server *s, struct errmsg *e)
     if (!err)
         err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
                            s);
-    if (!err && s->config->http_fd >= 0)
+    s->listener.shed = on_no_descriptors;
+    if (!err)
         err = open_http(s);
     return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;
 }
 
 static void stop(struct server *s)
 {
+    s->stopping = true;
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
@@ -759,13 +857,21 @@ int server_run(const struct server_config *config)
     static struct server server; /* the lease table alone is 96 KiB */
     struct server *s = &server;
     struct errmsg e = {""};
+    memset(s, 0, sizeof *s);
     s->config = config;
+    s->done = config->ending != ENDING_NONE;
+    s->grace.allowed_s = config->job->timeouts.grace_s;
+    if (config->grace_s && config->grace_s < s->grace.allowed_s)
+        s->grace.allowed_s = config->grace_s;
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
+    if (s->done)
+        log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
+                               : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
     if (err) {
         log_error("the event loop failed: %s", err_str(err));

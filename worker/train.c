@@ -752,6 +752,12 @@ const struct meter *train_meter(const struct train *t)
     return &t->meter;
 }
 
+const char *train_welcomed(const struct train *t, uint64_t *generation)
+{
+    *generation = t->session.generation.number;
+    return t->session.uuid;
+}
+
 static enum err new_parts(struct train *t, struct errmsg *e)
 {
     const struct train_config *c = &t->config;

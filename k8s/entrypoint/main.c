@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/auth.h"
 #include "common/cluster_given.h"
 #include "common/log.h"
 #include "common/termination.h"
@@ -59,7 +60,8 @@ static void add_defaults(struct command *c, const struct args *a)
     if (!a->job)
         c->words[c->n++] = access(JOB_FILE, R_OK) == 0 ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
     c->words[c->n++] = "--output=" OUTPUT_DIR;
-    if (!a->token && access(TOKEN_FILE, F_OK) == 0)
+    bool no_proof = a->auth && strcmp(a->auth, "none") == 0;
+    if (!a->token && !no_proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
     if (!a->tls &&
         access(TLS_DIR, F_OK) == 0) { /* one that is missing there is told by the program */
@@ -71,13 +73,22 @@ static void add_defaults(struct command *c, const struct args *a)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }
 
+static bool by_hosts(const struct args *a)
+{
+    return a->worker_ips || a->current_ip || a->port;
+}
+
 static enum err command_init(struct command *c, enum role role, const struct args *a,
                              struct errmsg *e)
 {
-    enum err err = find_program(role, c->program, e);
+    enum err err = find_program(a->doctor ? ROLE_WORKER : role, c->program, e);
     if (err)
         return err;
     c->words[c->n++] = c->program;
+    if (a->doctor)
+        c->words[c->n++] = "--doctor";
+    if (a->doctor && role == ROLE_PS && !by_hosts(a) && !a->job_name && !getenv("TF_CONFIG"))
+        c->words[c->n++] = "--job_name=ps"; /* which a ps would know by itself */
     add_defaults(c, a);
     for (size_t i = 0; i < a->n_rest; i++)
         c->words[c->n++] = a->rest[i];
@@ -125,11 +136,6 @@ static bool by_ordinals(const struct args *a)
     return a->role || a->index || a->ps || a->workers || a->ps_host || a->worker_host;
 }
 
-static bool by_hosts(const struct args *a)
-{
-    return a->worker_ips || a->current_ip || a->port;
-}
-
 /* Who says which process this is? One of them. */
 static enum err check_one(const struct args *a, struct errmsg *e)
 {
@@ -160,6 +166,15 @@ static enum err make_tf_config(const struct args *a, const char *pod, struct err
     return err;
 }
 
+/* Outside a pod, and in one that nobody told which process it is, a job without a token stays on loopback. */
+static enum err say_pod(const struct args *a, struct errmsg *e)
+{
+    const char *config = getenv("TF_CONFIG");
+    bool told = by_hosts(a) || (config && config[strspn(config, " \t\r\n")]);
+    int failed = told ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
+    return failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
 static enum err run_one(const struct args *a, const char *pod, int *code, struct errmsg *e)
 {
     static struct command command;
@@ -167,6 +182,8 @@ static enum err run_one(const struct args *a, const char *pod, int *code, struct
     enum err err = by_ordinals(a) ? make_tf_config(a, pod, e) : ERR_OK;
     if (!err)
         err = find_role(a, pod, &role, e);
+    if (!err)
+        err = say_pod(a, e);
     if (!err)
         err = command_init(&command, role, a, e);
     if (err)
@@ -185,6 +202,8 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
     static char lists[2][PLACE_LIST_BYTES + 32], index[32];
     enum err err = place_hosts(a, &hosts, e);
     if (!err)
+        err = say_pod(a, e);
+    if (!err)
         err = command_init(&ps, ROLE_PS, a, e);
     if (!err)
         err = command_init(&worker, ROLE_WORKER, a, e);
@@ -202,7 +221,8 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
         command_print(&ps);
         command_print(&worker);
     } else {
-        *code = pair_run((char *const *)ps.words, (char *const *)worker.words);
+        *code = (a->doctor ? pair_in_turn : pair_run)((char *const *)ps.words,
+                                                      (char *const *)worker.words);
     }
     return ERR_OK;
 }

@@ -43,9 +43,18 @@ def memory(used):
     return {f"process_resident_memory_bytes{{{PS}}}": used, f"gradwire_memory_limit_bytes{{{PS}}}": "1000x60"}
 
 
+def auth(*of):
+    """What each of some processes asks of who dials it."""
+    return {f'gradwire_auth_info{{{who},auth="{auth}"}}': "1x20" for who, auth in of}
+
+
 def evaluator(results, cut):
     pod = 'namespace="team",job="mnist",pod="mnist-evaluator-0"'
     return {f"gradwire_evaluator_results_total{{{pod}}}": results, **chief("gradwire_job_cut", cut)}
+
+
+def state(name, values):
+    return {f'gradwire_state{{{PS},state="{name}"}}': values}
 
 
 UP = f'up{{{PS},app_kubernetes_io_name="%s"}}'
@@ -54,7 +63,8 @@ CASES = (  # alert, minute; series that fire it, and the labels and the value th
      {UP % "gradwire": "1x6 0 0 0 1x20", UP % "other": "0x20"}),
     ("GradwireJobStalled", 30, steps("0+5x10 50x30"), LABELS, "", steps("0+5x10 50x4 51+5x30")),
     ("GradwireJobStalled", 30, steps("0x40"), LABELS, "", steps("0+100x10 1000x40")),  # never began; is at its end
-    ("GradwireNotReady", 20, {f"gradwire_ready{{{PS}}}": "0x30"}, PS_LABELS, "", {f"gradwire_ready{{{PS}}}": "0x10 1 0x10"}),
+    ("GradwireWaits", 20, state("waiting", "1x30"), {**PS_LABELS, "state": "waiting"}, "", state("waiting", "1x10 0 1x10")),
+    ("GradwireWaits", 20, state("loading", "1x30"), {**PS_LABELS, "state": "loading"}, "", state("done", "1x30")),
     ("GradwirePsAway", 10, chief("gradwire_job_ps_up", "1x5 0x10", ',ps="1"'), {**LABELS, "ps": "1"}, "",
      chief("gradwire_job_ps_up", "1x8 0 0 1x5", ',ps="1"')),
     ("GradwireWorkerAway", 15, chief("gradwire_job_worker_up", "1x5 0x20", ',worker="2"'), {**LABELS, "worker": "2"}, "",
@@ -80,6 +90,11 @@ CASES = (  # alert, minute; series that fire it, and the labels and the value th
     ("GradwireStraggler", 20, busy(1, 20), {**LABELS, "pod": "mnist-worker-1"}, "350ms", busy(1, 4)),
     ("GradwireStalenessHigh", 25, staleness(100), {"namespace": "team", "job": "mnist", "worker": "1"}, "121", staleness(2)),
     ("GradwireMemoryNearLimit", 15, memory("500x5 950x20"), PS_LABELS, "95%", memory("500x5 950x3 899x20")),
+    ("GradwireNoProof", 10, auth((PS, "none"), (CHIEF, "token")), {**PS_LABELS, "auth": "none"}, "",
+     auth((PS, "token"), (CHIEF, "token"))),
+    ("GradwireNoProof", 10, auth((PS, "none"), (CHIEF, "token")), {**PS_LABELS, "auth": "none"}, "", auth((CHIEF, "none"))),
+    ("GradwireShedsConnections", 15, {f"gradwire_shed_connections_total{{{PS}}}": "0+90x20"}, PS_LABELS, "",
+     {f"gradwire_shed_connections_total{{{PS}}}": "0x5 50x20"}),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",
      evaluator("0+1x60", "0+1x60")),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",

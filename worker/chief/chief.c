@@ -132,8 +132,9 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
     va_end(args);
-    send_done(c, 1, c->failed, false);
-    send_done(c, 1, c->failed, true);
+    int told = c->config.finished ? 0 : 1; /* who is there is to know that the job is done */
+    send_done(c, told, c->failed, false);
+    send_done(c, told, c->failed, true);
     chief_end(c, 1, c->failed);
 }
 
@@ -201,7 +202,7 @@ static void done_progress(struct chief *c)
     }
     if (c->phase == CHIEF_DONE_PS) {
         for (uint32_t i = 0; i < c->config.ps; i++)
-            if (c->ps[i].up && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
+            if (c->ps[i].up && !c->ps[i].told && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
                 return;
         chief_end(c, 0, "");
     }
@@ -304,7 +305,8 @@ static enum err find_base(struct chief *c)
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
-    if (find_base(c) == ERR_CORRUPT && !agree) {
+    enum err err = find_base(c);
+    if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
         chief_fail(
             c, "there are checkpoints, and none of them can be used: mend them, or start anew with "
                "--fresh");
@@ -453,8 +455,23 @@ static void base_from_nothing(struct chief *c)
     memset(c->epoch, 0, sizeof c->epoch);
 }
 
+/* Mitliagkas et al. 2016, "Asynchrony begets momentum", theorem 3. */
+static void tell_momentum(struct chief *c)
+{
+    double momentum = c->config.settings.momentum;
+    uint32_t workers = c->config.workers;
+    if (c->sync || c->geo || momentum == 0 || workers < 2 || c->told_momentum)
+        return;
+    chief_say(c, 0,
+              "training.update: %s adds momentum of about %.2g (1 - 1/%u workers) to the "
+              "optimizer's %g; where it does not learn well, set less of that",
+              c->ssp ? "ssp" : "async", 1 - 1.0 / workers, workers, momentum);
+    c->told_momentum = true;
+}
+
 static void entered_all(struct chief *c)
 {
+    tell_momentum(c);
     c->entered = true;
     if (c->config.settings.redo)
         c->total =
@@ -584,6 +601,8 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->ps[ps].lost_ms = now_ms;
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
+    c->ps[ps].told |=
+        c->phase == CHIEF_DONE_PS; /* it closed behind the word; it may stay, and be dialed again */
     done_progress(c);
 }
 

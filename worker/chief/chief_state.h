@@ -27,6 +27,7 @@ enum chief_phase {
 
 struct chief_ps {
     bool up, was_up, entered, going;
+    bool told; /* that the job is done, and it has closed its connection since */
     struct generation generation;
     char uuid[37];
     uint32_t threads;
@@ -156,7 +157,7 @@ struct chief {
     size_t stales;
     struct chief_stale *stale; /* as the shards told last: stale.c */
     uint64_t incarnations, deal;
-    bool told_idle;
+    bool told_idle, told_momentum;
 
     uint64_t step; /* sync: as the own session knows */
     struct ids done;

@@ -79,10 +79,11 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     struct host *h = ctx;
+    struct errmsg e = {""}; /* it is in the log */
     host_join_publisher(
         h); /* or it would delete, as older than its own, the cut that is found here */
     return host_find_cut(h->checkpoints,
-                         below < h->config.usable_below ? below : h->config.usable_below, m);
+                         below < h->config.usable_below ? below : h->config.usable_below, m, &e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)
@@ -198,6 +199,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .max_recoveries = job->training.max_recoveries,
         .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
+        .finished = h->config.finished,
     };
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
@@ -207,6 +209,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     struct host *h = role;
     h->control = control;
     h->started_ms = clock_now_ms();
+    strangers_init(&h->strangers);
     enum err err = keeper_new(&h->keeper, h->checkpoints, control);
     if (err)
         return err_set(e, err, "no memory for the chief");
@@ -220,6 +223,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
                            guest_accept, h);
         if (err)
             return err_set(e, err, "the chief cannot listen: %s", err_str(err));
+        h->listener.shed = guests_shed;
         h->listening = true;
     }
     err = ps_links_start(h, e);
@@ -291,7 +295,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     tell_epochs(h);
-    guests_bound_greeting(h, now);
+    strangers_tick(&h->strangers, now);
 }
 
 static void host_on_go(void *role, int64_t now)
@@ -331,7 +335,7 @@ const struct control_ops host_ops = {
     .on_tick = host_on_tick,
     .on_go = host_on_go,
     .stop = host_stop,
-    .not_ready = host_not_ready,
+    .waits_for = host_waits_for,
     .metrics = host_metrics,
     .status = host_status,
 };

@@ -11,31 +11,40 @@
 #include "worker/chief/host_state.h"
 #include "worker/eval_log.h"
 
-enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m)
+static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,
+                           struct errmsg *e)
+{
+    enum err err = checkpoint_load(checkpoints, cut, m, e);
+    if (err)
+        return err;
+    err = checkpoint_verify(checkpoints, m, e);
+    if (err)
+        manifest_close(m);
+    return err;
+}
+
+enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
+                       struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
-    struct errmsg e = {""};
-    if (checkpoint_list(checkpoints, &cuts, &n, &e)) {
-        log_warn("%s", e.text);
+    if (checkpoint_list(checkpoints, &cuts, &n, e)) {
+        log_warn("%s", e->text);
         return ERR_CORRUPT;
     }
     enum err err = ERR_NOTFOUND;
-    for (size_t i = 0; i < n && err; i++) {
+    for (size_t i = 0; i < n && err && err != ERR_NEWER; i++) {
         if (cuts[i] >= below)
             continue;
-        err = checkpoint_load(checkpoints, cuts[i], m, &e);
-        if (!err) {
-            err = checkpoint_verify(checkpoints, m, &e);
-            if (err)
-                manifest_close(m);
-        }
-        if (err)
+        err = load_whole(checkpoints, cuts[i], m, e);
+        if (err == ERR_NEWER)
+            log_warn("cut %" PRIu64 " is not read: %s", cuts[i], e->text);
+        else if (err)
             log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
-                     e.text);
+                     e->text);
     }
     mem_free(cuts);
-    return err && n ? ERR_CORRUPT : err;
+    return err && err != ERR_NEWER && n ? ERR_CORRUPT : err;
 }
 
 /* ---- manifests ---- */

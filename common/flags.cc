@@ -86,7 +86,7 @@ const Known known[] = {
     {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
      "1: one evaluates checkpoints, not the chief epochs"},
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
-     "the secret of all; --auth=auto|required|none; --tls_cert"},
+     "secret of all; --auth=auto|required|none; --tls_cert"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
     {"tls_cert", Kind::TEXT, nullptr, nullptr, nullptr},
     {"tls_key", Kind::TEXT, nullptr, nullptr, nullptr},

@@ -428,10 +428,11 @@ static int handshake(SSL_CTX *ctx, int fd)
     assert_int_equal(SSL_set_fd(ssl, fd), 1);
     SSL_set_connect_state(ssl);
     for (int i = 0; i < 1000; i++) {
+        bool up = SSL_is_init_finished(ssl);
         ERR_clear_error();
-        rc = SSL_is_init_finished(ssl) ? SSL_read(ssl, byte, sizeof byte) : SSL_do_handshake(ssl);
+        rc = up ? SSL_read(ssl, byte, sizeof byte) : SSL_do_handshake(ssl);
         int error = SSL_get_error(ssl, rc);
-        if (rc > 0 && SSL_is_init_finished(ssl) && error == SSL_ERROR_NONE && byte[0] == 'G')
+        if (up && rc > 0) /* something was said to it */
             break;
         if (rc <= 0 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
             break;

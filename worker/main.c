@@ -29,6 +29,7 @@
 #include "worker/export/export.h"
 #include "worker/liaison.h"
 #include "worker/lr_finder.h"
+#include "worker/sequel.h"
 #include "worker/summarize.h"
 #include "worker/train.h"
 
@@ -168,24 +169,43 @@ static enum err lock_output(const struct process *p, struct errmsg *e)
     return dirlock_take(p->output, &fd, say_lock_waits, e);
 }
 
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut of its sequel. */
+static enum err find_base(struct process *p, struct errmsg *e)
+{
+    const struct sequel sequel = {.job = &p->job,
+                                  .data_fingerprint = p->data.fingerprint,
+                                  .output = p->output,
+                                  .checkpoints = p->checkpoints,
+                                  .elems = model_layout(p->model)->elems};
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
+    p->has_base = err == ERR_OK;
+    if (!err && sequel_is_due(&p->job, &p->base)) {
+        err = sequel_begin(&sequel, &p->base, e);
+        if (err)
+            return err;
+        manifest_close(&p->base);
+        err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
+        p->has_base = err == ERR_OK;
+    }
+    if (err && err != ERR_NOTFOUND)
+        return err_set(e, err,
+                       "%s: none of its cuts can be used: mend them, or start anew with --fresh",
+                       p->checkpoints);
+    return ERR_OK;
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
     if (!p->cluster.is_chief)
         return ERR_OK;
-    enum err err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
+    enum err err = find_base(p, e);
+    if (!err)
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
-    if (err)
+    if (err || !p->has_base)
         return err;
-    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
-    if (err == ERR_NOTFOUND)
-        return ERR_OK;
-    if (err)
-        return err_set(e, err,
-                       "%s: none of its cuts can be used: mend them, or start anew with --fresh",
-                       p->checkpoints);
-    p->has_base = true;
     err = job_identity_compare(p->base.identity_text, p->job.identity_text, e);
     if (err)
         return err_wrap(e, ERR_INPUT,

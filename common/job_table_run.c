@@ -165,7 +165,8 @@ static const struct job_key keys[] = {
      .type = KEY_BOOL,
      IN_JOB(logs.histograms),
      .fallback = "true",
-     .doc = "of each tensor of the weights, and of its gradient at the chief, at each epoch's end, into "
+     .doc = "of each tensor of the weights, and of its gradient at the chief, at each epoch's end, "
+            "into "
             "these"},
 
     {.path = "ps.threads",

@@ -12,7 +12,9 @@
 #include "common/uuid.h"
 
 enum {
-    PIECE_ELEMS = 1 << 22, /* a file of the cut; what is in memory at a time is this, and as much for each slot */
+    PIECE_ELEMS =
+        1
+        << 22, /* a file of the cut; what is in memory at a time is this, and as much for each slot */
     FILES_MAX = 1 << 10,
 };
 

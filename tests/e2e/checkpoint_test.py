@@ -134,7 +134,7 @@ class CheckpointTest(TrainCase):
         return self.launch(*flags, keys={"training.epochs": 1, "checkpoint.run": name, **(keys or {})}).wait(code)
 
     def test_a_run_begins_with_what_the_last_one_has_learned_on_other_data_too(self):
-        other = {"data.synthetic_train_rows": 400 if TSAN else 4000}
+        other = {"data.synthetic_train_rows": 800}
         first = self.night("monday").summary()
         job = self.night("tuesday", {**self.STILL, **other}, 0, "--ps=3", "--workers=1")
         s = job.summary()

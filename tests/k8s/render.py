@@ -36,7 +36,7 @@ def built(module):
     program = folder / version / names[-1]
     if not program.exists():
         got = subprocess.run([go(), "install", module], capture_output=True, text=True,
-                             env={**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"})
+                             env={**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-mod=mod"})
         if got.returncode:
             print(f"{module} cannot be made: {got.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
             return None

@@ -35,7 +35,7 @@ def kustomized(folder):
     return objects(render.text(facts.ROOT / "k8s" / folder))
 
 
-@render.wants_helm
+@facts.skip_without(render.helm(), f"helm {render.NO_TOOLS} (or: go install {render.HELM})")
 @render.wanted
 class HelmTest(unittest.TestCase):
     def helm(self, *args, values=()):

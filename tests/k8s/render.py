@@ -58,7 +58,6 @@ def helm():
 
 
 wanted = facts.skip_without(kustomizer(), f"kubectl (1.21 or later renders the overlays) {NO_TOOLS}")
-wants_helm = facts.skip_without(helm(), f"helm {NO_TOOLS} (or: go install {HELM})")
 
 
 @functools.cache

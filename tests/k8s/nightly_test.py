@@ -107,11 +107,11 @@ class NightlyTest(unittest.TestCase):
         """What the pod of that night's Job does: its exit code and what it says."""
         make, = self.pod["initContainers"]
         create, = self.pod["containers"]
-        for folder in ("nightly", "work"):
+        for folder in ("nightly", "made"):
             (self.tmp / folder).mkdir(exist_ok=True)
         for key, text in self.docs["ConfigMap", "gradwire-nightly"]["data"].items():
             (self.tmp / "nightly" / key).write_text(text)
-        env = {"PATH": "/usr/bin:/bin", "FROM": str(self.tmp / "nightly"), "TO": str(self.tmp / "work"), "NIGHT": name}
+        env = {"PATH": "/usr/bin:/bin", "FROM": str(self.tmp / "nightly"), "TO": str(self.tmp / "made"), "NIGHT": name}
         subprocess.run([self.mounted(make, word) for word in make["command"]], env=env, check=True)
         return subprocess.run([shutil.which("kubectl"), *[self.mounted(create, arg) for arg in create["args"]], "--namespace=team",
                                f"--server=http://127.0.0.1:{server.server_port}"], capture_output=True, text=True,

@@ -57,6 +57,7 @@ struct manifest {
     uint64_t cut;        /* rises by one per published or tried cut */
     uint64_t generation; /* in which it was taken */
     char uuid[37];
+    char run[JOB_NAME_MAX]; /* checkpoint.run of the chief that took it; empty: none */
     bool final;
     uint64_t step; /* sync: steps made; async: batches applied */
     uint64_t t;    /* updates applied */

@@ -1,6 +1,7 @@
 #include "common/ending.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "common/mem.h"
@@ -15,10 +16,15 @@ static uint64_t epochs_of(const struct manifest *m)
     return epochs;
 }
 
+bool ending_is_of_another_run(const struct manifest *m, const struct job *job)
+{
+    return job->checkpoint.run[0] && strcmp(job->checkpoint.run, m->run) != 0;
+}
+
 enum ending ending_of(const struct manifest *m, const struct job *job)
 {
     struct errmsg e;
-    if (!m->final || !m->identity_text ||
+    if (!m->final || ending_is_of_another_run(m, job) || !m->identity_text ||
         job_identity_compare(m->identity_text, job->identity_text, &e))
         return ENDING_NONE;
     if (epochs_of(m) >= job->training.epochs)

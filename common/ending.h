@@ -12,6 +12,9 @@ enum ending {
     ENDING_DONE,  /* all epochs that our job file asks for are learned */
 };
 
+/* The job names a run (checkpoint.run), and this is of another: the first cut of the next may be due. */
+bool ending_is_of_another_run(const struct manifest *m, const struct job *job);
+
 /* Of a manifest of any job. */
 enum ending ending_of(const struct manifest *m, const struct job *job);
 

@@ -146,6 +146,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->cut = m->cut;
     h->generation = m->generation;
     h->uuid = m->uuid;
+    h->run = m->run;
     h->final = m->final;
     h->step = m->step;
     h->t = m->t;
@@ -270,6 +271,8 @@ static const char *misfit(const Checkpoint__Manifest *h)
 {
     if (strlen(h->uuid) > UUID_CHARACTERS)
         return "the job's id is too long";
+    if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
+        return "the run's name is too long";
     if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
         return "the data's fingerprint has another size";
     if (h->slots > OPTIMIZER_SLOTS_MAX)
@@ -314,6 +317,7 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
         .restarts = h->restarts,
     };
     memcpy(made.uuid, h->uuid, strlen(h->uuid));
+    memcpy(made.run, h->run, strlen(h->run));
     memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);
     unpack_sums(h, &made);
     char text[128];

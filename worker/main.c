@@ -35,6 +35,7 @@
 #include "worker/interim.h"
 #include "worker/liaison.h"
 #include "worker/lr_finder.h"
+#include "worker/sequel.h"
 #include "worker/summarize.h"
 #include "worker/train.h"
 
@@ -199,29 +200,50 @@ static enum err lock_output(const struct process *p, struct errmsg *e)
     return dirlock_take(p->output, &fd, say_lock_waits, e);
 }
 
+/* None: has_base is false. */
+static enum err newest_cut(struct process *p, struct errmsg *e)
+{
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
+    p->has_base = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err == ERR_NEWER)
+        return err_wrap(e, ERR_INPUT, "start that release, or begin anew with --fresh: ");
+    return err_set(e, err,
+                   "%s: none of its cuts can be used: mend them, or start anew with --fresh",
+                   p->checkpoints);
+}
+
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut of its sequel. */
+static enum err find_base(struct process *p, struct errmsg *e)
+{
+    const struct sequel sequel = {.job = &p->job,
+                                  .data_fingerprint = p->data.fingerprint,
+                                  .output = p->output,
+                                  .checkpoints = p->checkpoints,
+                                  .elems = model_layout(p->model)->elems};
+    enum err err = newest_cut(p, e);
+    if (err || !p->has_base || !sequel_is_due(&p->job, &p->base))
+        return err;
+    err = sequel_begin(&sequel, &p->base, e);
+    if (err)
+        return err;
+    manifest_close(&p->base);
+    return newest_cut(p, e);
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
     if (!p->cluster.is_chief)
         return ERR_OK;
-    enum err err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
+    enum err err = find_base(p, e);
+    if (!err)
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
-    if (err)
+    if (err || !p->has_base)
         return err;
-    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
-    if (err == ERR_NOTFOUND)
-        return ERR_OK;
-    if (err == ERR_NEWER) {
-        const struct errmsg what = *e;
-        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
-                       what.text);
-    }
-    if (err)
-        return err_set(e, err,
-                       "%s: none of its cuts can be used: mend them, or start anew with --fresh",
-                       p->checkpoints);
-    p->has_base = true;
     err = job_identity_compare(p->base.identity_text, p->job.identity_text, e);
     if (err)
         return err_wrap(e, ERR_INPUT,

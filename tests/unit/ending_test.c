@@ -67,6 +67,19 @@ static void another_jobs_end_is_not_ours(void **state)
     assert_int_equal(ending_find("/no/such/folder", &job, &m), ENDING_NONE);
 }
 
+static void another_runs_end_is_not_ours(void **state)
+{
+    (void)state;
+    struct job job = job_of(3, 0);
+    struct manifest m = learned(3);
+    strcpy(m.run, "monday");
+    assert_int_equal(ending_of(&m, &job), ENDING_DONE); /* a job that names none takes any */
+    strcpy(job.checkpoint.run, "monday");
+    assert_int_equal(ending_of(&m, &job), ENDING_DONE);
+    strcpy(job.checkpoint.run, "tuesday");
+    assert_int_equal(ending_of(&m, &job), ENDING_NONE);
+}
+
 static void news_is_another_run_or_a_later_generation(void **state)
 {
     (void)state;
@@ -83,6 +96,7 @@ int main(void)
         cmocka_unit_test(a_job_is_done_when_all_its_epochs_are_in_the_final_cut),
         cmocka_unit_test(a_job_that_may_stop_early_may_have_been),
         cmocka_unit_test(another_jobs_end_is_not_ours),
+        cmocka_unit_test(another_runs_end_is_not_ours),
         cmocka_unit_test(news_is_another_run_or_a_later_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

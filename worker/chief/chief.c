@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/uuid.h"
 #include "worker/chief/chief_state.h"
 
 void chief_say(struct chief *c, int warning, const char *fmt, ...)
@@ -213,10 +214,7 @@ static void done_progress(struct chief *c)
 static void make_uuid(struct chief *c)
 {
     uint64_t a = c->io->random(c->ctx), b = c->io->random(c->ctx);
-    (void)snprintf(c->uuid, sizeof c->uuid,
-                   "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64, a >> 32,
-                   a >> 16 & 0xffff, a & 0xfff, (b >> 48 & 0x3fff) | 0x8000,
-                   b & UINT64_C(0xffffffffffff));
+    uuid_make(c->uuid, a, b);
 }
 
 static bool all_ps_agree(const struct chief *c)

@@ -120,6 +120,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.redo.dropped = p->dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
     p->m.ps_threads = p->threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
     p->m.identity_text = h->control->config.job->identity_text;
+    (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
     memcpy(p->m.data_fingerprint, h->config.data_fingerprint, sizeof p->m.data_fingerprint);
     p->m.eval.valid = h->has_eval;

@@ -310,7 +310,12 @@ class Cluster:
         pod.there = False
 
     def delete(self, pod, disrupted=False):
-        """kubectl delete, an operator's deletion, or a drain: SIGTERM, the grace period, SIGKILL; the object goes with it."""
+        """kubectl delete, or a drain; the controllers see at once that it is going."""
+        self.terminate(pod, disrupted)
+        self.reconcile()
+
+    def terminate(self, pod, disrupted=False):
+        """SIGTERM, the grace period, SIGKILL; the object goes with the container."""
         if pod.deleting or not pod.there:
             return
         pod.deleting, pod.disrupted = True, disrupted
@@ -379,11 +384,10 @@ class Cluster:
 
     # ---- NetworkPolicies ----
 
-    def stranger(self, namespace, **labels):
+    def stranger(self, namespace, labels=()):
         """A host of another, without a container: its number, for net.command()."""
         host, self.next = self.next, self.next + 1
-        names = tuple((name.replace("__", "/").replace("_", "."), text) for name, text in labels.items())
-        self.strangers.append(netpolicy.Host(self.net.address(host), namespace, names))
+        self.strangers.append(netpolicy.Host(self.net.address(host), namespace, tuple(dict(labels).items())))
         self.apply_policies()
         return host
 
@@ -424,7 +428,7 @@ class Cluster:
 
     def carry_out(self, owner, mine, plan):
         for key in plan.delete:
-            self.delete(next(pod for pod in mine if (pod.kind, pod.index) == key))
+            self.terminate(next(pod for pod in mine if (pod.kind, pod.index) == key))
         for kind, index in plan.create:
             self.create(self.pod_of(owner, kind, index))
 
@@ -460,6 +464,8 @@ class Cluster:
     def wait(self, what, until, deadline_s, controllers_too=True, by_looks=True):
         """Until it is so. Between looks containers end, and the controllers do their work."""
         end = time.monotonic() + deadline_s
+        if controllers_too:
+            self.reconcile()  # a test may have edited an object
         while not (got := until()):
             left = end - time.monotonic()
             self.case.assertGreater(left, 0, f"still not so after {deadline_s} s: {what}\n{self.all_logs()}")

@@ -1,7 +1,8 @@
 """What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
 
-Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/` pkg/controller.v1/tensorflow,
-`core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is pkg/controller/job, `statefulset/` pkg/controller/statefulset).
+Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
+pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is
+pkg/controller/job, `statefulset/` pkg/controller/statefulset).
 
 Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
 plan is empty. Left out: back-off times, of the kubelet's and the Job's; events; pod groups."""

@@ -180,9 +180,10 @@ class ControllersTest(unittest.TestCase):
         self.assertEqual(len(c.tfjob_plan(doc, [], plan.status).create), 2)
 
     def indexed(self, **more):
-        return {"kind": "Job", "metadata": {"name": "j"}, "spec": {"completionMode": "Indexed", "completions": 2, **more, "podFailurePolicy": {"rules": [
-            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-            {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}}]}}}
+        rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                 {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}}]
+        return {"kind": "Job", "metadata": {"name": "j"}, "spec": {
+            "completionMode": "Indexed", "completions": 2, **more, "podFailurePolicy": {"rules": rules}}}
 
     def test_an_indexed_job_goes_by_its_failure_policy(self):
         failed = "Failed: j: a pod exited with 1"
@@ -203,9 +204,10 @@ class ControllersTest(unittest.TestCase):
     def test_a_job_has_its_limits(self):
         pods = [Seen("Job", 0, "Failed", 138), Seen("Job", 1)]  # job/job_controller.go exceedsBackoffLimit, pastActiveDeadline
         for n, finished in ((1, False), (2, True)):
-            self.assertEqual(c.finished(c.job_plan(self.indexed(backoffLimit=2), pods, Status(failures=n)).status.condition), finished)
+            plan = c.job_plan(self.indexed(backoffLimit=2), pods, Status(failures=n))
+            self.assertEqual(c.finished(plan.status.condition), finished)
         plan = c.job_plan(self.indexed(activeDeadlineSeconds=5), [Seen("Job", 0)], active_s=5)
-        self.assertEqual((plan.status.condition, plan.delete), ("Failed: j was active longer than specified deadline", (("Job", 0),)))
+        self.assertEqual(plan, c.Plan(Status("Failed: j was active longer than specified deadline"), (("Job", 0),)))
         self.assertEqual(c.job_plan(self.indexed(suspend=True), [Seen("Job", 0)]).delete, (("Job", 0),))
 
     def test_a_stateful_set_has_as_many_as_it_says_and_the_last_goes_first(self):

@@ -92,7 +92,8 @@ class Cluster:
         for tool in TOOLS:
             if not shutil.which(tool):
                 raise unittest.SkipTest(f"{tool} is not there")
-        self.policies = [{**d, "metadata": {"namespace": namespace, **d["metadata"]}} for d in docs if d["kind"] == "NetworkPolicy"]
+        self.policies = [{**d, "metadata": {"namespace": namespace, **d["metadata"]}} for d in docs
+                         if d["kind"] == "NetworkPolicy"]
         if self.policies and not shutil.which("nft"):
             raise unittest.SkipTest("nft is not there (Debian: nftables), and a NetworkPolicy wants it")
         case.tmp.chmod(0o755)
@@ -116,6 +117,7 @@ class Cluster:
             process.wait()
         for end in self.ends:
             os.close(end)
+        self.ends = {}
         self.dns.kill()
         self.dns.wait()
         self.dns.stderr.close()
@@ -169,7 +171,9 @@ class Cluster:
         return (f"{name}.{service}.{self.namespace}.svc",)
 
     def publishes_early(self, owner):
-        service = owner.doc["spec"].get("serviceName", owner.template(None)["spec"].get("subdomain")) if owner.kind != "TFJob" else None
+        if owner.kind == "TFJob":  # the operator's Services do not
+            return False
+        service = owner.doc["spec"].get("serviceName", owner.template(None)["spec"].get("subdomain"))
         return any(d["kind"] == "Service" and d["metadata"]["name"] == service and d["spec"].get("publishNotReadyAddresses")
                    for d in self.docs)
 

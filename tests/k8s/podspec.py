@@ -193,7 +193,8 @@ def container(given, spec, place):
     one_of("terminationMessagePath", given.get("terminationMessagePath", "/dev/termination-log"), "/dev/termination-log")
     for port in given.get("ports", []):
         known("ports", port, PORT)
-        if port.get("hostPort", port["containerPort"]) != port["containerPort"] or "hostPort" in port and not spec.get("hostNetwork"):
+        same = port.get("hostPort", port["containerPort"]) == port["containerPort"]
+        if not same or "hostPort" in port and not spec.get("hostNetwork"):
             raise Refused(f"ports: hostPort {port['hostPort']} without hostNetwork is not translated")
     env = environment(given, place)
     whole, volumes = spec.get("securityContext", {}), {v["name"]: v for v in spec.get("volumes", [])}

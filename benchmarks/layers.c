@@ -55,12 +55,24 @@ static const struct {
     {"max_pooling2d 2, 26x26x32", "[26, 26, 1]", "dense: 32, max_pooling2d: 2"},
     {"average_pooling2d 2, 26x26x32", "[26, 26, 1]", "dense: 32, average_pooling2d: 2"},
     {"global_average_pooling2d, 8x8x64", "[8, 8, 1]", "dense: 64, global_average_pooling2d"},
+    {"global_max_pooling2d, 8x8x64", "[8, 8, 1]", "dense: 64, global_max_pooling2d"},
+    {"embedding 26 of 10000x16", "[26]", "embedding: {input_dim: 10000, output_dim: 16}"},
+    {"add 16384", "[16, 16, 1]",
+     "dense: {units: 64, name: a}, dense: {units: 64, name: b}, add: [a, b]"},
+    {"concatenate 2 x 16384", "[16, 16, 1]",
+     "dense: {units: 64, name: a}, dense: {units: 64, name: b}, concatenate: [a, b]"},
     {"batch_normalization, 16x16x64", "[16, 16, 1]", "dense: 64, batch_normalization"},
     {"layer_normalization, 16x16x64", "[16, 16, 1]", "dense: 64, layer_normalization"},
     {"relu 16384", "[16, 16, 1]", "dense: {units: 64, activation: tanh}, relu"},
     {"tanh 16384", "[16, 16, 1]", "dense: 64, tanh"},
     {"sigmoid 16384", "[16, 16, 1]", "dense: 64, sigmoid"},
-    {"gelu 16384", "[16, 16, 1]", "dense: 64, activation: gelu"},
+    {"elu 16384", "[16, 16, 1]", "dense: 64, elu"},
+    {"leaky_relu 16384", "[16, 16, 1]", "dense: 64, leaky_relu"},
+    {"selu 16384", "[16, 16, 1]", "dense: 64, selu"},
+    {"silu 16384", "[16, 16, 1]", "dense: 64, silu"},
+    {"softplus 16384", "[16, 16, 1]", "dense: 64, softplus"},
+    {"gelu 16384", "[16, 16, 1]", "dense: 64, gelu"},
+    {"gelu approximate 16384", "[16, 16, 1]", "dense: 64, gelu: {approximate: true}"},
     {"softmax 256x64", "[16, 16, 1]", "dense: 64, softmax"},
     {"dropout 16384", "[16, 16, 1]", "dense: 64, dropout: 0.5"},
 };
@@ -103,8 +115,9 @@ static void layers_init(struct layers *l)
     l->x = mem_floats((size_t)ROWS * features);
     l->y = mem_floats(ROWS);
     layout_init_values(lay, 1, 0, lay->elems, l->w);
+    uint32_t ids = l->op->kind == OP_EMBEDDING ? l->op->rows : 0; /* numbers of rows below it */
     for (size_t i = 0; i < (size_t)ROWS * features; i++)
-        l->x[i] = 2.0F * rng_unit(2, i) - 1.0F;
+        l->x[i] = ids ? floorf((float)ids * rng_unit(2, i)) : 2.0F * rng_unit(2, i) - 1.0F;
     for (int i = 0; i < ROWS; i++)
         l->y[i] = (float)(i % LABELS);
 }
@@ -152,9 +165,18 @@ static struct product product_of(const struct op *op)
                             (int)(w->y.size * w->x.size * w->channels)};
 }
 
+/* What it reads and writes of an example. */
+static size_t moved_elems(const struct op *op)
+{
+    size_t in = op_in_elems(op), out = op_out_elems(op);
+    return op->kind == OP_EMBEDDING ? 2 * out
+           : op->kind == OP_ADD     ? op->inputs * in + out
+                                    : in + out;
+}
+
 static void yardstick_init(struct layers *l)
 {
-    size_t floats = ROWS * (op_in_elems(l->op) + op_out_elems(l->op));
+    size_t floats = ROWS * moved_elems(l->op);
     if (has_product(l->op)) {
         struct product p = product_of(l->op);
         size_t m = (size_t)p.m, n = (size_t)p.n, k = (size_t)p.k;

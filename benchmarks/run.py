@@ -390,6 +390,9 @@ def train_once(job, update, batch, ps, workers, microbatches, epochs):
     return summary["examples_per_s"]
 
 
+WANTED = {("cnn", 256): ("one process", 1 / 1.4), ("cnn", 64): ("raw step", 1 / 1.15)}  # ratios that were promised
+
+
 def train_case(options, job, update, batch, ps, workers, microbatches):
     """In async, batch_size is one worker's: the yardsticks get as many rows per worker."""
     rows = batch * workers if update == "async" else batch
@@ -397,6 +400,8 @@ def train_case(options, job, update, batch, ps, workers, microbatches):
     steps = max(TRAIN_ROWS * epochs // rows, 50)
     net = [] if job == JOB else ["--job", job]  # of the MLP the yardsticks have an own arithmetic
     case = {"unit": "examples/s", "batch": batch, "rows": rows, "epochs": epochs, "microbatches": microbatches}
+    if job == CNN and not microbatches:
+        case["wanted"] = WANTED["cnn", batch]
 
     def yardstick(name, *flags):
         return measure(120, name, "--batch", rows, "--steps", steps, *net, *flags)["examples_per_s"]
@@ -460,6 +465,10 @@ def print_case(case):
     if "p50_ms" in case:
         within = "within" if case["p50_ms"] <= case["p50_ms_max"] else "NOT within"
         cells.append(f"p50 {case['p50_ms']:.1f} ms, {within} {case['p50_ms_max']} ms")
+    if "wanted" in case and not case["invalid"]:
+        against_name, least = case["wanted"]
+        told = "as promised" if case["against"][against_name]["ratio"] >= least else "MISSED"
+        cells.append(f"{told}: {least:.2f} of {against_name} or more")
     if case["invalid"]:
         cells.append(f"INVALID: {case['invalid']}")
     print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)
@@ -503,8 +512,8 @@ def options_parse():
     parser = argparse.ArgumentParser(prog="gradwire bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], default="all", metavar="NAME",
-                        help=f"one of {', '.join(NAMES)}, all (default); update-modes and "
-                             "compression have flags of their own")
+                        help=f"one of {', '.join(NAMES)}, all (default); update-modes, "
+                             "compression and frameworks have flags of their own")
     parser.add_argument("--json", metavar="FILE", help="write everything measured there")
     parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since that --json")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 9")
@@ -534,6 +543,9 @@ def main():
     if sys.argv[1:2] == ["compression"]:
         import compression
         return compression.main(sys.argv[2:])
+    if sys.argv[1:2] == ["frameworks"]:
+        import frameworks
+        return frameworks.main(sys.argv[2:])
     options = options_parse()
     report = {"configuration": configuration(options), "cases": []}
     print(", ".join(f"{key} {value}" for key, value in report["configuration"].items()), flush=True)

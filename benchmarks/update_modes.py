@@ -2,8 +2,9 @@
 on an unlimited and on a 1 Gbit/s link.
 
 Every worker gets as many examples per clock in every mode: sync's batch_size is the job's times the workers, the
-others' is the job's. The slow worker sleeps 4 x its own undisturbed step time after each compute. The limited link is
-one for all processes: the loopback of a network namespace of its own, shaped by tc tbf.
+others' is the job's. The slow worker sleeps after each compute, 4 x the undisturbed step time of sync with as many
+workers on the same link: the same slow machine in all modes. The limited link is one for all processes: the loopback of
+a network namespace of its own, shaped by tc tbf.
 
 Each run is checked (its end, its counts, its loss, in sync its digest against the same run on another link or with a
 slow worker) and is INVALID where a check fails. What is measured is kept as it comes: started again with the same
@@ -14,6 +15,7 @@ import hashlib
 import itertools
 import json
 import os
+import platform
 import shutil
 import statistics
 import subprocess
@@ -21,13 +23,13 @@ import sys
 import tempfile
 import time
 
-from run import BUILD, EXIT_INPUT, ROOT, Failed, blas_core, cpu_model, measure, run
+from run import BUILD, EXIT_INPUT, QUARTILES_APART_MAX, ROOT, Failed, blas_core, cpu_model, measure, run
 import update_modes_report as report
 
 MODES = ["sync", "backup", "ssp-2", "ssp-8", "async", "geo"]  # backup: sync with one backup worker, from 2 workers on
 WORKERS = [1, 2, 4, 8]
 LINKS = {"unlimited": None, "1gbit": "1gbit"}
-STRAGGLERS = {"none": 0, "one": 4}
+STRAGGLERS = {"none": 0, "one": 4}  # the sleep, in undisturbed steps
 DEFAULT_JOB = os.path.join("examples", "mnist", "mlp.yaml")
 GEO_EVERY = 8
 RUN_DEADLINE_S = 900
@@ -62,8 +64,38 @@ def cases_of(options):
                                                             options.modes):
         if mode == "backup" and workers < 2:
             continue
-        yield {"mode": mode, "workers": workers, "straggler": straggler, "link": link,
-               "sets": mode_sets(mode, workers, options.batch)}
+        yield case_of(options, mode, workers, straggler, link)
+
+
+def case_of(options, mode, workers, straggler, link):
+    return {"mode": mode, "workers": workers, "straggler": straggler, "link": link,
+            "sets": mode_sets(mode, workers, options.batch)}
+
+
+def undisturbed(options, case):
+    """The run whose step time says how long the slow worker of this one sleeps."""
+    return case_of(options, "sync", case["workers"], "none", case["link"])
+
+
+def runs_to_do(options, cases, known):
+    """What is not known yet, each behind what it depends on."""
+    todo = {}
+    for case in cases:
+        for wanted in [undisturbed(options, case)] * (case["straggler"] != "none") + [case]:
+            if key_of(wanted) not in known:
+                todo.setdefault(key_of(wanted), wanted)
+    return list(todo.values())
+
+
+def sleep_s(options, case, known):
+    """0 where there is no slow worker. Failed: the undisturbed run is INVALID."""
+    factor = STRAGGLERS[case["straggler"]]
+    if not factor:
+        return 0
+    calm = known[key_of(undisturbed(options, case))]
+    if calm.get("invalid"):
+        raise Failed(f"no undisturbed step time: {calm['key']}: {calm['invalid']}")
+    return factor * options.batch * case["workers"] / calm["examples_per_s"]
 
 
 # ---- a link of its own ----
@@ -120,7 +152,7 @@ class Refused(Exception):
 
 
 
-def command_of(options, case, folder):
+def command_of(options, case, pause_s, folder):
     command = [LAUNCHER, "train", options.job, "--ps", str(options.ps), "--workers", str(case["workers"]),
                "--output", folder]
     sets = {"training.epochs": options.epochs, "training.seed": options.seed, "worker.threads": 1, "ps.threads": 1,
@@ -129,17 +161,16 @@ def command_of(options, case, folder):
         command += ["--set", f"{key}={value}"]
     for given in options.set:
         command += ["--set", given]
-    factor = STRAGGLERS[case["straggler"]]
-    if factor:
-        command += ["--fault", f"worker-{case['workers'] - 1}=straggle:{factor}"]
+    if pause_s:
+        command += ["--fault", f"worker-{case['workers'] - 1}=sleep:{pause_s:.6f}"]
     return command
 
 
-def train(options, case):
+def train(options, case, pause_s):
     folder = tempfile.mkdtemp(prefix="gradwire-bench-")
     try:
         with Link(LINKS[case["link"]]) as link:
-            run([*link.prefix(), *command_of(options, case, os.path.join(folder, "job"))], RUN_DEADLINE_S)
+            run([*link.prefix(), *command_of(options, case, pause_s, os.path.join(folder, "job"))], RUN_DEADLINE_S)
         with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
@@ -156,17 +187,15 @@ def check(options, case, summary):
         wrong.append(f"status {summary['status']}, exit code {summary['exit_code']}")
     if summary["restarts"]:
         wrong.append(f"{summary['restarts']} restarts")
-    if case["mode"] in ("async", "ssp-2", "ssp-8") and \
-            not batches["dealt"] == batches["applied_min"] == batches["applied_max"]:
+    if not batches["dealt"] == batches["applied_min"] == batches["applied_max"] or batches["rejected"] or \
+            batches["lost"] or (batches["dropped"] and case["mode"] != "backup"):
         wrong.append(f"batches {batches}")
     seen = [epoch["epoch"] for epoch in summary["history"]]  # async: an epoch that passes in no time is left out
     if seen[-1:] != [options.epochs]:
         wrong.append(f"the epochs {seen} of {options.epochs}")
     loss = summary["eval"].get("loss")
     if loss is None or not loss < 10:
-        wrong.append(f"loss {loss}")
-    if not summary["per_worker"] or sum(w["examples"] for w in summary["per_worker"]) <= 0:
-        wrong.append("nobody trained")
+        wrong.append(f"loss {loss}: it diverged")
     return "; ".join(wrong)
 
 
@@ -194,6 +223,7 @@ def figures(options, case, summary):
         "staleness_mean": staleness.get("mean"),
         "staleness_max": staleness.get("max"),
         "dropped": summary["batches"]["dropped"],
+        "examples": examples,
         "global_batch": case["sets"]["training.batch_size"] if case["mode"] in ("sync", "backup") else None,
         "worker_batch": options.batch,
         "digest": summary["digest"],
@@ -205,13 +235,14 @@ def check_metric(options, summary):
         raise Refused(f"--metric {options.metric}: the job measures {', '.join(summary['eval'])}")
 
 
-def measure_case(options, case):
+def measure_case(options, case, known):
     began = time.monotonic()
     result = {"key": key_of(case), **{k: v for k, v in case.items() if k != "sets"}, "sets": case["sets"]}
     runs = []
     try:
+        pause_s = result["sleep_s"] = sleep_s(options, case, known)
         for _ in range(options.repeats):
-            summary = train(options, case)
+            summary = train(options, case, pause_s)
             result["invalid"] = check(options, case, summary)
             if result["invalid"]:
                 break
@@ -238,14 +269,31 @@ def check_digests(results):
             result["invalid"] = f"its digest is not that of {known['key']}"
 
 
+def check_examples(results):
+    """Each mode but that with backups learns from every example of every epoch once."""
+    counted = [result for result in results if not result.get("invalid") and result["mode"] != "backup"]
+    for result in counted:
+        if result["examples"] != counted[0]["examples"]:
+            result["invalid"] = f"{result['examples']:.0f} examples; {counted[0]['key']} has {counted[0]['examples']:.0f}"
+
+
 # ---- going on where it was interrupted ----
 
+def build_hash():
+    """Names what is measured, committed or not."""
+    digest = hashlib.sha256()
+    for program in ("launch/launch", "ps/ps", "worker/worker"):
+        with open(os.path.join(BUILD, program), "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()[:12]
+
+
 def fingerprint(options):
-    """Results of other settings are not mixed in."""
+    """Results of other settings or programs are not mixed in."""
     with open(os.path.join(ROOT, options.job), "rb") as file:
         text = file.read()
     said = json.dumps([options.batch, options.epochs, options.seed, options.ps, options.repeats, options.set,
-                       options.target, options.metric, cpu_model()])
+                       options.target, options.metric, cpu_model(), blas_core(), GEO_EVERY, build_hash()])
     return hashlib.sha256(text + said.encode()).hexdigest()[:16]
 
 
@@ -285,9 +333,18 @@ def bound(options):
     if options.job != DEFAULT_JOB:
         return None
     try:
-        return measure(120, "raw_train", "--batch", options.batch, "--steps", 4000)["examples_per_s"]
+        return statistics.median(measure(120, "raw_train", "--batch", options.batch, "--steps", 4000)["examples_per_s"]
+                                 for _ in range(3))
     except Failed:
         return None
+
+
+def disturbed(bounds):
+    """What the yardstick before and after says of the machine; empty: it was quiet."""
+    apart = (max(bounds) - min(bounds)) / statistics.median(bounds) if bounds else 0
+    if apart <= QUARTILES_APART_MAX:
+        return ""
+    return f"the machine was not quiet: the yardstick before and after is {apart:.0%} apart; measure again (--fresh)"
 
 
 # ---- the command ----
@@ -395,13 +452,14 @@ def measure_all(options):
     if not cases:
         raise Refused("nothing to measure: no link is left")
     known = load(lines, mark)
-    todo = [case for case in cases if key_of(case) not in known]
-    if len(todo) < len(cases):
-        print(f"{len(cases) - len(todo)} of {len(cases)} runs are known from before", flush=True)
+    todo = runs_to_do(options, cases, known)
+    before = sum(key_of(case) in known for case in cases)
+    if before:
+        print(f"{before} of {len(cases)} runs are known from before", flush=True)
     bounds, took = [bound(options)], []
     while todo:
         case = todo.pop(0)
-        result = measure_case(options, case)
+        result = measure_case(options, case, known)
         if result.pop("refused", False) and not took:
             raise Refused(result["invalid"])
         append(lines, result, mark)
@@ -411,11 +469,15 @@ def measure_all(options):
     bounds.append(bound(options))
     results = [known[key_of(case)] for case in cases]
     check_digests(results)
+    check_examples(results)
+    bounds = [b for b in bounds if b]
+    notes += [note for note in [disturbed(bounds)] if note]
     done = {"configuration": {
-        "job": options.job, "cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)), "blas_core": blas_core(),
-        "ps": options.ps, "worker_batch": options.batch, "epochs": options.epochs, "seed": options.seed,
-        "repeats": options.repeats, "metric": options.metric, "target": options.target,
-        "one_process_examples_per_s": [b for b in bounds if b], "notes": notes}, "cases": results}
+        "job": options.job, "set": options.set, "cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(), "blas_core": blas_core(), "build": build_hash(),
+        "measured": time.strftime("%Y-%m-%d", time.gmtime()), "ps": options.ps, "worker_batch": options.batch,
+        "epochs": options.epochs, "seed": options.seed, "repeats": options.repeats, "metric": options.metric,
+        "target": options.target, "one_process_examples_per_s": bounds, "notes": notes}, "cases": results}
     report.write(done, options.output)
     invalid = [result for result in results if result.get("invalid")]
     for result in invalid:

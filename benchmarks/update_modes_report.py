@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-COLUMNS = ["mode", "workers", "straggler", "link", "worker_batch", "global_batch", "examples_per_s", "seconds_to_target",
+COLUMNS = ["mode", "workers", "straggler", "link", "sleep_s", "worker_batch", "global_batch", "examples_per_s", "seconds_to_target",
            "final", "idle_share", "bytes_per_example", "staleness_mean", "staleness_max", "dropped", "invalid"]
 SLOWER = 0.9  # of what it was: told as slower
 COLORS = {"sync": "#1b6ca8", "backup": "#5fa8d3", "ssp-2": "#e09f3e", "ssp-8": "#9e2a2b", "async": "#3a7d44",
@@ -46,36 +46,50 @@ def table(results, configuration):
     return "\n".join(lines)
 
 
-def groups(results):
-    """(title, results) of each link and straggler."""
+def groups(results, field=None):
+    """(title, results) of each link and straggler; of those that have the field."""
     titles = {"none": "no slow worker", "one": "one slow worker"}
     for link in dict.fromkeys(result["link"] for result in results):
         for straggler in dict.fromkeys(result["straggler"] for result in results):
             part = [r for r in results if r["link"] == link and r["straggler"] == straggler]
-            if part:
+            if part and (field is None or any(r.get(field) is not None for r in part)):
                 yield f"{link} link, {titles[straggler]}", part
 
 
-def straggler_cost(results):
-    """How much of its examples/s each mode keeps when one worker is slow."""
+def add_kept(results):
+    """How much of its examples/s each mode keeps when one of several workers is slow: `kept` of the slow run."""
     by = {(r["mode"], r["workers"], r["link"], r["straggler"]): r for r in results if not r.get("invalid")}
-    lines = []
     for (mode, workers, link, straggler), slow in by.items():
         calm = by.get((mode, workers, link, "none"))
-        if straggler == "none" or calm is None or workers < 2:
-            continue
-        lines.append(f"| {mode} | {workers} | {link} | {slow['examples_per_s'] / calm['examples_per_s']:.0%} |")
-    if not lines:
+        if straggler != "none" and calm is not None and workers > 1:
+            slow["kept"] = slow["examples_per_s"] / calm["examples_per_s"]
+
+
+def straggler_cost(results):
+    """A table: a line for each number of workers and link, a column for each mode."""
+    slow = [r for r in results if r.get("kept") is not None]
+    modes = list(dict.fromkeys(r["mode"] for r in slow))
+    if not slow:
         return ""
-    return "\n".join(["## What a slow worker costs", "", "Examples/s with one slow worker, of those without.", "",
-                      "| mode | workers | link | kept |", "|---|---|---|---|", *lines, ""])
+    lines = ["## What a slow worker costs", "",
+             "Examples/s with one slow worker, of those without. It sleeps after each compute, 4 x the undisturbed step "
+             "time of sync with as many workers on that link; that leaves 20 % to who waits for it, and (workers - 1) / "
+             "workers, or a little more, to who does not.", "",
+             "| workers | link | sleep, ms | " + " | ".join(modes) + " |", "|" + "---|" * (3 + len(modes))]
+    for workers, link in dict.fromkeys((r["workers"], r["link"]) for r in slow):
+        part = {r["mode"]: r for r in slow if (r["workers"], r["link"]) == (workers, link)}
+        sleep_ms = 1e3 * next(iter(part.values()))["sleep_s"]
+        kept = [shown(part[mode]["kept"] if mode in part else None, ".0%") for mode in modes]
+        lines.append(f"| {workers} | {link} | {sleep_ms:.1f} | " + " | ".join(kept) + " |")
+    return "\n".join([*lines, ""])
 
 
 def write_markdown(done, path, plots):
     c = done["configuration"]
     lines = ["# Update modes compared", "",
-             f"{c['job']}, {c['ps']} ps, {c['epochs']} epochs, seed {c['seed']}; {c['cores']} cores of {c['cpu']}, "
-             f"BLAS kernels {c['blas_core']}. Every worker takes {c['worker_batch']} examples per clock; in sync they "
+             f"{c['job']}{''.join(' --set ' + given for given in c['set'])}, {c['ps']} ps, {c['epochs']} epochs, seed "
+             f"{c['seed']}; {c['cores']} cores of {c['cpu']}, BLAS kernels {c['blas_core']}, Linux {c['kernel']}; "
+             f"measured {c['measured']}, build {c['build']}. Every worker takes {c['worker_batch']} examples per clock; in sync they "
              "make one global batch. Idle is the share of their time in which workers, the slow one left out, wait."]
     if c["one_process_examples_per_s"]:
         lines.append("The same arithmetic in one process on these cores, before and after: " +
@@ -95,6 +109,8 @@ def write_markdown(done, path, plots):
 PLOTS = {"examples-per-s": ("examples_per_s", "examples/s", "set yrange [0:*]"),
          "time-to-target": ("seconds_to_target", "seconds to the target", "set yrange [0:*]"),
          "idle-share": ("idle_share", "idle share of the workers", "set yrange [0:1]"),
+         "staleness": ("staleness_mean", "mean staleness, updates", "set yrange [0:*]"),
+         "kept": ("kept", "examples/s kept with a slow worker", "set yrange [0:*]"),
          "bytes-per-example": ("bytes_per_example", "bytes an example", "set yrange [0:*]")}
 
 
@@ -110,7 +126,7 @@ def block(results, field):
 
 
 def script(results, field, label, extra):
-    parts = list(groups(results))
+    parts = list(groups(results, field))
     columns = 2 if len(parts) > 1 else 1
     rows = -(-len(parts) // columns)
     out = ["set datafile missing '?'", "set style data histogram", "set style histogram clustered gap 1",
@@ -156,6 +172,7 @@ def write_plots(done, folder):
 # ---- all of it, and what changed ----
 
 def write(done, folder):
+    add_kept(done["cases"])
     plots = write_plots(done, folder)
     with open(os.path.join(folder, "update-modes.json"), "w", encoding="utf-8") as file:
         json.dump(done, file, indent=1)

@@ -128,9 +128,8 @@ static void held_up(struct codec_choice *c, double rate)
 {
     c->windows++;
     c->window_rate[c->row++ % CODEC_CHOICE_WINDOWS] = rate;
-    if (c->now == CODEC_RAW || ++c->raw_windows < CODEC_CHOICE_RAW_WINDOWS)
+    if (c->now == CODEC_RAW)
         return;
-    c->raw_windows = 0;
     if (c->raw_every < CODEC_CHOICE_RAW_LATEST)
         c->raw_every *= 4;
     c->raw_at = c->bodies + c->raw_every;
@@ -140,7 +139,7 @@ static void not_held_up(struct codec_choice *c)
 {
     bool taken_for_slow = c->row >= c->row_wanted;
     c->windows++;
-    c->row = c->raw_windows = 0;
+    c->row = 0;
     if (!taken_for_slow)
         return;
     c->raw_every = CODEC_CHOICE_RAW_SOONEST;

@@ -24,7 +24,6 @@ enum {
     CODEC_CHOICE_WINDOWS = 5,
     CODEC_CHOICE_RAW_SOONEST = 64, /* bodies until raw ones; then 4 times as many each time */
     CODEC_CHOICE_RAW_LATEST = 4096,
-    CODEC_CHOICE_RAW_WINDOWS = 2, /* that such a time takes, if all are */
     CODEC_CHOICE_ROW_MOST = 8,
     CODEC_CHOICE_WINDOW_BYTES = 256 << 10,
     CODEC_CHOICE_TIMES = 4,
@@ -45,8 +44,8 @@ struct codec_choice {
         double seconds[CODEC_CHOICE_TIMES]; /* of an element, the last ones */
         double bytes_per_elem;              /* a moving average */
     } of[CODECS];
-    uint64_t raw_at, raw_every; /* the body from which on one goes raw, to learn the rate */
-    uint32_t raw_windows;       /* of this time */
+    uint64_t raw_at,
+        raw_every; /* from this body on they go raw, until a window has told the rate */
     uint32_t windows;
     uint32_t row, row_wanted; /* windows in a row that were held up; that make a slow link */
     double window_rate[CODEC_CHOICE_WINDOWS]; /* bytes/s, of the last ones of the row */

@@ -19,17 +19,30 @@ static bool read_nan(struct fault *f, const char *text)
     return true;
 }
 
-static bool read_straggle(struct fault *f, const char *text)
+/* "WORD:NUMBER" with a number above 0, up to `most`. */
+static bool read_number(const char *text, const char *word, double most, double *out)
 {
-    static const char word[] = "straggle:";
-    if (strncmp(text, word, sizeof word - 1) != 0)
+    size_t n = strlen(word);
+    if (strncmp(text, word, n) != 0 || text[n] != ':')
         return false;
     char *end;
-    const char *number = text + sizeof word - 1;
-    double factor = strtod(number, &end);
-    if (end == number || *end || !(factor > 0 && factor <= 1000))
+    const char *number = text + n + 1;
+    double value = strtod(number, &end);
+    if (end == number || *end || !(value > 0 && value <= most))
         return false;
-    *f = (struct fault){.kind = FAULT_STRAGGLE, .factor = factor};
+    *out = value;
+    return true;
+}
+
+static bool read_straggle(struct fault *f, const char *text)
+{
+    double number;
+    if (read_number(text, "straggle", 1000, &number))
+        *f = (struct fault){.kind = FAULT_STRAGGLE, .factor = number};
+    else if (read_number(text, "sleep", 60, &number))
+        *f = (struct fault){.kind = FAULT_SLEEP, .sleep_s = number};
+    else
+        return false;
     return true;
 }
 
@@ -41,10 +54,16 @@ enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
     }
     if (read_nan(f, text) || read_straggle(f, text))
         return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
-                   "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000)",
-                   text);
+    return err_set(
+        e, ERR_INPUT,
+        "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
+        "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000), sleep:SECONDS (above 0, to 60)",
+        text);
+}
+
+bool fault_delays(const struct fault *f)
+{
+    return f->kind == FAULT_STRAGGLE || f->kind == FAULT_SLEEP;
 }
 
 bool fault_breaks(const struct fault *f, uint64_t batch)
@@ -61,7 +80,7 @@ static int by_size(const void *a, const void *b)
 double fault_sleep_s(struct fault *f, double took_s)
 {
     if (f->kind != FAULT_STRAGGLE)
-        return 0;
+        return f->kind == FAULT_SLEEP ? f->sleep_s : 0;
     f->took_s[f->taken++ % FAULT_TIMES] = took_s;
     uint32_t n = f->taken < FAULT_TIMES ? f->taken : FAULT_TIMES;
     double sorted[FAULT_TIMES];

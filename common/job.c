@@ -194,11 +194,9 @@ static bool has_metric(const struct job *job, uint32_t kind)
     return false;
 }
 
-#define MONITOR_KEY ": training.monitor"
-
 static enum err check_monitor(struct job_reader *r)
 {
-    struct job *job = r->job;
+    const struct job *job = r->job;
     uint32_t monitor = job->training.monitor;
     if (monitor == MONITOR_NONE) {
         const char *key = job->early_stopping.patience ? "early_stopping.patience"
@@ -216,26 +214,68 @@ static enum err check_monitor(struct job_reader *r)
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
         return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
                           "there is nothing to evaluate on: data.eval is missing");
-    const struct job_node *at = job_given(r, "training.monitor");
-    job_tree_where(job->monitor_at, sizeof job->monitor_at - sizeof MONITOR_KEY, at, r->name);
-    if (!at->set)
-        strcat(job->monitor_at, MONITOR_KEY);
     return ERR_OK;
 }
 
 enum err job_check_evaluator(const struct job *job, struct errmsg *e)
 {
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return err_set(
-            e, ERR_INPUT,
-            "there is nothing for the evaluator to look at: data.eval is not given; give "
-            "it, or leave the evaluator out");
-    if (job->training.monitor != MONITOR_NONE)
         return err_set(e, ERR_INPUT,
-                       "%s: it goes by the chief's evaluation at each epoch's end, and with an "
-                       "evaluator the chief does not evaluate: leave one of the two out",
-                       job->monitor_at);
-    return ERR_OK;
+                       "%s: data.eval: it is missing, so there is nothing for the evaluator to "
+                       "look at; give it, "
+                       "or leave the evaluator out",
+                       job->file);
+    if (job->training.monitor == MONITOR_NONE)
+        return ERR_OK;
+    return job_blame(
+        job, PLACE_MONITOR,
+        err_set(
+            e, ERR_INPUT,
+            "training.monitor: it goes by the chief's evaluation at each epoch's end, and with an "
+            "evaluator the chief does not evaluate: leave one of the two out"),
+        e);
+}
+
+/* ---- where it was given ---- */
+
+static uint32_t line_of(const struct job_node *at)
+{
+    return !at ? 0 : at->set ? JOB_LINE_SET : at->line;
+}
+
+static void note_places(struct job_reader *r)
+{
+    static const char *const path[JOB_PLACES] = {
+        [PLACE_INPUT_SHAPE] = "model.input.shape",
+        [PLACE_LAYERS] = "model.layers",
+        [PLACE_LOSS] = "model.loss",
+        [PLACE_METRICS] = "model.metrics",
+        [PLACE_CLASS_WEIGHT] = "training.class_weight",
+        [PLACE_MONITOR] = "training.monitor",
+        [PLACE_REPLICAS] = "sync.replicas_to_aggregate",
+        [PLACE_DROPPED] = "sync.dropped",
+    };
+    (void)snprintf(r->job->file, sizeof r->job->file, "%s", r->name);
+    for (int i = 0; i < JOB_PLACES; i++)
+        r->job->line[i] = line_of(job_given(r, path[i]));
+}
+
+static enum err blame(const struct job *job, uint32_t line, enum err err, struct errmsg *e)
+{
+    if (err == ERR_OK || err == ERR_NOMEM || line == 0)
+        return err;
+    return line == JOB_LINE_SET ? err_wrap(e, err, "--set ")
+                                : err_wrap(e, err, "%s:%u: ", job->file, line);
+}
+
+enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e)
+{
+    return blame(job, job->line[place], err, e);
+}
+
+enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e)
+{
+    return blame(job, job->layer_line[layer], err, e);
 }
 
 /* The job file's name without folder and ending, as far as a name may have it. */
@@ -310,6 +350,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         err = check_monitor(r);
     if (!err && !r->job->name[0])
         default_name(r->job, r->name);
+    note_places(r);
     return err ? err : job_identify(r->job, r->e);
 }
 

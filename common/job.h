@@ -245,6 +245,20 @@ struct job_optimizer {
         staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
 };
 
+/* Keys whose values are checked again when the model, the data or the cluster are known. */
+enum job_place {
+    PLACE_INPUT_SHAPE,
+    PLACE_LAYERS,
+    PLACE_LOSS,
+    PLACE_METRICS,
+    PLACE_CLASS_WEIGHT,
+    PLACE_MONITOR,
+    PLACE_REPLICAS,
+    PLACE_DROPPED,
+    JOB_PLACES
+};
+enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
+
 struct job {
     char name[JOB_NAME_MAX];
     struct {
@@ -312,7 +326,9 @@ struct job {
     struct {
         uint32_t threads; /* 0: the cores it may use */
     } ps, worker;
-    char monitor_at[200]; /* "mnist.yaml:9: training.monitor", as a message begins; "": none */
+    /* where what is checked later was given, for job_blame */
+    char file[JOB_FILE_SHOWN];
+    uint32_t line[JOB_PLACES], layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
     uint8_t identity
         [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
     char
@@ -343,6 +359,10 @@ const char *job_update_word(enum update_mode update);
 enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
 /* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
+/* Say where in the job file it stands: e begins with the key's name, "model.loss: ...", and then with file and line,
+ * or --set. Hands the code back; ERR_OK and what was not given in a file or --set stay as they are. */
+enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e);
+enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* How many workers' leaves make a step; 0: all, there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
 

@@ -59,6 +59,7 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
     if (layer->strides[0] == 0) /* not given: a pooling layer's windows touch */
         memcpy(layer->strides, layer->pool_size, sizeof layer->strides);
     at->layer[r->layer] = node;
+    r->job->layer_line[r->layer] = node->set ? JOB_LINE_SET : node->line;
     at->inputs[r->layer] = r->inputs;
     base[r->layer] = NULL;
     if (layer->name[0])

@@ -53,7 +53,7 @@ uint32_t job_replicas(const struct job *job, uint32_t workers)
     return replicas < workers ? replicas : 0;
 }
 
-enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e)
+static enum err check_workers(const struct job *job, uint32_t workers, struct errmsg *e)
 {
     uint32_t leaves = 1;
     if (job->sync.replicas_to_aggregate > workers)
@@ -74,4 +74,9 @@ enum err job_check_workers(const struct job *job, uint32_t workers, struct errms
                    "sync.replicas_to_aggregate: each of the %u workers needs a microbatch, and "
                    "training.microbatches is %u; %u would do",
                    workers, job->training.microbatches, leaves);
+}
+
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e)
+{
+    return job_blame(job, PLACE_REPLICAS, check_workers(job, workers, e), e);
 }

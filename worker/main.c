@@ -124,10 +124,13 @@ static enum err load(struct process *p, struct errmsg *e)
                               .microbatches = p->job.training.microbatches};
     if (p->job.sync.dropped == DROPPED_REDO &&
         order_batches(&p->order) > EPOCHS_LEAVES_MAX / p->order.microbatches)
-        return err_set(e, ERR_INPUT,
-                       "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
-                       " batches of %u are too many: at most %" PRIu64 "; lost would do",
-                       order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX);
+        return job_blame(
+            &p->job, PLACE_DROPPED,
+            err_set(e, ERR_INPUT,
+                    "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
+                    " batches of %u are too many: at most %" PRIu64 "; lost would do",
+                    order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
+            e);
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
     if (!evaluator && (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
         return ERR_OK;

@@ -567,7 +567,7 @@ static bool holds_back(const struct train *t)
 {
     const Gradwire__Settings *s = &t->session.settings;
     return t->local || (!t->session.sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
-           t->config.fault.kind == FAULT_STRAGGLE;
+           fault_delays(&t->config.fault);
 }
 
 /* Elements [from, to) of a node are final: ranges come from the end of the block. */

@@ -258,6 +258,7 @@ class TrainTest(HostsCase):
         got = self.on_hosts("--ps=2", "--workers=3", keys=LONG)
         got.until_cut(1)
         pids = self.pids().values()
+        os.kill(self.pids()["worker-2"], signal.SIGSTOP)  # cannot heed the SIGTERM: SIGKILL follows within 5 s
         got.process.kill()
         began = time.monotonic()
         self.until("all are gone", lambda: not [p for p in pids if alive(p)], 10)

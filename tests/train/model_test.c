@@ -103,6 +103,46 @@ static void models_that_cannot_be_are_refused(void **state)
     trial_assert_refused(&job, "model.input.shape", "too large");
 }
 
+static void refused_at(const char *set, const char *where)
+{
+    static const char text[] = "model:\n"
+                               "  input: {shape: [4]}\n"
+                               "  layers:\n"
+                               "    - reshape: {target_shape: [4], name: first}\n"
+                               "    - dense: {units: 2, name: last}\n"
+                               "  loss:\n"
+                               "    sparse_categorical_crossentropy: {from_logits: true}\n"
+                               "  metrics: [accuracy]\n"
+                               "data: {format: synthetic}\n"
+                               "optimizer: sgd\n"
+                               "training: {class_weight: {1: 2.0}}\n";
+    struct errmsg e = {""};
+    struct job job;
+    struct model *m = NULL;
+    if (job_parse(&job, text, strlen(text), "a.yaml", "/", &set, set != NULL, &e))
+        fail_msg("%s", e.text);
+    enum err err = model_new(&m, &job, &e);
+    assert_int_equal(err, where ? ERR_INPUT : ERR_OK);
+    if (where && strncmp(e.text, where, strlen(where)) != 0)
+        fail_msg("%s, not %s", e.text, where);
+    model_free(m);
+    job_close(&job);
+}
+
+static void what_a_model_refuses_is_told_with_its_line(void **state)
+{
+    (void)state;
+    refused_at(NULL, NULL);
+    refused_at("model.input.shape=[5]", "a.yaml:4: model.layers: first");
+    refused_at("model.layers[1]={max_pooling2d: 2}", "--set model.layers: ");
+    refused_at("model.layers[1].dense.activation=relu", "a.yaml:6: model.loss: ");
+    refused_at("model.loss=mean_squared_error", "--set model.loss: ");
+    refused_at("model.metrics=[auc]", "--set model.metrics: auc does not fit");
+    refused_at("model.layers[1].dense.units=1", "a.yaml:6: model.loss: ");
+    refused_at("training.class_weight={2: 2.0}",
+               "--set training.class_weight: there is no class 2");
+}
+
 /* ---- one model, its data and its gradient ---- */
 
 static void mlp(struct trial *f)
@@ -579,6 +619,7 @@ int main(void)
         cmocka_unit_test(outputs_that_do_not_fit_the_loss_are_refused),
         cmocka_unit_test(metrics_that_do_not_fit_are_refused),
         cmocka_unit_test(models_that_cannot_be_are_refused),
+        cmocka_unit_test(what_a_model_refuses_is_told_with_its_line),
         cmocka_unit_test(tensors_are_named_shaped_and_placed_as_documented),
         cmocka_unit_test(labels_are_classes_or_values_by_the_loss),
         cmocka_unit_test(ready_tells_final_ranges_last_layer_first),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/quiet.h"
 #include "worker/chief/chief.h"
 #include "worker/chief/chief_state.h"
 
@@ -39,68 +40,16 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     f->leaves = m->accepted.data[0];
 }
 
-static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
-                         const ProtobufCMessage *m)
-{
-    (void)ctx, (void)worker, (void)type, (void)m;
-}
-
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
-{
-    (void)ctx, (void)below, (void)m;
-    return ERR_NOTFOUND;
-}
-
-static void io_publish(void *ctx, const struct manifest *m)
-{
-    (void)ctx, (void)m;
-}
-
-static void io_discard(void *ctx, uint64_t cut)
-{
-    (void)ctx, (void)cut;
-}
-
-static void io_finish(void *ctx)
-{
-    (void)ctx;
-}
-
-static void io_ended(void *ctx, int exit_code, const char *text)
-{
-    (void)ctx;
-    fail_msg("ended with %d: %s", exit_code, text);
-}
-
-static void io_say(void *ctx, int is_warning, const char *text)
-{
-    (void)ctx, (void)is_warning, (void)text;
-}
-
-static uint64_t io_random(void *ctx)
-{
-    (void)ctx;
-    return 7;
-}
-
-static void io_journal(void *ctx, const struct journal_entry *entry)
-{
-    (void)ctx, (void)entry;
-}
-
-static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
-                                   io_discard, io_finish,    io_ended,    io_say,
-                                   io_random,  io_journal,   NULL};
-
-static void ps_up(struct fixture *f, uint32_t ps, uint64_t generation)
-{
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){generation, 7});
-    m.threads = 1;
-    m.generation = &g;
-    m.entered = generation > 0;
-    chief_on_ps_up(f->chief, ps, &m, f->now_ms);
-}
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = quiet_to_worker,
+                                   .find_cut = quiet_find_no_cut,
+                                   .publish = quiet_publish,
+                                   .discard = quiet_discard,
+                                   .finish = quiet_finish,
+                                   .ended = quiet_never_ends,
+                                   .say = quiet_say,
+                                   .random = quiet_random,
+                                   .journal = quiet_journal};
 
 /* `before`: the generation of the ps, 0: they are empty. */
 static void open_fixture(struct fixture *f, uint64_t before)
@@ -122,7 +71,7 @@ static void open_fixture(struct fixture *f, uint64_t before)
     config.settings.replicas_to_aggregate = 2;
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
-        ps_up(f, i, before);
+        quiet_ps_up(f->chief, i, before, f->now_ms);
     for (uint32_t i = 0; i < PS; i++) {
         Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
         Gradwire__Generation g = msg_generation(f->entered);
@@ -319,7 +268,7 @@ static void a_ps_that_is_there_again_hears_the_last_set(void **state)
     for (uint32_t i = 0; i < PS; i++)
         report(&f, i, 0, NODES(PART_0, PART_1));
     chief_on_ps_down(f.chief, 1, f.now_ms);
-    ps_up(&f, 1, 1);
+    quiet_ps_up(f.chief, 1, 1, f.now_ms);
     assert_int_equal(f.decisions[1], 2);
     assert_int_equal(f.asks[1], 1);
     assert_int_equal(f.leaves, BITS_0 | BITS_1);

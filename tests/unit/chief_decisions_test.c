@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/lib/quiet.h"
 #include "worker/chief/chief.h"
 #include "worker/chief/chief_state.h"
 
@@ -113,19 +114,6 @@ static void io_ended(void *ctx, int exit_code, const char *text)
     fail_msg("it ended with %d: %s", exit_code, text);
 }
 
-static void io_say(void *ctx, int is_warning, const char *text)
-{
-    (void)ctx;
-    (void)is_warning;
-    (void)text;
-}
-
-static uint64_t io_random(void *ctx)
-{
-    (void)ctx;
-    return 7;
-}
-
 static void io_journal(void *ctx, const struct journal_entry *entry)
 {
     struct said *said = &((struct fixture *)ctx)->said;
@@ -140,9 +128,17 @@ static void io_await_evaluator(void *ctx, uint64_t cut)
     said->awaited_cut = cut;
 }
 
-static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut,       io_publish,
-                                   io_discard, io_finish,    io_ended,          io_say,
-                                   io_random,  io_journal,   io_await_evaluator};
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = io_to_worker,
+                                   .find_cut = io_find_cut,
+                                   .publish = io_publish,
+                                   .discard = io_discard,
+                                   .finish = io_finish,
+                                   .ended = io_ended,
+                                   .say = quiet_say,
+                                   .random = quiet_random,
+                                   .journal = io_journal,
+                                   .await_evaluator = io_await_evaluator};
 
 enum { EVALUATOR_S = 40 };
 
@@ -196,7 +192,7 @@ static void worker_up(struct fixture *f, uint32_t worker)
 
 static Gradwire__Generation generation(const struct fixture *f)
 {
-    return msg_generation((struct generation){f->said.generation, 7});
+    return quiet_generation(f->said.generation);
 }
 
 static void entered(struct fixture *f, uint32_t shard)

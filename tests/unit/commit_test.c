@@ -10,6 +10,7 @@
 
 #include "common/mem.h"
 #include "common/trust.h"
+#include "tests/lib/quiet.h"
 #include "worker/chief/chief.h"
 #include "worker/chief/chief_state.h"
 
@@ -47,49 +48,11 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
     f->said.decision = *(const Gradwire__StepDecision *)m;
 }
 
-static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
-                         const ProtobufCMessage *m)
-{
-    (void)ctx, (void)worker, (void)type, (void)m;
-}
-
-static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
-{
-    (void)ctx, (void)below, (void)m;
-    return ERR_NOTFOUND;
-}
-
-static void io_publish(void *ctx, const struct manifest *m)
-{
-    (void)ctx, (void)m;
-}
-
-static void io_discard(void *ctx, uint64_t cut)
-{
-    (void)ctx, (void)cut;
-}
-
-static void io_finish(void *ctx)
-{
-    (void)ctx;
-}
-
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
     said->exit_code = exit_code;
     (void)snprintf(said->end, sizeof said->end, "%s", text);
-}
-
-static void io_say(void *ctx, int is_warning, const char *text)
-{
-    (void)ctx, (void)is_warning, (void)text;
-}
-
-static uint64_t io_random(void *ctx)
-{
-    (void)ctx;
-    return 7;
 }
 
 static void io_journal(void *ctx, const struct journal_entry *entry)
@@ -99,19 +62,16 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     said->entry = *entry;
 }
 
-static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
-                                   io_discard, io_finish,    io_ended,    io_say,
-                                   io_random,  io_journal,   NULL};
-
-static void ps_up(struct fixture *f, uint32_t ps, uint64_t generation)
-{
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){generation, 7});
-    m.threads = 1;
-    m.generation = &g;
-    m.entered = generation > 0;
-    chief_on_ps_up(f->chief, ps, &m, f->now_ms);
-}
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = quiet_to_worker,
+                                   .find_cut = quiet_find_no_cut,
+                                   .publish = quiet_publish,
+                                   .discard = quiet_discard,
+                                   .finish = quiet_finish,
+                                   .ended = io_ended,
+                                   .say = quiet_say,
+                                   .random = quiet_random,
+                                   .journal = io_journal};
 
 /* The chief of a running generation: `before` is the ps' own, 0 for empty ones. */
 static void open_settings(struct fixture *f, Gradwire__Settings settings, uint64_t before,
@@ -136,7 +96,7 @@ static void open_settings(struct fixture *f, Gradwire__Settings settings, uint64
     config.settings.epochs = 1;
     assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
     for (uint32_t i = 0; i < PS; i++)
-        ps_up(f, i, before);
+        quiet_ps_up(f->chief, i, before, f->now_ms);
     for (uint32_t i = 0; i < PS; i++) {
         Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
         Gradwire__Generation g = msg_generation(f->entered);
@@ -186,7 +146,7 @@ static void report_trusted(struct fixture *f, uint32_t shard, struct reported r,
 {
     double trust[TRUST_SUMS * CHUNKS_EACH] = {t.weights, t.direction, t.weights, t.direction};
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){r.generation, 7});
+    Gradwire__Generation g = quiet_generation(r.generation);
     m.generation = &g;
     m.shard = shard;
     m.step = r.step;
@@ -236,13 +196,13 @@ static void a_ps_that_is_there_again_hears_the_last_decision_and_is_asked(void *
     open_fixture(&f, 2, 0);
     report(&f, 0, (struct reported){1, 0, true, {8, 8}, NULL, NULL});
     chief_on_ps_down(f.chief, 1, f.now_ms);
-    ps_up(&f, 1, 1);
+    quiet_ps_up(f.chief, 1, 1, f.now_ms);
     assert_int_equal(f.said.asks[1], 1);
     assert_int_equal(f.said.decisions[1], 0);
     report(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL});
     assert_int_equal(f.said.decisions[1], 1);
     chief_on_ps_down(f.chief, 1, f.now_ms);
-    ps_up(&f, 1, 1);
+    quiet_ps_up(f.chief, 1, 1, f.now_ms);
     assert_int_equal(f.said.decisions[1], 2);
     assert_int_equal(f.said.decisions[0], 1);
     report(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL}); /* it was lost again */
@@ -324,7 +284,7 @@ static void lambs_ratios_are_made_when_the_scale_is_known(void **state)
                    (struct trusted){0.5f, 4, 1});
     assert_int_equal(f.said.decisions[0], 1);
     chief_on_ps_down(f.chief, 1, f.now_ms); /* it may not have heard of the scale */
-    ps_up(&f, 1, 1);
+    quiet_ps_up(f.chief, 1, 1, f.now_ms);
     assert_int_equal(f.said.decisions[1], 2);
     assert_int_equal(f.said.decision.round, GRADWIRE__ROUND__TRUST);
     report_trusted(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL},
@@ -370,7 +330,7 @@ static void reports_of_another_generation_or_shape_are_left_alone(void **state)
     report(&f, 1, (struct reported){1, 0, true, {16, 32}, NULL, NULL});
     assert_int_equal(f.said.decisions[0], 0);
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){1, 7});
+    Gradwire__Generation g = quiet_generation(1);
     double sums[CHUNKS_EACH + 1] = {0};
     m.generation = &g;
     m.summed = true;
@@ -493,7 +453,7 @@ static void a_rollback_waits_for_every_ps(void **state)
     chief_on_ps_down(f.chief, 1, f.now_ms);
     chief_on_journaled(f.chief, NULL, f.now_ms);
     assert_int_equal(f.entered.number, 1);
-    ps_up(&f, 1, 1);
+    quiet_ps_up(f.chief, 1, 1, f.now_ms);
     chief_tick(f.chief, f.now_ms);
     assert_int_equal(f.entered.number, 2);
     assert_true(f.mode != GRADWIRE__ENTER_MODE__TAKEOVER);

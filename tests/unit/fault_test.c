@@ -39,12 +39,22 @@ static void a_straggler_sleeps_a_multiple_of_the_median(void **state)
     assert_false(fault_breaks(&f, 0));
 }
 
+static void a_sleeper_sleeps_as_long_as_it_is_told(void **state)
+{
+    (void)state;
+    struct fault f = read("sleep:0.25"), nan = read("nan:7"), slow = read("straggle:2");
+    assert_true(fault_sleep_s(&f, 4) == 0.25 && fault_sleep_s(&f, 100) == 0.25);
+    assert_true(fault_delays(&f) && fault_delays(&slow) && !fault_delays(&nan));
+    assert_false(fault_breaks(&f, 0));
+}
+
 static void what_is_neither_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"nan",        "nan:",        "nan:x",     "nan:3x",
-                                        "nan:5-3",    "nan:5-",      "straggle:", "straggle:0",
-                                        "straggle:x", "straggle:-1", "sleep:3",   "straggle:nan"};
+    static const char *const wrong[] = {"nan",          "nan:",        "nan:x",     "nan:3x",
+                                        "nan:5-3",      "nan:5-",      "straggle:", "straggle:0",
+                                        "straggle:x",   "straggle:-1", "sleep:0",   "sleep:61",
+                                        "straggle:nan", "sleep"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct fault f = {.kind = FAULT_STRAGGLE};
         struct errmsg e = {""};
@@ -58,6 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_nan_is_in_the_batches_that_are_named),
         cmocka_unit_test(a_straggler_sleeps_a_multiple_of_the_median),
+        cmocka_unit_test(a_sleeper_sleeps_as_long_as_it_is_told),
         cmocka_unit_test(what_is_neither_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

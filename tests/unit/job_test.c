@@ -225,16 +225,18 @@ static void backup_workers_need_a_microbatch_for_each_worker(void **state)
     struct errmsg e;
     struct job job = parsed(mlp, "sync.replicas_to_aggregate=2");
     assert_int_equal(job.training.microbatches, 2);
-    workers_refused(&job, 1,
-                    "sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to 1, "
-                    "which is without backup workers");
+    workers_refused(
+        &job, 1,
+        "--set sync.replicas_to_aggregate: 2, and there are 1 workers; allowed: up to 1, "
+        "which is without backup workers");
     assert_int_equal(job_check_workers(&job, 2, &e), ERR_OK); /* all: not one is a backup */
     assert_int_equal(job_replicas(&job, 2), 0);
-    workers_refused(&job, 5,
-                    "sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, and "
-                    "training.microbatches is 2; 8 would do");
+    workers_refused(
+        &job, 5,
+        "--set sync.replicas_to_aggregate: each of the 5 workers needs a microbatch, and "
+        "training.microbatches is 2; 8 would do");
     workers_refused(&job, 300,
-                    "sync.replicas_to_aggregate: each worker needs a microbatch, and of 300 "
+                    "--set sync.replicas_to_aggregate: each worker needs a microbatch, and of 300 "
                     "workers only 256 can have one");
     job.training.microbatches = 8;
     assert_int_equal(job_check_workers(&job, 5, &e), ERR_OK);

@@ -8,15 +8,10 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/lib/quiet.h"
 #include "ps/shard.h"
 
-enum {
-    CHUNK = PLAN_CHUNK_MIN_BYTES / 4,
-    CHUNKS = 3,
-    ELEMS = CHUNK * CHUNKS,
-    LEAVES = 4,
-    PEERS = 3
-};
+enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS, LEAVES = 4, PEERS = 3 };
 
 struct answer {
     int whole; /* answers that had all chunks, in one run or in several */
@@ -69,17 +64,6 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
         a->chunks = 0;
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
-{
-    (void)ctx, (void)to;
-    fail_msg("refused: %s", head->text);
-}
-
-static void io_before_write(void *ctx, const float *lo, uint64_t elems)
-{
-    (void)ctx, (void)lo, (void)elems;
-}
-
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *message)
 {
     struct fixture *f = ctx;
@@ -109,37 +93,17 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
-                        struct errmsg *e)
-{
-    (void)ctx, (void)m, (void)b;
-    return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
-}
-
-static void io_drop_peers(void *ctx)
-{
-    (void)ctx;
-}
-
-static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
-                                   io_save,  io_load,   io_drop_peers,   NULL,
-                                   NULL,     NULL};
-
-static Gradwire__Generation generation(uint64_t number)
-{
-    return msg_generation((struct generation){number, 7});
-}
+static const struct shard_io io = {.reply = io_reply,
+                                   .refuse = quiet_never_refuses,
+                                   .before_write = quiet_before_write,
+                                   .tell = io_tell,
+                                   .save = io_save,
+                                   .load = quiet_load_no_cut,
+                                   .drop_peers = quiet_drop_peers};
 
 static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
 {
-    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = generation(number);
-    m.generation = &g;
-    m.uuid = (char *)"job";
-    m.mode = mode;
-    m.plan = &f->plan;
-    m.settings = &f->settings;
-    shard_on_enter(f->shard, &m);
+    quiet_enter(f->shard, &f->plan, &f->settings, number, mode, 0);
 }
 
 static void let_in(struct fixture *f, uint32_t worker)
@@ -157,11 +121,7 @@ static void let_in(struct fixture *f, uint32_t worker)
 static void open_fixture(struct fixture *f, float clip)
 {
     *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
-    struct errmsg e;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
-    const uint32_t threads = 1;
-    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    quiet_plan(&f->layout, &f->plan, CHUNKS);
     f->settings.optimizer = OPT_SGD;
     f->settings.learning_rate = 1;
     f->settings.microbatches = LEAVES;
@@ -436,7 +396,7 @@ static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
     open_fixture(&f, 0);
     Gradwire__Cut cut = GRADWIRE__CUT__INIT;
     Gradwire__CutAt at = GRADWIRE__CUT_AT__INIT;
-    Gradwire__Generation g = generation(5);
+    Gradwire__Generation g = quiet_generation(5);
     cut.generation = at.generation = &g;
     cut.cut = at.cut = 1;
     push(&f, 0, 0, 1, 0);

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/lib/quiet.h"
 #include "ps/shard.h"
 
-enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
+enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 
 /* What the shard said last. */
 struct said {
@@ -76,23 +77,13 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
-                        struct errmsg *e)
-{
-    (void)ctx;
-    (void)m;
-    (void)b;
-    return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
-}
-
-static void io_drop_peers(void *ctx)
-{
-    (void)ctx;
-}
-
-static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
-                                   io_save,  io_load,   io_drop_peers,   NULL,
-                                   NULL,     NULL};
+static const struct shard_io io = {.reply = io_reply,
+                                   .refuse = io_refuse,
+                                   .before_write = io_before_write,
+                                   .tell = io_tell,
+                                   .save = io_save,
+                                   .load = quiet_load_no_cut,
+                                   .drop_peers = quiet_drop_peers};
 
 /* ---- a shard of three chunks, all zeros, under sgd with a rate of 1 ---- */
 
@@ -107,25 +98,14 @@ struct fixture {
 
 static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
 {
-    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){number, 7});
-    m.generation = &g;
-    m.uuid = (char *)"job";
-    m.mode = mode;
-    m.plan = &f->plan;
-    m.settings = &f->settings;
     f->said.entered_error[0] = '\0';
-    shard_on_enter(f->shard, &m);
+    quiet_enter(f->shard, &f->plan, &f->settings, number, mode, 0);
 }
 
 static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t leaves)
 {
     *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
-    struct errmsg e;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
-    const uint32_t threads = 1;
-    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    quiet_plan(&f->layout, &f->plan, CHUNKS);
     f->settings.update = update;
     f->settings.optimizer = OPT_SGD;
     f->settings.learning_rate = 1;
@@ -154,7 +134,7 @@ static enum err hello(struct fixture *f, struct shard_peer *peer, uint32_t worke
                       uint64_t incarnation, uint64_t generation, Gradwire__Refuse *refuse)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){generation, 7});
+    Gradwire__Generation g = quiet_generation(generation);
     m.generation = &g;
     m.worker = worker;
     m.incarnation = incarnation;
@@ -176,7 +156,7 @@ struct push {
 static enum err push(struct fixture *f, struct shard_peer *peer, struct push p)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){p.generation, 7});
+    Gradwire__Generation g = quiet_generation(p.generation);
     struct errmsg e;
     m.generation = &g;
     m.name = p.name;
@@ -250,7 +230,7 @@ static void async_applies_each_chunk_of_a_push_to_its_own_place_once(void **stat
 static void pull(struct fixture *f, struct shard_peer *peer, uint64_t wanted)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Generation g = quiet_generation(5);
     struct errmsg e;
     m.generation = &g;
     m.step = wanted;
@@ -386,7 +366,7 @@ static void a_fence_only_rises_and_stops_who_is_connected(void **state)
 static void cut(struct fixture *f, uint64_t generation, uint64_t number)
 {
     Gradwire__Cut m = GRADWIRE__CUT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){generation, 7});
+    Gradwire__Generation g = quiet_generation(generation);
     m.generation = &g;
     m.cut = number;
     shard_on_cut(f->shard, &m);
@@ -395,7 +375,7 @@ static void cut(struct fixture *f, uint64_t generation, uint64_t number)
 static void cut_at(struct fixture *f, uint64_t number, uint64_t at)
 {
     Gradwire__CutAt m = GRADWIRE__CUT_AT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Generation g = quiet_generation(5);
     m.generation = &g;
     m.cut = number;
     m.step = at;
@@ -447,7 +427,7 @@ static void cut_that_is_called_off_lets_the_shard_go_on(void **state)
     assert_int_equal(push(&f, &a, (struct push){5, 0, 0, 0, 3}), ERR_OK);
     assert_int_equal(step(&f), 0);
     Gradwire__CutEnded m = GRADWIRE__CUT_ENDED__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Generation g = quiet_generation(5);
     m.generation = &g;
     m.cut = 1;
     shard_on_cut_ended(f.shard, &m);

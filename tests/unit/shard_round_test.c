@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/lib/quiet.h"
 #include "ps/shard.h"
 
-enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
+enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 
 /* What the shard said last. */
 struct said {
@@ -42,17 +43,6 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
         said->reply_examples = head->sums->examples;
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
-{
-    (void)ctx, (void)to;
-    fail_msg("refused: %s", head->text);
-}
-
-static void io_before_write(void *ctx, const float *lo, uint64_t elems)
-{
-    (void)ctx, (void)lo, (void)elems;
-}
-
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *message)
 {
     struct said *said = ctx;
@@ -79,21 +69,13 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
-                        struct errmsg *e)
-{
-    (void)ctx, (void)m, (void)b;
-    return err_set(e, ERR_NOTFOUND, "there is no cut %u", (unsigned)cut);
-}
-
-static void io_drop_peers(void *ctx)
-{
-    (void)ctx;
-}
-
-static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
-                                   io_save,  io_load,   io_drop_peers,   NULL,
-                                   NULL,     NULL};
+static const struct shard_io io = {.reply = io_reply,
+                                   .refuse = quiet_never_refuses,
+                                   .before_write = quiet_before_write,
+                                   .tell = io_tell,
+                                   .save = io_save,
+                                   .load = quiet_load_no_cut,
+                                   .drop_peers = quiet_drop_peers};
 
 /* ---- a shard of three chunks, all zeros, sgd with a rate of 1, two leaves, clip on ---- */
 
@@ -107,28 +89,16 @@ struct fixture {
     struct shard_peer peer;
 };
 
-static Gradwire__Generation generation(uint64_t number)
-{
-    return msg_generation((struct generation){number, 7});
-}
-
 static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
 {
-    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = generation(number);
-    m.generation = &g;
-    m.uuid = (char *)"job";
-    m.mode = mode;
-    m.plan = &f->plan;
-    m.settings = &f->settings;
-    shard_on_enter(f->shard, &m);
+    quiet_enter(f->shard, &f->plan, &f->settings, number, mode, 0);
     assert_true(shard_entered(f->shard));
 }
 
 static void let_in(struct fixture *f, uint64_t number)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = generation(number);
+    Gradwire__Generation g = quiet_generation(number);
     Gradwire__Refuse refuse;
     m.generation = &g;
     m.incarnation = 1;
@@ -138,11 +108,7 @@ static void let_in(struct fixture *f, uint64_t number)
 static void open_guarded(struct fixture *f, float clip, enum nan_guard guard, float momentum)
 {
     *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
-    struct errmsg e;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
-    const uint32_t threads = 1;
-    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    quiet_plan(&f->layout, &f->plan, CHUNKS);
     f->settings.optimizer = OPT_SGD;
     f->settings.learning_rate = 1;
     f->settings.microbatches = 2;
@@ -172,7 +138,7 @@ static void close_fixture(struct fixture *f)
 static void push(struct fixture *f, uint64_t number, uint64_t step, uint32_t leaf, float g)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation of = generation(number);
+    Gradwire__Generation of = quiet_generation(number);
     struct errmsg e = {""};
     double sums[] = {3};
     m.generation = &of;
@@ -192,7 +158,7 @@ static void push(struct fixture *f, uint64_t number, uint64_t step, uint32_t lea
 static void decide(struct fixture *f, uint64_t number, uint64_t step, bool rejected, float scale)
 {
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = generation(number);
+    Gradwire__Generation g = quiet_generation(number);
     m.generation = &g;
     m.step = step;
     m.rejected = rejected;
@@ -203,7 +169,7 @@ static void decide(struct fixture *f, uint64_t number, uint64_t step, bool rejec
 static void ask(struct fixture *f, uint64_t number)
 {
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
-    Gradwire__Generation g = generation(number);
+    Gradwire__Generation g = quiet_generation(number);
     m.generation = &g;
     shard_on_step_ask(f->shard, &m);
 }
@@ -286,7 +252,7 @@ static void the_norm_is_of_the_accumulated_gradients(void **state)
 static void decide_lamb(struct fixture *f, Gradwire__Round round, float scale)
 {
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = generation(6);
+    Gradwire__Generation g = quiet_generation(6);
     float ratio = 2;
     m.generation = &g;
     m.round = round;
@@ -332,7 +298,7 @@ static void lambs_direction_is_of_the_scaled_gradient(void **state)
 static void takeover(struct fixture *f, uint64_t number, float clip, uint64_t from)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = generation(number);
+    Gradwire__Generation g = quiet_generation(number);
     f->settings.clip_norm = clip;
     m.generation = &g;
     m.uuid = (char *)"job";
@@ -448,7 +414,7 @@ static void a_cut_holds_the_decision_and_copies_what_was_before_it(void **state)
 {
     (void)state;
     struct fixture f;
-    Gradwire__Generation g = generation(5);
+    Gradwire__Generation g = quiet_generation(5);
     Gradwire__Cut cut = GRADWIRE__CUT__INIT;
     Gradwire__CutAt at = GRADWIRE__CUT_AT__INIT;
     open_fixture(&f);

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/lib/quiet.h"
 #include "ps/shard.h"
 
-enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNK * CHUNKS };
+enum { CHUNK = QUIET_CHUNK, CHUNKS = 2, ELEMS = CHUNK * CHUNKS };
 
 struct fixture {
     struct shard *shard;
@@ -38,12 +39,6 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
     f->reply_step = head->step;
     f->reply_body = body;
     f->reply_averages = head->averages;
-}
-
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
-{
-    (void)ctx, (void)to, (void)head;
-    fail_msg("refused");
 }
 
 static struct { /* what before_write announced since it was cleared */
@@ -96,37 +91,24 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
     return ERR_OK;
 }
 
-static void io_drop_peers(void *ctx)
-{
-    (void)ctx;
-}
-
-static const struct shard_io io = {io_reply, io_refuse, io_before_write, io_tell,
-                                   io_save,  io_load,   io_drop_peers,   NULL,
-                                   NULL,     NULL};
+static const struct shard_io io = {.reply = io_reply,
+                                   .refuse = quiet_never_refuses,
+                                   .before_write = io_before_write,
+                                   .tell = io_tell,
+                                   .save = io_save,
+                                   .load = io_load,
+                                   .drop_peers = quiet_drop_peers};
 
 static void enter(struct fixture *f, Gradwire__EnterMode mode, uint64_t cut)
 {
-    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){++f->generation, 7});
-    m.generation = &g;
-    m.uuid = (char *)"job";
-    m.mode = mode;
-    m.plan = &f->plan;
-    m.settings = &f->settings;
-    m.cut = cut;
     f->entered_error[0] = '\0';
-    shard_on_enter(f->shard, &m);
+    quiet_enter(f->shard, &f->plan, &f->settings, ++f->generation, mode, cut);
 }
 
 static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t leaves)
 {
     *f = (struct fixture){.plan = GRADWIRE__PLAN__INIT, .settings = GRADWIRE__SETTINGS__INIT};
-    struct errmsg e;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
-    const uint32_t threads = 1;
-    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+    quiet_plan(&f->layout, &f->plan, CHUNKS);
     f->settings.update = update;
     f->settings.optimizer = OPT_ADAM;
     f->settings.learning_rate = 0.5f;
@@ -151,7 +133,7 @@ static void hello_of(struct fixture *f, struct shard_peer *peer, uint32_t worker
                      uint64_t incarnation)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     Gradwire__Refuse refuse;
     m.generation = &g;
     m.worker = worker;
@@ -169,7 +151,7 @@ static void push_of(struct fixture *f, struct shard_peer *peer, uint64_t name, u
                     uint32_t examples, float value)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     struct errmsg e = {""};
     uint64_t elems;
     bool wanted;
@@ -201,7 +183,7 @@ static void push_empty(struct fixture *f, struct shard_peer *peer, uint64_t name
 static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     struct errmsg e = {""};
     m.generation = &g;
     m.step = step;
@@ -211,7 +193,7 @@ static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
 static void cut(struct fixture *f, uint64_t number)
 {
     Gradwire__Cut m = GRADWIRE__CUT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     m.generation = &g;
     m.cut = number;
     shard_on_cut(f->shard, &m);
@@ -220,7 +202,7 @@ static void cut(struct fixture *f, uint64_t number)
 static void cut_at(struct fixture *f, uint64_t number, uint64_t step)
 {
     Gradwire__CutAt m = GRADWIRE__CUT_AT__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     m.generation = &g;
     m.cut = number;
     m.step = step;
@@ -452,7 +434,7 @@ static void shard_answers_a_late_push_of_who_has_pulled_since(void **state)
 static enum err pull_averages(struct fixture *f, struct shard_peer *peer, uint64_t step)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     struct errmsg e = {""};
     m.generation = &g;
     m.step = step;
@@ -526,7 +508,7 @@ static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t 
                            uint32_t chunks, uint64_t batch)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){f->generation, 7});
+    Gradwire__Generation g = quiet_generation(f->generation);
     Gradwire__Range range = GRADWIRE__RANGE__INIT, *ids[] = {&range};
     struct errmsg e = {""};
     range.first = batch;

@@ -7,9 +7,10 @@
 #include <cmocka.h>
 
 #include "common/staleness.h"
+#include "tests/lib/quiet.h"
 #include "ps/shard.h"
 
-enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNK * CHUNKS, WORKERS = 3 };
+enum { CHUNK = QUIET_CHUNK, CHUNKS = 2, ELEMS = CHUNK * CHUNKS, WORKERS = 3 };
 
 struct fixture {
     struct shard *shard;
@@ -25,17 +26,6 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
     (void)ctx, (void)to, (void)head, (void)body, (void)elems;
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
-{
-    (void)ctx, (void)to, (void)head;
-    fail_msg("refused");
-}
-
-static void io_before_write(void *ctx, const float *lo, uint64_t elems)
-{
-    (void)ctx, (void)lo, (void)elems;
-}
-
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     (void)ctx;
@@ -43,16 +33,11 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
     assert_string_equal(((const Gradwire__Entered *)m)->error, "");
 }
 
-static void io_drop_peers(void *ctx)
-{
-    (void)ctx;
-}
-
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = io_refuse,
-                                   .before_write = io_before_write,
+                                   .refuse = quiet_never_refuses,
+                                   .before_write = quiet_before_write,
                                    .tell = io_tell,
-                                   .drop_peers = io_drop_peers};
+                                   .drop_peers = quiet_drop_peers};
 
 static const float START = 2.0f, RATE = 0.5f;
 
@@ -71,7 +56,7 @@ static void open_fixture(struct fixture *f, float lambda, bool staleness_rate)
     Gradwire__Plan plan;
     Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
-    Gradwire__Generation g = msg_generation((struct generation){1, 7});
+    Gradwire__Generation g = quiet_generation(1);
     assert_int_equal(layout_add(&f->layout, &w, &e), ERR_OK);
     assert_int_equal(layout_add(&f->layout, &mean, &e), ERR_OK);
     assert_int_equal(msg_plan_set(&plan, &f->layout, &threads, 1), ERR_OK);
@@ -109,7 +94,7 @@ static void close_fixture(struct fixture *f)
 static void pull(struct fixture *f, uint32_t worker)
 {
     struct errmsg e;
-    Gradwire__Generation g = msg_generation((struct generation){1, 7});
+    Gradwire__Generation g = quiet_generation(1);
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
     m.generation = &g;
     m.any = true;
@@ -120,7 +105,7 @@ static void pull(struct fixture *f, uint32_t worker)
 static void push(struct fixture *f, uint32_t worker, float g)
 {
     struct errmsg e;
-    Gradwire__Generation generation = msg_generation((struct generation){1, 7});
+    Gradwire__Generation generation = quiet_generation(1);
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     m.generation = &generation;
     m.name = f->next_id++;

@@ -74,11 +74,10 @@ static enum err check_outputs(const struct model *m, struct errmsg *e)
 {
     const char *layer = m->op[m->ops - 1].layer;
     if (m->shape.rank != 1)
-        return err_set(
-            e, ERR_INPUT,
-            "model.layers: %s gives %u dimensions for each row, the loss wants one: put a "
-            "flatten before it",
-            layer, m->shape.rank);
+        return err_set(e, ERR_INPUT,
+                       "model.loss: %s gives %u dimensions for each row, and it wants one: put a "
+                       "flatten before it",
+                       layer, m->shape.rank);
     uint32_t outputs = m->shape.dim[0];
     if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && outputs < 2)
         return err_set(
@@ -120,14 +119,8 @@ static enum err attach_class_weights(struct model *m, const struct job *job, str
     return ERR_OK;
 }
 
-enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
+static enum err attach_formula(struct model *m, const struct job *job, struct errmsg *e)
 {
-    m->loss = job->model.loss;
-    enum err code = check_outputs(m, e);
-    if (!code)
-        code = attach_class_weights(m, job, e);
-    if (code)
-        return code;
     switch (m->loss) {
     case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
     case LOSS_BINARY_CROSSENTROPY:
@@ -137,6 +130,15 @@ enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
         return attach_regression(m, e);
     }
     return ERR_OK;
+}
+
+enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
+{
+    m->loss = job->model.loss;
+    enum err code = job_blame(job, PLACE_LOSS, check_outputs(m, e), e);
+    if (!code)
+        code = job_blame(job, PLACE_CLASS_WEIGHT, attach_class_weights(m, job, e), e);
+    return code ? code : job_blame(job, PLACE_LOSS, attach_formula(m, job, e), e);
 }
 
 /* ---- the formulas ---- */

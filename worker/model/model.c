@@ -111,16 +111,27 @@ static enum err taps_of(const struct job_layer *l, uint32_t i, const struct tap 
     return ERR_OK;
 }
 
+static uint32_t layer_of(const struct model *m, const struct job *job, const char *name)
+{
+    uint32_t i = 0;
+    while (i + 1 < job->model.layers && strcmp(m->name[i], name) != 0)
+        i++;
+    return i;
+}
+
 /* Everything that is computed must reach the output. */
-static enum err check_used(const struct model *m, struct errmsg *e)
+static enum err check_used(const struct model *m, const struct job *job, struct errmsg *e)
 {
     for (uint32_t v = 1; v <= m->ops; v++) {
+        const char *name = m->op[v - 1].layer;
         uint32_t uses = v == m->value;
         for (uint32_t i = v; i < m->ops; i++)
             for (uint32_t k = 0; k < m->op[i].inputs; k++)
                 uses += m->op[i].input[k] == v;
         if (uses == 0)
-            return err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", m->op[v - 1].layer);
+            return job_blame_layer(
+                job, layer_of(m, job, name),
+                err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", name), e);
     }
     return ERR_OK;
 }
@@ -134,34 +145,43 @@ static enum err check_name(const struct model *m, const struct job *job, uint32_
     return ERR_OK;
 }
 
+static enum err add_one(struct model *m, const struct job *job, uint32_t i, struct tap *tap,
+                        struct errmsg *e)
+{
+    const struct job_layer *l = &job->model.layer[i];
+    struct tap from[JOB_INPUTS_MAX];
+    uint32_t inputs;
+    enum err code = check_name(m, job, i, e);
+    if (!code)
+        code = taps_of(l, i, tap, from, &inputs, e);
+    if (code)
+        return code;
+    (void)snprintf(m->name[i], sizeof m->name[i], "%s", l->name);
+    m->value = from[0].value;
+    m->shape = from[0].shape;
+    code = add_layer(m, l, m->name[i], from, inputs, e);
+    tap[i + 1] = (struct tap){m->value, m->shape};
+    return code;
+}
+
 static enum err add_layers(struct model *m, const struct job *job, struct errmsg *e)
 {
-    struct tap tap[JOB_LAYERS_MAX + 1] = {{0, m->shape}}, from[JOB_INPUTS_MAX];
-    uint32_t inputs;
-    for (uint32_t i = 0; i < job->model.layers; i++) {
-        const struct job_layer *l = &job->model.layer[i];
-        enum err code = check_name(m, job, i, e);
-        if (!code)
-            code = taps_of(l, i, tap, from, &inputs, e);
-        if (code)
-            return code;
-        (void)snprintf(m->name[i], sizeof m->name[i], "%s", l->name);
-        m->value = from[0].value;
-        m->shape = from[0].shape;
-        code = add_layer(m, l, m->name[i], from, inputs, e);
-        if (code)
-            return code;
-        tap[i + 1] = (struct tap){m->value, m->shape};
-    }
-    if (m->layout.tensors == 0)
-        return err_set(e, ERR_INPUT,
-                       "model.layers: nothing to train: at least one dense or conv2d layer");
-    return check_used(m, e);
+    struct tap tap[JOB_LAYERS_MAX + 1] = {{0, m->shape}};
+    enum err code = ERR_OK;
+    for (uint32_t i = 0; i < job->model.layers && !code; i++)
+        code = job_blame_layer(job, i, add_one(m, job, i, tap, e), e);
+    if (!code && m->layout.tensors == 0)
+        code =
+            job_blame(job, PLACE_LAYERS,
+                      err_set(e, ERR_INPUT,
+                              "model.layers: nothing to train: at least one dense or conv2d layer"),
+                      e);
+    return code ? code : check_used(m, job, e);
 }
 
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
-    enum err code = set_input(m, job, e);
+    enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);
     if (code)
         return code;
     code = add_layers(m, job, e);
@@ -173,7 +193,7 @@ static enum err build(struct model *m, const struct job *job, struct errmsg *e)
         return code;
     conv2d_fuse(m);
     flow_plan(m);
-    return metric_attach(m, job, e);
+    return job_blame(job, PLACE_METRICS, metric_attach(m, job, e), e);
 }
 
 /* ---- the model ---- */

@@ -1,0 +1,42 @@
+/* What tests of one chief, or of one shard, by itself share: callbacks that say nothing, or fail the test, and the first
+ * messages of every such test. A test has its own for what it looks at. */
+#ifndef GRADWIRE_TESTS_LIB_QUIET_H
+#define GRADWIRE_TESTS_LIB_QUIET_H
+
+#include "ps/shard.h"
+#include "worker/chief/chief.h"
+
+/* ---- chief_io ---- */
+
+void quiet_to_worker(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
+enum err quiet_find_no_cut(void *ctx, uint64_t below, struct manifest *m);
+void quiet_publish(void *ctx, const struct manifest *m);
+void quiet_discard(void *ctx, uint64_t cut);
+void quiet_finish(void *ctx);
+void quiet_say(void *ctx, int is_warning, const char *text);
+uint64_t quiet_random(void *ctx); /* 7 */
+void quiet_journal(void *ctx, const struct journal_entry *entry);
+/* The job must not end. */
+void quiet_never_ends(void *ctx, int exit_code, const char *text);
+
+/* A ps of one thread is there; `generation` is its own, 0: it is empty. */
+void quiet_ps_up(struct chief *chief, uint32_t ps, uint64_t generation, int64_t now_ms);
+
+/* ---- shard_io ---- */
+
+void quiet_before_write(void *ctx, const float *lo, uint64_t elems);
+enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
+                           struct errmsg *e);
+void quiet_drop_peers(void *ctx);
+/* Nobody must be refused. */
+void quiet_never_refuses(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head);
+
+/* One tensor w of zeros in so many whole chunks, all of one shard. */
+enum { QUIET_CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };
+void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks);
+Gradwire__Generation quiet_generation(uint64_t number);
+/* The shard enters it; `cut` is what a restore starts from. */
+void quiet_enter(struct shard *shard, Gradwire__Plan *plan, Gradwire__Settings *settings,
+                 uint64_t number, Gradwire__EnterMode mode, uint64_t cut);
+
+#endif

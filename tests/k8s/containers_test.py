@@ -208,6 +208,10 @@ class ContainersTest(Case):
         self.assertEqual(list((self.tmp / "volumes").glob("mnist-ps-*-output/checkpoints/*")), [])
         self.assertTrue(list((self.claim / "model").iterdir()))
 
+    def test_one_worker_trains_alone(self):
+        summary, _ = self.trains("tfjob/overlays/one-worker")
+        self.assertEqual(summary["workers"], 1)
+
     def test_data_are_copied_to_the_pods_node_before_it_starts(self):
         cluster = self.cluster("tfjob/overlays/local-data", FEW)
         cluster.folder("gradwire-data", 65532)

@@ -2,7 +2,10 @@
  * in the page cache, on `threads` threads, and a loop that reads the file in pieces and counts its
  * newlines, on one, as wc -l does.
  *
- * csv --threads N [--quoted] [--bytes B] [--rounds R]
+ * csv --threads N [--quoted] [--bytes B] [--rounds R] [--spilled|--gather]
+ *
+ * --spilled: all rows go to a file (data.memory_mb), beside the same with all in memory. --gather: random
+ * rows in batches, of such a data set beside one in memory; one thread.
  *
  * The file looks like network logs: 38 numbers, 3 categories and a label a row; with --quoted its
  * categories are in quotes. The check: rows, features and a sum over a column against what was
@@ -22,15 +25,15 @@
 #include "worker/data/csv_scan.h"
 #include "worker/data/dataset.h"
 
-enum { NUMBERS = 38, WORDS = 3, ROUNDS_MAX = 101, SEED = 1, PIECE_BYTES = 512 << 10 };
+enum { NUMBERS = 38, WORDS = 3, ROUNDS_MAX = 101, SEED = 1, PIECE_BYTES = 512 << 10, BATCH = 64 };
 
 struct csv_bench {
     uint32_t threads;
-    bool quoted;
+    bool quoted, spilled, gather;
     uint64_t bytes, rounds;
     char dir[256], path[300];
-    uint64_t rows, sum; /* written; of the first column */
-    struct job job;
+    uint64_t rows, sum;       /* written; of the first column */
+    struct job job, spilling; /* the same with all rows in a file */
 };
 
 static const char *const words[WORDS][4] = {{"tcp", "udp", "icmp", "sctp"},
@@ -73,44 +76,81 @@ static void make_file(struct csv_bench *b)
         bench_die("%s: cannot be written", b->path);
 }
 
-static void make_job(struct csv_bench *b)
+/* A chunk of rows has more than the MiB that may be in memory. */
+static void make_job(struct csv_bench *b, struct job *job, bool spilling)
 {
     char text[8192];
     struct errmsg e;
     size_t n = (size_t)snprintf(text, sizeof text,
                                 "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
                                 "optimizer: sgd\nworker: {threads: %u}\n"
-                                "data: {format: csv, train: '%s', columns: [number: x0",
-                                b->threads, b->path);
+                                "data: {format: csv, train: '%s', memory_mb: %u, spill: '%s', "
+                                "columns: [number: x0",
+                                b->threads, b->path, spilling ? 1 : UINT32_MAX, b->dir);
     for (unsigned i = 1; i < NUMBERS; i++) {
         if (i <= WORDS)
             n += (size_t)snprintf(text + n, sizeof text - n, ", category: w%u", i);
         n += (size_t)snprintf(text + n, sizeof text - n, ", number: x%u", i);
     }
     n += (size_t)snprintf(text + n, sizeof text - n, ", label: {classes: [normal., '*']}]}\n");
-    if (job_parse(&b->job, text, n, "bench", "/", NULL, 0, &e))
+    if (job_parse(job, text, n, "bench", "/", NULL, 0, &e))
         bench_die("%s", e.text);
 }
 
-static bool is_right(const struct csv_bench *b, const struct dataset *d)
+static bool is_right(const struct csv_bench *b, const struct dataset *d, bool spilling)
 {
+    static uint32_t buffer[1 << 16];
     double sum = 0;
-    for (uint64_t row = 0; row < d->rows; row++)
-        sum += (double)table_float(table_row(&d->table, row)[0]);
-    return d->rows == b->rows && d->features == NUMBERS + 4 * WORDS && sum == (double)b->sum;
+    for (uint64_t row = 0; row < d->rows;) {
+        uint64_t n = d->rows - row;
+        const uint32_t *cells;
+        struct errmsg e;
+        if (table_look(&d->table, row, &n, buffer, sizeof buffer / sizeof *buffer, &cells, &e))
+            bench_die("%s", e.text);
+        for (row += n; n > 0; n--, cells += d->table.schema->inputs + 1)
+            sum += (double)table_float(cells[0]);
+    }
+    size_t in_file = spilling ? b->rows * (d->table.schema->inputs + 1) * sizeof *buffer : 0;
+    return d->rows == b->rows && d->features == NUMBERS + 4 * WORDS && sum == (double)b->sum &&
+           table_spilled_bytes(&d->table) == in_file;
 }
 
-static double load_seconds(struct csv_bench *b, bool *valid)
+static void load(struct dataset *d, const struct job *job)
+{
+    struct errmsg e;
+    if (dataset_load(d, job, 0, 2, &e))
+        bench_die("%s", e.text);
+}
+
+static double load_seconds(struct csv_bench *b, bool spilling, bool *valid)
 {
     struct dataset d;
-    struct errmsg e;
     double began = clock_now_s();
-    if (dataset_load(&d, &b->job, 0, 2, &e))
-        bench_die("%s", e.text);
+    load(&d, spilling ? &b->spilling : &b->job);
     double seconds = clock_now_s() - began;
-    *valid = *valid && is_right(b, &d);
+    *valid = *valid && is_right(b, &d, spilling);
     dataset_close(&d);
     return seconds;
+}
+
+/* As many rows as there are, in batches of random ones. *sum: of the first column. */
+static double gather_seconds(const struct csv_bench *b, const struct dataset *d, double *sum)
+{
+    float x[BATCH * (NUMBERS + 4 * WORDS)], y[BATCH];
+    double began = clock_now_s();
+    *sum = 0;
+    for (uint64_t first = 0; first < b->rows; first += BATCH) {
+        uint64_t rows[BATCH], key = rng_key(SEED, RNG_TEST, first, 1);
+        uint32_t there;
+        struct errmsg e;
+        for (uint32_t i = 0; i < BATCH; i++)
+            rows[i] = rng_u64(key, i) % b->rows;
+        if (dataset_gather(d, rows, BATCH, x, y, &there, &e))
+            bench_die("%s", e.text);
+        for (uint32_t i = 0; i < there; i++)
+            *sum += (double)x[i * d->features];
+    }
+    return clock_now_s() - began;
 }
 
 static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)
@@ -128,11 +168,11 @@ static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)
     return clock_now_s() - began;
 }
 
-static void print_values(const char *name, const double *seconds, uint64_t n, uint64_t bytes)
+static void print_values(const char *name, const double *seconds, uint64_t n, double amount)
 {
     printf("\"%s\": [", name);
     for (uint64_t i = 0; i < n; i++)
-        printf("%s%.4f", i ? ", " : "", (double)bytes / seconds[i] * 1e-9);
+        printf("%s%.4f", i ? ", " : "", amount / seconds[i]);
     printf("], ");
 }
 
@@ -142,17 +182,41 @@ static void measure(struct csv_bench *b)
     bool valid = true;
     char *piece = bench_pages(PIECE_BYTES);
     (void)count_seconds(b, piece, &valid); /* warm */
-    (void)load_seconds(b, &valid);
+    (void)load_seconds(b, b->spilled, &valid);
     for (uint64_t i = 0; i < b->rounds; i++) {
-        ours[i] = load_seconds(b, &valid);
-        count[i] = count_seconds(b, piece, &valid);
+        ours[i] = load_seconds(b, b->spilled, &valid);
+        count[i] = b->spilled ? load_seconds(b, false, &valid) : count_seconds(b, piece, &valid);
     }
     printf("{\"threads\": %u, \"bytes\": %llu, \"rows\": %llu, ", b->threads,
            (unsigned long long)b->bytes, (unsigned long long)b->rows);
-    print_values("gb_per_s", ours, b->rounds, b->bytes);
-    print_values("count_gb_per_s", count, b->rounds, b->bytes);
+    print_values("gb_per_s", ours, b->rounds, (double)b->bytes * 1e-9);
+    print_values(b->spilled ? "memory_gb_per_s" : "count_gb_per_s", count, b->rounds,
+                 (double)b->bytes * 1e-9);
     printf("\"valid\": %s}\n", valid ? "true" : "false");
     free(piece);
+}
+
+static void measure_gather(struct csv_bench *b)
+{
+    double ours[ROUNDS_MAX], memory[ROUNDS_MAX], sum[2];
+    struct dataset there, spilled;
+    load(&there, &b->job);
+    load(&spilled, &b->spilling);
+    bool valid = is_right(b, &there, false) && is_right(b, &spilled, true);
+    (void)gather_seconds(b, &spilled, &sum[0]); /* warm */
+    (void)gather_seconds(b, &there, &sum[1]);
+    for (uint64_t i = 0; i < b->rounds; i++) {
+        ours[i] = gather_seconds(b, &spilled, &sum[0]);
+        memory[i] = gather_seconds(b, &there, &sum[1]);
+        valid = valid && sum[0] == sum[1] && sum[0] > 0;
+    }
+    double rows = (double)((b->rows + BATCH - 1) / BATCH * BATCH) * 1e-6;
+    printf("{\"threads\": 1, \"rows\": %llu, ", (unsigned long long)b->rows);
+    print_values("mrows_per_s", ours, b->rounds, rows);
+    print_values("memory_mrows_per_s", memory, b->rounds, rows);
+    printf("\"valid\": %s}\n", valid ? "true" : "false");
+    dataset_close(&there);
+    dataset_close(&spilled);
 }
 
 static void parse_flags(struct csv_bench *b, int argc, char **argv)
@@ -161,12 +225,18 @@ static void parse_flags(struct csv_bench *b, int argc, char **argv)
                                             {"quoted", no_argument, NULL, 'q'},
                                             {"bytes", required_argument, NULL, 'b'},
                                             {"rounds", required_argument, NULL, 'r'},
+                                            {"spilled", no_argument, NULL, 's'},
+                                            {"gather", no_argument, NULL, 'g'},
                                             {0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 't')
             b->threads = (uint32_t)bench_number(optarg);
         else if (c == 'q')
             b->quoted = true;
+        else if (c == 's')
+            b->spilled = true;
+        else if (c == 'g')
+            b->gather = true;
         else if (c == 'b')
             b->bytes = bench_number(optarg);
         else if (c == 'r')
@@ -184,9 +254,14 @@ int main(int argc, char **argv)
     log_init("bench", LOG_ERROR);
     parse_flags(&b, argc, argv);
     make_file(&b);
-    make_job(&b);
-    measure(&b);
+    make_job(&b, &b.job, false);
+    make_job(&b, &b.spilling, true);
+    if (b.gather)
+        measure_gather(&b);
+    else
+        measure(&b);
     job_close(&b.job);
+    job_close(&b.spilling);
     unlink(b.path);
     rmdir(b.dir);
     return 0;

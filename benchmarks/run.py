@@ -226,10 +226,24 @@ def csv_case(options, threads, quoted):
     return finish(case, result["gb_per_s"], {"count": result["count_gb_per_s"]})
 
 
+def spilled_case(options, threads, gather):
+    """All rows in a file, beside all in memory."""
+    case = {"unit": "Mrows/s" if gather else "GB/s", "threads": threads}
+    flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
+    values = "mrows_per_s" if gather else "gb_per_s"
+    try:
+        result = measure(300, "csv", *flags, "--gather" if gather else "--spilled")
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result[values], {"memory": result[f"memory_{values}"]})
+
+
 def bench_csv(options):
     for threads in sorted({1, len(os.sched_getaffinity(0))}):
         for quoted in (False, True):
             yield f"{'quoted' if quoted else 'plain'} threads {threads}", partial(csv_case, options, threads, quoted)
+        yield f"spilled threads {threads}", partial(spilled_case, options, threads, False)
+    yield "gather spilled", partial(spilled_case, options, 1, True)
 
 
 # ---- layers ----

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Version 1 says "no limit" by the largest multiple of a page. */
 #define V1_UNLIMITED_BYTES (UINT64_C(1) << 62)
@@ -129,6 +130,14 @@ struct cgroup_limits cgroup_read(const char *root, const char *self)
 struct cgroup_limits cgroup_limits(void)
 {
     return cgroup_read(cgroup_root, "/proc/self/cgroup");
+}
+
+uint64_t cgroup_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    uint64_t limit = cgroup_limits().memory_bytes;
+    return limit < machine ? limit : machine;
 }
 
 void cgroup_set_root(const char *root)

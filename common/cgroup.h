@@ -17,6 +17,9 @@ struct cgroup_limits cgroup_read(const char *root, const char *self);
 
 /* The same of this process, under the root that was set last (--cgroup_root). */
 struct cgroup_limits cgroup_limits(void);
+/* The memory that this process may use, in bytes: the least of the machine's and these limits.
+ * Thread: any; reads files. */
+uint64_t cgroup_memory_bytes(void);
 /* Before threads start; `root` is copied. */
 void cgroup_set_root(const char *root);
 

@@ -16,6 +16,13 @@ const char *err_str(enum err code)
     return "unknown error";
 }
 
+int err_exit_code(enum err code)
+{
+    if (code == ERR_NOMEM || code == ERR_DISK)
+        return 138;
+    return code == ERR_OK ? 0 : code == ERR_INPUT ? 2 : 1;
+}
+
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...)
 {
     if (e) {

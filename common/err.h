@@ -11,7 +11,8 @@
     X(IO, "input/output error")                                                                    \
     X(CLOSED, "connection closed")                                                                 \
     X(TIMEOUT, "timed out")                                                                        \
-    X(CORRUPT, "corrupt") /* a file of ours fails its checksum, or ends early */                   \
+    X(CORRUPT, "corrupt")         /* a file of ours fails its checksum, or ends early */           \
+    X(DISK, "its own disk fails") /* a file of this process alone: a fresh start may mend it */    \
     X(NOTFOUND, "not found")                                                                       \
     X(REFUSED, "refused") /* a peer named a reason for turning us away */                          \
     X(STATE, "not now")   /* the call does not fit the present state */
@@ -32,6 +33,9 @@ struct errmsg {
 
 /* The strings of ERR_MAP. */
 const char *err_str(enum err code);
+
+/* The exit code that a process ends with for it (docs/design.md): 2, 138 or 1; 0 of ERR_OK. */
+int err_exit_code(enum err code);
 
 /* Write the message and hand the code back: `return err_set(e, ERR_INPUT, "...")`. `e` may be NULL. */
 enum err err_set(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -446,6 +446,7 @@ void job_close(struct job *job)
     mem_free(job->data.csv.missing);
     mem_free(job->data.train);
     mem_free(job->data.eval);
+    mem_free(job->data.spill);
     mem_free(job->canonical);
     mem_free(job->identity_text);
     *job = (struct job){0};

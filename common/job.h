@@ -275,7 +275,9 @@ struct job {
         char *train,
             *eval;   /* resolved paths or globs (relative to the job file or, by --set, to the
                              * current folder), a YAML list joined by '\n'; NULL: none */
-        float scale; /* inputs are divided by it */
+        char *spill; /* an absolute folder; NULL: TMPDIR, or /tmp */
+        uint32_t memory_mb; /* 0: a quarter of what this process may use */
+        float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;
         uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
         struct job_augment augment;

@@ -158,6 +158,7 @@ static void value_text(const struct job_key *key, const struct job *job, const v
         (void)snprintf(out, bytes, "%s", (const char *)at);
         return;
     case KEY_PATHS:
+    case KEY_FOLDER:
     case KEY_TEXTS:
     case KEY_LAYERS:
     case KEY_COLUMNS:
@@ -291,7 +292,7 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
     char value[VALUE_BYTES];
     if (key->alias || is_default(key, job, element) || is_unused_rate(key, job))
         return ERR_OK;
-    if (key->type == KEY_PATHS || key->type == KEY_TEXTS) {
+    if (key->type == KEY_PATHS || key->type == KEY_FOLDER || key->type == KEY_TEXTS) {
         const char *lines = *(char *const *)job_key_at(key, job, element);
         return lines ? put_lines(c, path, lines, key->type == KEY_TEXTS) : ERR_OK;
     }

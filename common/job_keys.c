@@ -191,6 +191,9 @@ void job_key_allowed(const struct job_key *key, char *out, size_t bytes)
     case KEY_PATHS:
         (void)snprintf(out, bytes, "path, glob, or list of these");
         return;
+    case KEY_FOLDER:
+        (void)snprintf(out, bytes, "path of a folder");
+        return;
     case KEY_LAYERS:
         (void)snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
         return;

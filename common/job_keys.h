@@ -29,6 +29,7 @@ enum job_key_type {
     KEY_TEXT,     /* char[JOB_NAME_MAX]: any text of one line */
     KEY_TEXTS,    /* char *: texts of one line each, joined by '\n'; NULL: none */
     KEY_PATHS,
+    KEY_FOLDER, /* char *: an absolute path; NULL: none */
     KEY_LAYERS,
     KEY_COLUMNS,
     KEY_INPUTS, /* of a layer: names of layers before it */

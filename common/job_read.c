@@ -412,15 +412,32 @@ static enum err read_pair(struct job_reader *r, const struct job_key *key,
 
 /* ---- paths ---- */
 
-/* Where a relative path starts: as an absolute folder, with what is special in a glob escaped. */
-static enum err path_base(const struct job_reader *r, const struct job_node *at, char *out,
-                          size_t bytes)
+static bool is_path(const struct job_node *node)
 {
-    char here[4096] = "", folder[8192];
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && *node->text &&
+           strlen(node->text) <= 4096 && !strpbrk(node->text, "\n\r");
+}
+
+/* Where a relative path starts: an absolute folder. */
+static enum err path_folder(const struct job_reader *r, const struct job_node *at, char *out,
+                            size_t bytes)
+{
+    char here[4096] = "";
     const char *dir = at->set || !r->dir ? "" : r->dir;
     if (dir[0] != '/' && !getcwd(here, sizeof here))
         return err_set(r->e, ERR_INPUT, "the current folder cannot be named: %s", strerror(errno));
-    (void)snprintf(folder, sizeof folder, "%s%s%s", here, *here && *dir ? "/" : "", dir);
+    (void)snprintf(out, bytes, "%s%s%s", here, *here && *dir ? "/" : "", dir);
+    return ERR_OK;
+}
+
+/* The same, with what is special in a glob escaped. */
+static enum err path_base(const struct job_reader *r, const struct job_node *at, char *out,
+                          size_t bytes)
+{
+    char folder[8192];
+    enum err err = path_folder(r, at, folder, sizeof folder);
+    if (err)
+        return err;
     size_t n = 0;
     for (const char *p = folder; *p && n + 3 < bytes; p++) {
         if (strchr("*?[\\", *p))
@@ -436,8 +453,7 @@ static enum err path_append(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node, char **paths)
 {
     char base[16384] = "";
-    if (node->kind != NODE_SCALAR || job_tree_is_null(node) || !*node->text ||
-        strlen(node->text) > 4096 || strpbrk(node->text, "\n\r"))
+    if (!is_path(node))
         return job_refuse_value(r, key, node);
     bool relative = node->text[0] != '/';
     enum err err = relative ? path_base(r, node, base, sizeof base) : ERR_OK;
@@ -471,6 +487,25 @@ static enum err read_paths(struct job_reader *r, const struct job_key *key,
     }
     mem_free(*at);
     *at = paths;
+    return ERR_OK;
+}
+
+static enum err read_folder(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node)
+{
+    char base[8192] = "", path[sizeof base + 4100], **at = value_at(r, key), *copy = NULL;
+    bool none = job_tree_is_null(node); /* as no value of paths: undoes what the file says */
+    if (!none && !is_path(node))
+        return job_refuse_value(r, key, node);
+    bool relative = !none && node->text[0] != '/';
+    enum err err = relative ? path_folder(r, node, base, sizeof base) : ERR_OK;
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s%s%s", base, relative ? "/" : "", none ? "" : node->text);
+    if (!none && !(copy = mem_strdup(path)))
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    mem_free(*at);
+    *at = copy;
     return ERR_OK;
 }
 
@@ -588,6 +623,8 @@ static enum err read_value(struct job_reader *r, const struct job_key *key,
         return job_read_columns(r, node);
     case KEY_PATHS:
         return read_paths(r, key, node);
+    case KEY_FOLDER:
+        return read_folder(r, key, node);
     case KEY_LAYERS:
         return job_read_layers(r, node);
     case KEY_CLASS_WEIGHTS:

@@ -242,6 +242,22 @@ static const struct job_key keys[] = {
      RANGE(0, UINT32_MAX),
      .fallback = "1000",
      .doc = "`csv`: more bad rows than that in a part end the job all the same"},
+    {.path = "data.memory_mb",
+     .type = KEY_U32,
+     IN_JOB(data.memory_mb),
+     RANGE(0, UINT32_MAX),
+     .fallback = "0",
+     .doc = "`csv`: MiB of rows that a process keeps in memory, of both parts; the rest is in a "
+            "file of "
+            "its own in `data.spill`. 0: a quarter of the memory that it may use (by the cgroup, "
+            "too), "
+            "which processes of one host share out"},
+    {.path = "data.spill",
+     .type = KEY_FOLDER,
+     IN_JOB(data.spill),
+     .fallback_doc = "TMPDIR, or /tmp",
+     .doc = "`csv`: the folder of that file, which has no name and is gone with its process; "
+            "relative to the job file, by --set to the current folder"},
     {.path = "data.augment.flip",
      .type = KEY_WORD,
      IN_JOB(data.augment.flip),

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* First thing in main: SIGPIPE is ignored (a write says EPIPE); SIGTERM and SIGINT end the process
+/* First thing in main: SIGPIPE and SIGXFSZ are ignored (a write says EPIPE, EFBIG); SIGTERM and SIGINT end the process
  * at once with 143: it holds nothing yet that a cut could save. */
 void signals_init(void);
 

@@ -1,5 +1,6 @@
 #include "launch/crew.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +176,18 @@ static void args_add_threads(struct args *a, const struct crew *c, uint32_t i,
     }
 }
 
+/* Rows of csv in memory: by default all processes that read them have as much of it together as one alone would. */
+static void args_add_memory(struct args *a, const struct crew *c, uint32_t i, const struct job *job,
+                            const struct site *site, const uint32_t *site_of)
+{
+    enum { PART = 4, MIB = 1 << 20 };
+    uint32_t beside = crew_beside(c, i, false, site_of);
+    if (is_ps(&c->process[i]) || beside < 2 || job->data.memory_mb || !job_reads_csv(job))
+        return;
+    uint64_t share_mb = site->memory_bytes / PART / beside / MIB;
+    args_add(a, "--set=data.memory_mb=%" PRIu64, share_mb ? share_mb : 1);
+}
+
 static void args_add_faults(struct args *a, const struct process *p, const struct options *o)
 {
     char name[64];
@@ -216,6 +229,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
     if (c->token_flag)
         args_add(&a, "%s", c->token_flag);
     args_add_threads(&a, c, i, job, site, site_of);
+    args_add_memory(&a, c, i, job, site, site_of);
     for (size_t k = 0; k < o->n_sets; k++)
         args_add(&a, "--set=%s", o->sets[k]);
     args_add_faults(&a, p, o);

@@ -315,6 +315,8 @@ static void on_ready(void *arg, struct link *l, const json_t *about)
     const char *version = json_string_value(json_object_get(about, "version"));
     json_int_t cores = json_integer_value(json_object_get(about, "cores"));
     c->site.cores = cores > 0 ? (uint32_t)cores : 1;
+    json_int_t memory = json_integer_value(json_object_get(about, "memory_bytes"));
+    c->site.memory_bytes = memory > 0 ? (uint64_t)memory : 0;
     bool same = version && strcmp(version, GRADWIRE_VERSION) == 0;
     (void)snprintf(why, sizeof why, "version %.32s is there, %s here: build the same on all hosts",
                    version ? version : "?", GRADWIRE_VERSION);

@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/cluster_given.h"
+#include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/files.h"
 #include "common/job.h"
@@ -387,6 +388,7 @@ static void rank_forget_others(const struct rank *r)
 static void rank_share(struct rank *r, uint32_t *site_of)
 {
     r->site.cores = cores_usable();
+    r->site.memory_bytes = cgroup_memory_bytes();
     bool bound = (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
     const char *mine = r->crew.process[r->rank].address;
     size_t host = (size_t)(strrchr(mine, ':') - mine);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/dirlock.h"
 #include "common/listen.h"
@@ -466,8 +467,8 @@ static enum err runner_talk(struct runner *r)
     (void)gethostname(host, sizeof host - 1);
     talk_send_hello(&r->talk);
     talk_send(&r->talk, TALK_READY, 0,
-              json_pack("{s:s, s:s, s:i}", "version", GRADWIRE_VERSION, "host", host, "cores",
-                        (int)cores_usable()));
+              json_pack("{s:s, s:s, s:i, s:I}", "version", GRADWIRE_VERSION, "host", host, "cores",
+                        (int)cores_usable(), "memory_bytes", (json_int_t)cgroup_memory_bytes()));
     return ERR_OK;
 }
 

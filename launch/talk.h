@@ -32,7 +32,7 @@ enum talk_type {
     TALK_SIGNAL, /* {"signal": n}, process */
     TALK_PING,   /* answered by PONG */
     /* runner to launcher */
-    TALK_READY,   /* {"version": "..", "host": "..", "cores": n} */
+    TALK_READY,   /* {"version": "..", "host": "..", "cores": n, "memory_bytes": n} */
     TALK_ANSWER,  /* {"problems": [..], ..} */
     TALK_STARTED, /* {"pid": n}, process */
     TALK_FAILED,  /* {"why": ".."}, process: it could not be started */

@@ -19,6 +19,7 @@
 
 #include <event2/event.h>
 
+#include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/job.h"
 #include "common/mem.h"
@@ -68,6 +69,7 @@ static enum err train_set_output(struct train *t, struct errmsg *e)
         return err_set(e, ERR_INPUT, "--output: the path is too long");
     memcpy(t->here.job, t->options.job, strlen(t->options.job) + 1);
     t->here.cores = cores_usable();
+    t->here.memory_bytes = cgroup_memory_bytes();
     return ERR_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "worker/evaluate.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "common/mem.h"
@@ -20,6 +21,9 @@ struct evaluator {
     atomic_ullong next;
     struct model_sums *sums; /* a block each */
     struct scored *scored;   /* a row each, where an auc is wanted */
+    pthread_mutex_t lock;    /* for what failed first */
+    enum err err;
+    struct errmsg e;
 };
 
 static bool wants_auc(const struct job *job)
@@ -42,6 +46,7 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
     v->data = data;
     v->pool = pool;
     v->blocks = (data->rows + ROWS - 1) / ROWS;
+    pthread_mutex_init(&v->lock, NULL);
     v->run = mem_zalloc(threads, sizeof(void *));
     v->x = mem_zalloc(threads, sizeof *v->x);
     v->y = mem_zalloc(threads, sizeof *v->y);
@@ -80,7 +85,19 @@ void evaluator_free(struct evaluator *v)
     mem_free(v->y);
     mem_free(v->sums);
     mem_free(v->scored);
+    pthread_mutex_destroy(&v->lock);
     mem_free(v);
+}
+
+static void fail(struct evaluator *v, enum err err, const struct errmsg *e)
+{
+    pthread_mutex_lock(&v->lock);
+    if (!v->err) {
+        v->err = err;
+        v->e = *e;
+    }
+    pthread_mutex_unlock(&v->lock);
+    evaluator_stop(v);
 }
 
 static void evaluate_blocks(void *ctx, uint32_t thread)
@@ -94,7 +111,12 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
             rows[n] = first + n;
             n++;
         }
-        n = dataset_gather(v->data, rows, n, v->x[thread], v->y[thread]);
+        struct errmsg e;
+        enum err err = dataset_gather(v->data, rows, n, v->x[thread], v->y[thread], &n, &e);
+        if (err) {
+            fail(v, err, &e);
+            return;
+        }
         v->sums[block] = (struct model_sums){0};
         if (n)
             model_eval(v->run[thread], v->w, v->x[thread], v->y[thread], n, &v->sums[block]);
@@ -115,7 +137,10 @@ enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *o
     struct model_sums all = {0};
     v->w = w;
     atomic_store(&v->next, 0);
+    v->err = ERR_OK;
     pool_run(v->pool, evaluate_blocks, v);
+    if (v->err)
+        return err_set(e, v->err, "evaluation: %s", v->e.text);
     for (uint32_t i = 0; i < pool_threads(v->pool); i++) {
         enum err err = model_run_fault(v->run[i], e);
         if (err)

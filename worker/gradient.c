@@ -50,7 +50,8 @@ struct gradient {
     void *ctx;
     atomic_int failed; /* enum err of a thread */
 
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* for `why`, and waiting */
+    struct errmsg why;    /* of what failed first; "": failure() has the words */
     pthread_cond_t progress;
 };
 
@@ -212,14 +213,14 @@ static bool find_leaf(const struct gradient *g, uint32_t leaf, uint64_t *batch, 
     return true;
 }
 
-static enum err compute_leaf(struct worker_thread *t, uint32_t leaf)
+static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errmsg *e)
 {
     struct gradient *g = t->g;
     struct microbatch batch = {.n = 0};
     uint64_t id;
     uint32_t of;
     bool there = find_leaf(g, leaf, &id, &of);
-    enum err err = there ? loader_get(g->loader, id, of, &batch) : ERR_OK;
+    enum err err = there ? loader_get(g->loader, id, of, &batch, e) : ERR_OK;
     if (err)
         return err;
     t->reported_from = g->elems;
@@ -244,10 +245,13 @@ static void compute_share(void *ctx, uint32_t thread)
             continue;
         t->piece = p;
         for (t->leaf = 0; t->leaf < 1u << p->node.level; t->leaf++) {
-            enum err err = compute_leaf(t, tree_first_leaf(p->node) + t->leaf);
+            struct errmsg e = {""};
+            enum err err = compute_leaf(t, tree_first_leaf(p->node) + t->leaf, &e);
             if (!err)
                 continue;
             pthread_mutex_lock(&g->lock);
+            if (atomic_load(&g->failed) == ERR_OK)
+                g->why = e;
             atomic_store(&g->failed, (int)err);
             pthread_cond_signal(&g->progress);
             pthread_mutex_unlock(&g->lock);
@@ -356,7 +360,8 @@ static enum err failure(const struct gradient *g, struct errmsg *e)
     for (uint32_t i = 0; err == ERR_INPUT && i < pool_threads(g->pool); i++)
         if (model_run_fault(g->thread[i].run, e))
             return err;
-    return err ? err_set(e, err, "a gradient: %s", err_str(err)) : ERR_OK;
+    const char *why = g->why.text[0] ? g->why.text : err_str(err);
+    return err ? err_set(e, err, "a gradient: %s", why) : ERR_OK;
 }
 
 enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
@@ -370,6 +375,7 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
     g->ready = ready;
     g->ctx = ctx;
     atomic_store(&g->failed, ERR_OK);
+    g->why.text[0] = 0;
     for (uint32_t i = 0; i < task->runs; i++) {
         enum err err = add_run(g, task->first[i], task->count[i]);
         if (err)

@@ -40,8 +40,8 @@ void gradient_free(struct gradient *g);
  * node is through its forward pass by then. */
 typedef void gradient_range(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to);
 
-/* Compute the task with parameters w (the whole flat block). Errors: ERR_NOMEM; ERR_INPUT the data cannot be
- * (model_run_fault), and the microbatch's gradient was not handed over. */
+/* Compute the task with parameters w (the whole flat block). Errors: ERR_NOMEM; ERR_DISK the data cannot be read any more;
+ * ERR_INPUT they cannot be (model_run_fault). The microbatch's gradient was not handed over. */
 enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
                           gradient_range *ready, void *ctx, struct errmsg *e) MUST_CHECK;
 

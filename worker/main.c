@@ -52,7 +52,7 @@ struct process {
 static int wrong(enum err err, const struct errmsg *e)
 {
     log_error("%s", e->text);
-    return err == ERR_INPUT ? 2 : err == ERR_NOMEM ? 138 : 1;
+    return err_exit_code(err);
 }
 
 static enum err who_am_i(struct process *p, struct errmsg *e)

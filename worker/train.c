@@ -201,7 +201,7 @@ static void on_welcome(struct train *t, const Gradwire__Welcome *m)
     if (!err && !same)
         err = adopt_welcome(t, &e);
     if (err)
-        stop(t, err == ERR_INPUT ? 2 : 1, e.text);
+        stop(t, err_exit_code(err), e.text);
     else
         session_on_chief_up(&t->session);
 }
@@ -317,7 +317,7 @@ static struct evaluation *evaluate(struct train *t)
     struct model_sums sums;
     enum err err = evaluator_run(t->evaluator, learned(t), &sums, &e);
     if (err) {
-        stop(t, err == ERR_INPUT ? 2 : 1, e.text);
+        stop(t, err_exit_code(err), e.text);
         return NULL;
     }
     r->has_eval = true;
@@ -639,7 +639,7 @@ static bool step(struct train *t, const struct session_task *task)
     struct errmsg e = {""};
     enum err err = gradient_compute(t->gradient, task, t->w, on_range, t, &e);
     if (err) {
-        stop(t, err == ERR_NOMEM ? 138 : err == ERR_INPUT ? 2 : 1, e.text);
+        stop(t, err_exit_code(err), e.text);
         return false;
     }
     straggle(t, clock_now_s() - began_s);

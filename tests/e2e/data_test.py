@@ -100,6 +100,30 @@ class CensusTest(TrainCase):
         self.assertGreater(self.train("--ps=1", "--workers=2").summary()["eval"]["accuracy"], 0.84)
 
 
+class SpillTest(TrainCase):
+    """Rows beyond data.memory_mb: 200,000 of 15 columns are 12 MB, of which 1 MiB is in memory."""
+
+    JOB = ROOT / "examples/adult/mlp.yaml"
+    KEYS = {"training.epochs": 1, "training.batch_size": 2048, "data.synthetic_train_rows": 200000}
+
+    def test_what_is_learned_does_not_depend_on_the_memory_that_rows_may_have(self):
+        self.train("--ps=1", "--workers=1", keys={"data.memory_mb": 100}, out=self.tmp / "memory")
+        job = self.train("--ps=1", "--workers=1", keys={"data.memory_mb": 1, "data.spill": self.tmp})
+        there, spilled = self.summary(self.tmp / "memory"), job.summary()
+        self.assertEqual(spilled["digest"], there["digest"])
+        self.assertEqual(spilled["eval"], there["eval"])
+        self.assertIn(f"data.train: 11 MiB of its rows are in a file in {self.tmp}: ", job.log("worker-0"))
+        if not SANITIZED:
+            saved = there["peak_rss_bytes"]["worker 0"] - spilled["peak_rss_bytes"]["worker 0"]
+            self.assertGreater(saved, 8 << 20)
+
+    def test_a_folder_that_cannot_be_written_is_named_before_training(self):
+        job = self.train(code=2, keys={"data.memory_mb": 1, "data.spill": self.tmp / "none"})
+        self.assertIn(f"data.train: {self.tmp}/none: No such file or directory: rows beyond the 1 MiB of "
+                      "data.memory_mb go to a file there, ", job.stderr())
+        self.assertIn("name a folder with room by data.spill, or raise data.memory_mb", job.stderr())
+
+
 @unittest.skipUnless(DATA, "GRADWIRE_DATA is not set: it names the folder with adult/adult.data.gz and adult.test.gz")
 class AdultTest(TrainCase):
     JOB = ROOT / "examples/adult/mlp.yaml"

@@ -453,6 +453,21 @@ class LaunchTest(Case):
         argv = json.loads(self.starts("chief-0")[0].split(" ", 1)[1])
         self.assertEqual([a for a in argv if "worker.threads" in a], ["--set=worker.threads=3"])
 
+    def test_memory_for_rows_of_csv_is_shared_out(self):
+        def mib(*more):
+            (self.tmp / "chief-0.starts").unlink(missing_ok=True)
+            self.assertEqual(self.train(*more).returncode, 0)
+            argv = json.loads(self.starts("chief-0")[0].split(" ", 1)[1])
+            return [int(a.rsplit("=", 1)[1]) for a in argv if a.startswith("--set=data.memory_mb=")]
+
+        csv = ["--chief", "--ps=1", "--set=data.synthetic=census", "--set=data.columns=[number: a, label: b]",
+               "--set=model.input.shape=auto", "--set=data.scale=1"]
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]], chief=[["exit 0"]])
+        two, four = mib(*csv, "--workers=1"), mib(*csv, "--workers=3")
+        self.assertAlmostEqual(two[0], 2 * four[0], delta=2)
+        self.assertEqual(mib(*csv, "--workers=3", "--set=data.memory_mb=7"), [7])
+        self.assertEqual(mib("--chief"), [])  # no csv
+
     def test_processes_get_single_threaded_blas_and_their_identity_from_flags_alone(self):
         self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
         os.environ["TF_CONFIG"] = "nonsense"

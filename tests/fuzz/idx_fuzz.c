@@ -31,7 +31,8 @@ static void check(const struct dataset *d)
     float *x = calloc(d->features, sizeof *x), y;
     must(x != NULL, "calloc");
     must(d->rows > 0 && d->label_max < CLASSES, "a label out of range");
-    dataset_gather(d, rows, 1, x, &y);
+    uint32_t there;
+    must(dataset_gather(d, rows, 1, x, &y, &there, NULL) == ERR_OK, "gather");
     free(x);
 }
 

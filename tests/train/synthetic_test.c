@@ -138,7 +138,9 @@ static void train_epoch(struct net *n, const struct dataset *d, uint64_t epoch)
     float y[BATCH];
     for (uint64_t b = 0; b < order_batches(&o); b++) {
         int count = (int)order_leaf(&o, epoch, b, 0, rows);
-        dataset_gather(d, rows, (uint32_t)count, n->a[0], y);
+        uint32_t there;
+        assert_int_equal(dataset_gather(d, rows, (uint32_t)count, n->a[0], y, &there, NULL),
+                         ERR_OK);
         forward(n, count, 1);
         loss_backward(n, y, count);
         for (int i = n->layers - 1; i >= 0; i--)
@@ -163,7 +165,9 @@ static double accuracy(struct net *n, const struct dataset *d)
         int count = d->rows - at < BATCH ? (int)(d->rows - at) : BATCH;
         for (int r = 0; r < count; r++)
             rows[r] = at + (uint64_t)r;
-        dataset_gather(d, rows, (uint32_t)count, n->a[0], y);
+        uint32_t there;
+        assert_int_equal(dataset_gather(d, rows, (uint32_t)count, n->a[0], y, &there, NULL),
+                         ERR_OK);
         forward(n, count, 0);
         for (int r = 0; r < count; r++)
             right += largest(n->a[n->layers] + r * OUT) == (int)y[r];

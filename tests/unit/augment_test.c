@@ -143,8 +143,9 @@ static void augment_leaves_the_eval_part_alone(void **state)
     struct dataset d = load(&files, &(struct job_augment){FLIP_HORIZONTAL, 2, 2}, 1);
     float x[24], plain[24], y;
     for (uint64_t row = 0; row < d.rows; row++) {
-        dataset_gather(&d, &row, 1, plain, &y);
-        dataset_gather_train(&d, &row, 1, row, x, &y);
+        uint32_t n;
+        assert_int_equal(dataset_gather(&d, &row, 1, plain, &y, &n, NULL), ERR_OK);
+        assert_int_equal(dataset_gather_train(&d, &row, 1, row, x, &y, &n, NULL), ERR_OK);
         assert_memory_equal(x, plain, sizeof x);
     }
     dataset_close(&d);
@@ -168,8 +169,8 @@ static void augmented_microbatch_depends_on_its_name_alone(void **state)
     for (uint64_t id = 0; id < 2 * BATCHES; id++)
         for (uint32_t leaf = 0; leaf < LEAVES; leaf++) {
             struct microbatch a, b;
-            assert_int_equal(loader_get(ahead, id, leaf, &a), ERR_OK);
-            assert_int_equal(loader_get(asked, id, leaf, &b), ERR_OK);
+            assert_int_equal(loader_get(ahead, id, leaf, &a, NULL), ERR_OK);
+            assert_int_equal(loader_get(asked, id, leaf, &b, NULL), ERR_OK);
             assert_int_equal(a.n, LEAF_ROWS);
             assert_memory_equal(a.x, b.x, sizeof first[0]);
             if (id == 0)

@@ -64,6 +64,17 @@ static void loads(struct fixture *f, const char *text)
         fail_msg("%s", f->e.text);
 }
 
+/* Its cells, maybe in the buffer of (TABLE_ROW_CELLS_MAX). */
+static const uint32_t *cells_of(const struct dataset *d, uint64_t row, uint32_t *buffer)
+{
+    const uint32_t *cells;
+    uint64_t n = 1;
+    struct errmsg e;
+    if (table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, &e))
+        fail_msg("%s", e.text);
+    return cells;
+}
+
 /* Row `row` as "x0 x1 .. : y", or "-" where it is left out. */
 static const char *row_text(const struct dataset *d, uint64_t row)
 {
@@ -71,7 +82,9 @@ static const char *row_text(const struct dataset *d, uint64_t row)
     float x[256], y;
     size_t n = 0;
     assert_in_range(d->features, 1, 256);
-    if (!dataset_gather(d, &row, 1, x, &y))
+    uint32_t there;
+    assert_int_equal(dataset_gather(d, &row, 1, x, &y, &there, NULL), ERR_OK);
+    if (!there)
         return "-";
     for (uint32_t i = 0; i < d->features; i++)
         n += (size_t)snprintf(out + n, sizeof out - n, "%g ", (double)x[i]);
@@ -405,7 +418,9 @@ static void bad_rows_keep_their_place_with_weight_0(void **state)
     assert_int_equal(f.d.bad_rows, 3);
     static const uint64_t all[] = {5, 4, 3, 2, 1, 0};
     float x[6], y[6];
-    assert_int_equal(dataset_gather(&f.d, all, 6, x, y), 3);
+    uint32_t there;
+    assert_int_equal(dataset_gather(&f.d, all, 6, x, y, &there, NULL), ERR_OK);
+    assert_int_equal(there, 3);
     assert_true(y[0] == 4 && y[1] == 3 && y[2] == 1 && x[0] == 0.5F);
     assert_int_equal(dataset_check_classes(&f.d, 5, &f.e), ERR_OK);
     assert_int_equal(dataset_check_classes(&f.d, 4, &f.e), ERR_INPUT);
@@ -444,7 +459,7 @@ static void a_microbatch_has_fewer_rows_where_some_are_bad(void **state)
     for (uint64_t id = 0; id < 2; id++) {
         struct microbatch m;
         uint64_t names[2];
-        assert_int_equal(loader_get(l, id, 0, &m), ERR_OK);
+        assert_int_equal(loader_get(l, id, 0, &m, NULL), ERR_OK);
         assert_int_equal(order_leaf(&order, 0, id, 0, names), 2);
         uint32_t there = 0;
         for (int i = 0; i < 2; i++)
@@ -566,8 +581,9 @@ static void same_as_simple(const struct dataset *d, const struct simple_row *row
 {
     assert_int_equal(d->rows, rows);
     const struct vocabulary *v = &d->table.schema->input[0].words;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (size_t i = 0; i < rows; i++) {
-        const uint32_t *cells = table_row(&d->table, i);
+        const uint32_t *cells = cells_of(d, i, buffer);
         if (row[i].bad != (bool)isnan(table_float(cells[2])))
             fail_msg("row %zu is %s", i, row[i].bad ? "bad" : "not bad");
         if (row[i].bad)
@@ -626,8 +642,9 @@ static void same_dataset(const struct dataset *a, const struct dataset *b)
     assert_int_equal(a->features, b->features);
     assert_memory_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
     size_t width = a->table.schema->inputs + (size_t)1;
+    uint32_t a_buffer[TABLE_ROW_CELLS_MAX], b_buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t row = 0; row < a->rows; row++)
-        assert_memory_equal(table_row(&a->table, row), table_row(&b->table, row),
+        assert_memory_equal(cells_of(a, row, a_buffer), cells_of(b, row, b_buffer),
                             width * sizeof(uint32_t));
 }
 
@@ -802,8 +819,9 @@ static void the_census_is_the_same_text_everywhere(void **state)
     assert_int_equal(train.rows, 10000);
     assert_int_equal(eval.rows, 2000);
     double rich = 0;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t i = 0; i < train.rows; i++)
-        rich += (double)table_float(table_row(&train.table, i)[14]);
+        rich += (double)table_float(cells_of(&train, i, buffer)[14]);
     assert_in_range((uint64_t)rich, 2200, 2900);
     for (size_t i = 0; i < sizeof train.fingerprint; i++)
         snprintf(text + 2 * i, 3, "%02x", train.fingerprint[i]);
@@ -851,8 +869,9 @@ static void adult_loads_whole(void **state)
     assert_int_equal(v.rows, 16281);
     assert_int_equal(f.d.features, 108); /* 6 numbers; 9 + 16 + 7 + 15 + 6 + 5 + 2 + 42 words */
     double positive = 0;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t i = 0; i < f.d.rows; i++)
-        positive += (double)table_float(table_row(&f.d.table, i)[14]);
+        positive += (double)table_float(cells_of(&f.d, i, buffer)[14]);
     assert_int_equal(positive, 7841); /* the set's own count of >50K */
     dataset_close(&v);
     dataset_close(&f.d);

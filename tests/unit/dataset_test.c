@@ -168,7 +168,9 @@ static void dataset_gather_scales_the_rows_named(void **state)
     static const uint64_t rows[] = {19, 0, 7, 7};
     float *x = mem_floats(4 * PIXELS), y[4];
     assert_non_null(x);
-    dataset_gather(&d, rows, 4, x, y);
+    uint32_t there;
+    assert_int_equal(dataset_gather(&d, rows, 4, x, y, &there, NULL), ERR_OK);
+    assert_int_equal(there, 4);
     for (size_t i = 0; i < 4; i++) {
         assert_true(y[i] == (float)d.labels[rows[i]]);
         for (size_t k = 0; k < PIXELS; k++) {

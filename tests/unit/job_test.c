@@ -848,6 +848,20 @@ static void paths_start_at_the_job_file_or_at_the_current_folder(void **state)
     assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", NULL, 0, &e), ERR_OK);
     assert_string_equal(job.data.train, "/a\\[1]/t*.gz"); /* the folder is no pattern */
     job_close(&job);
+    job = parsed(text, "data.spill=s*");
+    (void)snprintf(wanted, sizeof wanted, "%s/s*", here);
+    assert_string_equal(job.data.spill, wanted);
+    job_close(&job);
+    memcpy(strstr(text, "data: {format: idx, train: t*.gz}    "),
+           "data: {format: idx,train: t,spill: s}", 37);
+    assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", NULL, 0, &e), ERR_OK);
+    assert_string_equal(job.data.spill, "/a[1]/s");
+    job_close(&job);
+    job = parsed(text, "data.spill=");
+    assert_null(job.data.spill);
+    job_close(&job);
+    refused_set("data.spill=[a, b]",
+                "--set data.spill: a list is not allowed; allowed: path of a folder");
 }
 
 static void what_is_no_yaml_names_its_line(void **state)
@@ -930,6 +944,7 @@ static void the_canonical_text_reads_back_as_the_same_job(void **state)
         "kernel_initializer: {random_uniform: {minval: -1, maxval: 2}}}, leaky_relu: 0.1, "
         "batch_normalization: {momentum: 0.9}, selu, gelu: {approximate: true}]",
         "data.eval=/x: y",
+        "data.spill=/x: *y",
     };
     (void)state;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -958,6 +973,8 @@ static void run_time_keys_leave_the_identity_alone(void **state)
         "timeouts.start_s=9",
         "worker.threads=9",
         "data.train=/x",
+        "data.memory_mb=9",
+        "data.spill=/x",
         "optimizer.adam.learning_rate=9",
     };
     (void)state;

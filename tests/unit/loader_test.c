@@ -56,7 +56,8 @@ static int differs(const struct fixture *f, const struct microbatch *m, uint64_t
     uint64_t rows[BATCH], batches = order_batches(&f->order);
     float x[BATCH * FEATURES], y[BATCH];
     uint32_t n = order_leaf(&f->order, id / batches, id % batches, leaf, rows);
-    dataset_gather(&f->data, rows, n, x, y);
+    if (dataset_gather(&f->data, rows, n, x, y, &n, NULL))
+        return 1;
     return m->id != id || m->leaf != leaf || m->n != n || (uintptr_t)m->x % MEM_ALIGN_BYTES ||
            (uintptr_t)m->y % MEM_ALIGN_BYTES || memcmp(m->x, x, n * FEATURES * sizeof *x) != 0 ||
            memcmp(m->y, y, n * sizeof *y) != 0;
@@ -65,7 +66,7 @@ static int differs(const struct fixture *f, const struct microbatch *m, uint64_t
 static int get_and_release(struct fixture *f, uint64_t id, uint32_t leaf)
 {
     struct microbatch m;
-    if (loader_get(f->loader, id, leaf, &m) != ERR_OK)
+    if (loader_get(f->loader, id, leaf, &m, NULL) != ERR_OK)
         return 1;
     int wrong = differs(f, &m, id, leaf);
     loader_release(f->loader, &m);
@@ -163,12 +164,13 @@ static void loader_waits_for_what_is_being_filled(void **state)
     assert_int_equal(loader_new(&f.loader, &f.data, &f.order, 2, &e), ERR_OK);
     for (uint64_t id = 0; id < TIMES; id++) {
         struct microbatch m;
+        uint32_t there;
         loader_want(f.loader, id, id + 1, 0, 1);
         for (uint64_t i = 0; i < id % 20; i++)
             sched_yield();
-        assert_int_equal(loader_get(f.loader, id, 0, &m), ERR_OK);
+        assert_int_equal(loader_get(f.loader, id, 0, &m, NULL), ERR_OK);
         assert_int_equal(order_leaf(&f.order, id, 0, 0, rows), m.n);
-        dataset_gather(&f.data, rows, m.n, x, y);
+        assert_int_equal(dataset_gather(&f.data, rows, m.n, x, y, &there, NULL), ERR_OK);
         assert_memory_equal(m.x, x, m.n * WIDE * sizeof *x);
         loader_release(f.loader, &m);
     }
@@ -219,7 +221,7 @@ static void loader_keeps_borrowed_microbatches_unchanged(void **state)
     struct microbatch held[DEPTH * 3];
     loader_want(f->loader, 0, UINT64_MAX, 0, LEAVES);
     for (uint32_t i = 0; i < DEPTH * 3; i++)
-        assert_int_equal(loader_get(f->loader, i / LEAVES, i % LEAVES, &held[i]), ERR_OK);
+        assert_int_equal(loader_get(f->loader, i / LEAVES, i % LEAVES, &held[i], NULL), ERR_OK);
     for (uint64_t id = 20; id < 40; id++)
         assert_int_equal(get_and_release(f, id, 0), 0);
     for (uint32_t i = 0; i < DEPTH * 3; i++) {
@@ -234,8 +236,8 @@ static void loader_says_not_now_when_all_spares_are_lent(void **state)
     static struct microbatch held[JOB_MICROBATCHES_MAX];
     struct microbatch m = {.n = 77};
     for (uint32_t i = 0; i < JOB_MICROBATCHES_MAX; i++)
-        assert_int_equal(loader_get(f->loader, i, 0, &held[i]), ERR_OK);
-    assert_int_equal(loader_get(f->loader, 0, 1, &m), ERR_STATE);
+        assert_int_equal(loader_get(f->loader, i, 0, &held[i], NULL), ERR_OK);
+    assert_int_equal(loader_get(f->loader, 0, 1, &m, NULL), ERR_STATE);
     assert_int_equal(m.n, 77);
     for (uint32_t i = 0; i < JOB_MICROBATCHES_MAX; i++)
         loader_release(f->loader, &held[i]);
@@ -306,7 +308,7 @@ static void loader_gives_all_back_when_any_allocation_fails(void **state)
     assert_int_equal(n - 1, 2 + 3 * 2); /* the loader, its slots, three blocks in each of two */
     struct microbatch m;
     mem_fail_at(0);
-    assert_int_equal(loader_get(f->loader, 1, 0, &m), ERR_NOMEM);
+    assert_int_equal(loader_get(f->loader, 1, 0, &m, NULL), ERR_NOMEM);
     mem_fail_at(-1);
     assert_int_equal(get_and_release(f, 1, 0), 0);
 }

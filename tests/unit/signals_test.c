@@ -35,6 +35,7 @@ static void told_to_go_a_process_leaves_at_once(void **state)
     assert_int_equal(end_of(SIGTERM, false), 143);
     assert_int_equal(end_of(SIGINT, false), 143);
     assert_int_equal(end_of(SIGPIPE, false), 7);
+    assert_int_equal(end_of(SIGXFSZ, false), 7);
 }
 
 static void one_that_is_ending_by_itself_is_not_cut_off(void **state)

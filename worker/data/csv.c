@@ -241,10 +241,7 @@ static void renumber_cells(const struct work *w, uint32_t input, size_t width)
 static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
 {
     const struct table_schema *s = c->table->schema;
-    size_t width = (size_t)s->inputs + 1;
-    uint64_t row = c->table->rows, left = w->piece.rows;
-    const uint32_t *cells = w->piece.cells;
-    enum err err = table_extend(c->table, left, e);
+    enum err err = ERR_OK;
     for (uint32_t i = 0; i < s->inputs && !err; i++) {
         if (!c->format.learning || !s->input[i].learns)
             continue;
@@ -252,16 +249,9 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
         if (err)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
                            s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
-        renumber_cells(w, i, width);
+        renumber_cells(w, i, (size_t)s->inputs + 1);
     }
-    while (left && !err) {
-        uint64_t room = TABLE_CHUNK_ROWS - row % TABLE_CHUNK_ROWS, n = left < room ? left : room;
-        memcpy(table_row(c->table, row), cells, n * width * sizeof *cells);
-        cells += n * width;
-        row += n;
-        left -= n;
-    }
-    return err;
+    return err ? err : table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
 
 static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
@@ -422,6 +412,15 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     return err;
 }
 
+static void say_spilled(const struct reading *r, const struct table *t)
+{
+    uint64_t bytes = table_spilled_bytes(t);
+    if (bytes)
+        log_info("%s: %" PRIu64 " MiB of its rows are in a file in %s: data.memory_mb has no room "
+                 "for them",
+                 r->key, (bytes >> 20) + 1, spill_folder(t->spill));
+}
+
 static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
                      struct sha256 *digest, struct errmsg *e)
 {
@@ -433,9 +432,11 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     csv_format_close(&c.format);
     if (!err && !r->schema)
         err = table_learn(&d->table, pool, e);
+    if (!err)
+        err = table_scale(&d->table, pool, e);
     if (err)
         return err;
-    table_scale(&d->table, pool);
+    say_spilled(r, &d->table);
     d->bad_rows = c.bad;
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
 }
@@ -447,9 +448,15 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
     if (r->eval && !r->schema)
         return err_set(e, ERR_STATE, "the training part is read first");
-    enum err err = r->schema ? ERR_OK : table_schema_new(&d->table.schema, &r->job->data.csv, e);
-    if (r->schema)
+    enum err err = ERR_OK;
+    if (r->schema) {
         d->table.schema = table_schema_ref(r->schema);
+        d->table.spill = spill_ref(r->spill);
+    } else {
+        err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
+        if (!err)
+            err = spill_new(&d->table.spill, r->job, e);
+    }
     if (!err)
         err = pool_new(&pool, threads, e);
     if (!err)

@@ -151,7 +151,8 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
                         .patterns = job->data.eval,
                         .classes = classes,
                         .eval = 1,
-                        .schema = train->table.schema};
+                        .schema = train->table.schema,
+                        .spill = train->table.spill};
     return load(d, &r, e);
 }
 
@@ -163,63 +164,111 @@ void dataset_close(struct dataset *d)
     *d = (struct dataset){0};
 }
 
-/* NaN: a bad row. */
-static float label_of(const struct dataset *d, uint64_t row)
+static enum err check_label(float y, uint64_t row, uint32_t classes, struct errmsg *e)
 {
-    return d->labels ? (float)d->labels[row]
-                     : table_float(table_row(&d->table, row)[d->table.schema->inputs]);
+    if (y < 0 || y >= (float)classes || (!isnan(y) && y != truncf(y)))
+        return err_set(e, ERR_INPUT,
+                       "row %llu has label %g, the model has %u classes (labels 0 to %u)",
+                       (unsigned long long)row, (double)y, classes, classes - 1);
+    return ERR_OK;
+}
+
+/* A bad row's label is NaN. */
+static enum err check_table(const struct dataset *d, uint32_t classes, struct errmsg *e)
+{
+    uint32_t buffer[TABLE_ROW_CELLS_MAX], inputs = d->table.schema->inputs;
+    enum err err = ERR_OK;
+    for (uint64_t row = 0; row < d->rows && !err;) {
+        uint64_t n = d->rows - row;
+        const uint32_t *cells;
+        err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        for (; n > 0 && !err; n--, row++, cells += inputs + 1)
+            err = check_label(table_float(cells[inputs]), row, classes, e);
+    }
+    return err;
 }
 
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct errmsg *e)
 {
-    for (uint64_t row = 0; row < d->rows && classes; row++) {
-        float y = label_of(d, row);
-        if (y < 0 || y >= (float)classes || (!isnan(y) && y != truncf(y)))
-            return err_set(e, ERR_INPUT,
-                           "row %llu has label %g, the model has %u classes (labels 0 to %u)",
-                           (unsigned long long)row, (double)y, classes, classes - 1);
+    enum err err = ERR_OK;
+    if (classes && !d->labels)
+        return check_table(d, classes, e);
+    for (uint64_t row = 0; row < d->rows && classes && !err; row++)
+        err = check_label((float)d->labels[row], row, classes, e);
+    return err;
+}
+
+/* How many of them follow each other from `i` on. */
+static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
+{
+    uint32_t end = i + 1;
+    while (end < n && rows[end] == rows[end - 1] + 1)
+        end++;
+    return end - i;
+}
+
+/* If one in eight of them waits for the disk, all are asked for before the first is waited for. Where
+ * they are in the page cache, asking would cost half as much again as reading. */
+static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
+{
+    enum { LOOK_AT_EACH = 8 };
+    uint32_t i = 0;
+    while (i < n && !table_waits(t, rows[i]))
+        i += LOOK_AT_EACH;
+    for (uint32_t k = 0; i < n && k < n; k++)
+        table_want(t, rows[k]);
+}
+
+static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                             float *y, uint32_t *there, struct errmsg *e)
+{
+    uint32_t buffer[TABLE_ROW_CELLS_MAX], inputs = d->table.schema->inputs;
+    *there = 0;
+    want_rows(&d->table, rows, n);
+    for (uint32_t i = 0; i < n;) {
+        uint64_t run = run_of(rows, i, n);
+        const uint32_t *cells;
+        enum err err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        if (err)
+            return err;
+        i += (uint32_t)run;
+        for (; run > 0; run--, cells += inputs + 1) {
+            float label = table_float(cells[inputs]);
+            if (isnan(label))
+                continue;
+            table_features(d->table.schema, cells, x + (size_t)*there * d->features);
+            y[(*there)++] = label;
+        }
     }
     return ERR_OK;
 }
 
-static uint32_t gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                             float *y)
-{
-    uint32_t there = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        float label = label_of(d, rows[i]);
-        if (isnan(label))
-            continue;
-        table_gather(&d->table, rows[i], x + (size_t)there * d->features);
-        y[there++] = label;
-    }
-    return there;
-}
-
-uint32_t dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                        float *y)
+enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y, uint32_t *there, struct errmsg *e)
 {
     const struct kernels *k = kernels();
     float s = 1.0F / d->scale;
     if (!d->x)
-        return gather_table(d, rows, n, x, y);
+        return gather_table(d, rows, n, x, y, there, e);
     for (uint32_t i = 0; i < n; i++) {
         k->u8_to_float(x + (size_t)i * d->features, d->x + rows[i] * d->features, s, d->features);
         y[i] = (float)d->labels[rows[i]];
     }
-    return n;
+    *there = n;
+    return ERR_OK;
 }
 
-uint32_t dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y)
+enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y, uint32_t *there, struct errmsg *e)
 {
     if (!augment_any(&d->augment))
-        return dataset_gather(d, rows, n, x, y);
+        return dataset_gather(d, rows, n, x, y, there, e);
     struct image image = {d->shape[0], d->shape[1], d->rank == 3 ? d->shape[2] : 1};
     for (uint32_t i = 0; i < n; i++) {
         augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,
                       &image, &d->augment, rng_u64(key, i));
         y[i] = (float)d->labels[rows[i]];
     }
-    return n;
+    *there = n;
+    return ERR_OK;
 }

@@ -1,5 +1,5 @@
-/* A data set in memory and its rows as batches. One reader per format fills a dataset; order.c says which
- * rows make which batch; loader.c prefetches. */
+/* A data set and its rows as batches. Rows are in memory, those of a csv partly in a file (table.h). One reader per format
+ * fills a dataset; order.c says which rows make which batch; loader.c prefetches. */
 #ifndef GRADWIRE_WORKER_DATA_DATASET_H
 #define GRADWIRE_WORKER_DATA_DATASET_H
 
@@ -33,7 +33,7 @@ enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e) MUST_CHECK;
 /* Are all labels classes, 0 to `classes` - 1? For data loaded when the model was not known.
- * Errors: ERR_INPUT naming the row. */
+ * Errors: ERR_INPUT naming the row; ERR_DISK. */
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);
@@ -54,12 +54,14 @@ uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint3
                     uint64_t *out);
 
 /* x: (n, features) floats, y: (n) floats; the rows named, scaled. Vectorized; same bits everywhere.
- * Bad rows are left out: returns how many are there. */
-uint32_t dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                        float *y);
+ * Bad rows are left out: *there is how many are not. Errors: ERR_DISK rows in a file that fails.
+ * Thread: any; waits for the disk where rows are in a file. */
+enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
+                        float *y, uint32_t *there, struct errmsg *e) MUST_CHECK;
 /* The same for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
-uint32_t dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y);
+enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                              uint64_t key, float *x, float *y, uint32_t *there,
+                              struct errmsg *e) MUST_CHECK;
 
 /* ---- loader.c: prefetch of microbatches on its own thread ---- */
 struct loader;
@@ -75,10 +77,11 @@ struct microbatch {
 };
 /* The microbatch (id, leaf). What was prefetched is handed out; anything else is gathered at once by the
  * caller's thread, so a wrong guess costs time and is never wrong.
- * Errors: ERR_NOMEM; ERR_STATE when JOB_MICROBATCHES_MAX of those gathered so are not released.
+ * Errors: ERR_NOMEM; ERR_DISK (dataset_gather); ERR_STATE when JOB_MICROBATCHES_MAX of those gathered
+ * so are not released.
  * Thread: compute threads, concurrently; waits at most while this very microbatch is being filled. */
-enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf,
-                    struct microbatch *out) MUST_CHECK;
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
+                    struct errmsg *e) MUST_CHECK;
 void loader_release(struct loader *l, struct microbatch *m);
 /* Tell the loader what will be asked for next: leaves [first, first + count) of ids id, id + 1, ... up to
  * end_id. Replaces the former guess. Never blocks for long. */

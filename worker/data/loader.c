@@ -7,7 +7,7 @@
  * Failure modes: what is asked for is being filled: the caller waits for it. It is not there: the
  * caller gathers it in a spare slot, and the thread leaves it out. A wrong guess: slots that are no
  * longer wanted, or of batches that were passed by, are emptied. All spares lent: ERR_STATE (a bug:
- * a compute thread holds one microbatch or two). */
+ * a compute thread holds one microbatch or two). Rows cannot be read: who asks for them is told. */
 #include "worker/data/dataset.h"
 
 #include <assert.h>
@@ -29,6 +29,8 @@ struct slot {
     enum slot_state state;
     struct microbatch m;
     uint64_t *rows; /* (microbatch) */
+    enum err err;   /* it could not be gathered, which who asks for it is told */
+    struct errmsg e;
 };
 
 /* The leaves of one batch that were handed out: they are not prefetched again. */
@@ -77,9 +79,9 @@ static void slot_fill(struct slot *s, const struct loader *l)
 {
     uint64_t batches = order_batches(&l->order);
     s->m.n = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
-    s->m.n = dataset_gather_train(l->data, s->rows, s->m.n,
+    s->err = dataset_gather_train(l->data, s->rows, s->m.n,
                                   rng_key(l->order.seed, RNG_AUGMENT, s->m.id, s->m.leaf), s->m.x,
-                                  s->m.y);
+                                  s->m.y, &s->m.n, &s->e);
 }
 
 /* The slot that holds (id, leaf), or will; NULL: none. With the lock. */
@@ -325,7 +327,8 @@ static struct slot *borrow_prefetched(struct loader *l, uint64_t id, uint32_t le
     return s;
 }
 
-enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out)
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
+                    struct errmsg *e)
 {
     assert(leaf < l->order.microbatches);
     enum err err = ERR_OK;
@@ -342,13 +345,19 @@ enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microba
     }
     pthread_mutex_unlock(&l->lock);
     if (!s)
-        return err;
+        return err_set(e, err, "a microbatch: %s", err_str(err));
     if (!prefetched) {
         s->m.id = id;
         s->m.leaf = leaf;
         slot_fill(s, l);
     }
-    *out = s->m;
+    struct microbatch m = s->m;
+    if (s->err) {
+        err = err_set(e, s->err, "%s", s->e.text);
+        loader_release(l, &m);
+        return err;
+    }
+    *out = m;
     return ERR_OK;
 }
 

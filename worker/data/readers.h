@@ -15,6 +15,7 @@ struct reading {
     uint32_t classes;     /* labels are less than it; 0: no check */
     int eval;
     struct table_schema *schema; /* csv: of the training part; NULL: it is being read */
+    struct spill *spill;         /* the same */
 };
 
 /* The readers: fill rows, features, rank, shape, x, labels of a zeroed dataset and put the contents

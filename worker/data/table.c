@@ -1,6 +1,7 @@
 #include "worker/data/table.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,31 +79,85 @@ void table_schema_unref(struct table_schema *s)
 
 /* ---- rows ---- */
 
-enum err table_extend(struct table *t, uint64_t rows, struct errmsg *e)
+static size_t row_cells(const struct table *t)
 {
-    uint64_t wanted = (t->rows + rows + TABLE_CHUNK_ROWS - 1) / TABLE_CHUNK_ROWS;
-    uint32_t **grown = wanted > t->chunks ? mem_resize(t->chunk, wanted, sizeof *grown) : t->chunk;
-    if (wanted && !grown)
-        return err_set(e, ERR_NOMEM, "out of memory for %llu rows",
-                       (unsigned long long)(t->rows + rows));
+    return (size_t)t->schema->inputs + 1;
+}
+
+static size_t chunk_bytes(const struct table *t)
+{
+    return row_cells(t) * TABLE_CHUNK_ROWS * sizeof(uint32_t);
+}
+
+static enum err no_memory(const struct table *t, struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "out of memory for %llu rows", (unsigned long long)t->rows + 1);
+}
+
+/* In memory, while there is room by the job. */
+static enum err add_chunk(struct table *t, struct errmsg *e)
+{
+    struct table_chunk *grown = mem_resize(t->chunk, t->chunks + 1, sizeof *grown), c = {NULL, 0};
+    if (!grown)
+        return no_memory(t, e);
     t->chunk = grown;
-    for (; t->chunks < wanted; t->chunks++) {
-        t->chunk[t->chunks] =
-            mem_zalloc(((size_t)t->schema->inputs + 1) * TABLE_CHUNK_ROWS, sizeof **t->chunk);
-        if (!t->chunk[t->chunks])
-            return err_set(e, ERR_NOMEM, "out of memory for %llu rows",
-                           (unsigned long long)(t->rows + rows));
+    if (!spill_take_memory(t->spill, chunk_bytes(t))) {
+        enum err err = spill_reserve(t->spill, chunk_bytes(t), &c.at, e);
+        if (err)
+            return err;
+    } else if (!(c.cells = mem_zalloc(row_cells(t) * TABLE_CHUNK_ROWS, sizeof *c.cells))) {
+        spill_give_memory(t->spill, chunk_bytes(t));
+        return no_memory(t, e);
     }
-    t->rows += rows;
+    t->chunk[t->chunks++] = c;
+    return ERR_OK;
+}
+
+/* Where a row's cells begin in its chunk: in cells. */
+static size_t row_at(const struct table *t, uint64_t row)
+{
+    return (size_t)(row % TABLE_CHUNK_ROWS) * row_cells(t);
+}
+
+/* Rows of one chunk. */
+static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
+                         struct errmsg *e)
+{
+    const struct table_chunk *c = &t->chunk[row / TABLE_CHUNK_ROWS];
+    size_t bytes = (size_t)n * row_cells(t) * sizeof *cells, at = row_at(t, row);
+    if (!c->cells)
+        return spill_write(t->spill, c->at + at * sizeof *cells, cells, bytes, e);
+    memcpy(c->cells + at, cells, bytes);
+    return ERR_OK;
+}
+
+enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
+{
+    while (rows > 0) {
+        uint64_t room = TABLE_CHUNK_ROWS - t->rows % TABLE_CHUNK_ROWS;
+        uint64_t n = rows < room ? rows : room;
+        enum err err = room == TABLE_CHUNK_ROWS ? add_chunk(t, e) : ERR_OK;
+        if (!err)
+            err = put_rows(t, t->rows, n, cells, e);
+        if (err)
+            return err;
+        cells += n * row_cells(t);
+        t->rows += n;
+        rows -= n;
+    }
     return ERR_OK;
 }
 
 void table_close(struct table *t)
 {
     for (uint64_t i = 0; i < t->chunks; i++)
-        mem_free(t->chunk[i]);
+        if (t->chunk[i].cells) {
+            mem_free(t->chunk[i].cells);
+            spill_give_memory(t->spill, chunk_bytes(t));
+        }
     mem_free(t->chunk);
     table_schema_unref(t->schema);
+    spill_unref(t->spill);
     *t = (struct table){0};
 }
 
@@ -110,6 +165,47 @@ static uint64_t chunk_rows(const struct table *t, uint64_t chunk)
 {
     uint64_t first = chunk * TABLE_CHUNK_ROWS;
     return t->rows - first < TABLE_CHUNK_ROWS ? t->rows - first : TABLE_CHUNK_ROWS;
+}
+
+uint64_t table_spilled_bytes(const struct table *t)
+{
+    uint64_t rows = 0;
+    for (uint64_t i = 0; i < t->chunks; i++)
+        rows += t->chunk[i].cells ? 0 : chunk_rows(t, i);
+    return rows * row_cells(t) * sizeof(uint32_t);
+}
+
+enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
+                    const uint32_t **cells, struct errmsg *e)
+{
+    const struct table_chunk *c = &t->chunk[row / TABLE_CHUNK_ROWS];
+    uint64_t left = chunk_rows(t, row / TABLE_CHUNK_ROWS) - row % TABLE_CHUNK_ROWS;
+    uint64_t held = room / row_cells(t);
+    *n = *n < left ? *n : left;
+    if (c->cells) {
+        *cells = c->cells + row_at(t, row);
+        return ERR_OK;
+    }
+    *n = *n < held ? *n : held;
+    *cells = buffer;
+    return spill_read(t->spill, c->at + row_at(t, row) * sizeof *buffer, buffer,
+                      (size_t)*n * row_cells(t) * sizeof *buffer, e);
+}
+
+static uint64_t place_of(const struct table *t, uint64_t row)
+{
+    return t->chunk[row / TABLE_CHUNK_ROWS].at + row_at(t, row) * sizeof(uint32_t);
+}
+
+bool table_waits(const struct table *t, uint64_t row)
+{
+    return !t->chunk[row / TABLE_CHUNK_ROWS].cells && spill_waits(t->spill, place_of(t, row));
+}
+
+void table_want(const struct table *t, uint64_t row)
+{
+    if (!t->chunk[row / TABLE_CHUNK_ROWS].cells)
+        spill_want(t->spill, place_of(t, row), row_cells(t) * sizeof(uint32_t));
 }
 
 /* ---- statistics: a partial result for each chunk, put together in their order ---- */
@@ -125,7 +221,12 @@ struct learning {
     struct moments *whole; /* (inputs) */
     atomic_ullong next;
     int pass; /* 0: sums; 1: squares; 2: scale the cells */
+
+    pthread_mutex_t lock; /* for what failed first */
+    enum err err;
+    struct errmsg e;
 };
+enum { LOOK_CELLS = 1 << 18 }; /* of a chunk in the file, at a time and thread */
 
 static int row_counts(const uint32_t *cells, uint32_t inputs)
 {
@@ -169,38 +270,85 @@ static void scale_cells(const struct table_schema *s, uint32_t *cells)
     }
 }
 
-static void learn_chunk(struct learning *l, uint64_t chunk)
+static void learn_rows(const struct learning *l, struct moments *part, uint32_t *cells, uint64_t n)
 {
-    struct table *t = l->table;
-    uint32_t inputs = t->schema->inputs;
-    uint32_t *cells = t->chunk[chunk];
-    struct moments *part = l->part ? l->part + chunk * inputs : NULL; /* pass 2 has none */
-    for (uint64_t n = chunk_rows(t, chunk); n > 0; n--, cells += inputs + 1) {
-        if (!row_counts(cells, inputs))
+    const struct table_schema *s = l->table->schema;
+    for (; n > 0; n--, cells += s->inputs + 1) {
+        if (!row_counts(cells, s->inputs))
             continue;
         if (l->pass == 0)
-            add_sums(part, t->schema, cells);
+            add_sums(part, s, cells);
         else if (l->pass == 1)
-            add_squares(part, l->whole, t->schema, cells);
+            add_squares(part, l->whole, s, cells);
         else
-            scale_cells(t->schema, cells);
+            scale_cells(s, cells);
     }
+}
+
+/* A chunk in the file goes through the buffer, and only where it was changed back to its place. */
+static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *buffer,
+                            struct errmsg *e)
+{
+    struct table *t = l->table;
+    uint64_t row = chunk * TABLE_CHUNK_ROWS, end = row + chunk_rows(t, chunk);
+    struct moments *part =
+        l->part ? l->part + chunk * t->schema->inputs : NULL; /* pass 2 has none */
+    uint32_t *there = t->chunk[chunk].cells;
+    if (there) {
+        learn_rows(l, part, there, end - row);
+        return ERR_OK;
+    }
+    enum err err = ERR_OK;
+    while (row < end && !err) {
+        uint64_t n = end - row;
+        const uint32_t *cells;
+        err = table_look(t, row, &n, buffer, LOOK_CELLS, &cells, e);
+        if (err)
+            return err;
+        learn_rows(l, part, buffer, n);
+        if (l->pass == 2)
+            err = put_rows(t, row, n, buffer, e);
+        row += n;
+    }
+    return err;
+}
+
+static void fail_pass(struct learning *l, enum err err, const struct errmsg *e)
+{
+    atomic_store(&l->next, l->table->chunks);
+    pthread_mutex_lock(&l->lock);
+    if (!l->err) {
+        l->err = err;
+        l->e = *e;
+    }
+    pthread_mutex_unlock(&l->lock);
 }
 
 static void learn_chunks(void *ctx, uint32_t thread)
 {
     struct learning *l = ctx;
+    struct errmsg e = {""};
     uint64_t chunk;
     (void)thread;
-    while ((chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
-        learn_chunk(l, chunk);
+    bool spilled = table_spilled_bytes(l->table) > 0;
+    uint32_t *buffer = spilled ? mem_resize(NULL, LOOK_CELLS, sizeof *buffer) : NULL;
+    enum err err = spilled && !buffer ? err_set(&e, ERR_NOMEM, "out of memory") : ERR_OK;
+    while (!err && (chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
+        err = learn_chunk(l, chunk, buffer, &e);
+    if (err)
+        fail_pass(l, err, &e);
+    mem_free(buffer);
 }
 
-static void run_pass(struct learning *l, struct pool *pool, int pass)
+static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
     l->pass = pass;
+    l->err = ERR_OK;
     atomic_store(&l->next, 0);
+    pthread_mutex_init(&l->lock, NULL);
     pool_run(pool, learn_chunks, l);
+    pthread_mutex_destroy(&l->lock);
+    return l->err ? err_set(e, l->err, "%s", l->e.text) : ERR_OK;
 }
 
 static void join_parts(struct learning *l)
@@ -265,8 +413,9 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
                          .whole = mem_zalloc(inputs, sizeof *l.whole)};
     enum err err = l.part && l.whole ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     for (int pass = 0; pass < 2 && !err; pass++) {
-        run_pass(&l, pool, pass);
-        join_parts(&l);
+        err = run_pass(&l, pool, pass, e);
+        if (!err)
+            join_parts(&l);
     }
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)
@@ -276,18 +425,16 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
     return err ? err : number_features(t->schema, e);
 }
 
-void table_scale(struct table *t, struct pool *pool)
+enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 {
     struct learning l = {.table = t};
-    run_pass(&l, pool, 2);
+    return run_pass(&l, pool, 2, e);
 }
 
 /* ---- a row for a batch ---- */
 
-void table_gather(const struct table *t, uint64_t row, float *x)
+void table_features(const struct table_schema *s, const uint32_t *cells, float *x)
 {
-    const struct table_schema *s = t->schema;
-    const uint32_t *cells = table_row(t, row);
     memset(x, 0, s->features * sizeof *x);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];

@@ -1,5 +1,6 @@
-/* Rows of numbers and categories in memory: 4 bytes a cell, a category as its word's number; a batch
- * gets them as features, categories as one-hot. */
+/* Rows of numbers and categories: 4 bytes a cell, a category as its word's number; a batch gets them as
+ * features, categories as one-hot. They are in chunks, each in memory, or where that is used up in a
+ * file (spill.h); which of them are where changes nothing but speed. */
 #ifndef GRADWIRE_WORKER_DATA_TABLE_H
 #define GRADWIRE_WORKER_DATA_TABLE_H
 
@@ -7,6 +8,7 @@
 
 #include "common/err.h"
 #include "common/job.h"
+#include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"
 #include "worker/pool.h"
 
@@ -31,21 +33,26 @@ struct table_schema {
     struct table_input *input; /* (inputs) in the order of the job's columns */
 };
 
+/* TABLE_CHUNK_ROWS rows of (inputs + 1) cells each; the last is the label. */
+struct table_chunk {
+    uint32_t *cells; /* NULL: in the file */
+    uint64_t at;     /* there */
+};
+
 struct table {
     struct table_schema *schema;
+    struct spill *spill;
     uint64_t rows;
     uint64_t chunks;
-    uint32_t **chunk; /* TABLE_CHUNK_ROWS rows of (inputs + 1) cells each; the last is the label */
+    struct table_chunk *chunk;
 };
-enum { TABLE_CHUNK_ROWS = 1 << 14 };
+enum {
+    TABLE_CHUNK_ROWS = 1 << 14,
+    TABLE_ROW_CELLS_MAX = JOB_COLUMNS_MAX,
+};
 
 /* Cells are the bits of a float: a number (NaN: missing) and the label (NaN: the row is left out);
  * or a category: 0 is unknown, n + 1 is word n. */
-static inline uint32_t *table_row(const struct table *t, uint64_t row)
-{
-    return t->chunk[row / TABLE_CHUNK_ROWS] +
-           row % TABLE_CHUNK_ROWS * ((size_t)t->schema->inputs + 1);
-}
 static inline uint32_t table_bits(float v)
 {
     union {
@@ -69,17 +76,30 @@ enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 
-/* `rows` more, zeroed. Errors: ERR_NOMEM. */
-enum err table_extend(struct table *t, uint64_t rows, struct errmsg *e) MUST_CHECK;
+/* `rows` more, of (rows, inputs + 1) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file. */
+enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
+                      struct errmsg *e) MUST_CHECK;
+
+/* Cells of the *n rows from `row` on, where they stand or read into `buffer` of `room` cells, at least
+ * TABLE_ROW_CELLS_MAX. *n becomes how many of them one look gives, at least 1.
+ * Errors: ERR_DISK. Thread: any. */
+enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
+                    const uint32_t **cells, struct errmsg *e) MUST_CHECK;
+/* Would a look at the row wait for the disk? Thread: any; does not wait. */
+bool table_waits(const struct table *t, uint64_t row);
+/* It is looked at soon. Thread: any; does not wait. */
+void table_want(const struct table *t, uint64_t row);
 
 /* The training part is whole: learn shifts, divisors, fills and widths from it. Sums are made in an
- * order that does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT too many features. */
+ * order that does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT too many features; ERR_DISK. */
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* Put fills and scales into the cells, once. */
-void table_scale(struct table *t, struct pool *pool);
+/* Put fills and scales into the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT as of append. */
+enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 
-/* x: (features). Thread: any. */
-void table_gather(const struct table *t, uint64_t row, float *x);
+/* A row's cells as features. x: (features). Thread: any. */
+void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
+/* Of its rows in the file. */
+uint64_t table_spilled_bytes(const struct table *t);
 void table_close(struct table *t);
 
 #endif

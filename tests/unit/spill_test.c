@@ -1,0 +1,422 @@
+/* Rows of csv beyond data.memory_mb, in a file: the same rows, and what its disk can do wrong. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/rng.h"
+#include "tests/lib/idx_files.h"
+#include "worker/data/dataset.h"
+#include "worker/evaluate.h"
+#include "worker/gradient.h"
+
+/* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB: none fits in one MiB, two in three. */
+enum { NUMBERS = 16, CELLS = NUMBERS + 2, ROWS = 3 * TABLE_CHUNK_ROWS - 100, EVAL_ROWS = 500 };
+enum { ALL_IN_FILE = 1, TWO_IN_MEMORY = 3, ALL_IN_MEMORY = 64, ROW_BYTES = 200 };
+
+struct fixture {
+    struct idx_files files;
+    char folder[300];
+    struct job job;
+    struct dataset train, eval;
+    struct errmsg e;
+};
+
+static size_t write_rows(char *out, uint64_t seed, uint64_t rows)
+{
+    static const char *const words[] = {"red", "green", "blue", "?"};
+    size_t n = 0;
+    for (uint64_t row = 0; row < rows; row++) {
+        uint64_t key = rng_key(seed, RNG_TEST, row, 0);
+        n += (size_t)sprintf(out + n, "%s", words[rng_u64(key, NUMBERS) % 4]);
+        for (unsigned i = 0; i < NUMBERS; i++)
+            n += (size_t)sprintf(out + n, ",%u", (unsigned)(rng_u64(key, i) % 1000));
+        n += (size_t)sprintf(out + n, row % 997 == 5 ? ",bad\n" : ",%u\n", (unsigned)(row % 5));
+    }
+    return n;
+}
+
+static void put_rows(struct fixture *f, const char *name, uint64_t seed, uint64_t rows)
+{
+    char *text = malloc(rows * ROW_BYTES);
+    assert_non_null(text);
+    size_t n = write_rows(text, seed, rows);
+    idx_files_write(&f->files, name, (struct bytes){(uint8_t *)text, n});
+    free(text);
+}
+
+static void setup(struct fixture *f, uint64_t rows)
+{
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    snprintf(f->folder, sizeof f->folder, "%s/rows", f->files.dir);
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    put_rows(f, "a.csv", 1, rows);
+    put_rows(f, "a.eval", 2, EVAL_ROWS);
+}
+
+static void set_job(struct fixture *f, unsigned memory_mb, unsigned threads, const char *folder)
+{
+    char text[4096];
+    size_t n = (size_t)snprintf(
+        text, sizeof text,
+        "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+        "optimizer: sgd\n"
+        "worker: {threads: %u}\n"
+        "data: {format: csv, train: '%s/a.csv', eval: '%s/a.eval', memory_mb: %u, spill: '%s', "
+        "bad_rows: skip, columns: [category: {name: c}",
+        threads, f->files.dir, f->files.dir, memory_mb, folder ? folder : f->folder);
+    for (unsigned i = 0; i < NUMBERS; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, ", number: {name: x%u, scale: %s}", i,
+                              i % 2 ? "standard" : "min_max");
+    n += (size_t)snprintf(text + n, sizeof text - n, ", label: y]}\n");
+    job_close(&f->job);
+    if (job_parse(&f->job, text, n, "j.yaml", "/", NULL, 0, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+static void load(struct fixture *f, unsigned memory_mb, unsigned threads)
+{
+    set_job(f, memory_mb, threads, NULL);
+    if (dataset_load(&f->train, &f->job, 0, 0, &f->e) ||
+        dataset_load_eval(&f->eval, &f->job, &f->train, 0, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+static void unload(struct fixture *f)
+{
+    dataset_close(&f->train);
+    dataset_close(&f->eval);
+}
+
+static void teardown(struct fixture *f)
+{
+    unload(f);
+    job_close(&f->job);
+    assert_int_equal(rmdir(f->folder), 0); /* nothing was left in it */
+    idx_files_close(&f->files);
+}
+
+/* ---- the same rows ---- */
+
+struct gathered {
+    uint32_t n;
+    float x[256 * (NUMBERS + 4)], y[256];
+};
+
+static void gather(struct gathered *g, const struct dataset *d, const uint64_t *rows, uint32_t n)
+{
+    struct errmsg e;
+    memset(g, 0, sizeof *g);
+    if (dataset_gather(d, rows, n, g->x, g->y, &g->n, &e))
+        fail_msg("%s", e.text);
+}
+
+/* Runs as evaluation asks for them, and rows as training does; over the borders of chunks. */
+static void same_rows(const struct dataset *a, const struct dataset *b)
+{
+    static struct gathered one, other;
+    uint64_t rows[250];
+    assert_int_equal(a->rows, b->rows);
+    assert_int_equal(a->bad_rows, b->bad_rows);
+    assert_int_equal(a->features, b->features);
+    assert_memory_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
+    for (uint64_t first = 0; first < 2 * a->rows; first += 250) {
+        for (uint64_t i = 0; i < 250; i++)
+            rows[i] = first < a->rows ? (first + i) % a->rows : rng_u64(7, first + i) % a->rows;
+        gather(&one, a, rows, 250);
+        gather(&other, b, rows, 250);
+        assert_memory_equal(&one, &other, sizeof one);
+        assert_in_range(one.n, 200, 250);
+    }
+}
+
+static void same_schema(const struct table_schema *a, const struct table_schema *b)
+{
+    assert_int_equal(a->inputs, b->inputs);
+    for (uint32_t i = 0; i < a->inputs; i++) {
+        assert_memory_equal(&a->input[i].shift, &b->input[i].shift, sizeof(double));
+        assert_memory_equal(&a->input[i].divisor, &b->input[i].divisor, sizeof(double));
+        assert_memory_equal(&a->input[i].fill, &b->input[i].fill, sizeof(double));
+        assert_int_equal(a->input[i].words.count, b->input[i].words.count);
+    }
+}
+
+static void where_rows_are_changes_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, ROWS);
+    load(&f, ALL_IN_MEMORY, 1);
+    struct dataset train = f.train, eval = f.eval;
+    assert_int_equal(table_spilled_bytes(&train.table), 0);
+    f.train = f.eval = (struct dataset){.rows = 0};
+    for (unsigned threads = 1; threads <= 4; threads++)
+        for (unsigned memory_mb = ALL_IN_FILE; memory_mb <= TWO_IN_MEMORY; memory_mb += 2) {
+            load(&f, memory_mb, threads);
+            uint64_t there = memory_mb == ALL_IN_FILE ? 0 : 2 * TABLE_CHUNK_ROWS;
+            assert_int_equal(table_spilled_bytes(&f.train.table), (ROWS - there) * CELLS * 4);
+            assert_int_equal(table_spilled_bytes(&f.eval.table), EVAL_ROWS * CELLS * 4);
+            same_rows(&f.train, &train);
+            same_rows(&f.eval, &eval);
+            same_schema(f.train.table.schema, train.table.schema);
+            assert_int_equal(dataset_check_classes(&f.train, 5, &f.e), ERR_OK);
+            assert_int_equal(dataset_check_classes(&f.train, 4, &f.e), ERR_INPUT);
+            assert_non_null(strstr(f.e.text, "row 4 has label 4"));
+            unload(&f);
+        }
+    dataset_close(&train);
+    dataset_close(&eval);
+    teardown(&f);
+}
+
+static int names_in(const char *folder)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *entry; (entry = readdir(d));)
+        n += entry->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void the_file_has_no_name_and_outlives_the_training_part(void **state)
+{
+    (void)state;
+    static struct gathered before, after;
+    struct fixture f;
+    const uint64_t rows[] = {0, 1, EVAL_ROWS - 1};
+    setup(&f, 1000);
+    load(&f, ALL_IN_FILE, 2);
+    assert_int_equal(names_in(f.folder), 0);
+    gather(&before, &f.eval, rows, 3);
+    dataset_close(&f.train);
+    gather(&after, &f.eval, rows, 3);
+    assert_memory_equal(&before, &after, sizeof before);
+    teardown(&f);
+}
+
+static void memory_is_one_budget_for_both_parts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, TABLE_CHUNK_ROWS + 1);
+    load(&f, TWO_IN_MEMORY, 1);
+    assert_int_equal(table_spilled_bytes(&f.train.table), 0);
+    assert_int_equal(table_spilled_bytes(&f.eval.table), EVAL_ROWS * CELLS * 4);
+    dataset_close(&f.eval);
+    dataset_close(&f.train);
+    put_rows(&f, "a.csv", 1, TABLE_CHUNK_ROWS);
+    load(&f, TWO_IN_MEMORY, 1);
+    assert_int_equal(table_spilled_bytes(&f.eval.table), 0);
+    teardown(&f);
+}
+
+/* ---- disks that fail ---- */
+
+static void every_failure_of_the_file_is_reported(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, TABLE_CHUNK_ROWS + 1000);
+    set_job(&f, ALL_IN_FILE, 1, NULL);
+    int fired = 1, writes = 0, reads = 0;
+    for (long n = 0; fired; n++) {
+        struct dataset d;
+        spill_fail_at(n, ENOSPC);
+        enum err err = dataset_load(&d, &f.job, 0, 0, &f.e);
+        fired = spill_fail_fired();
+        spill_fail_at(-1, 0);
+        if (!fired) {
+            assert_int_equal(err, ERR_OK);
+            dataset_close(&d);
+            break;
+        }
+        assert_true(err == ERR_INPUT || err == ERR_DISK);
+        *(err == ERR_INPUT ? &writes : &reads) += 1;
+        assert_non_null(strstr(f.e.text, f.folder));
+        assert_non_null(strstr(f.e.text, strerror(ENOSPC)));
+        assert_non_null(strstr(f.e.text, "data.spill"));
+        assert_true(err == ERR_DISK || strstr(f.e.text, "1 MiB of data.memory_mb"));
+    }
+    assert_true(writes > 5 && reads > 5);
+    assert_int_equal(err_exit_code(ERR_INPUT), 2);
+    assert_int_equal(err_exit_code(ERR_DISK), 138);
+    teardown(&f);
+}
+
+static void who_asks_for_rows_that_cannot_be_read_is_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct loader *l;
+    struct microbatch m = {.n = 77};
+    float x[NUMBERS + 4], y;
+    const uint64_t row = 17;
+    uint32_t there;
+    setup(&f, 1000);
+    load(&f, ALL_IN_FILE, 2);
+    spill_fail_at(0, EIO);
+    assert_int_equal(dataset_gather(&f.train, &row, 1, x, &y, &there, &f.e), ERR_DISK);
+    assert_int_equal(spill_fail_fired(), 1);
+    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    spill_fail_at(0, EIO);
+    assert_int_equal(dataset_check_classes(&f.train, 5, &f.e), ERR_DISK);
+
+    const struct order order = {.rows = 1000, .batch_size = 10, .seed = 1, .microbatches = 1};
+    assert_int_equal(loader_new(&l, &f.train, &order, 2, &f.e), ERR_OK);
+    f.e.text[0] = 0;
+    spill_fail_at(0, EIO); /* asked for */
+    assert_int_equal(loader_get(l, 0, 0, &m, &f.e), ERR_DISK);
+    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    assert_int_equal(m.n, 77);
+    f.e.text[0] = 0;
+    spill_fail_at(0, EIO); /* ahead, or asked for before that */
+    loader_want(l, 1, 2, 0, 1);
+    assert_int_equal(loader_get(l, 1, 0, &m, &f.e), ERR_DISK);
+    assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    for (uint64_t id = 2; id < 3 * JOB_MICROBATCHES_MAX; id++) { /* no slot was lost */
+        assert_int_equal(loader_get(l, id, 0, &m, &f.e), ERR_OK);
+        loader_release(l, &m);
+    }
+    loader_free(l);
+    teardown(&f);
+}
+
+static void nobody_waits(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to)
+{
+    (void)ctx, (void)n, (void)from, (void)to;
+}
+
+static void training_and_evaluation_end_with_the_disks_word(void **state)
+{
+    (void)state;
+    enum { LEAVES = 4 };
+    struct fixture f;
+    struct model *model;
+    struct pool *pool;
+    struct loader *l;
+    struct gradient *g;
+    struct evaluator *v;
+    struct model_sums sums;
+    setup(&f, 1000);
+    load(&f, ALL_IN_FILE, 2);
+    f.job.model.rank = f.train.rank;
+    memcpy(f.job.model.shape, f.train.shape, sizeof f.job.model.shape);
+    const struct order order = {.rows = 1000, .batch_size = 64, .seed = 1, .microbatches = LEAVES};
+    const struct session_task task = {.kind = TASK_COMPUTE, .count = {LEAVES}, .runs = 1};
+    if (model_new(&model, &f.job, &f.e) || pool_new(&pool, 2, &f.e) ||
+        loader_new(&l, &f.train, &order, 8, &f.e) ||
+        gradient_new(&g, model, pool, l, 64 / LEAVES + 1, 1, &f.e) ||
+        evaluator_new(&v, &f.job, model, &f.eval, pool, &f.e))
+        fail_msg("%s", f.e.text);
+    float *w = mem_floats(model_layout(model)->elems);
+    assert_non_null(w);
+    for (int round = 0; round < 2; round++) {
+        spill_fail_at(round ? -1 : 1, EIO); /* the second read of two threads */
+        enum err err = gradient_compute(g, &task, w, nobody_waits, NULL, &f.e);
+        assert_int_equal(err, round ? ERR_OK : ERR_DISK);
+        spill_fail_at(round ? -1 : 1, EIO);
+        err = evaluator_run(v, w, &sums, &f.e);
+        assert_int_equal(err, round ? ERR_OK : ERR_DISK);
+        if (!round)
+            assert_non_null(strstr(f.e.text, "are lost: Input/output error"));
+    }
+    spill_fail_at(-1, 0);
+    assert_in_range(sums.examples, 450, EVAL_ROWS);
+    mem_free(w);
+    evaluator_free(v);
+    gradient_free(g);
+    loader_free(l);
+    pool_free(pool);
+    model_free(model);
+    teardown(&f);
+}
+
+static void a_file_that_may_not_grow_is_reported(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct rlimit old, little = {.rlim_cur = 100000};
+    setup(&f, ROWS / 3);
+    set_job(&f, ALL_IN_FILE, 2, NULL);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    little.rlim_max = old.rlim_max;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    enum err err = dataset_load(&f.train, &f.job, 0, 0, &f.e);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(err, ERR_INPUT);
+    char wanted[512];
+    snprintf(wanted, sizeof wanted,
+             "data.train: %s: File too large: rows beyond the 1 MiB of data.memory_mb go to a file "
+             "there, 2 MiB of them so far: name a folder with room by data.spill, or raise "
+             "data.memory_mb",
+             f.folder);
+    assert_string_equal(f.e.text, wanted);
+    f.train = (struct dataset){.rows = 0};
+    teardown(&f);
+}
+
+static void a_folder_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char folder[400];
+    setup(&f, 1000);
+    snprintf(folder, sizeof folder, "%s/none", f.folder);
+    set_job(&f, ALL_IN_FILE, 2, folder);
+    assert_int_equal(dataset_load(&f.train, &f.job, 0, 0, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "/rows/none: No such file or directory: "));
+    set_job(&f, ALL_IN_MEMORY, 2, folder); /* nobody needs it */
+    assert_int_equal(dataset_load(&f.train, &f.job, 0, 0, &f.e), ERR_OK);
+    teardown(&f);
+}
+
+static void it_survives_every_allocation_that_fails(void **state)
+{
+    (void)state;
+    struct fixture f;
+    int fired = 1;
+    setup(&f, 1000);
+    set_job(&f, ALL_IN_FILE, 1, NULL);
+    for (long n = 0; fired; n++) {
+        mem_fail_at(n);
+        enum err err = dataset_load(&f.train, &f.job, 0, 0, &f.e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+    }
+    teardown(&f);
+}
+
+int main(void)
+{
+    log_init("spill_test", LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_rows_are_changes_nothing),
+        cmocka_unit_test(the_file_has_no_name_and_outlives_the_training_part),
+        cmocka_unit_test(memory_is_one_budget_for_both_parts),
+        cmocka_unit_test(every_failure_of_the_file_is_reported),
+        cmocka_unit_test(who_asks_for_rows_that_cannot_be_read_is_told),
+        cmocka_unit_test(training_and_evaluation_end_with_the_disks_word),
+        cmocka_unit_test(a_file_that_may_not_grow_is_reported),
+        cmocka_unit_test(a_folder_that_is_not_there_is_named),
+        cmocka_unit_test(it_survives_every_allocation_that_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

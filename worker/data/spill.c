@@ -1,0 +1,198 @@
+/* Happy path: reserve (the first makes the file and takes its name away) -> write -> want, read... Failure modes: the
+ * folder cannot be written, or is full: the job's keys are wrong for this machine, and it has not begun. A read fails,
+ * or ends early: the disk does. Dirty pages of the file are the kernel's to write back when it wants memory, so nothing
+ * is ever synced. */
+#include "worker/data/spill.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/cgroup.h"
+#include "common/mem.h"
+
+enum { MIB = 1 << 20, MEMORY_PART = 4 }; /* by default: so much of what this process may use */
+
+struct spill {
+    uint32_t refs;
+    int fd; /* -1: nothing is spilled */
+    char *folder;
+    uint64_t budget_bytes, memory_bytes; /* may be, and is, in memory */
+    uint64_t file_bytes;
+};
+
+/* ---- faults ---- */
+
+static atomic_long fail_countdown = -1;
+static atomic_int fail_error, fail_fired;
+
+void spill_fail_at(long n, int error)
+{
+    atomic_store(&fail_fired, 0);
+    atomic_store(&fail_error, error);
+    atomic_store(&fail_countdown, n);
+}
+
+int spill_fail_fired(void)
+{
+    return atomic_load(&fail_fired);
+}
+
+/* Is it this call's turn to fail? Sets errno. */
+static bool must_fail(void)
+{
+    if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) < 0)
+        return false;
+    if (atomic_fetch_sub(&fail_countdown, 1) != 0)
+        return false;
+    atomic_store(&fail_fired, 1);
+    errno = atomic_load(&fail_error);
+    return true;
+}
+
+/* ---- life ---- */
+
+enum err spill_new(struct spill **out, const struct job *job, struct errmsg *e)
+{
+    const char *tmp = getenv("TMPDIR");
+    const char *folder = job->data.spill ? job->data.spill : tmp && *tmp ? tmp : "/tmp";
+    struct spill *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    *s = (struct spill){.refs = 1, .fd = -1, .folder = mem_strdup(folder)};
+    s->budget_bytes = job->data.memory_mb ? (uint64_t)job->data.memory_mb * MIB
+                                          : cgroup_memory_bytes() / MEMORY_PART;
+    if (!s->folder) {
+        spill_unref(s);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+struct spill *spill_ref(struct spill *s)
+{
+    s->refs++;
+    return s;
+}
+
+void spill_unref(struct spill *s)
+{
+    if (!s || --s->refs)
+        return;
+    if (s->fd >= 0)
+        close(s->fd);
+    mem_free(s->folder);
+    mem_free(s);
+}
+
+/* ---- room ---- */
+
+bool spill_take_memory(struct spill *s, uint64_t bytes)
+{
+    if (bytes > s->budget_bytes - s->memory_bytes)
+        return false;
+    s->memory_bytes += bytes;
+    return true;
+}
+
+void spill_give_memory(struct spill *s, uint64_t bytes)
+{
+    s->memory_bytes -= bytes;
+}
+
+static enum err cannot_write(const struct spill *s, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT,
+                   "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb go to a file there, "
+                   "%" PRIu64 " MiB of them so far: name a folder with room by data.spill, or "
+                   "raise data.memory_mb",
+                   s->folder, strerror(errno), s->budget_bytes / MIB,
+                   (s->file_bytes + MIB - 1) / MIB);
+}
+
+static int make_file(const struct spill *s)
+{
+    char path[FILENAME_MAX];
+    int n = snprintf(path, sizeof path, "%s/gradwire-rows-XXXXXX", s->folder);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = must_fail() ? -1 : mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+enum err spill_reserve(struct spill *s, uint64_t bytes, uint64_t *at, struct errmsg *e)
+{
+    if (s->fd < 0)
+        s->fd = make_file(s);
+    if (s->fd < 0)
+        return cannot_write(s, e);
+    *at = s->file_bytes;
+    s->file_bytes += bytes;
+    return ERR_OK;
+}
+
+const char *spill_folder(const struct spill *s)
+{
+    return s->folder;
+}
+
+/* ---- reading and writing ---- */
+
+enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t bytes, struct errmsg *e)
+{
+    const char *p = data;
+    while (bytes > 0) {
+        ssize_t n = must_fail() ? -1 : pwrite(s->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = ENOSPC;
+        if (n <= 0)
+            return cannot_write(s, e);
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return ERR_OK;
+}
+
+enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes, struct errmsg *e)
+{
+    char *p = data;
+    while (bytes > 0) {
+        ssize_t n = must_fail() ? -1 : pread(s->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_set(e, ERR_DISK, "%s: rows that were put there (data.spill) are lost: %s",
+                           s->folder, n < 0 ? strerror(errno) : "the file ends before them");
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return ERR_OK;
+}
+
+/* A file system that cannot say does not count: asking ahead would cost more than it may save. */
+bool spill_waits(const struct spill *s, uint64_t at)
+{
+    char byte;
+    struct iovec one = {&byte, 1};
+    return preadv2(s->fd, &one, 1, (off_t)at, RWF_NOWAIT) < 0 && errno == EAGAIN;
+}
+
+void spill_want(const struct spill *s, uint64_t at, size_t bytes)
+{
+    (void)posix_fadvise(s->fd, (off_t)at, (off_t)bytes, POSIX_FADV_WILLNEED);
+}

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/conn_state.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -58,10 +59,22 @@ void conn_close(struct conn *c, enum err code, const char *why)
         close(fd);
 }
 
+/* Whoever sends garbage may do so as often as he likes. */
+static void say_fault(const struct conn *c, const char *why)
+{
+    static _Thread_local struct log_budget budget;
+    uint32_t left_out;
+    if (!log_may(&budget, clock_now_ms(), &left_out))
+        return;
+    if (left_out)
+        log_warn("%u more connections were closed for what was sent", left_out);
+    log_warn("%s: %s; closing the connection", c->peer, why);
+}
+
 void conn_fault(struct conn *c, enum err code, const char *why)
 {
     if (c->state == OPEN)
-        log_warn("%s: %s; closing the connection", c->peer, why);
+        say_fault(c, why);
     conn_close(c, code, why);
 }
 

@@ -37,6 +37,7 @@ DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
+DEFINE_string(auth, "auto", "who has to prove himself");
 DEFINE_string(fault, "", "for tests and benchmarks");
 DEFINE_int32(http_port, 0, "where HTTP listens");
 DEFINE_string(http_address, "", "of this host, for http_port");
@@ -81,8 +82,9 @@ const Known known[] = {
     {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
      "1: one evaluates checkpoints, not the chief epochs"},
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
-     "the secret that all processes hold (or --token_fd=N)"},
+     "the secret that all hold; --auth=auto|required|none"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
+    {"auth", Kind::TEXT, nullptr, nullptr, nullptr},
     {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
      "debug, info (default), warn, error; --log_format=json"},
     {"log_format", Kind::TEXT, nullptr, nullptr, nullptr},
@@ -310,6 +312,7 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->progress_fd = FLAGS_progress_fd;
     f->token_fd = FLAGS_token_fd;
     f->token_file = FLAGS_token_file.c_str();
+    f->auth = FLAGS_auth.c_str();
     f->http_port = FLAGS_http_port;
     f->http_address = FLAGS_http_address.c_str();
     f->http_fd = FLAGS_http_fd;

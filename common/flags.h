@@ -19,6 +19,7 @@ struct flags {
     bool find_learning_rate;
     int token_fd;             /* where the job's token is read from (common/token.h); -1: none */
     const char *token_file;   /* "": none */
+    const char *auth;         /* auto required none (common/auth.h) */
     int http_port;            /* 0: no HTTP */
     const char *http_address; /* "": all addresses of this host */
     int http_fd;              /* a listening socket handed down for it; -1: none */

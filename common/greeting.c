@@ -9,7 +9,7 @@
 void greeting_begin(struct greeting *g, struct conn *c)
 {
     Gradwire__Challenge m = GRADWIRE__CHALLENGE__INIT;
-    *g = (struct greeting){.asked = token_held(), .since_ms = clock_now_ms()};
+    *g = (struct greeting){.asked = token_held()};
     conn_limits(c, GREETING_HEAD_MAX, g->asked ? TOKEN_PROOF_BYTES : 0);
     if (!g->asked)
         return;

@@ -11,14 +11,11 @@
 
 enum {
     GREETING_HEAD_MAX = 64 << 10, /* of a hello */
-    GREETING_MS = 30000,          /* for it to come */
-    GREETING_MAX = 256,           /* connections that have said none: then the oldest goes */
     GREETING_SAY_MS = 10000       /* between two log lines about strangers */
 };
 
 struct greeting {
     bool asked; /* a token is held, and the nonce is out */
-    int64_t since_ms;
     uint8_t nonce[TOKEN_NONCE_BYTES], expected[TOKEN_PROOF_BYTES], got[TOKEN_PROOF_BYTES];
 };
 

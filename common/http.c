@@ -9,6 +9,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 
+#include "common/auth.h"
 #include "common/clock.h"
 #include "common/listen.h"
 #include "common/log.h"
@@ -210,6 +211,9 @@ static void own_metrics(const struct http *h, struct metrics *m)
     static const char *const kind[STATUS_KINDS] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
     metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.",
                   h->ops->not_ready(h->ctx) ? 0 : 1);
+    metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
+                   "Always 1; what who dials the job's ports has to prove: token or none.");
+    metrics_put(m, 1, "auth", auth_word(), NULL);
     metrics_family(m, "gradwire_http_responses_total", METRICS_COUNTER,
                    "Requests that were answered, by their status.");
     for (int i = 2; i < STATUS_KINDS; i++)
@@ -238,7 +242,7 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
 {
     struct evbuffer *out = evbuffer_new();
     json_t *status = h->ops->status(h->ctx);
-    bool made = out && status;
+    bool made = out && status && json_object_set_new(status, "auth", json_string(auth_word())) == 0;
     if (made && page)
         made = http_page(out, status, h->ops->not_ready(h->ctx));
     else if (made)

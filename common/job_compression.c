@@ -3,18 +3,17 @@
 #include "common/job_keys.h"
 #include "common/job_read.h"
 
-/* Replies of async are made for each worker at another time: a difference would need a copy of what each holds. In ssp
- * parameters come as answers to reads, whole. */
+/* Replies of async and ssp are made for each worker at another time: a difference would need a copy of what each holds.
+ * What a worker of geo moves by, the servers must move by, too. */
 static enum err check_reply(struct job_reader *r)
 {
     enum codec c = r->job->compression.reply;
     enum update_mode update = r->job->training.update;
-    if (update != UPDATE_SYNC && update != UPDATE_ASYNC && c != CODEC_RAW)
-        return job_refuse(
-            r, job_given(r, "compression.reply"), "compression.reply",
-            "%s encodes answers to pushes, and this training.update answers reads with whole "
-            "parameters; allowed here: none",
-            codec_str(c));
+    if (update == UPDATE_GEO && c != CODEC_RAW)
+        return job_refuse(r, job_given(r, "compression.reply"), "compression.reply",
+                          "with update: geo a worker and the servers move by the same numbers, "
+                          "which %s may change; allowed here: none",
+                          codec_str(c));
     if (update != UPDATE_SYNC && (c == CODEC_INT8 || c == CODEC_INT8_ZSTD))
         return job_refuse(
             r, job_given(r, "compression.reply"), "compression.reply",

@@ -80,7 +80,7 @@ static const struct job_key keys[] = {
      IN_JOB(compression.reply),
      .words = reply_words,
      .fallback = "none",
-     .doc = "how parameters travel; in async neither int8 nor int8_zstd"},
+     .doc = "how parameters travel; in async and ssp neither int8 nor int8_zstd, in geo none"},
     {.path = "compression.allow",
      .type = KEY_CODECS,
      IN_JOB(compression.allow),

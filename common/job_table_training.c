@@ -119,6 +119,10 @@ static const struct job_word update_words[] = {
 #define AMSGRAD_KEY(word)                                                                          \
     OPTIMIZER_BOOL(word ".amsgrad", amsgrad, "the largest second mean so far takes its place")
 
+#define BESIDES_MOMENTUM                                                                           \
+    "; `training.update: async` and `ssp` add momentum of about 1 - 1/workers by themselves: set " \
+    "less of it there"
+
 static const struct job_key keys[] = {
     {.path = "optimizer",
      .type = KEY_CHOICE,
@@ -128,7 +132,8 @@ static const struct job_key keys[] = {
      .words = optimizer_words,
      .doc = "the optimizer, as Keras 3 defines it"},
     OPTIMIZER_KEYS("sgd", "0.01", "0"),
-    OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0", "share of the last move that is kept"),
+    OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",
+                   "share of the last move that is kept" BESIDES_MOMENTUM),
     OPTIMIZER_BOOL("sgd.nesterov", nesterov, "Nesterov's momentum"),
     OPTIMIZER_KEYS("adam", "0.001", "0"),
     ADAM_KEYS("adam"),
@@ -144,7 +149,7 @@ static const struct job_key keys[] = {
     OPTIMIZER_KEYS("rmsprop", "0.001", "0"),
     OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9", "decay of the mean of squares"),
     OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0",
-                   "share of the last move that is kept"),
+                   "share of the last move that is kept" BESIDES_MOMENTUM),
     OPTIMIZER_REAL("rmsprop.epsilon", epsilon, NOT_NEGATIVE, "1e-7",
                    "added to the mean of squares, under the root"),
     OPTIMIZER_BOOL("rmsprop.centered", centered, "the variance takes the mean square's place"),

@@ -165,6 +165,12 @@ static bool only_that_one(int error)
            error == EPERM;
 }
 
+/* No descriptors: true if the owner has made room. */
+static bool make_room(struct listener *l, int error)
+{
+    return (error == EMFILE || error == ENFILE) && l->shed && l->shed(l->owner);
+}
+
 /* False: there is none, or accepting has paused. */
 static bool accept_one(struct listener *l)
 {
@@ -172,7 +178,7 @@ static bool accept_one(struct listener *l)
     struct sockaddr_storage addr;
     socklen_t bytes = sizeof(addr);
     int fd = accept4(l->fd, (struct sockaddr *)&addr, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && only_that_one(errno))
+    if (fd < 0 && (only_that_one(errno) || make_room(l, errno)))
         return true;
     if (fd < 0) {
         if (errno != EAGAIN && errno != EWOULDBLOCK)

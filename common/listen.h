@@ -2,8 +2,9 @@
  *
  * Happy path: listen_bind or listen_adopt -> listen_start -> on_accept(fd, peer) for each
  * connection. Failure modes: a port that is taken is tried for a bounded time, with a line that
- * names it. At the cap of open connections, or without descriptors or memory, accepting pauses; the
- * kernel's backlog holds who comes. */
+ * names it. Without descriptors the owner is asked to shed a connection. At the cap of open
+ * connections, or where it has none to shed, accepting pauses; the kernel's backlog holds who
+ * comes. */
 #ifndef GRADWIRE_COMMON_LISTEN_H
 #define GRADWIRE_COMMON_LISTEN_H
 
@@ -36,6 +37,9 @@ struct listener {
     struct event event;
     struct loop_timer retry;
     void (*on_accept)(void *owner, int fd, const char *peer);
+    /* No descriptor is left: close a connection that matters little, at once. False: there is none.
+     * May be NULL; set behind listen_start. */
+    bool (*shed)(void *owner);
     void *owner;
 };
 

@@ -31,6 +31,22 @@ void log_init(const char *who, enum log_level least)
     log_least = least;
 }
 
+bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out)
+{
+    if (b->said == 0 || now_ms - b->since_ms >= LOG_BURST_MS) {
+        b->since_ms = now_ms;
+        b->said = 0;
+    }
+    if (b->said == LOG_BURST) {
+        b->left_out++;
+        return false;
+    }
+    b->said++;
+    *left_out = b->left_out;
+    b->left_out = 0;
+    return true;
+}
+
 void log_json(void)
 {
     log_is_json = true;

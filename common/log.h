@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 
@@ -18,6 +19,18 @@ void log_json(void);
 /* What this process said last: of level error, if there was one and `error` is asked for; else its last line of any
  * level above debug. Time and name are left out; "" before the first. Thread: any. */
 void log_last_words(bool error, char *out, size_t bytes);
+
+enum { LOG_BURST = 20, LOG_BURST_MS = 10000 };
+
+/* Of what others may cause as often as they like. All zero at first. */
+struct log_budget {
+    int64_t since_ms;
+    uint32_t said, left_out;
+};
+
+/* May one more line be said now? At most LOG_BURST in LOG_BURST_MS. True: *left_out is how many were not, before it.
+ * Thread: one for a budget. */
+bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out);
 
 void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ enum {
     RANK_SAY_EVERY_MS = 10000
 };
 
+#define RANK_TOKEN "token" /* beside the ranks' addresses */
+
 static const char rank_help[] =
     "srun gradwire rank JOB --ps P [flags]: this rank of a job that srun or mpirun starts\n"
     "  --ps P            ranks 0 .. P-1 are ps (default 1), the others workers\n"
@@ -42,7 +45,8 @@ static const char rank_help[] =
     "  --ports LO-HI     what to listen on (default: any port)\n"
     "  --attempt ID      one for all ranks of a start, another for each start; srun and Open\n"
     "                    MPI's mpirun have one\n"
-    "  --token-file FILE the secret that all ranks hold (gradwire train --hosts makes its own)\n"
+    "  --token-file FILE the secret that all ranks hold (default: rank 0 leaves a fresh one\n"
+    "                    in DIR/rendezvous, for this user alone)\n"
     "  --bin-dir DIR     the folder with ps/ps and worker/worker (also GRADWIRE_BIN_DIR)\n";
 
 struct rank {
@@ -296,6 +300,21 @@ static enum err rank_leave_address(const struct rank *r, const char *address, st
     return rundir_put(r->folder, name, line, (size_t)n, e);
 }
 
+/* Rank 0's, before its address: who has met it finds it. */
+static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
+{
+    char token[TOKEN_HEX_BYTES];
+    if (!token_make(token))
+        return err_set(e, ERR_IO, "no random bytes for a token");
+    enum err err = files_mkdirs(r->folder, e);
+    mode_t was = umask(S_IRWXG | S_IRWXO);
+    if (!err)
+        err = rundir_put(r->folder, RANK_TOKEN, token, sizeof token - 1, e);
+    (void)umask(was);
+    explicit_bzero(token, sizeof token);
+    return err;
+}
+
 /* The address that rank i left; false: none yet. */
 static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS_ADDRESS_BYTES])
 {
@@ -407,10 +426,11 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     if (!site_of)
         return err_set(e, ERR_NOMEM, "out of memory");
     rank_share(r, site_of);
-    if (r->token_file) {
+    if (r->token_file)
         (void)snprintf(token, sizeof token, "--token_file=%.4000s", r->token_file);
-        r->crew.token_flag = token;
-    }
+    else
+        (void)snprintf(token, sizeof token, "--token_file=%s/" RANK_TOKEN, r->folder);
+    r->crew.token_flag = token;
     const struct crew_fds fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
     enum err err =
         crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
@@ -437,6 +457,8 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
         err = rank_bind(r, e);
     if (!err)
         err = rank_name_address(r, address, sizeof address, e);
+    if (!err && r->rank == 0 && !r->token_file)
+        err = rank_leave_token(r, e);
     if (!err)
         err = rank_leave_address(r, address, e);
     if (!err)

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/auth.h"
 #include "common/cgroup.h"
 #include "common/flags.h"
 #include "common/http.h"
@@ -29,6 +30,8 @@ static int run(struct process *p)
     const struct cluster *cluster = &p->cluster;
     if (token_load(p->flags.token_fd, p->flags.token_file, &e))
         return wrong(&e);
+    if (auth_check(p->flags.auth, &e))
+        return wrong(&e);
     if (cluster_init(&p->cluster, &p->flags.cluster, getenv("TF_CONFIG"), &e))
         return wrong(&e);
     if (cluster->alone || cluster->role != ROLE_PS) {
@@ -51,6 +54,8 @@ static int run(struct process *p)
     const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
     enum err err =
         fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->bind, LISTEN_TAKEN_MS, &e);
+    if (!err)
+        err = auth_check_listener(p->flags.auth, fd, &e);
     if (!err)
         err = http_bind(&http_fd, &http, &e);
     if (err) {

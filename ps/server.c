@@ -17,6 +17,7 @@
 #include "common/msg_send.h"
 #include "common/plan.h"
 #include "common/store.h"
+#include "common/strangers.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -34,6 +35,7 @@ struct client {
     Gradwire__Hello *hello; /* once it is there */
     bool is_chief, waits_for_chief;
     struct greeting greeting;
+    struct stranger stranger;
     ProtobufCMessage *message;
     uint16_t type;
     uint64_t body_bytes;
@@ -63,6 +65,7 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
+    struct strangers strangers;
     bool had_chief, entered;
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
@@ -96,7 +99,10 @@ static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
     m.text = (char *)text;
     if (reason == GRADWIRE__REASON__OTHER_JOB)
         m.identity_text = c->server->config->job->identity_text;
-    log_warn("%s is refused: %s", conn_peer(c->conn), text);
+    static struct log_budget budget;
+    uint32_t left_out;
+    if (log_may(&budget, clock_now_ms(), &left_out))
+        log_warn("%s is refused: %s", conn_peer(c->conn), text);
     msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(c->conn, ERR_REFUSED, text);
 }
@@ -506,6 +512,7 @@ static enum err on_frame(struct conn *c, void *owner)
         return ERR_OK;
     if (!check_hello(client, client->hello))
         return ERR_OK;
+    stranger_leave(&client->stranger);
     if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
     else
@@ -517,7 +524,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 {
     struct client *client = owner;
     struct server *s = client->server;
-    if (code == ERR_PROTO || code == ERR_TOOBIG)
+    bool stranger = client->stranger.of; /* of whom conn.c has told, now and then */
+    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !stranger)
         log_warn("%s: closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
@@ -526,6 +534,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
+    stranger_leave(&client->stranger);
     listen_release(&s->listener);
     msg_free(client->message);
     msg_free(client->hello ? &client->hello->base : NULL);
@@ -539,25 +548,17 @@ static const struct conn_ops client_ops = {
     .on_close = on_close,
 };
 
-/* Who has said no hello yet: no more than GREETING_MAX, or the oldest goes. */
-static void bound_strangers(struct server *s)
+/* A listener's call. */
+static bool on_no_descriptors(void *owner)
 {
-    struct client *oldest = NULL;
-    uint32_t n = 0;
-    for (struct client *c = s->clients; c; c = c->next)
-        if (!c->hello && !conn_closed(c->conn)) {
-            oldest = c; /* the newest stand in front */
-            n++;
-        }
-    if (n >= GREETING_MAX)
-        conn_close(oldest->conn, ERR_TOOBIG, "too many connections without a hello");
+    struct server *s = owner;
+    return strangers_shed(&s->strangers);
 }
 
 static void on_accept(void *owner, int fd, const char *peer)
 {
     struct server *s = owner;
     struct client *c = mem_zalloc(1, sizeof *c);
-    bound_strangers(s);
     if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
         log_warn("%s: no memory for a connection", peer);
         listen_release(&s->listener);
@@ -567,6 +568,7 @@ static void on_accept(void *owner, int fd, const char *peer)
     c->server = s;
     c->next = s->clients;
     s->clients = c;
+    strangers_add(&s->strangers, &c->stranger, c->conn);
     greeting_begin(&c->greeting, c->conn);
 }
 
@@ -651,9 +653,7 @@ static void on_tick(void *arg)
         check_going(s, now);
     else if (!s->chief)
         check_chief(s, now);
-    for (struct client *c = s->clients; c; c = c->next)
-        if (!c->hello && now - c->greeting.since_ms > GREETING_MS)
-            conn_close(c->conn, ERR_TIMEOUT, "no hello");
+    strangers_tick(&s->strangers, now);
     server_http_measure(&s->http);
 }
 
@@ -684,7 +684,8 @@ static void say_facts(void *ctx, struct server_http_facts *f)
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
                                     .going = s->going,
-                                    .connections = s->listener.open};
+                                    .connections = s->listener.open,
+                                    .strangers = &s->strangers};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
 }
 
@@ -711,6 +712,7 @@ static enum err start(struct server *s, struct errmsg *e)
     err = start_threads(s, e);
     if (err)
         return err;
+    strangers_init(&s->strangers);
     loop_timer_init(&s->tick, &s->loop, on_tick, s);
     err = loop_signal_init(&s->term, &s->loop, SIGTERM, on_signal, s);
     if (!err)
@@ -720,6 +722,7 @@ static enum err start(struct server *s, struct errmsg *e)
     if (!err)
         err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
                            s);
+    s->listener.shed = on_no_descriptors;
     if (!err && s->config->http_fd >= 0)
         err = open_http(s);
     return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;

@@ -4,6 +4,7 @@
 
 #include "common/http.h"
 #include "common/job.h"
+#include "common/strangers.h"
 #include "ps/shard_thread.h"
 
 /* What the server knows at the moment. */
@@ -12,6 +13,7 @@ struct server_http_facts {
     bool chief, going;
     double chief_away_s;
     uint32_t connections; /* that said no hello to a shard, the chief's among them */
+    const struct strangers *strangers;
 };
 
 struct server_http_config {

@@ -7,7 +7,7 @@
  * this very connection gets view(k+1) itself, raw. So all workers hold the same bits, whoever joined when; and so does
  * a checkpoint, which holds the view.
  * Sync, lossless: each run is encoded once, the values themselves. Async: values, for each answer anew, so only codecs
- * that need no memory of what was sent. */
+ * that need no memory of what was sent; so do ssp's reads at a clock. */
 #include <string.h>
 
 #include "common/kernels.h"
@@ -239,7 +239,7 @@ bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply 
                         const float *block, uint32_t first, uint32_t count)
 {
     struct shard_run run = {.first = first, .count = count};
-    if (!s->encoded || s->update == UPDATE_SYNC || head->pulled)
+    if (!s->encoded || s->update == UPDATE_SYNC || (head->pulled && !head->bounded))
         return false;
     enum codec codec = choose(s);
     try_codecs(s, run, block + at_of(s, run), NULL);

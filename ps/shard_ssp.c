@@ -16,6 +16,7 @@ void shard_ssp_serve(struct shard *s)
         reply.number = p->gated_number;
         p->gated = false;
         shard_send(s, p, &reply, s->block[0], 0, s->me.chunks);
+        shard_reply_sent(s, p);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "common/mem.h"
 #include "worker/model/auc.h"
@@ -126,6 +127,18 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
     }
 }
 
+/* Without the gaps that bad rows leave at their blocks' ends; returns how many there are. */
+static uint64_t close_gaps(struct evaluator *v)
+{
+    uint64_t n = 0;
+    for (uint64_t block = 0; v->scored && block < v->blocks; block++) {
+        uint64_t there = (uint64_t)v->sums[block].examples;
+        memmove(v->scored + n, v->scored + block * ROWS, there * sizeof *v->scored);
+        n += there;
+    }
+    return n;
+}
+
 void evaluator_stop(struct evaluator *v)
 {
     atomic_store(&v->next, v->blocks);
@@ -155,9 +168,10 @@ enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *o
     }
     if (all.examples > 0)
         all.loss = all.loss / all.examples + model_penalty(v->model, w);
+    uint64_t scored = close_gaps(v);
     for (uint32_t i = 0; i < v->job->model.metrics; i++)
         all.metric[i] = v->job->model.metric[i] == METRIC_AUC
-                            ? auc_exact(v->scored, v->data->rows)
+                            ? auc_exact(v->scored, scored)
                             : metric_value(v->job, i, sum, all.examples);
     *out = all;
     return ERR_OK;

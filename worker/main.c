@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/auth.h"
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/dirlock.h"
@@ -150,11 +151,12 @@ static enum err open_port(struct process *p, struct errmsg *e)
     p->listen_fd = p->flags.listen_fd;
     if (!p->cluster.is_chief || p->cluster.alone)
         return ERR_OK;
-    if (p->listen_fd >= 0)
-        return listen_adopt(p->listen_fd, e);
-    if (!p->cluster.bind)
+    if (p->listen_fd < 0 && !p->cluster.bind)
         return ERR_OK; /* a chief that nobody can dial: it trains by itself */
-    return listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
+    enum err err = p->listen_fd >= 0
+                       ? listen_adopt(p->listen_fd, e)
+                       : listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
+    return err ? err : auth_check_listener(p->flags.auth, p->listen_fd, e);
 }
 
 static void say_lock_waits(const char *dir, pid_t holder)
@@ -451,6 +453,8 @@ static int work(struct process *p)
     struct alone alone = {.pid = 0};
     struct errmsg e = {""};
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
+    if (!err)
+        err = auth_check(p->flags.auth, &e);
     if (!err)
         err = who_am_i(p, &e);
     if (!err)

@@ -560,8 +560,7 @@ struct codec_shape session_shape(const struct session *s)
     return (struct codec_shape){&s->plan, s->layout, 0};
 }
 
-/* The body's length is what its codec makes of such a run, and that codec may be here. */
-static bool codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes)
+bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes)
 {
     enum codec c = (enum codec)m->codec;
     uint32_t may = codec_mask((enum codec)s->settings.reply_codec, s->settings.codecs_allowed);
@@ -586,7 +585,7 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
         return averages_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
     if (s->ssp)
         return ssp_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
-    if (!session_run_fits(s, shard, m) || !codec_fits(s, m, body_bytes))
+    if (!session_run_fits(s, shard, m) || !session_codec_fits(s, m, body_bytes))
         return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
     *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
     const struct session_link *l = &s->link[shard];

@@ -10,6 +10,8 @@ bool session_running(
 void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
 void session_say_held(struct session *s);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
+/* The body's length is what its codec makes of such a run, and that codec may be here. */
+bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);
 
 void session_pull_any(struct session *s); /* not ssp: the parameters that are there */
 

@@ -217,12 +217,11 @@ enum err ssp_reply_fits(const struct session *s, uint32_t shard, const Gradwire_
                         uint64_t body_bytes, uint64_t *first_elem, bool *wanted, struct errmsg *e)
 {
     const struct session_link *l = &s->link[shard];
-    uint64_t elems = 0;
-    if (m->chunks && (!session_run_fits(s, shard, m) || m->codec != GRADWIRE__CODEC__RAW))
+    bool has_body = m->pulled && m->chunks;
+    if (m->chunks && !session_run_fits(s, shard, m))
         return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
-    if (m->pulled && m->chunks)
-        elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
-    if (body_bytes != elems * sizeof(float))
+    if (m->difference || (m->codec != GRADWIRE__CODEC__RAW && !m->bounded) ||
+        (has_body ? !session_codec_fits(s, m, body_bytes) : body_bytes > 0))
         return err_set(e, ERR_PROTO, "a reply of shard %u has a body that does not fit", shard);
     if (m->chunks)
         *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);

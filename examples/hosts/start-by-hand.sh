@@ -9,7 +9,7 @@
 # PS and WORKERS are host:port, with commas between them: the same on all hosts, in the same order. The first worker is
 # the chief. Those whose host is this one are started here; MY_HOST=NAME says which that is, where its own names and
 # addresses do not. DIR is on storage that the hosts share. Every FLAG goes to each process: --help of build/ps/ps lists
-# them. Without --token_file whoever reaches a port may speak to it.
+# them. Give --token_file=FILE, the same secret for all, or --auth=none: then whoever reaches a port may speak to it.
 #
 # Logs are in DIR/by-hand. Ctrl-C and SIGTERM are passed on: the job ends after a checkpoint, and the same lines let it
 # go on. Nothing is started again: where that is wanted, let a supervisor start each process by its own line (a signal,

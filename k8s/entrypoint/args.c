@@ -32,6 +32,7 @@ static const struct known {
     {"job", NOTED, offsetof(struct args, job), NULL},
     {"token_file", NOTED, offsetof(struct args, token), NULL},
     {"token_fd", NOTED, offsetof(struct args, token), NULL},
+    {"auth", NOTED, offsetof(struct args, auth), NULL},
     {"print", ASK, offsetof(struct args, print), NULL},
     {"help", ASK, offsetof(struct args, help), NULL},
     {"version", ASK, offsetof(struct args, version), NULL},

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/auth.h"
 #include "common/cluster_given.h"
 #include "common/log.h"
 #include "common/termination.h"
@@ -58,7 +59,8 @@ static void add_defaults(struct command *c, const struct args *a)
     if (!a->job)
         c->words[c->n++] = access(JOB_FILE, R_OK) == 0 ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
     c->words[c->n++] = "--output=" OUTPUT_DIR;
-    if (!a->token && access(TOKEN_FILE, F_OK) == 0)
+    bool no_proof = a->auth && strcmp(a->auth, "none") == 0;
+    if (!a->token && !no_proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
     if (access(TERMINATION_FILE, W_OK) == 0)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
@@ -153,6 +155,15 @@ static enum err make_tf_config(const struct args *a, const char *pod, struct err
     return err;
 }
 
+/* Outside a pod, and in one that nobody told which process it is, a job without a token stays on loopback. */
+static enum err say_pod(const struct args *a, struct errmsg *e)
+{
+    const char *config = getenv("TF_CONFIG");
+    bool told = by_hosts(a) || (config && config[strspn(config, " \t\r\n")]);
+    int failed = told ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
+    return failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
 static enum err run_one(const struct args *a, const char *pod, int *code, struct errmsg *e)
 {
     static struct command command;
@@ -160,6 +171,8 @@ static enum err run_one(const struct args *a, const char *pod, int *code, struct
     enum err err = by_ordinals(a) ? make_tf_config(a, pod, e) : ERR_OK;
     if (!err)
         err = find_role(a, pod, &role, e);
+    if (!err)
+        err = say_pod(a, e);
     if (!err)
         err = command_init(&command, role, a, e);
     if (err)
@@ -177,6 +190,8 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
     static struct place_hosts hosts;
     static char lists[2][PLACE_LIST_BYTES + 32], index[32];
     enum err err = place_hosts(a, &hosts, e);
+    if (!err)
+        err = say_pod(a, e);
     if (!err)
         err = command_init(&ps, ROLE_PS, a, e);
     if (!err)

@@ -87,6 +87,19 @@ class CompressionTest(TrainCase):
         self.assertEqual({s["batches"][k] for k in ("dealt", "applied_min", "applied_max")}, {s["steps"]})
         self.assertGreater(s["eval"]["accuracy"], 0.6)
 
+    def test_reads_of_ssp_are_smaller_and_the_evaluated_parameters_are_the_shards_own(self):
+        keys = {"training.update": "ssp", "training.staleness": 2}
+        plain = self.pushed("none", **keys)
+        for codec, ratio in (("fp16", 0.55), ("zstd", 0.97)):
+            with self.subTest(codec):
+                job = self.launch("--ps=2", "--workers=2", out=self.tmp / f"ssp-{codec}",
+                                  keys={**KEYS, **keys, "compression.reply": codec})
+                s = job.wait().summary()
+                self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
+                self.assertLess(sum(w["bytes_in"] for w in s["per_worker"]),
+                                ratio * sum(w["bytes_in"] for w in plain["per_worker"]))
+                self.assertGreater(s["eval"]["accuracy"], plain["eval"]["accuracy"] - 0.1)
+
     def test_differences_are_refused_where_each_worker_holds_something_else(self):
         job = self.launch("--ps=1", "--workers=1", keys={"training.update": "async", "compression.reply": "int8"},
                           out=self.tmp / "refused")

@@ -79,6 +79,17 @@ class CsvTest(TrainCase):
         self.assertEqual(town["category"]["words"], ["Rome", "Paris, Texas", "Oslo", 'the "Hague"'])
         self.assertEqual((rich["kind"], rich["classes"]), ("label", ["no", "yes"]))
 
+    def test_bad_rows_of_the_eval_part_are_as_if_they_were_not_there(self):
+        keys, seen = {"training.epochs": 1, "model.metrics": "[accuracy, auc, recall]"}, []
+        lines = people(2000, 400, bad=range(2000, 2400, 3)).splitlines(keepends=True)
+        for name, kept in (("all", lines), ("good", [line for line in lines if ",old," not in line])):
+            (self.tmp / "people.eval").write_text("".join(kept))
+            self.train(keys=keys, out=self.tmp / name)
+            seen.append(self.summary(self.tmp / name)["eval"])
+        self.assertEqual(len(lines) - len(kept), 134)
+        self.assertEqual(seen[0], seen[1])
+        self.assertGreater(seen[0]["auc"], 0.9)
+
     def test_a_bad_row_stops_the_job_with_its_file_line_and_column(self):
         job = self.train(code=2, keys={"data.bad_rows": "stop"})
         self.assertIn("people-1.csv.gz: line 7: column 2 (age): 'old' is no number", job.stderr())

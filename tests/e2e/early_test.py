@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, PS, WORKER, TrainCase  # noqa: E402
+from cluster import BUILD, DEADLINE_S, PS, ROOT, WORKER, TrainCase  # noqa: E402
 
 # A rate at which the evaluation soon gets no better.
 KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 400, "training.epochs": 60,
@@ -61,13 +61,15 @@ class EarlyTest(TrainCase):
         got = job.wait().summary()
         self.assertEqual((got["digest"], got["epochs"], got["restarts"]), (want["digest"], want["epochs"], 1))
 
-    def test_in_async_it_ends_early_and_a_finished_job_stays_finished(self):
-        keys = {**KEYS, "training.update": "async"}
-        s = self.train(keys=keys).summary()
-        self.assertLess(s["epochs"], 60)
-        self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
-        again = self.train(keys=keys).summary()
-        self.assertEqual((again["steps"], again["digest"]), (s["steps"], s["digest"]))
+    def test_in_every_other_mode_it_ends_early_and_a_finished_job_stays_finished(self):
+        for update in ("async", "ssp", "geo"):
+            with self.subTest(update):
+                keys, out = {**KEYS, "training.update": update}, self.tmp / update
+                s = self.train(keys=keys, out=out).summary()
+                self.assertLess(s["epochs"], 60)
+                self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])
+                again = self.train(keys=keys, out=out).summary()
+                self.assertEqual((again["steps"], again["digest"]), (s["steps"], s["digest"]))
 
     def test_more_patience_reopens_the_job(self):
         first = self.train(keys=KEYS).summary()
@@ -103,6 +105,17 @@ class LearningRateTest(TrainCase):
             self.find(f"--set=worker.threads={threads}")
             tables.add((self.out / "learning-rates.csv").read_text())
         self.assertEqual(len(tables), 1)
+
+    @unittest.skipUnless(BUILD == ROOT / "build", "the front door has the release build")
+    def test_the_front_door_has_it(self):
+        got = subprocess.run([ROOT / "gradwire", "lr-finder", self.JOB, f"--output={self.out}", *self.sets({}),
+                              "--set", "optimizer=sgd"], capture_output=True, text=True, timeout=DEADLINE_S,
+                             stdin=subprocess.DEVNULL)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertEqual(got.stdout, self.find("--set=optimizer=sgd").stdout)
+        wrong = subprocess.run([ROOT / "gradwire", "lr-finder", self.JOB, f"--output={self.out}", "--set", "optimiser=sgd"],
+                               capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual((wrong.returncode, "optimiser" in wrong.stderr), (2, True), wrong.stderr)
 
     def test_it_is_a_worker_s_and_wants_a_job(self):
         got = subprocess.run([PS, "--find_learning_rate", f"--job={self.JOB}"], capture_output=True, text=True,

@@ -301,7 +301,7 @@ class TrainTest(HostsCase):
         def is_hello(payload):
             return payload[:4] == b"GRW1" and payload[6:8] == b"\x01\0"
         recording = self.hosts.record(0, is_hello)
-        got = self.on_hosts("--ps=2", "--workers=3", keys=LONG)
+        got = self.on_hosts("--ps=2", "--workers=3", keys=LONG, before=("prlimit", "--nofile=1024:1024"))
         got.until_cut(1)
         recorded = self.until("hellos were recorded", lambda: [p for p in recording.got if b"mnist-mlp" in p])[:4]
         recording.stop()
@@ -316,7 +316,7 @@ class TrainTest(HostsCase):
                 without = hello[:16] + struct.pack("<Q", 0) + hello[24:-32]
                 nonces.append(self.refused(door, without))
         self.assertEqual(len(set(nonces)), len(nonces))
-        idle = [socket.create_connection(doors[0], timeout=20) for _ in range(300)]  # more than may say nothing
+        idle = [socket.create_connection(doors[0], timeout=20) for _ in range(300)]  # more than a quarter of 1024
         self.addCleanup(lambda: [s.close() for s in idle])
         self.assertEqual(self.frame(idle[0])[0], self.CHALLENGE)
         self.assertIsNone(self.frame(idle[0]))  # the oldest is closed

@@ -55,7 +55,8 @@ class MnistTest(TrainCase):
     def test_every_mode_reaches_0_974_with_four_workers_at_the_job_s_own_rate(self):
         modes = ({"update": "geo"}, {"microbatches": 4, "sync.replicas_to_aggregate": 3},
                  {"update": "sync"}, {"update": "async"}, {"update": "async", "delay_compensation": 0.04},
-                 {"update": "async", "staleness_rate": "true"}, {"update": "ssp", "staleness": 0}, {"update": "ssp"})
+                 {"update": "async", "staleness_rate": "true"}, {"update": "ssp", "staleness": 0},
+                 {"update": "ssp", "staleness": 2}, {"update": "ssp"}, {"update": "ssp", "staleness": 8})
         for mode in modes if LONG else modes[:2]:
             with self.subTest(mode):
                 self.trained(0.974, 4, **mode)

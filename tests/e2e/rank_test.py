@@ -40,6 +40,8 @@ class RankTest(TrainCase):
         s = self.summary()
         self.assertEqual((s["digest"], s["ps"], s["workers"]), (self.undisturbed(), 2, 3))
         self.assertIn("info ps 1: the job is done", ranks[1].log())
+        token = self.out / "rendezvous/slurm-17-0-0/token"  # of their own, for this user alone
+        self.assertEqual((token.stat().st_mode & 0o777, len(token.read_text())), (0o600, 64))
         self.assertIn("info worker 0: generation 1", ranks[2].log())
 
     def test_under_mpirun_too(self):

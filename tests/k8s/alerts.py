@@ -43,6 +43,11 @@ def memory(used):
     return {f"process_resident_memory_bytes{{{PS}}}": used, f"gradwire_memory_limit_bytes{{{PS}}}": "1000x60"}
 
 
+def auth(*of):
+    """What each of some processes asks of who dials it."""
+    return {f'gradwire_auth_info{{{who},auth="{auth}"}}': "1x20" for who, auth in of}
+
+
 def evaluator(results, cut):
     pod = 'namespace="team",job="mnist",pod="mnist-evaluator-0"'
     return {f"gradwire_evaluator_results_total{{{pod}}}": results, **chief("gradwire_job_cut", cut)}
@@ -80,6 +85,11 @@ CASES = (  # alert, minute; series that fire it, and the labels and the value th
     ("GradwireStraggler", 20, busy(1, 20), {**LABELS, "pod": "mnist-worker-1"}, "350ms", busy(1, 4)),
     ("GradwireStalenessHigh", 25, staleness(100), {"namespace": "team", "job": "mnist", "worker": "1"}, "121", staleness(2)),
     ("GradwireMemoryNearLimit", 15, memory("500x5 950x20"), PS_LABELS, "95%", memory("500x5 950x3 899x20")),
+    ("GradwireNoProof", 10, auth((PS, "none"), (CHIEF, "token")), {**PS_LABELS, "auth": "none"}, "",
+     auth((PS, "token"), (CHIEF, "token"))),
+    ("GradwireNoProof", 10, auth((PS, "none"), (CHIEF, "token")), {**PS_LABELS, "auth": "none"}, "", auth((CHIEF, "none"))),
+    ("GradwireShedsConnections", 15, {f"gradwire_shed_connections_total{{{PS}}}": "0+90x20"}, PS_LABELS, "",
+     {f"gradwire_shed_connections_total{{{PS}}}": "0x5 50x20"}),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",
      evaluator("0+1x60", "0+1x60")),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",

@@ -71,7 +71,8 @@ struct sim_config {
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
-    bool reshape; /* numbers of ps and workers may change when all start again */
+    uint32_t late; /* so many of the last workers are not there before sim_join */
+    bool reshape;  /* numbers of ps and workers may change when all start again */
     bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
@@ -84,6 +85,7 @@ struct sim_proc {
     enum sim_role { SIM_PS, SIM_WORKER } role;
     uint32_t index;
     bool up, exited;
+    bool away; /* it left, and stays away */
     int exit_code;
     uint64_t life;     /* changes when it starts and when it dies */
     int64_t frozen_us; /* until then nothing reaches it */
@@ -214,6 +216,11 @@ struct sim_thread {
     uint64_t next_cut;
     uint64_t incarnation[SIM_WORKERS_MAX]; /* the largest that was let in */
     uint64_t read_clock;                   /* ssp: the largest that was read at, in `seen` */
+    struct sim_mirror *mirror;             /* sim_stale.c */
+    ProtobufCMessage *last_push;           /* the last one of last_generation that was let in */
+    struct generation last_generation;
+    bool replays; /* the next refusal is of last_push, and goes to nobody */
+    bool refused;
 };
 
 struct sim_ps {
@@ -300,6 +307,23 @@ void sim_chief_lost(struct sim *sim, struct sim_conn *c);
 void sim_chief_between(struct sim *sim, struct sim_worker *k); /* two tasks */
 void sim_chief_pump(struct sim *sim, struct sim_worker *k);
 
+/* Over all runs of the program, for tests to see that what they are about has come up. */
+struct sim_seen {
+    uint64_t reads, encoded; /* ssp: at a clock; of these in a codec */
+    uint64_t behind;         /* of these with somebody else's behind */
+    uint64_t
+        missed; /* updates of clock c - s that came after a read at c: the most that is allowed */
+    uint64_t joins;          /* ssp: first entries where others are beyond the first clock */
+    uint64_t gone;           /* ssp: live clocks that a shard dropped */
+    uint64_t freed;          /* and gated reads that went on by that */
+    uint64_t deaths, leaves; /* workers: killed, told to go */
+    uint64_t old;            /* pushes of a generation that was over, each refused */
+    uint64_t recomputed;     /* chunks: with delay compensation or a rate by staleness */
+    uint64_t stale;          /* of these with others' updates since the worker's read */
+    uint64_t skipped;        /* backup workers: steps rejected after a recovery */
+};
+extern struct sim_seen sim_seen;
+
 /* ---- sim_check.c: what is right ---- */
 
 /* ssp: a batch that somebody computed, and at which clock. */
@@ -314,6 +338,34 @@ void sim_note_update(struct sim_worker *k, uint64_t id);
 /* A shard answers a pull at a clock; it takes a push. */
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
 void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m);
+/* A shard hears of a worker that begins, and of one that is gone. */
+void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Tick *m);
+void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m);
+
+/* ---- sim_stale.c: async with delay compensation or a rate by staleness: each update recomputed from what the worker
+ * computed it of and the weights as they were ---- */
+
+/* A worker computes a batch of these parameters. */
+struct sim_computed {
+    struct sim_computed *next; /* newest first */
+    struct generation generation;
+    uint32_t worker;
+    uint64_t incarnation, id;
+    float *w; /* (elems) */
+};
+
+bool sim_stale_on(const struct sim_config *config);
+void sim_stale_computed(struct sim_worker *k, uint64_t id);
+void sim_stale_sent(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
+void sim_stale_loaded(struct sim_thread *t, const struct manifest *m);
+void sim_stale_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
+void sim_stale_pushing(struct sim_thread *t); /* a push is about to be taken */
+/* A push is applied, or was of no use: after the shard took it. `g`: its elements, NULL: none. */
+void sim_stale_pushed(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m,
+                      const float *g);
+void sim_stale_saved(struct sim_thread *t, const struct shard_image *image);
+void sim_stale_thread_close(struct sim_thread *t);
+void sim_stale_close(struct sim *sim);
 
 /* ---- sim_backup.c: which leaves each step is made of, where that is decided as the job runs ---- */
 
@@ -321,6 +373,7 @@ struct sim_history {
     struct sim_history *next; /* newest first */
     struct generation generation;
     struct tree_leaves *set; /* of each step; empty: nothing is decided yet */
+    bool *rejected;          /* each step that was told to be */
 };
 
 /* Over all runs of the program, for tests to see that what they are about has come up. */
@@ -333,11 +386,11 @@ extern struct sim_backup_seen sim_backup_seen;
 
 /* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
 void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
-void sim_backup_decided(struct sim_thread *t);
+void sim_backup_decided(struct sim_thread *t, const Gradwire__StepDecision *m);
 /* More steps than this a job does not have: where what is dropped is trained again, twice its batches. */
 uint64_t sim_steps_max(const struct sim_config *config);
-/* The sets of the generation's steps; NULL: nobody has entered it. */
-const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation);
+/* Of two generations with one number the later; NULL: nobody has entered it. */
+const struct sim_history *sim_backup_history(const struct sim *sim, uint64_t generation);
 void sim_backup_close(struct sim *sim);
 
 enum { SIM_LEAVES_MAX = 8 };
@@ -367,6 +420,7 @@ struct sim_oracle {
     struct sim_place
         *place; /* sync: of each step; what is dropped may be trained at the epoch's end */
     struct tree_leaves *set; /* sync: of each step; without backup workers all leaves */
+    bool *rejected;          /* backup workers: of each step, whatever its gradient is */
     uint64_t known;          /* backup workers: so many steps are as `set` says */
 };
 
@@ -412,7 +466,9 @@ struct sim {
     struct sim_worker worker[SIM_WORKERS_MAX];
     size_t updates, updates_room;
     struct sim_update *update;
-    uint64_t reads, reads_behind; /* ssp: at a clock; of these with somebody else's behind */
+    struct sim_computed *computed;
+    uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
+    bool died;                                       /* somebody was killed */
     double *
         withheld; /* (elems) the most that cuts may lack of a mean gradient: who had it died, or had no leaves */
     bool took_over; /* so began the last generation */
@@ -445,10 +501,12 @@ bool sim_run_until(struct sim *sim, bool (*until)(struct sim *sim));
 /* A process dies; it is started again after `restart_us` (negative: not). */
 void sim_kill(struct sim *sim, struct sim_proc *proc, int64_t restart_us);
 void sim_exit(struct sim *sim, struct sim_proc *proc, int code);
+/* The late ones come. A worker is told to go, and is not started again. */
+void sim_join(struct sim *sim);
+void sim_leave(struct sim *sim, struct sim_worker *k);
 void sim_restart_all(struct sim *sim);
 void sim_waits(struct sim *sim, char *out, size_t bytes);
 /* GRADWIRE_SIM_SEED, GRADWIRE_SIM_RUNS, GRADWIRE_SHORT; `run` makes one from a seed. */
-/* In ssp the bound is 0, 1, 2 or 8, by the seed. */
 void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,
                     bool faults);
 void sim_sweep(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults);

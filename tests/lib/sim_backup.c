@@ -32,23 +32,26 @@ static struct sim_history *find(const struct sim *sim, struct generation g)
     return h;
 }
 
-const struct tree_leaves *sim_backup_sets(const struct sim *sim, uint64_t generation)
+const struct sim_history *sim_backup_history(const struct sim *sim, uint64_t generation)
 {
-    const struct sim_history *h = sim->history; /* of two with one number: the later */
+    const struct sim_history *h = sim->history;
     while (h && h->generation.number != generation)
         h = h->next;
-    return h ? h->set : NULL;
+    return h;
 }
 
 static struct sim_history *begin(struct sim *sim, struct generation g, uint64_t from,
                                  uint64_t steps)
 {
     struct sim_history *h = calloc(1, sizeof *h);
-    const struct tree_leaves *former = sim_backup_sets(sim, from);
+    const struct sim_history *former = sim_backup_history(sim, from);
     h->generation = g;
     h->set = calloc(steps_of(sim) + 1, sizeof *h->set);
-    if (former)
-        memcpy(h->set, former, steps * sizeof *h->set);
+    h->rejected = calloc(steps_of(sim) + 1, sizeof *h->rejected);
+    if (former) {
+        memcpy(h->set, former->set, steps * sizeof *h->set);
+        memcpy(h->rejected, former->rejected, steps * sizeof *h->rejected);
+    }
     h->next = sim->history;
     sim->history = h;
     return h;
@@ -105,11 +108,29 @@ void sim_backup_entered(struct sim_thread *t, struct generation before, const Gr
         (void)begin(sim, g, 0, 0);
 }
 
-void sim_backup_decided(struct sim_thread *t)
+/* After a recovery a step is rejected because the journal says so, whatever its leaves are this time, and before it no
+ * step is. */
+static void note_rejected(struct sim *sim, struct sim_history *h, const Gradwire__StepDecision *m)
+{
+    if (m->round != GRADWIRE__ROUND__NORM || m->step > steps_of(sim) ||
+        !generation_equal(msg_generation_get(m->generation), h->generation))
+        return;
+    bool rollback = sim->config.settings.nan_guard == NAN_GUARD_ROLLBACK;
+    if (rollback && m->rejected != journal_skips(&sim->journal, m->step))
+        sim_fail(sim, "step %" PRIu64 " is %s, and the journal says otherwise", m->step,
+                 m->rejected ? "rejected" : "made");
+    if (rollback && m->rejected && !h->rejected[m->step])
+        sim_seen.skipped++;
+    h->rejected[m->step] = m->rejected;
+}
+
+void sim_backup_decided(struct sim_thread *t, const Gradwire__StepDecision *m)
 {
     struct sim_history *h = find(t->sim, shard_generation(t->core));
-    if (is_on(t->sim) && h)
-        note(t, h);
+    if (!is_on(t->sim) || !h)
+        return;
+    note(t, h);
+    note_rejected(t->sim, h, m);
 }
 
 void sim_backup_close(struct sim *sim)
@@ -118,6 +139,7 @@ void sim_backup_close(struct sim *sim)
         struct sim_history *h = sim->history;
         sim->history = h->next;
         free(h->set);
+        free(h->rejected);
         free(h);
     }
 }

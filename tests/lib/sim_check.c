@@ -151,7 +151,7 @@ static uint32_t step_examples(const struct sim_config *c, const struct sim_oracl
 static bool step_broken(const struct sim_config *c, const struct sim_oracle *o, uint64_t step)
 {
     const struct sim_leaf *l = o->place[step].leaf;
-    bool broken = false;
+    bool broken = o->rejected[step];
     for (uint32_t i = 0; i < c->settings.microbatches; i++) {
         struct tree_leaves one = {{0}};
         tree_add_leaves(&one, l[i].leaf, l[i].leaf + 1);
@@ -361,6 +361,7 @@ void sim_oracle_init(struct sim *sim)
     o->w = calloc(o->steps + 1, sizeof *o->w);
     o->view = calloc(o->steps + 1, sizeof *o->view);
     o->set = calloc(o->steps + 1, sizeof *o->set);
+    o->rejected = calloc(o->steps + 1, sizeof *o->rejected);
     o->place = calloc(o->steps + 1, sizeof *o->place);
     fill_place(c, &o->place[0]);
     o->t = calloc(o->steps + 1, sizeof *o->t);
@@ -400,7 +401,8 @@ static void forget_step(struct sim_oracle *o, uint64_t step)
 static bool follow(struct sim *sim, uint64_t generation, uint64_t steps)
 {
     struct sim_oracle *o = &sim->oracle;
-    const struct tree_leaves *set = sim_backup_sets(sim, generation);
+    const struct sim_history *h = sim_backup_history(sim, generation);
+    const struct tree_leaves *set = h ? h->set : NULL;
     if (sim->config.settings.replicas_to_aggregate == 0)
         return true;
     for (uint64_t step = 0; step < steps; step++) {
@@ -408,11 +410,13 @@ static bool follow(struct sim *sim, uint64_t generation, uint64_t steps)
             sim_fail(sim, "nobody was told what step %" PRIu64 " is made of", step);
             return false;
         }
-        if (step < o->known && memcmp(&o->set[step], &set[step], sizeof *set) == 0)
+        if (step < o->known && memcmp(&o->set[step], &set[step], sizeof *set) == 0 &&
+            o->rejected[step] == h->rejected[step])
             continue;
         for (; o->known > step; o->known--)
             forget_step(o, o->known);
         o->set[step] = set[step];
+        o->rejected[step] = h->rejected[step];
         if (o->place[step].regular == sim->config.settings.batches_per_epoch &&
             tree_count_leaves(&set[step]) < sim->config.settings.microbatches) {
             sim_fail(sim, "step %" PRIu64 " is an extra one, and drops some leaves", step);
@@ -433,6 +437,7 @@ void sim_oracle_close(struct sim *sim)
     }
     free(o->place);
     free(o->set);
+    free(o->rejected);
     for (uint32_t k = 0; k < o->slots; k++)
         free(o->slot[k]);
     free(o->w);
@@ -608,10 +613,12 @@ static void check_geo(struct sim *sim, const struct manifest *m, const float *w,
 {
     if (m->lost > m->step)
         sim_fail(sim, "cut %" PRIu64 ": %" PRIu64 " lost of %" PRIu64, m->cut, m->lost, m->step);
+    bool died = sim->died;
     for (uint32_t i = 0; i < sim->config.faults; i++)
-        if (sim->config.fault[i].kind != FAULT_BREAK &&
-            sim->config.fault[i].kind != FAULT_BREAK_ALL)
-            return;
+        died = died || (sim->config.fault[i].kind != FAULT_BREAK &&
+                        sim->config.fault[i].kind != FAULT_BREAK_ALL);
+    if (died)
+        return;
     if (m->lost)
         sim_fail(sim, "cut %" PRIu64 ": %" PRIu64 " lost, and nobody died", m->cut, m->lost);
     for (uint64_t i = 0; i < sim->config.elems; i++) {
@@ -623,6 +630,16 @@ static void check_geo(struct sim *sim, const struct manifest *m, const float *w,
             return;
         }
     }
+}
+
+/* What the shards' copies have is what the cut calls resolved; each update in them was recomputed when it was made. */
+static void check_saved(struct sim *sim, const struct manifest *m, const struct ids *done)
+{
+    for (uint64_t id = 0; id < 64 && sim->saved_cut == m->cut; id++)
+        if (ids_has(done, id) != (sim->saved_ids >> id & 1))
+            sim_fail(sim, "cut %" PRIu64 ": batch %" PRIu64 " is %sresolved, and %sin the weights",
+                     m->cut, id, ids_has(done, id) ? "" : "not ",
+                     sim->saved_ids >> id & 1 ? "" : "not ");
 }
 
 /* Every id that the cut calls resolved is in every element once, and no other one. */
@@ -652,6 +669,10 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
                  m->cut, m->step, m->t, done.count, t);
     if (c->settings.update == GRADWIRE__UPDATE__GEO) {
         check_geo(sim, m, w, moved);
+        return;
+    }
+    if (sim_stale_on(c)) {
+        check_saved(sim, m, &done);
         return;
     }
     if (c->gradient == SIM_KNOWN) {
@@ -702,6 +723,10 @@ static void check_facts(struct sim *sim, uint64_t total)
                  "at the end: steps %" PRIu64 ", dealt %" PRIu64 ", applied %" PRIu64 "..%" PRIu64
                  "; all should be %" PRIu64,
                  f->steps, f->dealt, f->applied_min, f->applied_max, total);
+    if (f->lost && sim->config.settings.update != GRADWIRE__UPDATE__GEO)
+        sim_fail(sim, "at the end %" PRIu64 " batches are lost", f->lost);
+    if (f->dropped && sim->config.settings.replicas_to_aggregate == 0)
+        sim_fail(sim, "at the end %" PRIu64 " microbatches are dropped", f->dropped);
 }
 
 /* What was evaluated and exported is what the final cut holds. */

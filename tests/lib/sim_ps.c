@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "ps/shard_state.h"
 #include "tests/lib/sim.h"
 
 #define OF(conn_peer) ((struct sim_conn *)((char *)(conn_peer)-offsetof(struct sim_conn, peer)))
@@ -14,6 +15,8 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
 {
     struct sim_thread *t = ctx;
     sim_check_read(t, to, head);
+    if (elems)
+        sim_stale_sent(t, to, head);
     sim_send_body(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, elems, &t->unsent);
 }
 
@@ -21,13 +24,16 @@ static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__R
                              const void *body, uint64_t bytes)
 {
     struct sim_thread *t = ctx;
+    sim_check_read(t, to, head);
     sim_send_bytes(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, bytes, &t->unsent);
 }
 
 static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
 {
     struct sim_thread *t = ctx;
-    sim_send(t->sim, OF(to), DIALER, FRAME_REFUSE, &head->base);
+    t->refused = true;
+    if (!t->replays)
+        sim_send(t->sim, OF(to), DIALER, FRAME_REFUSE, &head->base);
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -100,6 +106,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 
 static void io_save(void *ctx, struct shard_image *take_image)
 {
+    sim_stale_saved(ctx, take_image);
     sim_disk_save(ctx, take_image);
 }
 
@@ -108,7 +115,10 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
 {
     struct sim_thread *t = ctx;
     t->sim->restored = true;
-    return sim_disk_load(t->sim, cut, m, blocks, e);
+    enum err err = sim_disk_load(t->sim, cut, m, blocks, e);
+    if (!err)
+        sim_stale_loaded(t, m);
+    return err;
 }
 
 static void leave(struct sim *sim, struct sim_conn *c)
@@ -169,6 +179,12 @@ static void forget_leases(struct sim_ps *ps)
         msg_free(&ps->lease[--ps->leases]->base);
 }
 
+static void forget_push(struct sim_thread *t)
+{
+    msg_free(t->last_push);
+    t->last_push = NULL;
+}
+
 void sim_ps_stop(struct sim *sim, struct sim_ps *ps)
 {
     for (struct sim_conn *c = sim->conns; c; c = c->next)
@@ -182,6 +198,8 @@ void sim_ps_stop(struct sim *sim, struct sim_ps *ps)
         shard_free(t->core);
         buffer_pool_close(&t->pool);
         t->core = NULL;
+        sim_stale_thread_close(t);
+        forget_push(t);
     }
     forget_reports(ps);
     ps->threads = 0;
@@ -353,6 +371,7 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         shard_on_enter(t->core, (const Gradwire__Enter *)m);
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
+        sim_stale_entered(t, before, (const Gradwire__Enter *)m);
     } else if (type == FRAME_CUT) {
         const Gradwire__Cut *cut = (const Gradwire__Cut *)m;
         if (cut->cut + 1 > t->next_cut)
@@ -362,11 +381,11 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         shard_on_cut_at(t->core, (const Gradwire__CutAt *)m);
     } else if (type == FRAME_STEP_DECISION) {
         shard_on_decision(t->core, (const Gradwire__StepDecision *)m);
-        sim_backup_decided(t);
+        sim_backup_decided(t, (const Gradwire__StepDecision *)m);
     } else if (type == FRAME_STEP_ASK) {
         shard_on_step_ask(t->core, (const Gradwire__StepAsk *)m);
     } else if (type == FRAME_GONE) {
-        shard_on_gone(t->core, (const Gradwire__Gone *)m);
+        sim_shard_gone(t, (const Gradwire__Gone *)m);
     } else {
         shard_on_cut_ended(t->core, (const Gradwire__CutEnded *)m);
     }
@@ -494,6 +513,41 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
 
 /* ---- workers' messages ---- */
 
+/* The first push of a generation is kept, to be said again in a later one; its body would not be read. */
+static void keep_push(struct sim_thread *t, const Gradwire__Push *m, const struct buffer *body)
+{
+    if (!body || t->last_push || m->codec != GRADWIRE__CODEC__RAW)
+        return;
+    t->last_push = msg_copy(&m->base);
+    t->last_generation = shard_generation(t->core);
+}
+
+/* A push of a generation that is over, from who is let in now: it is refused, and changes nothing. */
+static void replay_old(struct sim_thread *t, struct shard_peer *from)
+{
+    struct errmsg e = {""};
+    struct shard *s = t->core;
+    uint64_t first, n, step = s->step, updates = s->t, elems = 0;
+    bool wanted = false;
+    if (!t->last_push || generation_equal(t->last_generation, shard_generation(s)))
+        return;
+    const Gradwire__Push *m = (const Gradwire__Push *)t->last_push;
+    const float *w = shard_weights(s, &first, &n);
+    float *before = malloc(n * sizeof *before);
+    memcpy(before, w, n * sizeof *before);
+    t->replays = true;
+    t->refused = false;
+    if (shard_push_fits(s, m, sizeof(float), &elems, &wanted, &e) || wanted ||
+        shard_on_push(s, from, m, NULL, &e) || !t->refused || s->step != step || s->t != updates ||
+        memcmp(before, shard_weights(s, &first, &n), n * sizeof *before) != 0)
+        sim_fail(t->sim, "a push of generation %" PRIu64 " counts in %" PRIu64,
+                 t->last_generation.number, shard_generation(s).number);
+    t->replays = false;
+    sim_seen.old++;
+    free(before);
+    forget_push(t);
+}
+
 static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                     const Gradwire__Push *head)
 {
@@ -512,10 +566,14 @@ static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_messag
         else
             err = shard_push_decode(t->core, head, m->body, m->body_bytes, body->data, &e);
     }
-    if (!err)
+    if (!err) {
+        replay_old(t, &c->peer);
+        keep_push(t, head, body);
         sim_check_update(t, &c->peer, head);
-    if (!err)
+        sim_stale_pushing(t);
         err = shard_on_push(t->core, &c->peer, head, body, &e);
+        sim_stale_pushed(t, &c->peer, head, body ? body->data : NULL);
+    }
     buffer_unref(body);
     if (err)
         sim_fail(sim, "shard %u, a push of worker %u: %s: %s", c->to, c->from, err_str(err),
@@ -531,6 +589,7 @@ static void link_message(struct sim *sim, struct sim_conn *c, const struct sim_m
     else if (m->type == FRAME_PUSH)
         on_push(sim, c, m, (const Gradwire__Push *)head);
     else if (m->type == FRAME_TICK) {
+        sim_note_entry(c->thread, &c->peer, (const Gradwire__Tick *)head);
         if (shard_on_tick(c->thread->core, &c->peer, (const Gradwire__Tick *)head, &e))
             sim_fail(sim, "shard %u, a tick of worker %u: %s", c->to, c->from, e.text);
     } else if (m->type != FRAME_PULL)

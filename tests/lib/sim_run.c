@@ -103,6 +103,8 @@ void sim_faults_random(struct sim_config *c)
 
 /* ---- life and death ---- */
 
+struct sim_seen sim_seen;
+
 static void start(struct sim *sim, struct sim_proc *p)
 {
     if (p->up || sim->over)
@@ -176,11 +178,30 @@ void sim_kill(struct sim *sim, struct sim_proc *p, int64_t restart_us)
 {
     if (!p->up)
         return;
+    sim->died = true;
+    sim_seen.deaths += p->role == SIM_WORKER && p->index;
     sim_trace(sim, "%s %u is killed", p->role == SIM_PS ? "ps" : "worker", p->index);
     lose_suffixes(sim, p);
     stop(sim, p);
     if (restart_us >= 0)
         start_later(sim, p, restart_us);
+}
+
+void sim_join(struct sim *sim)
+{
+    for (uint32_t i = sim->config.workers - sim->config.late; i < sim->config.workers; i++)
+        start_later(sim, &sim->worker[i].proc, (int64_t)sim_below(sim, 20000));
+    sim->last_fault_us = sim->now_us;
+}
+
+void sim_leave(struct sim *sim, struct sim_worker *k)
+{
+    sim->last_fault_us = sim->now_us;
+    if (!k->proc.up || k->proc.index == 0)
+        return;
+    k->proc.away = true;
+    sim_seen.leaves++;
+    sim_worker_go(sim, k);
 }
 
 void sim_restart_all(struct sim *sim)
@@ -198,6 +219,7 @@ void sim_restart_all(struct sim *sim)
     }
     for (uint32_t i = 0; i < sim->config.workers; i++) {
         sim->worker[i].proc.life++;
+        sim->worker[i].proc.away = false;
         start_later(sim, &sim->worker[i].proc, (int64_t)sim_below(sim, 300000));
     }
     for (uint32_t i = sim->config.ps; i < SIM_PS_MAX; i++)
@@ -216,6 +238,14 @@ static bool ended_before(const struct sim *sim, const struct sim_proc *p, int co
     return !facts.running;
 }
 
+/* The job was interrupted. Whoever is ended with the chief has nothing that the last cut lacks. */
+static void resume(struct sim *sim)
+{
+    bool died = sim->died;
+    sim_restart_all(sim);
+    sim->died = died;
+}
+
 void sim_exit(struct sim *sim, struct sim_proc *p, int code)
 {
     if (!p->up)
@@ -229,10 +259,10 @@ void sim_exit(struct sim *sim, struct sim_proc *p, int code)
         sim->facts = (struct chief_facts){.running = false};
         sim->over = true;
     } else if (chief && code == 143)
-        sim_restart_all(sim); /* the job was interrupted, and is resumed */
+        resume(sim);
     else if (chief)
         sim->over = true;
-    else if (code >= 128)
+    else if (code >= 128 && !p->away)
         start_later(sim, p, 100000 + (int64_t)sim_below(sim, 4000000));
 }
 
@@ -367,7 +397,7 @@ struct sim *sim_new(const struct sim_config *config)
             (struct sim_proc){.sim = sim, .role = SIM_WORKER, .index = i, .life = 1};
     for (uint32_t i = 0; i < config->ps; i++)
         start_later(sim, &sim->ps[i].proc, (int64_t)sim_below(sim, 20000));
-    for (uint32_t i = 0; i < config->workers; i++)
+    for (uint32_t i = 0; i < config->workers - config->late; i++)
         start_later(sim, &sim->worker[i].proc, (int64_t)sim_below(sim, 20000));
     for (uint32_t i = 0; i < config->faults; i++)
         sim_after(sim, config->fault[i].at_us, NULL, on_fault)->a = config->fault[i].kind;
@@ -386,6 +416,7 @@ void sim_free(struct sim *sim)
     sim_disk_close(sim);
     sim_oracle_close(sim);
     sim_backup_close(sim);
+    sim_stale_close(sim);
     free(sim->learned);
     free(sim->withheld);
     free(sim->update);
@@ -479,7 +510,6 @@ static void run_one(const char *name, uint64_t seed, Gradwire__Update update, bo
     sim_config_random(&config, seed, update == GRADWIRE__UPDATE__SYNC);
     config.settings.update = update;
     config.settings.geo_every = 1 + (uint32_t)(seed % 5);
-    config.settings.staleness = (uint64_t[]){0, 1, 2, 8}[seed % 4];
     if (faults)
         sim_faults_random(&config);
     sim_try(&config, name, seed);

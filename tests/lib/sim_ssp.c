@@ -32,9 +32,9 @@ void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gra
     struct sim *sim = t->sim;
     if (!m->bounded)
         return;
-    sim->reads++;
-    if (clocks_least(&t->core->clocks) < m->clock)
-        sim->reads_behind++;
+    sim_seen.reads++;
+    sim_seen.encoded += m->codec != GRADWIRE__CODEC__RAW;
+    sim_seen.behind += clocks_least(&t->core->clocks) < m->clock;
     if (m->clock > t->read_clock)
         t->read_clock = m->clock;
     for (size_t i = 0; i < sim->updates; i++) {
@@ -68,4 +68,43 @@ void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const
                  "worker %u pushes batch %" PRIu64 " of clock %" PRIu64
                  " after a read at clock %" PRIu64 " with s = %" PRIu64,
                  from->worker, u->id, u->clock, t->read_clock, s);
+    else if (!u->outside && t->read_clock >= s && u->clock == t->read_clock - s)
+        sim_seen.missed++;
+}
+
+void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Tick *m)
+{
+    uint64_t least = clocks_least(&t->core->clocks);
+    if (!m->enter || m->entry != 1 || least == UINT64_MAX || least == 0 ||
+        !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)))
+        return;
+    for (size_t i = 0; i < t->core->clocks.n; i++)
+        if (t->core->clocks.of[i].worker == from->worker &&
+            t->core->clocks.of[i].incarnation == from->incarnation)
+            return; /* said again */
+    sim_seen.joins++;
+}
+
+static uint64_t gated(const struct shard *s)
+{
+    uint64_t n = 0;
+    for (const struct shard_peer *p = s->peers; p; p = p->next)
+        n += p->gated;
+    return n;
+}
+
+static uint64_t live(const struct clocks *c)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += !c->of[i].idle;
+    return n;
+}
+
+void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m)
+{
+    uint64_t waited = gated(t->core), before = live(&t->core->clocks);
+    shard_on_gone(t->core, m);
+    sim_seen.gone += before - live(&t->core->clocks);
+    sim_seen.freed += waited - gated(t->core);
 }

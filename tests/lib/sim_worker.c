@@ -423,6 +423,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     k->task_batch = t->batch;
     k->task_work = t->work;
     sim_note_update(k, t->name);
+    sim_stale_computed(k, t->name);
     push_codec_task(k->codec, &(struct push_task){t->name, false, batch_rows(k, t->name)});
     k->nodes = 0;
     if (s->sync)

@@ -11,13 +11,13 @@
 static void async_applies_every_batch_once(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1, 300, false, false);
+    sim_sweep(__func__, 1, 100, false, false);
 }
 
 static void async_applies_every_batch_once_under_faults(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1000, 4000, false, true);
+    sim_sweep(__func__, 1000, 2500, false, true);
 }
 
 int main(void)

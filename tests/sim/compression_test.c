@@ -15,7 +15,8 @@
 #include "common/rng.h"
 #include "tests/lib/sim.h"
 
-static void sweep(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
+static void sweep(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,
+                  bool faults)
 {
     static const enum codec codecs[] = {CODEC_RAW,  CODEC_FP16,      CODEC_BF16,
                                         CODEC_INT8, CODEC_INT8_ZSTD, CODEC_ZSTD};
@@ -28,8 +29,11 @@ static void sweep(const char *name, uint64_t base, uint32_t runs, bool sync, boo
         if (only && strtoull(only, NULL, 10) != seed)
             continue;
         struct sim_config config;
+        bool sync = update == GRADWIRE__UPDATE__SYNC;
         uint64_t r = rng_u64(rng_key(seed, RNG_TEST, 200, 0), 0);
         sim_config_random(&config, seed, sync);
+        config.settings.update = update;
+        config.settings.staleness = (uint64_t[]){0, 1, 2, 8}[seed % 4];
         config.broken_one_in =
             0; /* a codec may make a finite number of what the guard would reject */
         config.settings.push_codec = sync ? codecs[r % 6] : async_codecs[r % 4];
@@ -47,19 +51,28 @@ static void sweep(const char *name, uint64_t base, uint32_t runs, bool sync, boo
 static void sync_workers_hold_the_same_and_what_is_known_is_the_plain_loop(void **state)
 {
     (void)state;
-    sweep(__func__, 1, 200, true, false);
+    sweep(__func__, 1, 100, GRADWIRE__UPDATE__SYNC, false);
 }
 
 static void sync_workers_hold_the_same_under_faults(void **state)
 {
     (void)state;
-    sweep(__func__, 1000, 1000, true, true);
+    sweep(__func__, 1000, 1000, GRADWIRE__UPDATE__SYNC, true);
 }
 
 static void async_applies_what_travels_as_halves_once_under_faults(void **state)
 {
     (void)state;
-    sweep(__func__, 1, 300, false, true);
+    sweep(__func__, 1, 300, GRADWIRE__UPDATE__ASYNC, true);
+}
+
+static void ssp_holds_its_bound_at_every_encoded_read_under_faults(void **state)
+{
+    (void)state;
+    sim_seen = (struct sim_seen){0};
+    sweep(__func__, 1, 300, GRADWIRE__UPDATE__SSP, true);
+    if (!getenv("GRADWIRE_SIM_SEED"))
+        assert_true(sim_seen.encoded > sim_seen.reads / 3 && sim_seen.encoded < sim_seen.reads);
 }
 
 /* Top-k on a model whose gradients do not depend on the parameters: nothing is lost but with its worker, and nothing is
@@ -129,6 +142,7 @@ int main(void)
         cmocka_unit_test(sync_workers_hold_the_same_and_what_is_known_is_the_plain_loop),
         cmocka_unit_test(sync_workers_hold_the_same_under_faults),
         cmocka_unit_test(async_applies_what_travels_as_halves_once_under_faults),
+        cmocka_unit_test(ssp_holds_its_bound_at_every_encoded_read_under_faults),
         cmocka_unit_test(sync_top_k_withholds_nothing_from_a_cut),
         cmocka_unit_test(sync_top_k_loses_nothing_but_with_its_worker),
         cmocka_unit_test(async_top_k_withholds_nothing_from_a_cut),

@@ -12,14 +12,14 @@
 static void geo_has_all_that_moved_in_every_cut(void **state)
 {
     (void)state;
-    sim_sweep_mode(__func__, 1, 400, GRADWIRE__UPDATE__GEO, false);
+    sim_sweep_mode(__func__, 1, 100, GRADWIRE__UPDATE__GEO, false);
 }
 
 /* Rounds are pushed again, whole, over new connections. */
 static void geo_adds_each_round_once_whatever_connections_break(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 400; seed++) {
+    for (uint64_t seed = 0; seed < 200; seed++) {
         struct sim_config c;
         sim_config_random(&c, seed, false);
         c.settings.update = GRADWIRE__UPDATE__GEO;
@@ -40,7 +40,7 @@ static void geo_adds_each_round_once_whatever_connections_break(void **state)
 static void geo_ends_with_every_batch_resolved_under_faults(void **state)
 {
     (void)state;
-    sim_sweep_mode(__func__, 1000, 2500, GRADWIRE__UPDATE__GEO, true);
+    sim_sweep_mode(__func__, 1000, 1500, GRADWIRE__UPDATE__GEO, true);
 }
 
 int main(void)

@@ -11,13 +11,13 @@
 static void sync_is_the_plain_loop_to_the_bit(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1, 300, true, false);
+    sim_sweep(__func__, 1, 100, true, false);
 }
 
 static void sync_is_the_plain_loop_to_the_bit_under_faults(void **state)
 {
     (void)state;
-    sim_sweep(__func__, 1000, 2500, true, true);
+    sim_sweep(__func__, 1000, 2000, true, true);
 }
 
 int main(void)

@@ -26,8 +26,10 @@ struct said {
     int journaled, finishes;
     int awaited; /* the evaluator */
     uint64_t awaited_cut;
-    int done;  /* DONE to a worker */
-    int ended; /* the exit code, -1: not yet */
+    int done;           /* DONE to a worker */
+    char momentum[200]; /* what was said of it last */
+    int momenta;        /* and how often */
+    int ended;          /* the exit code, -1: not yet */
 };
 
 struct fixture {
@@ -114,6 +116,16 @@ static void io_ended(void *ctx, int exit_code, const char *text)
     fail_msg("it ended with %d: %s", exit_code, text);
 }
 
+static void io_say(void *ctx, int is_warning, const char *text)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    if (!strstr(text, "momentum"))
+        return;
+    assert_int_equal(is_warning, 0);
+    (void)snprintf(said->momentum, sizeof said->momentum, "%s", text);
+    said->momenta++;
+}
+
 static void io_journal(void *ctx, const struct journal_entry *entry)
 {
     struct said *said = &((struct fixture *)ctx)->said;
@@ -135,7 +147,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .discard = io_discard,
                                    .finish = io_finish,
                                    .ended = io_ended,
-                                   .say = quiet_say,
+                                   .say = io_say,
                                    .random = quiet_random,
                                    .journal = io_journal,
                                    .await_evaluator = io_await_evaluator};
@@ -468,9 +480,43 @@ static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
     close_fixture(&f);
 }
 
+/* What is said of momentum when a generation is on, and on again after a ps came back empty. */
+static void assert_momentum(Gradwire__Update update, float momentum, const char *text)
+{
+    struct fixture f;
+    open_fixture(&f, NULL);
+    f.chief->config.settings.momentum = momentum;
+    f.chief->config.settings.update = update;
+    f.chief->sync = update == GRADWIRE__UPDATE__SYNC;
+    f.chief->ssp = update == GRADWIRE__UPDATE__SSP;
+    f.chief->geo = update == GRADWIRE__UPDATE__GEO;
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t ps = 0; ps < PS; ps++)
+            ps_up(&f, ps);
+        for (uint32_t shard = 0; shard < PS; shard++)
+            entered(&f, shard);
+    }
+    assert_int_equal(f.said.momenta, text ? 1 : 0);
+    if (text)
+        assert_non_null(strstr(f.said.momentum, text));
+    close_fixture(&f);
+}
+
+static void chief_says_once_what_momentum_async_and_ssp_add(void **state)
+{
+    (void)state;
+    assert_momentum(GRADWIRE__UPDATE__ASYNC, 0.9f,
+                    "async adds momentum of about 0.5 (1 - 1/2 workers) to the optimizer's 0.9;");
+    assert_momentum(GRADWIRE__UPDATE__SSP, 0.5f, "ssp adds momentum of about 0.5");
+    assert_momentum(GRADWIRE__UPDATE__ASYNC, 0, NULL);
+    assert_momentum(GRADWIRE__UPDATE__SYNC, 0.9f, NULL);
+    assert_momentum(GRADWIRE__UPDATE__GEO, 0.9f, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chief_says_once_what_momentum_async_and_ssp_add),
         cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
         cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),

@@ -74,6 +74,8 @@ static void flags_left_out_have_their_defaults(void **state)
     assert_int_equal(f.progress_fd, -1);
     assert_string_equal(f.log_level, "info");
     assert_string_equal(f.fault, "");
+    assert_string_equal(f.auth, "auto");
+    assert_string_equal(FLAGS("--auth", "required").auth, "required");
     assert_string_equal(FLAGS("--fault=nan:3").fault, "nan:3");
 }
 
@@ -160,9 +162,10 @@ static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
 {
     static const char *const programs[] = {"ps", "worker"};
     static const char *const flags[] = {
-        "--job=",         "--output=",       "--set ",        "--job_name=",  "--task_index=",
-        "--ps_hosts=",    "--worker_hosts=", "--chief_host=", "--log_level=", "--listen_fd=",
-        "--progress_fd=", "--flagfile=",     "--help",        "--version"};
+        "--job=",        "--output=",    "--set ",          "--job_name=",
+        "--task_index=", "--ps_hosts=",  "--worker_hosts=", "--chief_host=",
+        "--log_level=",  "--listen_fd=", "--progress_fd=",  "--flagfile=",
+        "--help",        "--version",    "--token_file=",   "--auth=auto|required|none"};
     (void)state;
     for (size_t p = 0; p < 2; p++) {
         char help[4096];

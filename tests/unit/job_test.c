@@ -536,6 +536,32 @@ static void top_k_is_for_updates_that_are_linear_in_the_gradient(void **state)
                 "with optimizer: sgd, with or without momentum");
 }
 
+static void replies_of_values_alone_may_have_a_codec_outside_sync(void **state)
+{
+    struct job job;
+    struct errmsg e = {""};
+    const struct {
+        const char *update, *codec, *said; /* NULL: it is allowed */
+    } cases[] = {
+        {"training.update=ssp", "compression.reply=fp16", NULL},
+        {"training.update=ssp", "compression.reply=zstd", NULL},
+        {"training.update=ssp", "compression.reply=auto", NULL},
+        {"training.update=ssp", "compression.reply=int8", "which only update: sync knows"},
+        {"training.update=geo", "compression.reply=fp16", "allowed here: none"},
+        {"training.update=geo", "compression.reply=zstd", "allowed here: none"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const sets[] = {cases[i].update, cases[i].codec};
+        enum err err = job_parse(&job, mlp, strlen(mlp), "j.yaml", ".", sets, 2, &e);
+        assert_int_equal(err, cases[i].said ? ERR_INPUT : ERR_OK);
+        if (cases[i].said)
+            assert_non_null(strstr(e.text, cases[i].said));
+        else
+            job_close(&job);
+    }
+}
+
 static void a_key_that_is_missing_is_named(void **state)
 {
     (void)state;
@@ -1272,6 +1298,7 @@ int main(void)
         cmocka_unit_test(numbers_are_read_strictly),
         cmocka_unit_test(features_to_come_are_refused_unless_they_are_off),
         cmocka_unit_test(top_k_is_for_updates_that_are_linear_in_the_gradient),
+        cmocka_unit_test(replies_of_values_alone_may_have_a_codec_outside_sync),
         cmocka_unit_test(a_key_that_is_missing_is_named),
         cmocka_unit_test(a_key_that_stands_twice_is_refused),
         cmocka_unit_test(the_rate_is_given_once),

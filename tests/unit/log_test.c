@@ -29,6 +29,23 @@ static void said(const char *text, char *out, size_t bytes)
     out[n] = 0;
 }
 
+static void what_others_cause_is_told_now_and_then_with_its_number(void **state)
+{
+    (void)state;
+    struct log_budget b = {0};
+    uint32_t left_out = 7;
+    for (int i = 0; i < LOG_BURST; i++) {
+        assert_true(log_may(&b, 5, &left_out));
+        assert_int_equal(left_out, 0);
+    }
+    for (int i = 0; i < 100; i++)
+        assert_false(log_may(&b, 5 + LOG_BURST_MS - 1, &left_out));
+    assert_true(log_may(&b, 5 + LOG_BURST_MS, &left_out));
+    assert_int_equal(left_out, 100);
+    assert_true(log_may(&b, 5 + LOG_BURST_MS, &left_out));
+    assert_int_equal(left_out, 0);
+}
+
 static void a_line_has_time_level_and_who(void **state)
 {
     (void)state;
@@ -129,6 +146,7 @@ static void the_last_words_depend_on_the_exit_code(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_others_cause_is_told_now_and_then_with_its_number),
         cmocka_unit_test(a_line_has_time_level_and_who),
         cmocka_unit_test(a_json_line_is_json_whatever_is_said),
         cmocka_unit_test(the_last_words_depend_on_the_exit_code),

@@ -260,6 +260,49 @@ static void enter(struct fixture *f, uint64_t one, uint64_t other)
     reply(f, 1, m, 0);
 }
 
+/* What a shard says to a pull of one chunk. */
+static enum err fits(struct fixture *f, Gradwire__Codec codec, bool bounded, bool difference,
+                     uint64_t bytes)
+{
+    struct errmsg e;
+    uint64_t first;
+    bool wanted;
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    m.generation = &g;
+    m.pulled = true;
+    m.bounded = bounded;
+    m.difference = difference;
+    m.number = f->number;
+    m.codec = codec;
+    m.chunks = 1;
+    return session_reply_fits(&f->s, 0, &m, bytes, &first, &wanted, &e);
+}
+
+static void reads_at_a_clock_alone_have_the_codec_of_the_job(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct layout layout = {0};
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {SHARDS * CHUNK}, .init = INIT_ZEROS};
+    open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
+    assert_int_equal(layout_add(&layout, &t, &e), ERR_OK);
+    f.s.layout = &layout;
+    f.s.settings.reply_codec = CODEC_FP16;
+    const uint64_t raw = CHUNK * sizeof(float), half = CHUNK * 2;
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, true, false, raw), ERR_OK);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__FP16, true, false, half), ERR_OK);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__FP16, true, false, half + 1), ERR_PROTO);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__BF16, true, false, half), ERR_PROTO);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__FP16, true, true, half), ERR_PROTO);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__FP16, false, false, half), ERR_PROTO);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, false, false, raw), ERR_OK);
+    assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, false, false, half), ERR_PROTO);
+    layout_close(&layout);
+    session_close(&f.s);
+}
+
 static void what_is_redone_in_a_hold_is_outside_the_clocks(void **state)
 {
     (void)state;
@@ -294,6 +337,7 @@ int main(void)
         cmocka_unit_test(before_a_hold_what_is_left_of_a_round_is_pushed),
         cmocka_unit_test(a_round_touches_few_epochs),
         cmocka_unit_test(the_last_rounds_batches_are_known_to_the_hello),
+        cmocka_unit_test(reads_at_a_clock_alone_have_the_codec_of_the_job),
         cmocka_unit_test(what_is_redone_in_a_hold_is_outside_the_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void every_path_has_its_answer(void **state)
     assert_non_null(strstr(c.text, "\ngradwire_answer 42\n"));
     assert_non_null(strstr(c.text, "\ngradwire_ready 0\n"));
     assert_starts(ask(&s, &c, "GET /status HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
-    assert_non_null(strstr(c.text, "{\n  \"process\": \"ps 0\"\n}\n"));
+    assert_non_null(strstr(c.text, "{\n  \"process\": \"ps 0\",\n  \"auth\": \"none\"\n}\n"));
     assert_starts(ask(&s, &c, "GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
     assert_non_null(strstr(c.text, "<h1>ps 0</h1>"));
     assert_starts(ask(&s, &c, "GET /etc/passwd HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 ");

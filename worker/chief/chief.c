@@ -453,8 +453,23 @@ static void base_from_nothing(struct chief *c)
     memset(c->epoch, 0, sizeof c->epoch);
 }
 
+/* Mitliagkas et al. 2016, "Asynchrony begets momentum", theorem 3. */
+static void tell_momentum(struct chief *c)
+{
+    double momentum = c->config.settings.momentum;
+    uint32_t workers = c->config.workers;
+    if (c->sync || c->geo || momentum == 0 || workers < 2 || c->told_momentum)
+        return;
+    chief_say(c, 0,
+              "training.update: %s adds momentum of about %.2g (1 - 1/%u workers) to the "
+              "optimizer's %g; where it does not learn well, set less of that",
+              c->ssp ? "ssp" : "async", 1 - 1.0 / workers, workers, momentum);
+    c->told_momentum = true;
+}
+
 static void entered_all(struct chief *c)
 {
+    tell_momentum(c);
     c->entered = true;
     if (c->config.settings.redo)
         c->total =

@@ -156,7 +156,7 @@ struct chief {
     size_t stales;
     struct chief_stale *stale; /* as the shards told last: stale.c */
     uint64_t incarnations, deal;
-    bool told_idle;
+    bool told_idle, told_momentum;
 
     uint64_t step; /* sync: as the own session knows */
     struct ids done;

@@ -39,7 +39,10 @@ static void guest_refuse(struct guest *g, Gradwire__Reason reason, const char *t
     m.text = (char *)text;
     if (reason == GRADWIRE__REASON__OTHER_JOB)
         m.identity_text = g->host->control->config.job->identity_text;
-    log_warn("%s is refused: %s", conn_peer(g->conn), text);
+    static struct log_budget budget;
+    uint32_t left_out;
+    if (log_may(&budget, clock_now_ms(), &left_out))
+        log_warn("%s is refused: %s", conn_peer(g->conn), text);
     msg_send(g->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(g->conn, ERR_REFUSED, text);
 }
@@ -83,6 +86,7 @@ static void guest_hello(struct guest *g, const Gradwire__Hello *m)
         conn_close(former->conn, ERR_CLOSED, "this worker dialed in again");
     }
     conn_limits(g->conn, FRAME_HEAD_MAX, 0);
+    stranger_leave(&g->stranger);
     g->known = true;
     g->worker = m->worker;
     struct errmsg e = {""};
@@ -117,9 +121,11 @@ static void guest_on_close(struct conn *c, void *owner, enum err code, const cha
 {
     struct guest *g = owner;
     struct host *h = g->host;
-    if (code == ERR_PROTO || code == ERR_TOOBIG)
+    bool stranger = g->stranger.of; /* of whom conn.c has told, now and then */
+    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !stranger)
         log_warn("%s: closed: %s", conn_peer(c), why);
     LIST_REMOVE(h->guests, g);
+    stranger_leave(&g->stranger);
     if (g->known) {
         log_info("worker %u: the connection is lost: %s", g->worker, why);
         chief_on_worker_down(h->chief, g->worker, clock_now_ms());
@@ -137,25 +143,16 @@ static const struct conn_ops guest_ops = {
     .on_close = guest_on_close,
 };
 
-/* Who has said no hello yet: no more than GREETING_MAX, or the oldest goes. */
-static void bound_strangers(struct host *h)
+bool guests_shed(void *owner)
 {
-    struct guest *oldest = NULL;
-    uint32_t n = 0;
-    for (struct guest *g = h->guests; g; g = g->next)
-        if (!g->known && !conn_closed(g->conn)) {
-            oldest = g; /* the newest stand in front */
-            n++;
-        }
-    if (n >= GREETING_MAX)
-        conn_close(oldest->conn, ERR_TOOBIG, "too many connections without a hello");
+    struct host *h = owner;
+    return strangers_shed(&h->strangers);
 }
 
 void guest_accept(void *owner, int fd, const char *peer)
 {
     struct host *h = owner;
     struct guest *g = mem_zalloc(1, sizeof *g);
-    bound_strangers(h);
     if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &guest_ops, g)) {
         log_warn("%s: no memory for a connection", peer);
         listen_release(&h->listener);
@@ -165,14 +162,8 @@ void guest_accept(void *owner, int fd, const char *peer)
     g->host = h;
     g->next = h->guests;
     h->guests = g;
+    strangers_add(&h->strangers, &g->stranger, g->conn);
     greeting_begin(&g->greeting, g->conn);
-}
-
-void guests_bound_greeting(struct host *h, int64_t now)
-{
-    for (struct guest *g = h->guests; g; g = g->next)
-        if (!g->known && now - g->greeting.since_ms > GREETING_MS)
-            conn_close(g->conn, ERR_TIMEOUT, "no hello");
 }
 
 void guests_finish(struct host *h)

@@ -207,6 +207,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     struct host *h = role;
     h->control = control;
     h->started_ms = clock_now_ms();
+    strangers_init(&h->strangers);
     enum err err = keeper_new(&h->keeper, h->checkpoints, control);
     if (err)
         return err_set(e, err, "no memory for the chief");
@@ -220,6 +221,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
                            guest_accept, h);
         if (err)
             return err_set(e, err, "the chief cannot listen: %s", err_str(err));
+        h->listener.shed = guests_shed;
         h->listening = true;
     }
     err = ps_links_start(h, e);
@@ -291,7 +293,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     tell_epochs(h);
-    guests_bound_greeting(h, now);
+    strangers_tick(&h->strangers, now);
 }
 
 static void host_on_go(void *role, int64_t now)

@@ -123,6 +123,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
+    strangers_metrics(&h->strangers, m);
 }
 
 /* ---- /status ---- */

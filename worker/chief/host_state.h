@@ -9,6 +9,7 @@
 #include "common/dial.h"
 #include "common/greeting.h"
 #include "common/listen.h"
+#include "common/strangers.h"
 #include "worker/chief/host.h"
 #include "worker/chief/keeper.h"
 
@@ -35,6 +36,7 @@ struct guest {
     bool known;
     uint32_t worker;
     struct greeting greeting;
+    struct stranger stranger;
     ProtobufCMessage *message;
     uint16_t type;
 };
@@ -46,6 +48,7 @@ struct host {
     char checkpoints[4096];
     struct ps_link *ps;
     struct guest *guests;
+    struct strangers strangers;
     struct listener listener;
     bool listening;
     struct evaluation eval;
@@ -92,8 +95,8 @@ enum err host_status(void *role, json_t *to) MUST_CHECK;
 
 /* A listen_start callback; `owner` is the host. */
 void guest_accept(void *owner, int fd, const char *peer);
+bool guests_shed(void *owner);                           /* listener.shed */
 struct guest *guest_of(struct host *h, uint32_t worker); /* NULL: not there */
-void guests_bound_greeting(struct host *h, int64_t now);
 void guests_finish(struct host *h);
 void guests_close(struct host *h);
 

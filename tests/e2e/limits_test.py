@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# labels: short
+"""Strangers at the ports of a job: many, slow ones, and more than there are descriptors for. The job learns what it would
+have learned, and nobody spins."""
+import os
+import pathlib
+import resource
+import select
+import socket
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from watch import metrics  # noqa: E402
+
+HEADER = struct.Struct("<4sHHIIQ")
+HELLO = 1
+SLOW = HEADER.pack(b"GRW1", 1, HELLO, 200, 0, 0) + b"\x0a\x05" + b"x" * 198  # a hello, byte by byte
+SAID = (b"", SLOW[:10], SLOW[:24], SLOW[:100])  # nothing, half a header, no head, half a head
+QUIET_S, LOOKS = 0.5, 25
+
+
+class LimitsTest(TrainCase):
+    KEYS = {**TrainCase.KEYS, "timeouts.start_s": 20}
+    want = None  # the digest of a job that nobody disturbs
+
+    def setUp(self):
+        super().setUp()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 4096:
+            self.skipTest(f"{hard} descriptors are too few for this test")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.strangers = []
+        self.addCleanup(lambda: [s.close() for s in self.strangers])
+
+    def start(self, program, name, nofile, *flags):
+        return Process(self, ["prlimit", f"--nofile={nofile}:{nofile}", program, f"--job={self.JOB}", f"--output={self.out}",
+                              *self.sets({}), *flags], name)
+
+    def strange(self, port, n):
+        """n connections that say nothing, or something half, and stay."""
+        for i in range(n):
+            s = socket.create_connection(("127.0.0.1", port), timeout=20)
+            s.setblocking(False)
+            self.strangers.append(s)
+            s.send(SAID[i % len(SAID)])
+
+    def over(self):
+        """How many of them were hung up on."""
+        poll = select.poll()
+        for s in self.strangers:
+            poll.register(s, select.POLLIN)
+        return len(poll.poll(0))
+
+    def look(self, p):
+        """Whether its first thread, which accepts, wants to run; the CPU time of them all."""
+        fields = pathlib.Path(f"/proc/{p.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0] == "R", (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stays_quiet(self, p):
+        """With all of them there, for a while nothing happens, and p sleeps. (A spinning one wants to run whenever it is
+        looked at; how much it then gets is the machine's business.)"""
+        (_, began), over, ran = self.look(p), self.over(), 0
+        for _ in range(LOOKS):
+            self.assertEqual(select.select([self.strangers[-1]], [], [], QUIET_S / LOOKS), ([], [], []))
+            ran += self.look(p)[0]
+        self.assertEqual(self.over(), over)
+        self.assertLess(ran, LOOKS / 2)
+        self.assertLess(self.look(p)[1] - began, 0.4 * QUIET_S)
+
+    def among(self, nofile, n, shed):
+        """Of n strangers at the ps, and as many at the chief, so many are closed; a job that comes later trains."""
+        LimitsTest.want = LimitsTest.want or self.undisturbed()
+        ports = free_ports(3)
+        of = ["--task_index=0", f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}"]
+        ps = self.start(PS, "ps", nofile, "--job_name=ps", *of, f"--http_port={ports[2]}", "--http_address=127.0.0.1")
+        self.until("the ps answers", lambda: metrics(f"127.0.0.1:{ports[2]}"))
+        self.strange(ports[0], n)
+        self.until("all were accepted", lambda: (m := metrics(f"127.0.0.1:{ports[2]}")) and m("gradwire_shed_connections_total")
+                   + m("gradwire_unproven_connections") == n)
+        self.assertEqual(self.over(), shed)
+        self.stays_quiet(ps)
+        slow = socket.create_connection(("127.0.0.1", ports[0]), timeout=20)
+        self.strangers.append(slow)
+        chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
+        for i, byte in enumerate(SLOW[:-1]):
+            try:
+                slow.send(bytes([byte]))
+            except OSError:  # it has held out until the job's end
+                self.assertGreater(i, 20)
+                break
+            if i == 20:
+                chief.until_said("generation 1")
+                self.strange(ports[1], n // 10)
+            select.select([slow], [], [], 0.005)
+        chief.wait(0)
+        ps.wait(0)
+        self.assertEqual(self.summary()["digest"], LimitsTest.want)
+
+    def test_a_thousand_strangers_do_not_disturb_a_job(self):
+        self.among(4096, 1000, 0)
+
+    def test_with_256_descriptors_the_oldest_go_and_the_job_trains(self):
+        self.among(256, 1000, 1000 - 256 // 4)
+
+    def test_with_hardly_any_descriptors_a_stranger_makes_room_for_a_worker(self):
+        self.among(48, 100, 100 - 16)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,249 @@
+/* What every mode of training.update keeps, whatever it promises beside: one table of modes, one list of properties. The
+ * checks are the cluster's own (tests/lib/sim_check.c, sim_stale.c, sim_ssp.c, sim_backup.c), at every push, read, cut and
+ * at the end: each name is in the weights once, cuts are whole, counts add up. Here is what happens to the cluster
+ * meanwhile. Against real processes: tests/e2e/modes_test.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/rng.h"
+#include "ps/shard_state.h"
+#include "tests/lib/sim.h"
+
+enum { EPOCHS = 3, BATCHES = 8, RUNS = 12, SHORT_RUNS = 4 };
+
+struct mode {
+    const char *name;
+    Gradwire__Update update;
+    uint64_t staleness;
+    bool backup, redo;
+    float delay_compensation;
+    bool staleness_rate;
+};
+
+static const struct mode modes[] = {
+    {.name = "sync", .update = GRADWIRE__UPDATE__SYNC},
+    {.name = "sync_with_backup_workers", .update = GRADWIRE__UPDATE__SYNC, .backup = true},
+    {.name = "sync_that_redoes", .update = GRADWIRE__UPDATE__SYNC, .backup = true, .redo = true},
+    {.name = "async", .update = GRADWIRE__UPDATE__ASYNC},
+    {.name = "async_compensated", .update = GRADWIRE__UPDATE__ASYNC, .delay_compensation = 0.5f},
+    {.name = "async_by_staleness", .update = GRADWIRE__UPDATE__ASYNC, .staleness_rate = true},
+    {.name = "ssp_0", .update = GRADWIRE__UPDATE__SSP, .staleness = 0},
+    {.name = "ssp_2", .update = GRADWIRE__UPDATE__SSP, .staleness = 2},
+    {.name = "ssp_8", .update = GRADWIRE__UPDATE__SSP, .staleness = 8},
+    {.name = "ssp_compensated_by_staleness",
+     .update = GRADWIRE__UPDATE__SSP,
+     .staleness = 2,
+     .delay_compensation = 0.5f,
+     .staleness_rate = true},
+    {.name = "geo", .update = GRADWIRE__UPDATE__GEO},
+};
+
+/* ---- what happens ---- */
+
+static struct sim_worker *some_worker(struct sim *sim)
+{
+    return &sim->worker[1 + sim_below(sim, sim->config.workers - 1)];
+}
+
+static int64_t soon(struct sim *sim)
+{
+    return 100000 + (int64_t)sim_below(sim, sim_chance(sim, 3) ? 6000000 : 300000);
+}
+
+static void worker_dies(struct sim *sim)
+{
+    sim_kill(sim, &some_worker(sim)->proc, soon(sim));
+}
+
+static void ps_dies(struct sim *sim)
+{
+    sim_kill(sim, &sim->ps[sim_below(sim, sim->config.ps)].proc, soon(sim));
+}
+
+static void chief_dies(struct sim *sim)
+{
+    sim_kill(sim, &sim->worker[0].proc, soon(sim));
+}
+
+static void worker_goes_for_good(struct sim *sim)
+{
+    if (sim_chance(sim, 2))
+        sim_leave(sim, some_worker(sim));
+    else
+        sim_kill(sim, &some_worker(sim)->proc, -1);
+}
+
+static void chief_is_told_to_go(struct sim *sim)
+{
+    if (sim->worker[0].proc.up)
+        sim_worker_go(sim, &sim->worker[0]);
+}
+
+static void ps_or_chief_dies(struct sim *sim)
+{
+    if (sim_chance(sim, 2))
+        ps_dies(sim);
+    else
+        chief_dies(sim);
+}
+
+struct property {
+    const char *name;
+    void (*act)(struct sim *sim); /* NULL: nothing happens */
+    uint32_t times;               /* spread over the job */
+    uint32_t late;                /* workers that are not there at first */
+    bool old;                     /* somebody says something of an old generation */
+};
+
+static const struct property properties[] = {
+    {.name = "applies_each_name_once_and_all_end_by_themselves"},
+    {.name = "outlives_the_death_of_a_worker", .act = worker_dies, .times = 2},
+    {.name = "outlives_the_death_of_a_ps", .act = ps_dies, .times = 2},
+    {.name = "outlives_the_death_of_the_chief", .act = chief_dies, .times = 2},
+    {.name = "goes_on_without_a_worker_that_left_for_good",
+     .act = worker_goes_for_good,
+     .times = 1},
+    {.name = "takes_in_a_worker_that_joins", .act = sim_join, .times = 1, .late = 1},
+    {.name = "goes_on_from_where_it_was_stopped_with_other_numbers",
+     .act = chief_is_told_to_go,
+     .times = 2},
+    {.name = "heeds_no_push_of_an_old_generation",
+     .act = ps_or_chief_dies,
+     .times = 3,
+     .old = true},
+};
+
+/* ---- a run ---- */
+
+static struct sim_config config_of(const struct mode *m, const struct property *p, uint64_t seed)
+{
+    struct sim_config c;
+    uint64_t r = rng_u64(rng_key(seed, RNG_TEST, 400, 0), 0);
+    sim_config_random(&c, seed, m->update == GRADWIRE__UPDATE__SYNC);
+    Gradwire__Settings *s = &c.settings;
+    c.workers = 2 + (uint32_t)(r % 3);
+    c.elems = 1024 * (r / 4 % 7) + 16 * (1 + r / 32 % 64);
+    c.late = p->late;
+    c.reshape = true;
+    s->update = m->update;
+    s->staleness = m->staleness;
+    s->geo_every = 1 + (uint32_t)(seed % 5);
+    s->delay_compensation = m->delay_compensation;
+    s->staleness_rate = m->staleness_rate;
+    s->epochs = EPOCHS;
+    s->batches_per_epoch = BATCHES;
+    if (sim_stale_on(&c))
+        c.gradient = SIM_TOY;
+    if (m->backup) {
+        s->microbatches = 4u << r / 2048 % 2;
+        s->replicas_to_aggregate = 1 + (uint32_t)(r / 4096 % (c.workers - 1));
+        s->redo = m->redo;
+        c.slow = c.workers;
+    }
+    if (m->redo && s->nan_guard == NAN_GUARD_ROLLBACK)
+        s->nan_guard = NAN_GUARD_SKIP; /* the two are refused together */
+    return c;
+}
+
+static uint64_t wanted_step;
+
+static bool has_come_so_far(struct sim *sim)
+{
+    uint64_t step = 0;
+    for (uint32_t i = 0; i < sim->config.ps; i++)
+        for (uint32_t k = 0; k < sim->ps[i].threads; k++)
+            if (sim->ps[i].thread[k].core->step > step)
+                step = sim->ps[i].thread[k].core->step;
+    return step >= wanted_step;
+}
+
+/* But for a worker whose first dial came before the chief, and the next one when all was over. */
+static void assert_all_ended(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->config.ps; i++)
+        assert_true(sim->ps[i].proc.exited && sim->ps[i].proc.exit_code == 0);
+    for (uint32_t i = 0; i < sim->config.workers; i++) {
+        const struct sim_worker *k = &sim->worker[i];
+        bool came = !k->proc.up || k->session.phase != SESSION_NEW;
+        assert_true(!came || (k->proc.exited && k->proc.exit_code == 0));
+    }
+}
+
+struct cell {
+    const struct mode *mode;
+    const struct property *property;
+    char name[128];
+};
+
+/* How often what was to happen did. */
+static uint32_t run_one(const struct cell *cell, uint64_t seed)
+{
+    const struct property *p = cell->property;
+    const struct sim_config c = config_of(cell->mode, p, seed);
+    struct sim *sim = sim_new(&c);
+    uint32_t happened = 0;
+    for (uint32_t i = 0; i < p->times; i++) {
+        wanted_step = 1 + sim_below(sim, 5) + i * EPOCHS * BATCHES / (p->times + 1);
+        if (!sim_run_until(sim, has_come_so_far))
+            break;
+        p->act(sim);
+        sim->last_fault_us = sim->now_us;
+        happened++;
+    }
+    sim_run(sim);
+    if (sim->failed)
+        fail_msg("%s: GRADWIRE_SIM_SEED=%" PRIu64 " (%u ps, %u workers, %u leaves): %s", cell->name,
+                 seed, c.ps, c.workers, c.settings.microbatches, sim->failure);
+    if (!p->act)
+        assert_all_ended(sim);
+    sim_free(sim);
+    return happened;
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void run_cell(void **state)
+{
+    const struct cell *cell = *state;
+    const struct sim_seen before = sim_seen;
+    uint64_t n = number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? SHORT_RUNS : RUNS);
+    uint64_t happened = 0;
+    if (getenv("GRADWIRE_SIM_SEED")) {
+        (void)run_one(cell, number("GRADWIRE_SIM_SEED", 0));
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        happened += run_one(cell, 1 + i);
+    assert_true(happened >= n * cell->property->times * 3 / 4);
+    if (cell->property->old)
+        assert_true(sim_seen.old > before.old + n / 2);
+    if (cell->mode->delay_compensation > 0 || cell->mode->staleness_rate)
+        assert_true(sim_seen.stale > before.stale + n);
+}
+
+enum { MODES = sizeof modes / sizeof *modes, PROPERTIES = sizeof properties / sizeof *properties };
+
+int main(void)
+{
+    static struct cell cells[MODES * PROPERTIES];
+    static struct CMUnitTest tests[MODES * PROPERTIES];
+    for (size_t i = 0; i < MODES * PROPERTIES; i++) {
+        struct cell *c = &cells[i];
+        c->mode = &modes[i / PROPERTIES];
+        c->property = &properties[i % PROPERTIES];
+        (void)snprintf(c->name, sizeof c->name, "%s_%s", c->mode->name, c->property->name);
+        tests[i] = (struct CMUnitTest){.name = c->name, .test_func = run_cell, .initial_state = c};
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

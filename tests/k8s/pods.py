@@ -433,8 +433,8 @@ class Cluster:
     def carry_out(self, owner, mine, plan):
         for key in plan.delete:
             self.terminate(next(pod for pod in mine if (pod.kind, pod.index) == key))
-        for kind, index in plan.create:
-            self.create(self.pod_of(owner, kind, index))
+        for kind, index in sorted(plan.create, key=lambda new: (new[0] in ("Chief", "Master"), new[1] == 0)):
+            self.create(self.pod_of(owner, kind, index))  # who leads is last: a short job is not over before all are there
 
     def clean(self):
         """The controllers' next look after a job's end: cleanPodPolicy."""

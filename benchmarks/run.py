@@ -265,64 +265,43 @@ def bench_layers(options):
             yield f"{name} {way}", partial(layer_case, once, way)
 
 
-# ---- ready: from the exec of a process to the first 200 of its /readyz ----
+# ---- ready: from the exec of the image's entrypoint to the first 200 of the process's /readyz ----
 
 READY_ROUNDS = 20
 READY_MS_MAX = 100  # p50: what containers are to be ready within
 
 
-class Ready:
-    """A cluster of one ps, the chief, and a worker that comes and goes."""
-
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="gradwire-bench-")
-        self.children = []
-        with socket.socket() as a, socket.socket() as b, socket.socket() as c, socket.socket() as d:
-            for s in (a, b, c, d):
-                s.bind(("127.0.0.1", 0))
-            self.ps, self.chief, self.worker, self.http = (s.getsockname()[1] for s in (a, b, c, d))
-
-    def start(self, role, index, *flags):
-        program = "ps" if role == "ps" else "worker"
-        command = [os.path.join(BUILD, program, program), f"--job_name={role}", f"--task_index={index}",
-                   f"--ps_hosts=127.0.0.1:{self.ps}", f"--worker_hosts=127.0.0.1:{self.chief},127.0.0.1:{self.worker}",
-                   f"--job={JOB}", f"--output={self.folder}/job", "--set=data.synthetic_train_rows=1000",
-                   "--set=data.synthetic_eval_rows=100", "--set=training.epochs=1000000", *flags]
-        child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                 start_new_session=True)
-        self.children.append(child)
-        return child
-
-    def kill(self, child):
-        self.children.remove(child)
+def ready_once(role):
+    """Seconds; of a pod that is the first to come, with all data of the example still to be read."""
+    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
+    with socket.socket() as a, socket.socket() as b, socket.socket() as c, socket.socket() as d:
+        for s in (a, b, c, d):
+            s.bind(("127.0.0.1", 0))
+        ps, chief, worker, http = (f"127.0.0.1:{s.getsockname()[1]}" for s in (a, b, c, d))
+    cluster = {"cluster": {"ps": [ps], "chief": [chief], "worker": [worker]}, "task": {"type": role, "index": 0}}
+    command = [os.path.join(BUILD, "k8s", "entrypoint"), f"--job={JOB}", f"--output={folder}/job",
+               f"--http_port={http.split(':')[1]}", "--http_address=127.0.0.1"]
+    began = time.monotonic()
+    child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://{http}/readyz", timeout=5) as reply:
+                    if reply.status == 200:
+                        return time.monotonic() - began
+            except urllib.error.HTTPError:
+                pass  # 503: not yet
+            except OSError:
+                if child.poll() is not None:
+                    raise Failed(f"{role} ended with {child.returncode}") from None
+            if time.monotonic() - began > 20:
+                raise Failed(f"{role} is not ready after 20 s")
+            time.sleep(0.001)
+    finally:
         child.kill()
         child.wait()
-
-    def once(self, role, index):
-        """Seconds."""
-        began = time.monotonic()
-        child = self.start(role, index, f"--http_port={self.http}", "--http_address=127.0.0.1")
-        try:
-            while True:
-                try:
-                    with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/readyz", timeout=5) as reply:
-                        if reply.status == 200:
-                            return time.monotonic() - began
-                except urllib.error.HTTPError:
-                    pass  # 503: not yet
-                except OSError:
-                    if child.poll() is not None:
-                        raise Failed(f"{role} {index} ended with {child.returncode}") from None
-                if time.monotonic() - began > 20:
-                    raise Failed(f"{role} {index} is not ready after 20 s")
-                time.sleep(0.001)
-        finally:
-            self.kill(child)
-
-    def close(self):
-        for child in list(self.children):
-            self.kill(child)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def exec_once():
@@ -334,32 +313,25 @@ def exec_once():
 
 def ready_case(options, role):
     taken = []
-    ready = Ready()
 
     def once():
-        taken.append(ready.once(role, 0 if role == "ps" else 1))
+        taken.append(ready_once(role))
         return 1 / taken[-1]
 
     try:
-        if role == "worker":
-            ready.start("ps", 0)
-            ready.start("worker", 0)
-            ready.once("worker", 1)  # when the chief has begun
         case = interleave({"unit": "1/s"}, {"ours": once, "exec": exec_once},
                           3 if options.milliseconds < 800 else max(options.rounds, READY_ROUNDS))
     except Failed as failure:
         return failed({"unit": "1/s"}, failure)
-    finally:
-        ready.close()
-    if taken:
-        case["p50_ms"] = 1000 * statistics.median(taken)
-        case["p50_ms_max"] = READY_MS_MAX
+    case["p50_ms"] = 1000 * statistics.median(taken)
+    case["p50_ms_max"] = READY_MS_MAX
+    case["missed"] = case["p50_ms"] > READY_MS_MAX
     return case
 
 
 def bench_ready(options):
-    for role in ("ps", "worker"):
-        yield f"{role}: exec to /readyz 200", partial(ready_case, options, role)
+    for role in ("ps", "worker", "chief"):
+        yield f"{role}: entrypoint's exec to /readyz 200", partial(ready_case, options, role)
 
 
 # ---- train: whole jobs ----
@@ -477,8 +449,8 @@ def print_case(case):
         cells.append("p50/p99 us " + " against ".join(
             f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
     if "p50_ms" in case:
-        within = "within" if case["p50_ms"] <= case["p50_ms_max"] else "NOT within"
-        cells.append(f"p50 {case['p50_ms']:.1f} ms, {within} {case['p50_ms_max']} ms")
+        within = f"MISSED: not within {case['p50_ms_max']} ms" if case["missed"] else f"within {case['p50_ms_max']} ms"
+        cells.append(f"p50 {case['p50_ms']:.1f} ms, {within}")
     if "wanted" in case and not case["invalid"]:
         against_name, least = case["wanted"]
         told = "as promised" if case["against"][against_name]["ratio"] >= least else "MISSED"
@@ -578,6 +550,9 @@ def main():
     invalid = [case for case in report["cases"] if case["invalid"]]
     if invalid:
         print(f"{len(invalid)} of {len(report['cases'])} cases are INVALID", file=sys.stderr)
+    missed = [case["case"] for case in report["cases"] if case.get("missed")]
+    if missed:
+        print(f"MISSED: {', '.join(missed)}", file=sys.stderr)
     return 1 if any(case.get("failed") for case in invalid) else 0
 
 

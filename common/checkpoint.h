@@ -48,11 +48,16 @@ struct manifest_redo {
     uint8_t *dropped;
 };
 
+/* Formats that are read: proto/README.md, "Checkpoints of other releases". What is written is of the last one. */
+enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT = 1 };
+
 /* All that a cut is beside the blocks. */
 struct manifest {
+    uint32_t format;     /* as it was read; what is published is of CHECKPOINT_FORMAT */
     uint64_t cut;        /* rises by one per published or tried cut */
     uint64_t generation; /* in which it was taken */
     char uuid[37];
+    char run[JOB_NAME_MAX]; /* checkpoint.run of the chief that took it; empty: none */
     bool final;
     uint64_t step; /* sync: steps made; async: batches applied */
     uint64_t t;    /* updates applied */
@@ -100,7 +105,7 @@ enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct err
 /* Read and check a manifest, and that each file it names is there with its size and a head that
  * fits: what is read is little, whatever the size of the model. *m is the caller's
  * (manifest_close), unchanged on error. Errors: ERR_CORRUPT (a file that is missing, too),
- * ERR_NOTFOUND (no manifest), ERR_IO, ERR_NOMEM: say which file and why. */
+ * ERR_NEWER (a release that is newer wrote it), ERR_NOTFOUND (no manifest), ERR_IO, ERR_NOMEM: say which file and why. */
 enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
 

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "common/mem.h"
+#include "common/version.h"
 
 enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
                          struct errmsg *e)
@@ -41,22 +42,45 @@ static uint32_t get_u32(const uint8_t *p)
     return v;
 }
 
-uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *magic,
+void checkpoint_magic_encode(uint8_t magic[CHECKPOINT_MAGIC_BYTES], const char *kind)
+{
+    memcpy(magic, kind, CHECKPOINT_MAGIC_BYTES - 1);
+    magic[CHECKPOINT_MAGIC_BYTES - 1] = '0' + CHECKPOINT_FORMAT;
+}
+
+enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
+                                 const uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
+                                 const char *path, uint32_t *format, struct errmsg *e)
+{
+    uint8_t version = magic[CHECKPOINT_MAGIC_BYTES - 1];
+    if (memcmp(magic, kind, CHECKPOINT_MAGIC_BYTES - 1) != 0 ||
+        version < '0' + CHECKPOINT_FORMAT_FIRST)
+        return checkpoint_corrupt(e, path, "it does not begin with \"%s\" and its format", kind);
+    if (memcmp(tail + 8, magic, CHECKPOINT_MAGIC_BYTES) != 0)
+        return checkpoint_corrupt(e, path, "it ends early (no \"%s%c\" at its end)", kind, version);
+    if (version > '0' + CHECKPOINT_FORMAT)
+        return err_set(e, ERR_NEWER,
+                       "%s: a newer release wrote it, in format %d; this one, " GRADWIRE_VERSION
+                       ", reads formats %d to %d",
+                       path, version - '0', CHECKPOINT_FORMAT_FIRST, CHECKPOINT_FORMAT);
+    *format = (uint32_t)(version - '0');
+    return ERR_OK;
+}
+
+uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
                                 const void *head, size_t head_bytes)
 {
     uint32_t crc = (uint32_t)crc32_z(0, head, head_bytes);
     put_u32(tail, (uint32_t)head_bytes);
     put_u32(tail + 4, crc);
-    memcpy(tail + 8, magic, CHECKPOINT_MAGIC_BYTES);
+    checkpoint_magic_encode(tail + 8, kind);
     return crc;
 }
 
-enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *magic,
-                                uint64_t room, uint32_t *head_bytes, uint32_t *head_crc,
-                                const char *path, struct errmsg *e)
+enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t room,
+                                uint32_t *head_bytes, uint32_t *head_crc, const char *path,
+                                struct errmsg *e)
 {
-    if (memcmp(tail + 8, magic, CHECKPOINT_MAGIC_BYTES) != 0)
-        return checkpoint_corrupt(e, path, "it ends early (no \"%s\" at its end)", magic);
     uint32_t bytes = get_u32(tail);
     if (bytes > room || bytes > CHECKPOINT_HEAD_MAX)
         return checkpoint_corrupt(e, path, "a head of %" PRIu32 " bytes does not fit", bytes);

@@ -23,8 +23,9 @@ enum {
     CHECKPOINT_FILES_MAX = 1 << 16,
 };
 #define CHECKPOINT_ELEMS_MAX (UINT64_C(1) << 48)
-#define CHECKPOINT_SHARD_MAGIC "GWSHARD1" /* the last character is the version */
-#define CHECKPOINT_MANIFEST_MAGIC "GWMANIF1"
+/* The magic is the kind and one character, '0' + format: "GWSHARD1". */
+#define CHECKPOINT_SHARD_KIND "GWSHARD"
+#define CHECKPOINT_MANIFEST_KIND "GWMANIF"
 #define CHECKPOINT_MANIFEST "manifest.gw"
 
 /* DIR/cut-<10 digits>, and a file in it (name may be NULL). ERR_IO if the path is too long. */
@@ -35,13 +36,21 @@ enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cu
 enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
+/* The magic of a file of this format that is written now. */
+void checkpoint_magic_encode(uint8_t magic[CHECKPOINT_MAGIC_BYTES], const char *kind);
+/* The format of a file of this kind that begins with `magic`. The tail has it once more, so that a byte that broke is
+ * not taken for a newer release. Errors: ERR_CORRUPT; ERR_NEWER, naming both formats. */
+enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
+                                 const uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
+                                 const char *path, uint32_t *format, struct errmsg *e) MUST_CHECK;
+
 /* The tail behind a head; the head's CRC-32 is handed back. */
-uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *magic,
+uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
                                 const void *head, size_t head_bytes);
-/* Errors: ERR_CORRUPT, also for a head longer than `room`. */
-enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *magic,
-                                uint64_t room, uint32_t *head_bytes, uint32_t *head_crc,
-                                const char *path, struct errmsg *e) MUST_CHECK;
+/* Errors: ERR_CORRUPT for a head longer than `room`. */
+enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t room,
+                                uint32_t *head_bytes, uint32_t *head_crc, const char *path,
+                                struct errmsg *e) MUST_CHECK;
 
 /* protobuf-c on mem_zalloc; *failed tells "no memory" from "not a message", which protobuf-c does
  * not. May be NULL. */

@@ -112,16 +112,16 @@ static enum err read_head(struct shard_file *f, struct errmsg *e)
     if (f->bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
         return checkpoint_corrupt(e, f->path, "it ends early (%" PRIu64 " bytes)", f->bytes);
     uint8_t magic[CHECKPOINT_MAGIC_BYTES], tail[CHECKPOINT_TAIL_BYTES];
+    uint32_t format; /* all formats so far are laid out alike */
     enum err err = read_at(f, 0, magic, sizeof magic, e);
-    if (!err && memcmp(magic, CHECKPOINT_SHARD_MAGIC, sizeof magic) != 0)
-        err = checkpoint_corrupt(e, f->path, "not a shard's file of this version");
     if (!err)
         err = read_at(f, f->bytes - sizeof tail, tail, sizeof tail, e);
+    if (!err)
+        err = checkpoint_magic_decode(magic, tail, CHECKPOINT_SHARD_KIND, f->path, &format, e);
     uint64_t room = f->bytes - sizeof magic - sizeof tail;
     uint32_t head_bytes = 0;
     if (!err)
-        err = checkpoint_tail_decode(tail, CHECKPOINT_SHARD_MAGIC, room, &head_bytes, &f->head_crc,
-                                     f->path, e);
+        err = checkpoint_tail_decode(tail, room, &head_bytes, &f->head_crc, f->path, e);
     if (!err)
         err = unpack_head(f, f->bytes - sizeof tail - head_bytes, head_bytes, e);
     if (!err)

@@ -112,7 +112,7 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
     if (!packed)
         return out_of_memory(w->file.path, e);
     checkpoint__shard_head__pack(&head, packed);
-    *head_crc = checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_MAGIC, packed, bytes);
+    *head_crc = checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, packed, bytes);
     enum err err = files_append(&w->file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
     mem_free(packed);
     return err;
@@ -121,7 +121,9 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
 static enum err write_all(struct shard_writer *w, uint64_t cut, const struct checkpoint_shard *s,
                           uint32_t *head_crc, struct errmsg *e)
 {
-    enum err err = files_append(&w->file, CHECKPOINT_SHARD_MAGIC, CHECKPOINT_MAGIC_BYTES, e);
+    uint8_t magic[CHECKPOINT_MAGIC_BYTES];
+    checkpoint_magic_encode(magic, CHECKPOINT_SHARD_KIND);
+    enum err err = files_append(&w->file, magic, sizeof magic, e);
     if (!err)
         err = write_block(w, s->w, s->elems, e);
     for (uint32_t i = 0; i < s->slots && !err; i++)

@@ -7,5 +7,7 @@
 /* Milliseconds and seconds of CLOCK_MONOTONIC. */
 int64_t clock_now_ms(void);
 double clock_now_s(void);
+/* Milliseconds since the epoch: for people and for other hosts, never for a span. */
+int64_t clock_wall_ms(void);
 
 #endif

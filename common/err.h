@@ -11,8 +11,9 @@
     X(IO, "input/output error")                                                                    \
     X(CLOSED, "connection closed")                                                                 \
     X(TIMEOUT, "timed out")                                                                        \
-    X(CORRUPT, "corrupt")         /* a file of ours fails its checksum, or ends early */           \
-    X(DISK, "its own disk fails") /* a file of this process alone: a fresh start may mend it */    \
+    X(CORRUPT, "corrupt")          /* a file of ours fails its checksum, or ends early */          \
+    X(NEWER, "of a newer release") /* a file of ours, in a format that is not known here yet */    \
+    X(DISK, "its own disk fails")  /* a file of this process alone: a fresh start may mend it */   \
     X(NOTFOUND, "not found")                                                                       \
     X(REFUSED, "refused") /* a peer named a reason for turning us away */                          \
     X(STATE, "not now")   /* the call does not fit the present state */

@@ -46,18 +46,29 @@ static bool read_straggle(struct fault *f, const char *text)
     return true;
 }
 
+static bool read_disk(struct fault *f, const char *text)
+{
+    int end = -1;
+    uint64_t bytes;
+    if (sscanf(text, "disk:%" SCNu64 "%n", &bytes, &end) != 1 || end < 0 || text[end] || !bytes)
+        return false;
+    *f = (struct fault){.kind = FAULT_DISK, .factor = (double)bytes};
+    return true;
+}
+
 enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
 {
     if (!*text) {
         *f = (struct fault){.kind = FAULT_NONE};
         return ERR_OK;
     }
-    if (read_nan(f, text) || read_straggle(f, text))
+    if (read_nan(f, text) || read_straggle(f, text) || read_disk(f, text))
         return ERR_OK;
     return err_set(
         e, ERR_INPUT,
         "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "
-        "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000), sleep:SECONDS (above 0, to 60)",
+        "nan:FIRST-LAST, straggle:FACTOR (above 0, to 1000), sleep:SECONDS (above 0, to 60); of a "
+        "ps disk:BYTES (a second)",
         text);
 }
 
@@ -87,4 +98,9 @@ double fault_sleep_s(struct fault *f, double took_s)
     memcpy(sorted, f->took_s, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, by_size);
     return f->factor * sorted[n / 2];
+}
+
+double fault_disk_s(const struct fault *f, uint64_t bytes)
+{
+    return f->kind == FAULT_DISK ? (double)bytes / f->factor : 0;
 }

@@ -4,6 +4,7 @@ extern "C" {
 #include "common/flags.h"
 #include "common/job.h"
 #include "common/termination.h"
+#include "common/version.h"
 #include "common/words.h"
 }
 
@@ -15,10 +16,6 @@ extern "C" {
 #include <fstream>
 #include <string>
 #include <vector>
-
-#ifndef GRADWIRE_VERSION
-#define GRADWIRE_VERSION "0.1.0"
-#endif
 
 DEFINE_string(job, "", "the job file");
 DEFINE_string(output, "", "where everything goes");
@@ -38,6 +35,9 @@ DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
 DEFINE_string(auth, "auto", "who has to prove himself");
+DEFINE_string(certificates, "", "for the doctor");
+DEFINE_int32(grace_s, 0, "between SIGTERM and SIGKILL");
+DEFINE_string(when_done, "exit", "exit or wait");
 DEFINE_string(fault, "", "for tests and benchmarks");
 DEFINE_int32(http_port, 0, "where HTTP listens");
 DEFINE_string(http_address, "", "of this host, for http_port");
@@ -98,17 +98,24 @@ const Known known[] = {
      "HTTP on --http_address=HOST (default: every); 0: none"},
     {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
     {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"flagfile", Kind::FILE, "Process", "--flagfile=FILE", "more flags from a file, one a line"},
+    {"grace_s", Kind::NUMBER, nullptr, nullptr, nullptr},
+    {"when_done", Kind::TEXT, "Process", "--when_done=wait",
+     "it stays, idle, when the job is done; --flagfile=FILE"},
+    {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
     {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/fault.h */
     {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
     {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
+    {"doctor", Kind::ASK, nullptr, nullptr, nullptr}, /* worker/doctor/doctor.h */
+    {"json", Kind::ASK, nullptr, nullptr, nullptr},
+    {"certificates", Kind::TEXT, nullptr, nullptr, nullptr},
 };
 
 struct Reader {
     std::vector<std::string> sets;
     flags_ask ask = FLAGS_RUN;
+    bool json = false;
     unsigned lines = 0;
     errmsg *e = nullptr;
 };
@@ -159,10 +166,13 @@ err ask_for(Reader *r, const std::string &where, const Known &flag, bool has_val
 {
     if (has_value)
         return err_set(r->e, ERR_INPUT, "%s--%s takes no value", where.c_str(), flag.name);
-    if (r->ask == FLAGS_RUN)
+    if (strcmp(flag.name, "json") == 0)
+        r->json = true;
+    else if (r->ask == FLAGS_RUN)
         r->ask = strcmp(flag.name, "help") == 0                 ? FLAGS_HELP
                  : strcmp(flag.name, "version") == 0            ? FLAGS_VERSION
                  : strcmp(flag.name, "find_learning_rate") == 0 ? FLAGS_FIND_RATE
+                 : strcmp(flag.name, "doctor") == 0             ? FLAGS_DOCTOR
                                                                 : FLAGS_REFERENCE;
     return ERR_OK;
 }
@@ -279,13 +289,18 @@ err check(const Reader &r)
     if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
         return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
                        FLAGS_log_format.c_str());
+    if (FLAGS_when_done != "exit" && FLAGS_when_done != "wait")
+        return err_set(r.e, ERR_INPUT, "--when_done: '%.80s' is not allowed; allowed: exit, wait",
+                       FLAGS_when_done.c_str());
     if (FLAGS_http_port > 65535)
         return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
                        FLAGS_http_port);
     if (!FLAGS_http_address.empty() && FLAGS_http_port == 0)
         return err_set(r.e, ERR_INPUT, "--http_address=%.80s wants --http_port=PORT as well",
                        FLAGS_http_address.c_str());
-    if (FLAGS_job.empty())
+    if (r.ask != FLAGS_DOCTOR && (r.json || !FLAGS_certificates.empty()))
+        return err_set(r.e, ERR_INPUT, "--%s is for --doctor", r.json ? "json" : "certificates");
+    if (FLAGS_job.empty() && r.ask != FLAGS_DOCTOR)
         return err_set(r.e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
     return ERR_OK;
 }
@@ -320,6 +335,9 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->cgroup_root = FLAGS_cgroup_root.c_str();
     f->log_json = FLAGS_log_format == "json";
     f->termination_message = FLAGS_termination_message.c_str();
+    f->certificates = FLAGS_certificates.c_str();
+    f->grace_s = FLAGS_grace_s;
+    f->waits = FLAGS_when_done == "wait";
     f->fault = FLAGS_fault.c_str();
 }
 
@@ -333,12 +351,14 @@ extern "C" enum err flags_read(struct flags *f, enum flags_ask *ask, int argc, c
     reset_to_defaults();
     std::vector<std::string> all(argv + (argc > 0 ? 1 : 0), argv + argc);
     err err = read_words(&r, "", all, 0);
-    if (!err && (r.ask == FLAGS_RUN || r.ask == FLAGS_FIND_RATE))
+    if (!err && (r.ask == FLAGS_RUN || r.ask == FLAGS_FIND_RATE || r.ask == FLAGS_DOCTOR))
         err = check(r);
     if (err)
         return err;
     fill(f, std::move(r.sets));
     f->find_learning_rate = r.ask == FLAGS_FIND_RATE;
+    f->doctor = r.ask == FLAGS_DOCTOR;
+    f->doctor_json = r.json;
     *ask = r.ask;
     return ERR_OK;
 }
@@ -378,9 +398,11 @@ extern "C" void flags_parse(struct flags *f, const char *program, int argc, char
     }
     switch (ask) {
     case FLAGS_FIND_RATE:
+    case FLAGS_DOCTOR:
         if (strcmp(program, "worker") == 0)
             return;
-        fprintf(stderr, "%s: --find_learning_rate is a worker's\n", program);
+        fprintf(stderr, "%s: --%s is a worker's\n", program,
+                ask == FLAGS_DOCTOR ? "doctor" : "find_learning_rate");
         exit(2);
     case FLAGS_RUN:
         return;

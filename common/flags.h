@@ -17,6 +17,8 @@ struct flags {
     int listen_fd;   /* a listening socket handed down by a launcher; -1: bind one */
     int progress_fd; /* where the chief writes progress as JSON lines for a launcher; -1: none */
     bool find_learning_rate;
+    bool doctor, doctor_json; /* look, and do not train */
+    const char *certificates; /* the doctor's: "CERT,KEY,CA"; "": none */
     int token_fd;             /* where the job's token is read from (common/token.h); -1: none */
     const char *token_file;   /* "": none */
     const char *auth;         /* auto required none (common/auth.h) */
@@ -27,11 +29,20 @@ struct flags {
     bool log_json;
     const char *termination_message; /* a file for the last words; "": none */
     const char *cgroup_root;         /* where they are mounted */
+    int grace_s;       /* that who started it gives between SIGTERM and SIGKILL; 0: not told */
+    bool waits;        /* --when_done=wait: it stays, idle, when the job is done */
     const char *fault; /* a worker that misbehaves on purpose (common/fault.h); "": none */
 };
 
 /* What the flags ask for. */
-enum flags_ask { FLAGS_RUN, FLAGS_HELP, FLAGS_VERSION, FLAGS_REFERENCE, FLAGS_FIND_RATE };
+enum flags_ask {
+    FLAGS_RUN,
+    FLAGS_HELP,
+    FLAGS_VERSION,
+    FLAGS_REFERENCE,
+    FLAGS_FIND_RATE,
+    FLAGS_DOCTOR,
+};
 
 /* Parse argv for "ps" or "worker". --help prints the grouped help that fits a screen and exits 0; a
  * wrong flag prints one line and exits 2. The strings live as long as the process. */

@@ -1,5 +1,6 @@
 #include "common/http.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -331,6 +332,16 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     }
     *out = h;
     return ERR_OK;
+}
+
+enum err http_open_again(struct http **out, struct loop *loop, int fd, const struct http_ops *ops,
+                         void *ctx)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return own < 0 ? ERR_NOMEM : http_open(out, loop, own, ops, ctx);
 }
 
 void http_connection_ms(struct http *h, int64_t ms)

@@ -46,6 +46,10 @@ struct http;
 /* Errors: ERR_NOMEM. `take_fd` is taken, even on error. */
 enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct http_ops *ops,
                    void *ctx) MUST_CHECK;
+/* The same on another descriptor of `fd`, which stays the caller's: whoever answers next finds there who comes in
+ * between. -1 is none, and *h NULL. */
+enum err http_open_again(struct http **h, struct loop *loop, int fd, const struct http_ops *ops,
+                         void *ctx) MUST_CHECK;
 void http_close(struct http *h); /* NULL is none */
 /* Tests: another bound than HTTP_CONNECTION_MS, for all connections. */
 void http_connection_ms(struct http *h, int64_t ms);

@@ -318,6 +318,7 @@ struct job {
     struct {
         uint32_t every_steps, every_seconds, keep;
         enum checkpoint_store store;
+        char run[JOB_NAME_MAX];
     } checkpoint;
     struct {
         uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
@@ -330,7 +331,8 @@ struct job {
     } ps, worker;
     /* where what is checked later was given, for job_blame */
     char file[JOB_FILE_SHOWN];
-    uint32_t line[JOB_PLACES], layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
+    uint32_t line[JOB_PLACES],
+        layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
     uint8_t identity
         [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
     char
@@ -374,6 +376,8 @@ bool job_reads_csv(const struct job *job);
 /* Compare two identity texts; names the first key that differs with its old and new value
  * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* The same of the keys alone that say what the weights are, and how they are learned from: model, optimizer. */
+enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 /* docs/job-file.md from the table of keys, to stdout. */
 void job_print_reference(void);

@@ -116,6 +116,13 @@ static const struct job_key keys[] = {
      .doc = "who writes checkpoints: `shared`: each ps, all on one storage; `chief`: each ps sends "
             "its part to the "
             "chief; `auto`: a ps that does not see the chief's storage sends"},
+    {.path = "checkpoint.run",
+     .type = KEY_TEXT,
+     IN_JOB(checkpoint.run),
+     .fallback_doc = "none",
+     .doc = "this run's name, like the night's: where the job in DIR is done, and was of a run of "
+            "another name, a new job begins with the weights of its final checkpoint; one that is "
+            "not done goes on"},
 
     {.path = "timeouts.start_s",
      .type = KEY_U32,
@@ -158,7 +165,9 @@ static const struct job_key keys[] = {
      .type = KEY_BOOL,
      IN_JOB(logs.histograms),
      .fallback = "true",
-     .doc = "of each tensor of the weights at each epoch's end, into these"},
+     .doc = "of each tensor of the weights, and of its gradient at the chief, at each epoch's end, "
+            "into "
+            "these"},
 
     {.path = "ps.threads",
      .type = KEY_U32,

@@ -146,6 +146,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->cut = m->cut;
     h->generation = m->generation;
     h->uuid = m->uuid;
+    h->run = m->run;
     h->final = m->final;
     h->step = m->step;
     h->t = m->t;
@@ -183,9 +184,9 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
     if (!p)
         return err_set(e, ERR_NOMEM, "manifest: out of memory");
     uint8_t *head = p + CHECKPOINT_MAGIC_BYTES;
-    memcpy(p, CHECKPOINT_MANIFEST_MAGIC, CHECKPOINT_MAGIC_BYTES);
+    checkpoint_magic_encode(p, CHECKPOINT_MANIFEST_KIND);
     checkpoint__manifest__pack(h, head);
-    (void)checkpoint_tail_encode(head + head_bytes, CHECKPOINT_MANIFEST_MAGIC, head, head_bytes);
+    (void)checkpoint_tail_encode(head + head_bytes, CHECKPOINT_MANIFEST_KIND, head, head_bytes);
     *data = p;
     *bytes = CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES;
     return ERR_OK;
@@ -270,6 +271,8 @@ static const char *misfit(const Checkpoint__Manifest *h)
 {
     if (strlen(h->uuid) > UUID_CHARACTERS)
         return "the job's id is too long";
+    if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
+        return "the run's name is too long";
     if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
         return "the data's fingerprint has another size";
     if (h->slots > OPTIMIZER_SLOTS_MAX)
@@ -314,6 +317,7 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
         .restarts = h->restarts,
     };
     memcpy(made.uuid, h->uuid, strlen(h->uuid));
+    memcpy(made.run, h->run, strlen(h->run));
     memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);
     unpack_sums(h, &made);
     char text[128];
@@ -334,13 +338,13 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
 {
     if (bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
         return checkpoint_corrupt(e, path, "it ends early (%zu bytes)", bytes);
-    if (memcmp(data, CHECKPOINT_MANIFEST_MAGIC, CHECKPOINT_MAGIC_BYTES) != 0)
-        return checkpoint_corrupt(e, path, "not a manifest of this version");
     size_t room = bytes - CHECKPOINT_MAGIC_BYTES - CHECKPOINT_TAIL_BYTES;
     const uint8_t *head = data + CHECKPOINT_MAGIC_BYTES;
-    uint32_t head_bytes, head_crc;
-    enum err err = checkpoint_tail_decode(head + room, CHECKPOINT_MANIFEST_MAGIC, room, &head_bytes,
-                                          &head_crc, path, e);
+    uint32_t format, head_bytes, head_crc;
+    enum err err =
+        checkpoint_magic_decode(data, head + room, CHECKPOINT_MANIFEST_KIND, path, &format, e);
+    if (!err)
+        err = checkpoint_tail_decode(head + room, room, &head_bytes, &head_crc, path, e);
     if (err)
         return err;
     if (head_bytes != room)
@@ -356,6 +360,8 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
     if (!h)
         return checkpoint_corrupt(e, path, "its head is no message");
     err = unpack(h, path, m, e);
+    if (!err)
+        m->format = format;
     checkpoint__manifest__free_unpacked(h, &allocator);
     return err;
 }

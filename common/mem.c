@@ -1,5 +1,6 @@
 #include "common/mem.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -63,4 +64,9 @@ char *mem_strdup(const char *s)
 void mem_free(void *p)
 {
     free(p);
+}
+
+void mem_give_back(void)
+{
+    (void)malloc_trim(0);
 }

@@ -20,6 +20,9 @@ char *mem_strdup(const char *s);
 
 void mem_free(void *p);
 
+/* What was freed goes back to the system, as far as it can: at the end of a job, in a process that stays. */
+void mem_give_back(void);
+
 /* Tests: make the n-th allocation from now (0 = the next) return NULL; -1 = never.
  * mem_fail_fired says whether it did. Thread: set before threads start. */
 void mem_fail_at(long n);

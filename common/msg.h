@@ -9,9 +9,8 @@
 #include "common/err.h"
 #include "common/frame.h"
 #include "common/layout.h"
+#include "common/version.h"
 #include "proto/gradwire.pb-c.h"
-
-#define GRADWIRE_VERSION "0.1"
 
 struct generation {
     uint64_t number, tag;

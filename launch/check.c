@@ -1,26 +1,22 @@
 #include "launch/check.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/files.h"
 #include "common/job.h"
 #include "common/mem.h"
+#include "common/paths.h"
+#include "common/reach.h"
 #include "common/sha256.h"
-#include "common/socket.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
 
@@ -43,12 +39,8 @@ void check_problem(json_t *answer, const char *fmt, ...)
 
 json_t *check_clock(void)
 {
-    struct timespec now;
     json_t *answer = check_answer_new();
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)json_object_set_new(
-        answer, "time_ms",
-        json_integer((json_int_t)now.tv_sec * 1000 + (json_int_t)now.tv_nsec / 1000000));
+    (void)json_object_set_new(answer, "time_ms", json_integer((json_int_t)clock_wall_ms()));
     return answer;
 }
 
@@ -92,16 +84,21 @@ static void check_programs(json_t *answer, const json_t *programs)
 
 /* ---- the data ---- */
 
-/* Names and sizes of what one pattern names go into the hash. */
-static void check_pattern(json_t *answer, const char *key, const char *pattern, struct sha256 *h)
+/* Names and sizes of what the key names go into the hash. */
+static void check_key(json_t *answer, const char *key, const char *patterns, struct sha256 *h)
 {
-    glob_t found = {0};
-    struct stat s;
     char line[NAME_MAX + 64];
-    if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc == 0)
-        check_problem(answer, "%s: %s: nothing of that name is there", key, pattern);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        const char *path = found.gl_pathv[i], *slash = strrchr(path, '/');
+    struct paths found;
+    struct errmsg e = {""};
+    struct stat s;
+    if (!patterns)
+        return;
+    if (paths_expand(&found, patterns, &e)) {
+        check_problem(answer, "%s: %s", key, e.text);
+        return;
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        const char *path = found.path[i], *slash = strrchr(path, '/');
         if (stat(path, &s) != 0 || access(path, R_OK) != 0) {
             check_problem(answer, "%s: %s: %s", key, path, strerror(errno));
             continue;
@@ -110,15 +107,7 @@ static void check_pattern(json_t *answer, const char *key, const char *pattern, 
                          (long long)s.st_size);
         sha256_add(h, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
     }
-    globfree(&found);
-}
-
-static void check_key(json_t *answer, const char *key, const char *patterns, struct sha256 *h)
-{
-    char *copy = patterns ? mem_strdup(patterns) : NULL, *rest = copy, *one;
-    while (rest && (one = strsep(&rest, "\n")))
-        check_pattern(answer, key, one, h);
-    mem_free(copy);
+    paths_close(&found);
 }
 
 static void check_data(json_t *answer, const struct job *job)
@@ -165,74 +154,20 @@ json_t *check_job(const json_t *ask)
 
 /* ---- the other hosts ---- */
 
-/* One connection on its way. */
-struct reach {
-    const char *address;
-    int fd; /* -1: it is known what comes of it */
-    int error;
-};
-
-static void reach_begin(struct reach *r)
-{
-    char host[SOCKET_HOST_MAX], service[8];
-    uint16_t port;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
-    r->fd = -1;
-    r->error = EDESTADDRREQ;
-    if (socket_split(r->address, false, host, &port, NULL))
-        return;
-    (void)snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(host, service, &hints, &found) != 0)
-        return;
-    r->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    r->error = 0;
-    if (r->fd < 0 ||
-        (connect(r->fd, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
-        r->error = errno;
-        if (r->fd >= 0)
-            (void)close(r->fd);
-        r->fd = -1;
-    }
-    freeaddrinfo(found);
-}
-
-static void reach_end(struct reach *r, bool in_time)
-{
-    socklen_t bytes = sizeof r->error;
-    if (r->fd < 0)
-        return;
-    if (!in_time)
-        r->error = ETIMEDOUT;
-    else if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &r->error, &bytes) != 0)
-        r->error = errno;
-    (void)close(r->fd);
-    r->fd = -1;
-}
-
 json_t *check_reach(const json_t *ask)
 {
     json_t *answer = check_answer_new(), *addresses = json_object_get(ask, "addresses");
     size_t n = json_array_size(addresses);
-    struct reach *r = mem_zalloc(n, sizeof *r);
-    int64_t until_ms = clock_now_ms() + CHECK_REACH_MS;
-    if (!r) {
+    struct reach *r = mem_zalloc(n + 1, sizeof *r);
+    for (size_t i = 0; r && i < n; i++) {
+        const char *address = json_string_value(json_array_get(addresses, i));
+        r[i].address = address ? address : "";
+    }
+    if (!r || reach_all(r, n, REACH_MS))
         check_problem(answer, "out of memory");
-        return answer;
-    }
-    for (size_t i = 0; i < n; i++) {
-        r[i].address = json_string_value(json_array_get(addresses, i));
-        if (r[i].address)
-            reach_begin(&r[i]);
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct pollfd p = {.fd = r[i].fd, .events = POLLOUT};
-        int64_t left_ms = until_ms - clock_now_ms();
-        if (r[i].fd >= 0)
-            reach_end(&r[i], poll(&p, 1, left_ms > 0 ? (int)left_ms : 0) == 1);
-        if (r[i].error)
-            check_problem(answer, "it does not reach %s: %s", r[i].address,
-                          r[i].error == EDESTADDRREQ ? "no such host" : strerror(r[i].error));
-    }
+    for (size_t i = 0; r && i < n; i++)
+        if (r[i].is != REACH_OPEN)
+            check_problem(answer, "it does not reach %s: %s", r[i].address, r[i].why);
     mem_free(r);
     return answer;
 }

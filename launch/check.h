@@ -7,8 +7,6 @@
 #include <stdbool.h>
 
 enum {
-    CHECK_REACH_MS = 5000,
-    CHECK_CLOCK_MAX_MS = 5000,
     CHECK_HASH_HEX = 65 /* with the NUL */
 };
 

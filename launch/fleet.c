@@ -141,16 +141,9 @@ static bool remote_message(struct fleet *f, struct process *p, enum talk_type ty
 
 /* ---- camps ---- */
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void camp_ask(struct camp *c, json_t *take_ask)
 {
-    c->asked_ms = wall_ms();
+    c->asked_ms = clock_wall_ms();
     talk_send(&c->link.talk, TALK_ASK, 0, take_ask);
 }
 
@@ -298,7 +291,7 @@ static bool camp_answered(struct camp *c, const char *data, size_t bytes)
         json_decref(answer);
         return right;
     }
-    c->answered_ms = wall_ms();
+    c->answered_ms = clock_wall_ms();
     json_decref(c->answer);
     c->answer = answer;
     c->answered = true;

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "common/msg.h"
+#include "common/skew.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"
 #include "launch/rundir.h"
@@ -93,17 +94,15 @@ static json_t *ask_clock(struct camp *c)
 
 static void judge_clock(struct camp *c)
 {
-    char text[200];
+    char text[200], off[80];
     int64_t there_ms = json_integer_value(json_object_get(c->answer, "time_ms"));
-    int64_t here_ms = c->asked_ms + (c->answered_ms - c->asked_ms) / 2;
-    int64_t off_ms = there_ms - here_ms, unsure_ms = (c->answered_ms - c->asked_ms) / 2;
-    if (llabs(off_ms) - unsure_ms <= CHECK_CLOCK_MAX_MS)
+    const struct skew skew = skew_of(c->asked_ms, c->answered_ms, there_ms);
+    if (!skew_is_large(&skew))
         return;
+    skew_text(&skew, off, sizeof off);
     (void)snprintf(text, sizeof text,
-                   "its clock is %.1f s %s this host's; up to %d s are allowed: let chrony or ntpd "
-                   "set both",
-                   (double)llabs(off_ms) / 1000.0, off_ms > 0 ? "ahead of" : "behind",
-                   CHECK_CLOCK_MAX_MS / 1000);
+                   "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
+                   SKEW_MAX_MS / 1000);
     camp_problem(c, text);
 }
 

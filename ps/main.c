@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,6 +8,7 @@
 #include "common/http.h"
 #include "common/listen.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/signals.h"
 #include "common/termination.h"
 #include "common/token.h"
@@ -22,7 +24,51 @@ struct process {
     struct flags flags;
     struct cluster cluster;
     struct job job;
+    char output[4096];
+    int listen_fd, http_fd;
+    struct fault fault;
 };
+
+static enum err load_job(struct process *p, struct errmsg *e)
+{
+    enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
+    if (err)
+        return err;
+    if (p->flags.output[0])
+        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
+    else
+        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
+    return ERR_OK;
+}
+
+/* Is the job over already? */
+static enum ending look_back(const struct process *p)
+{
+    char checkpoints[sizeof p->output + 16];
+    struct manifest m = {0};
+    (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", p->output);
+    enum ending ending = ending_find(checkpoints, &p->job, &m);
+    manifest_close(&m);
+    return ending;
+}
+
+/* The sockets stay open over all lives, so that nobody is turned away between two of them. */
+static int live(struct process *p, enum ending ending)
+{
+    const struct server_config config = {.job = &p->job,
+                                         .cluster = &p->cluster,
+                                         .output = p->output,
+                                         .listen_fd = fcntl(p->listen_fd, F_DUPFD_CLOEXEC, 3),
+                                         .http_fd = p->http_fd,
+                                         .waits = p->flags.waits,
+                                         .grace_s = (uint32_t)p->flags.grace_s,
+                                         .fault = p->fault,
+                                         .ending = ending};
+    if (config.listen_fd >= 0)
+        return server_run(&config);
+    log_error("no descriptor to listen with");
+    return 138;
+}
 
 static int run(struct process *p)
 {
@@ -40,34 +86,39 @@ static int run(struct process *p)
                   cluster->alone ? "nothing of it" : role_str(cluster->role));
         return 2;
     }
-    if (p->flags.fault[0]) {
+    if (fault_parse(&p->fault, p->flags.fault, &e))
+        return wrong(&e);
+    if (p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK) {
         log_error("--fault=%s: only a worker takes it", p->flags.fault);
         return 2;
     }
-    char who[32], output[4096];
+    char who[32];
     (void)snprintf(who, sizeof who, "ps %u", cluster->index);
     log_init(who, log_level_of(p->flags.log_level));
-    if (job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, &e))
+    if (load_job(p, &e))
         return wrong(&e);
-    (void)snprintf(output, sizeof output, "runs/%s", p->job.name);
-    int fd = p->flags.listen_fd, http_fd = -1;
+    p->listen_fd = p->flags.listen_fd;
     const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
-    enum err err =
-        fd >= 0 ? listen_adopt(fd, &e) : listen_bind(&fd, cluster->bind, LISTEN_TAKEN_MS, &e);
+    enum err err = p->listen_fd >= 0
+                       ? listen_adopt(p->listen_fd, &e)
+                       : listen_bind(&p->listen_fd, cluster->bind, LISTEN_TAKEN_MS, &e);
     if (!err)
-        err = auth_check_listener(p->flags.auth, fd, &e);
+        err = auth_check_listener(p->flags.auth, p->listen_fd, &e);
     if (!err)
-        err = http_bind(&http_fd, &http, &e);
+        err = http_bind(&p->http_fd, &http, &e);
     if (err) {
         log_error("%s", e.text);
         return err == ERR_INPUT ? 2 : 1;
     }
-    const struct server_config config = {.job = &p->job,
-                                         .cluster = cluster,
-                                         .output = p->flags.output[0] ? p->flags.output : output,
-                                         .listen_fd = fd,
-                                         .http_fd = http_fd};
-    return server_run(&config);
+    int exit_code = live(p, look_back(p));
+    while (exit_code == SERVER_RESTS) {
+        job_close(&p->job); /* the next chief may have another file: more epochs, say */
+        if (load_job(p, &e))
+            return wrong(&e);
+        mem_give_back();
+        exit_code = live(p, ENDING_DONE);
+    }
+    return exit_code;
 }
 
 int main(int argc, char **argv)

@@ -18,6 +18,7 @@
 #include "common/plan.h"
 #include "common/store.h"
 #include "common/strangers.h"
+#include "ps/grace.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -26,6 +27,7 @@ enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+    DONE_ALONE_MS = 10000, /* the job is done: for a chief that was told to train on */
 };
 
 struct client {
@@ -33,7 +35,7 @@ struct client {
     struct conn *conn;
     struct client *next;
     Gradwire__Hello *hello; /* once it is there */
-    bool is_chief, waits_for_chief;
+    bool is_chief, waits_for_chief, waits_for_entry;
     struct greeting greeting;
     struct stranger stranger;
     ProtobufCMessage *message;
@@ -67,6 +69,9 @@ struct server {
     struct client *clients, *chief;
     struct strangers strangers;
     bool had_chief, entered;
+    bool done;                    /* the job is, and nothing of it is here */
+    bool idle;                    /* nobody came, and it waits on */
+    struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
 
@@ -76,10 +81,12 @@ struct server {
         uint64_t first, count;
     } lease[4096];
 
+    struct grace grace;
+    bool said_short; /* that the grace is too short for a snapshot */
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
-    bool going;
+    bool going, stopping;
     int64_t going_ms;
     int exit_code;
 };
@@ -133,15 +140,20 @@ static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char 
     return true;
 }
 
+static const char *role_word(Gradwire__Role role)
+{
+    return role == GRADWIRE__ROLE__DOCTOR  ? "doctor"
+           : role == GRADWIRE__ROLE__CHIEF ? "chief"
+                                           : "worker";
+}
+
 /* Returns whether the hello is one of our job; otherwise it is refused. */
 static bool check_hello(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     const struct job *job = s->config->job;
     char why[400];
-    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
-        (void)snprintf(why, sizeof why, "version %.32s dialed a ps of version %s", m->version,
-                       GRADWIRE_VERSION);
+    if (!version_same(m->version, role_word(m->role), "ps", why, sizeof why)) {
         refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
     } else if (strcmp(m->job, job->name) != 0) {
         (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
@@ -166,10 +178,13 @@ static bool check_hello(struct client *c, const Gradwire__Hello *m)
 static void answer_waiting_workers(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
+    m.generation = &g;
+    m.entered = s->entered;
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief)
+        if (!c->waits_for_chief || (c->waits_for_entry && !s->entered))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -195,11 +210,24 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
+/* It would be taken. */
+static void hello_of_doctor(struct client *c)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.uuid = c->server->uuid;
+    m.going = c->server->going;
+    m.time_ms = clock_wall_ms();
+    log_debug("%s: a doctor looks", conn_peer(c->conn));
+    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    conn_finish(c->conn, ERR_CLOSED, "a doctor has looked");
+}
+
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     if (m->shard < 0) {
         c->waits_for_chief = true;
+        c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
         return;
@@ -400,11 +428,15 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
+    bool rests = s->config->waits && !m->exit_code;
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    end(s, m->exit_code);
+    if (rests && !s->entered)
+        s->done = true; /* it holds nothing as it is */
+    else
+        end(s, rests ? SERVER_RESTS : m->exit_code);
 }
 
 static void log_enter(const Gradwire__Enter *m)
@@ -423,10 +455,13 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
     switch (type) {
     case FRAME_ENTER:
         s->entered = true;
+        s->done = s->idle = false;
+        s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
             ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
         log_enter((const Gradwire__Enter *)m);
+        answer_waiting_workers(s);
         to_shards(s, type, m);
         return ERR_OK;
     case FRAME_CUT:
@@ -513,7 +548,9 @@ static enum err on_frame(struct conn *c, void *owner)
     if (!check_hello(client, client->hello))
         return ERR_OK;
     stranger_leave(&client->stranger);
-    if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
+    if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
+        hello_of_doctor(client);
+    else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
     else
         hello_of_worker(client, client->hello);
@@ -531,7 +568,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        log_info("the chief's connection is lost: %s", why);
+        if (!s->stopping) /* then something else is the last word */
+            log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
     stranger_leave(&client->stranger);
@@ -574,6 +612,22 @@ static void on_accept(void *owner, int fd, const char *peer)
 
 /* ---- letters, signals, time ---- */
 
+/* Say so when the grace turns out to be too short, and when it is enough again. */
+static void on_snapshot(struct server *s, uint32_t thread, const struct shard_snapshot *m)
+{
+    char text[240];
+    grace_note(&s->grace, thread, m->bytes, m->seconds);
+    grace_say(&s->grace, text, sizeof text);
+    bool is_short = !grace_suffices(&s->grace);
+    if (is_short && !s->said_short)
+        log_warn("%s: on SIGTERM it will not begin one, and the last published checkpoint stands; "
+                 "give it more (timeouts.grace_s, terminationGracePeriodSeconds)",
+                 text);
+    else if (!is_short && s->said_short)
+        log_info("%s: that is enough", text);
+    s->said_short = is_short;
+}
+
 static void on_letter(void *arg, struct mail *m)
 {
     struct server *s = arg;
@@ -587,6 +641,8 @@ static void on_letter(void *arg, struct mail *m)
         on_fenced(s, m->number);
     } else if (m->type == SHARD_STORE) {
         store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+    } else if (m->type == SHARD_SNAPSHOT) {
+        on_snapshot(s, (uint32_t)m->number, m->data);
     } else if (m->type == SHARD_MEASURED) {
         server_http_on_report(&s->http, (uint32_t)m->number, m->data);
         m->data = NULL;
@@ -605,7 +661,14 @@ static void on_signal(int number, void *arg)
     s->going = true;
     s->going_ms = clock_now_ms();
     if (!s->entered) {
-        log_info("told to go before training began");
+        log_info(s->done ? "told to go: the job is done" : "told to go before training began");
+        end(s, s->done ? 0 : 143);
+        return;
+    }
+    if (!grace_suffices(&s->grace)) {
+        char text[240];
+        grace_say(&s->grace, text, sizeof text);
+        log_warn("told to go: %s: none is begun, and the last published checkpoint stands", text);
         end(s, 143);
         return;
     }
@@ -645,14 +708,37 @@ static void check_chief(struct server *s, int64_t now)
     }
 }
 
+/* Nothing of a job is here: nothing is lost by waiting, with --when_done=wait for ever. */
+static void check_rest(struct server *s, int64_t now)
+{
+    int64_t away_ms = now - s->chief_lost_ms;
+    int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
+    if (s->config->ending == ENDING_DONE && start_ms > DONE_ALONE_MS)
+        bound_ms = DONE_ALONE_MS;
+    if (s->config->waits && (s->done || s->idle))
+        return;
+    if (s->config->waits && away_ms > start_ms) {
+        log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
+                 s->config->job->timeouts.start_s);
+        s->idle = true;
+    } else if (s->done && away_ms > bound_ms) {
+        log_info("the job is done, and no chief has come to train on");
+        end(s, 0);
+    } else {
+        check_chief(s, now);
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
     if (s->going)
         check_going(s, now);
-    else if (!s->chief)
+    else if (!s->chief && s->entered)
         check_chief(s, now);
+    else if (!s->chief)
+        check_rest(s, now);
     strangers_tick(&s->strangers, now);
     server_http_measure(&s->http);
 }
@@ -668,12 +754,19 @@ static enum err start_threads(struct server *s, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "no memory for %u shard threads", wanted);
     for (uint32_t i = 0; i < wanted; i++) {
         enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
-                                        s->config->output, &s->store, &s->in, e);
+                                        s->config->output, &s->store, &s->config->fault, &s->in, e);
         if (err)
             return err;
         s->threads++;
     }
     return ERR_OK;
+}
+
+static enum process_state state_of(const struct server *s)
+{
+    if (s->entered)
+        return s->chief ? STATE_TRAINING : STATE_WAITING;
+    return s->done ? STATE_DONE : s->idle ? STATE_IDLE : STATE_WAITING;
 }
 
 /* What HTTP asks of us. */
@@ -684,6 +777,7 @@ static void say_facts(void *ctx, struct server_http_facts *f)
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
                                     .going = s->going,
+                                    .state = state_of(s),
                                     .connections = s->listener.open,
                                     .strangers = &s->strangers};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
@@ -723,13 +817,14 @@ static enum err start(struct server *s, struct errmsg *e)
         err = listen_start(&s->listener, &s->loop, s->config->listen_fd, LISTEN_OPEN_MAX, on_accept,
                            s);
     s->listener.shed = on_no_descriptors;
-    if (!err && s->config->http_fd >= 0)
+    if (!err)
         err = open_http(s);
     return err ? err_set(e, err, "the ps cannot start: %s", err_str(err)) : ERR_OK;
 }
 
 static void stop(struct server *s)
 {
+    s->stopping = true;
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
@@ -756,13 +851,21 @@ int server_run(const struct server_config *config)
     static struct server server; /* the lease table alone is 96 KiB */
     struct server *s = &server;
     struct errmsg e = {""};
+    memset(s, 0, sizeof *s);
     s->config = config;
+    s->done = config->ending != ENDING_NONE;
+    s->grace.allowed_s = config->job->timeouts.grace_s;
+    if (config->grace_s && config->grace_s < s->grace.allowed_s)
+        s->grace.allowed_s = config->grace_s;
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
+    if (s->done)
+        log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
+                               : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
     if (err) {
         log_error("the event loop failed: %s", err_str(err));

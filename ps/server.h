@@ -3,22 +3,34 @@
  *
  * Happy path: listen -> the chief's hello (answered with what the shards are) -> ENTER ... -> DONE -> exit 0.
  * Failure modes: a hello of another job, version or ps list (refused by name), garbage (closed, logged), SIGTERM (the
- * chief is asked for a cut; exit 143 when it is published, or the grace has passed), no chief for too long (exit 1). */
+ * chief is asked for a cut; exit 143 when it is published, or the grace has passed), no chief for too long (exit 1; never,
+ * before training, with `waits`: then it is idle). Where the job is done already it says so: with `waits` it is idle
+ * until a chief comes, otherwise it leaves by itself. */
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 
 #include "common/cluster.h"
+#include "common/ending.h"
+#include "common/fault.h"
 #include "common/job.h"
 
 struct server_config {
     const struct job *job;
     const struct cluster *cluster;
     const char *output; /* DIR; cuts are in DIR/checkpoints */
-    int listen_fd;      /* bound and listening */
-    int http_fd;        /* the same, for HTTP; -1: none */
+    int listen_fd;      /* bound and listening; taken */
+    int http_fd;        /* the same, for HTTP, the caller's; -1: none */
+    bool waits;         /* --when_done=wait */
+    uint32_t grace_s;   /* that who started it gives; 0: not told */
+    struct fault fault; /* a slow disk, for tests */
+    /* What was found when it began; ENDING_DONE, too, in the lives behind a job's end. */
+    enum ending ending;
 };
 
-/* Run until the end; returns the exit code. Thread: main. */
+/* The job is done, and `waits`: to be run again, with nothing of the job left. */
+enum { SERVER_RESTS = -1 };
+
+/* Run until the end; returns the exit code, or SERVER_RESTS. Thread: main. */
 int server_run(const struct server_config *config);
 
 #endif

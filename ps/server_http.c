@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/mem.h"
 #include "common/vitals.h"
@@ -215,6 +214,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
     metrics_put(m, 1, "job", job->name, "role", "ps", "index", METRICS_NUMBER(w->config.index),
                 "update", job_update_word(job->training.update), "run", f.run, NULL);
+    process_state_metrics(m, f.state);
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until the last cut is published.",
                   f.going);
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
@@ -256,12 +256,13 @@ static json_t *on_status(void *ctx)
         (void)json_array_append_new(shards, shard_json(r));
     w->config.facts(w->config.ctx, &f);
     (void)snprintf(name, sizeof name, "ps %u", w->config.index);
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:b, s:{s:b, s:s, s:f}, s:o, s:o}",
-                     "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index",
-                     (int)w->config.index, "job", job->name, "update",
-                     job_update_word(job->training.update), "run", f.run, "ready", 1, "draining",
-                     f.going, "chief", "connected", f.chief, "address", f.chief_address, "away_s",
-                     f.chief_away_s, "shards", shards, "system", vitals_json());
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:s, s:b, s:{s:b, s:s, s:f}, s:o, s:o}",
+        "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index", (int)w->config.index,
+        "job", job->name, "update", job_update_word(job->training.update), "run", f.run, "ready", 1,
+        "state", process_state_word(f.state), "draining", f.going, "chief", "connected", f.chief,
+        "address", f.chief_address, "away_s", f.chief_away_s, "shards", shards, "system",
+        vitals_json());
 }
 
 /* It listens before it answers here. */
@@ -276,17 +277,17 @@ static const char *on_not_ready(void *ctx)
 static const struct http_ops server_http_ops = {
     .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
 
-enum err server_http_open(struct server_http *w, struct loop *loop, int take_fd,
+enum err server_http_open(struct server_http *w, struct loop *loop, int fd,
                           const struct server_http_config *config)
 {
     *w = (struct server_http){.config = *config};
+    if (fd < 0)
+        return ERR_OK;
     w->shard = mem_zalloc(config->threads, sizeof *w->shard);
     w->asked = mem_zalloc(config->threads, sizeof *w->asked);
-    if (!w->shard || !w->asked) {
-        (void)close(take_fd);
+    if (!w->shard || !w->asked)
         return ERR_NOMEM;
-    }
-    return http_open(&w->http, loop, take_fd, &server_http_ops, w);
+    return http_open_again(&w->http, loop, fd, &server_http_ops, w);
 }
 
 void server_http_close(struct server_http *w)

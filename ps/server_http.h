@@ -5,12 +5,14 @@
 #include "common/http.h"
 #include "common/job.h"
 #include "common/strangers.h"
+#include "common/process_state.h"
 #include "ps/shard_thread.h"
 
 /* What the server knows at the moment. */
 struct server_http_facts {
     const char *run, *chief_address; /* the job's UUID, "": none yet */
     bool chief, going;
+    enum process_state state;
     double chief_away_s;
     uint32_t connections; /* that said no hello to a shard, the chief's among them */
     const struct strangers *strangers;
@@ -31,8 +33,8 @@ struct server_http {
     bool *asked;
 };
 
-/* The config's pointers outlive it. `take_fd` is taken, even on error. Errors: ERR_NOMEM. */
-enum err server_http_open(struct server_http *w, struct loop *loop, int take_fd,
+/* The config's pointers outlive it. `fd` stays the caller's; -1: none. Errors: ERR_NOMEM. */
+enum err server_http_open(struct server_http *w, struct loop *loop, int fd,
                           const struct server_http_config *config) MUST_CHECK;
 void server_http_close(struct server_http *w);
 /* Ask every thread that has answered the last time; nothing where HTTP is off. */

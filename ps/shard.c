@@ -653,6 +653,11 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     return &s->status;
 }
 
+uint64_t shard_state_bytes(const struct shard *s)
+{
+    return s->entered ? s->me.elems * sizeof(float) * (1 + s->slots) : 0;
+}
+
 void shard_waits_for(const struct shard *s, char *out, size_t bytes)
 {
     if (!s->entered)

@@ -9,6 +9,7 @@
 #include "common/checkpoint_file.h"
 #include "common/clock.h"
 #include "common/conn.h"
+#include "common/fault.h"
 #include "common/kernels.h"
 #include "common/list.h"
 #include "common/log.h"
@@ -33,6 +34,7 @@ struct saved {
     struct checkpoint_file file;
     enum err err;
     struct errmsg e;
+    double seconds;
 };
 
 struct shard_thread {
@@ -40,6 +42,7 @@ struct shard_thread {
     char checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
     bool remote; /* the chief's storage is not ours: files go by way of `store` */
     struct store *store;
+    const struct fault *fault;
     struct mailbox *out;
     pthread_t pthread;
     struct loop loop;
@@ -166,15 +169,26 @@ static enum err write_spooled(struct shard_thread *t, const struct shard_image *
     return err;
 }
 
+/* --fault=disk:BYTES */
+static void write_slowly(const struct shard_thread *t, const struct checkpoint_shard *b)
+{
+    double s = fault_disk_s(t->fault, b->elems * sizeof(float) * (1 + b->slots));
+    if (s > 0)
+        usleep((useconds_t)(s * 1e6));
+}
+
 static void *write_image(void *arg)
 {
     struct shard_thread *t = arg;
     struct shard_image *image = t->waiting;
     struct saved *saved = t->saved;
+    int64_t began_ms = clock_now_ms();
     saved->cut = image->cut;
+    write_slowly(t, &image->blocks);
     saved->err = t->writes_remote ? write_spooled(t, image, &saved->file, &saved->e)
                                   : checkpoint_write_shard(t->checkpoints, image->cut,
                                                            &image->blocks, &saved->file, &saved->e);
+    saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
     shard_image_free(image);
     struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
     enum err err = mailbox_post(&t->in, &m);
@@ -456,11 +470,22 @@ static void find_storage(struct shard_thread *t, const Gradwire__Enter *m)
                  m->store == STORE_CHIEF ? " (checkpoint.store)" : "");
 }
 
+/* For who has to know how long the next one takes (grace.h). */
+static void tell_snapshot(struct shard_thread *t, double seconds)
+{
+    struct shard_snapshot *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return; /* it is an estimate */
+    *s = (struct shard_snapshot){shard_state_bytes(t->shard), seconds};
+    post_out(t, SHARD_SNAPSHOT, t->thread, s, mem_free);
+}
+
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_ENTER) {
         find_storage(t, (const Gradwire__Enter *)m);
         shard_on_enter(t->shard, (const Gradwire__Enter *)m);
+        tell_snapshot(t, 0);
     } else if (type == FRAME_CUT)
         shard_on_cut(t->shard, (const Gradwire__Cut *)m);
     else if (type == FRAME_CUT_AT)
@@ -536,6 +561,8 @@ static void on_letter(void *arg, struct mail *m)
         join_writer(t);
         t->counts.saved += !s->err;
         t->counts.not_saved += s->err != ERR_OK;
+        if (!s->err)
+            tell_snapshot(t, s->seconds);
         shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
     } else if (m->type == TO_STOP) {
         loop_stop(&t->loop);
@@ -567,8 +594,8 @@ static void free_take(void *data)
 }
 
 enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t thread,
-                          const char *output, struct store *store, struct mailbox *mailbox,
-                          struct errmsg *e)
+                          const char *output, struct store *store, const struct fault *fault,
+                          struct mailbox *mailbox, struct errmsg *e)
 {
     struct shard_thread *t = mem_zalloc(1, sizeof *t);
     if (!t)
@@ -577,6 +604,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->thread = thread;
     t->out = mailbox;
     t->store = store;
+    t->fault = fault;
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
     (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);

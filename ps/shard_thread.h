@@ -7,6 +7,7 @@
 #include "common/msg.h"
 
 struct shard_thread;
+struct fault;
 struct store;
 
 /* Letters from a shard thread to the server. */
@@ -16,6 +17,12 @@ enum shard_letter {
     SHARD_MEASURED, /* the same, to shard_thread_measure, with its last part */
     SHARD_FENCED,   /* number: incarnation */
     SHARD_STORE,    /* number: a request of ps/store.h */
+    SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, when it enters and behind each snapshot */
+};
+
+struct shard_snapshot {
+    uint64_t bytes; /* of its state */
+    double seconds; /* that writing it took; 0: it has entered */
 };
 
 /* A worker's connection to the shard. */
@@ -44,10 +51,11 @@ struct shard_report {
 void shard_report_free(void *report);
 
 /* Start the thread. `output`: DIR, whose checkpoints/ has the cuts where it is the chief's too; otherwise files pass
- * through its spool/ on their way to the chief and from it. `store` and `out` outlive the thread.
+ * through its spool/ on their way to the chief and from it. `store`, `fault` and `out` outlive the thread.
  * Errors: ERR_NOMEM, ERR_IO. */
 enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread, const char *output,
-                          struct store *store, struct mailbox *out, struct errmsg *e) MUST_CHECK;
+                          struct store *store, const struct fault *fault, struct mailbox *out,
+                          struct errmsg *e) MUST_CHECK;
 /* Close its connections, end and join the thread; a snapshot in the works is finished first. */
 void shard_thread_free(struct shard_thread *t);
 

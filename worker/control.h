@@ -49,8 +49,8 @@ struct control_ops {
     void (*on_tick)(void *role, int64_t now_ms);
     void (*on_go)(void *role, int64_t now_ms);
     void (*stop)(void *role); /* close all connections */
-    /* For HTTP: why the chief has not welcomed us, NULL: it has; what the role adds to /metrics; to /status. */
-    const char *(*not_ready)(void *role);
+    /* For HTTP: whom training waits for, NULL: it runs; what the role adds to /metrics; to /status. */
+    const char *(*waits_for)(void *role);
     void (*metrics)(void *role, struct metrics *m);
     enum err (*status)(void *role, json_t *to);
 };
@@ -59,7 +59,7 @@ struct control_config {
     const struct job *job;
     const struct cluster *cluster;
     struct mailbox *train;
-    int http_fd; /* -1: none */
+    int http_fd; /* the caller's; -1: none */
     const struct meter *meter;
 };
 
@@ -74,6 +74,7 @@ struct control {
     pthread_t pthread;
     struct http *http; /* NULL: none */
     bool going, ended;
+    bool nobody_came; /* no chief within timeouts.start_s; read behind control_close */
     int64_t going_ms;
 };
 

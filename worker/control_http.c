@@ -5,13 +5,21 @@
 #include <stdio.h>
 
 #include "common/http.h"
+#include "common/process_state.h"
 #include "common/vitals.h"
 #include "worker/meter.h"
 
+/* It listens, and it needs nobody for that. A worker that is not the chief, and that was told to go, is dialed by nobody
+ * any more; the chief is reached to its end. */
 static const char *on_not_ready(void *ctx)
 {
     const struct control *c = ctx;
-    return c->ops->not_ready(c->role);
+    return c->going && !c->config.cluster->is_chief ? "told to go: it leaves" : NULL;
+}
+
+static enum process_state state_of(const char *waits_for)
+{
+    return waits_for ? STATE_WAITING : STATE_TRAINING;
 }
 
 static void on_metrics(void *ctx, struct metrics *m)
@@ -25,6 +33,7 @@ static void on_metrics(void *ctx, struct metrics *m)
                 "update", job_update_word(job->training.update), NULL);
     metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", cluster->is_chief);
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until this process ends.", c->going);
+    process_state_metrics(m, state_of(c->ops->waits_for(c->role)));
     meter_metrics(c->config.meter, m);
     c->ops->metrics(c->role, m);
 }
@@ -49,14 +58,15 @@ static json_t *on_status(void *ctx)
     const struct control *c = ctx;
     const struct cluster *cluster = c->config.cluster;
     const struct job *job = c->config.job;
-    const char *not_ready = c->ops->not_ready(c->role);
+    const char *not_ready = on_not_ready(ctx), *waits_for = c->ops->waits_for(c->role);
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
     json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:b, s:o}", "process", name, "version",
-        GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index, "worker",
-        (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name, "update",
-        job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready", not_ready,
+        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b, s:o}", "process", name,
+        "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index,
+        "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name,
+        "update", job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready",
+        not_ready, "state", process_state_word(state_of(waits_for)), "waits_for", waits_for,
         "draining", c->going, "training", training_json(c->config.meter));
     if (all &&
         (c->ops->status(c->role, all) || json_object_set_new(all, "system", vitals_json()) != 0)) {
@@ -71,9 +81,7 @@ static const struct http_ops control_http_ops = {
 
 enum err control_http_open(struct control *c)
 {
-    return c->config.http_fd < 0
-               ? ERR_OK
-               : http_open(&c->http, &c->loop, c->config.http_fd, &control_http_ops, c);
+    return http_open_again(&c->http, &c->loop, c->config.http_fd, &control_http_ops, c);
 }
 
 void control_http_close(struct control *c)

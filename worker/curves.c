@@ -103,16 +103,30 @@ void curves_paused(struct curves *c, double seconds)
     c->window_s += seconds;
 }
 
+/* What is pushed for a statistic is no gradient. */
+static void put_gradients(const struct layout *l, struct events_note *n,
+                          const struct events_histogram *h)
+{
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (l->tensor[i].role == TENSOR_WEIGHT)
+            events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
+}
+
 static void put_histograms(const struct curves *c, struct events_note *n, const float *w,
-                           struct pool *pool)
+                           const struct events_values *gradient, struct pool *pool)
 {
     const struct layout *l = c->layout;
+    const struct events_values weights = {&w, 1, 1};
     struct events_histogram *h = c->job->logs.histograms ? mem_zalloc(l->tensors, sizeof *h) : NULL;
     if (!h)
         return;
-    events_histograms(h, l, w, pool);
+    events_histograms(h, l, &weights, pool);
     for (uint32_t i = 0; i < l->tensors; i++)
-        events_histogram(n, l->tensor[i].name, &h[i]);
+        events_histogram(n, l->tensor[i].name, "", &h[i]);
+    if (gradient->blocks) {
+        events_histograms(h, l, gradient, pool);
+        put_gradients(l, n, h);
+    }
     mem_free(h);
 }
 
@@ -124,7 +138,8 @@ static double examples_of_epoch(const struct curves *c, uint64_t step)
     return (double)(step - c->epoch_step) / (double)c->batches_per_epoch * (double)c->rows;
 }
 
-void curves_epoch(struct curves *c, uint64_t step, const float *w, struct pool *pool, double now_s)
+void curves_epoch(struct curves *c, uint64_t step, const float *w,
+                  const struct events_values *gradient, struct pool *pool, double now_s)
 {
     if (!c->events || step <= c->epoch_step || !(c->epoch.examples > 0))
         return; /* made before this run began */
@@ -137,7 +152,7 @@ void curves_epoch(struct curves *c, uint64_t step, const float *w, struct pool *
     if (seconds > 0)
         events_scalar(n, "epoch_", "examples_per_second", "", examples_of_epoch(c, step) / seconds);
     if (n)
-        put_histograms(c, n, w, pool);
+        put_histograms(c, n, w, gradient, pool);
     events_post(c->events, n);
     uint64_t seen = c->seen > step ? c->seen : step;
     forget(c, step, now_s);

@@ -29,8 +29,10 @@ void curves_close(struct curves *c, bool success);
 
 /* Parameters of `step` are there, by these sums of what went into it. */
 void curves_step(struct curves *c, uint64_t step, const struct model_sums *sums, double now_s);
-/* An epoch is over at this step, w being its weights: before its evaluation; then the evaluation, if there was one. */
-void curves_epoch(struct curves *c, uint64_t step, const float *w, struct pool *pool, double now_s);
+/* An epoch is over at this step, w being its weights and `gradient` what was computed last (no blocks: nothing was):
+ * before its evaluation; then the evaluation, if there was one. */
+void curves_epoch(struct curves *c, uint64_t step, const float *w,
+                  const struct events_values *gradient, struct pool *pool, double now_s);
 void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval);
 /* For so long nothing was trained. */
 void curves_paused(struct curves *c, double seconds);

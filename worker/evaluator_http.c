@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include "common/http.h"
 #include "common/json_number.h"
@@ -10,6 +9,7 @@
 #include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/msg.h"
+#include "common/process_state.h"
 #include "common/vitals.h"
 #include "worker/model/metric.h"
 
@@ -30,6 +30,11 @@ static const char *on_not_ready(void *ctx)
     return NULL;
 }
 
+static enum process_state state_of(const struct evaluator_http *h)
+{
+    return atomic_load(&h->meter->seen) ? STATE_EVALUATING : STATE_WAITING;
+}
+
 static void on_metrics(void *ctx, struct metrics *m)
 {
     const struct evaluator_http *h = ctx;
@@ -39,6 +44,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_put(m, 1, "job", h->job->name, "role", role_str(h->cluster->role), "index",
                 METRICS_NUMBER(h->cluster->index), "update",
                 job_update_word(h->job->training.update), NULL);
+    process_state_metrics(m, state_of(h));
     metrics_counter(m, "gradwire_evaluator_results_total",
                     "Checkpoints that this process has evaluated.", results);
     if (results == 0)
@@ -73,12 +79,13 @@ static json_t *on_status(void *ctx)
 {
     const struct evaluator_http *h = ctx;
     bool seen = atomic_load(&h->meter->seen);
-    return json_pack(
-        "{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:I, s:o, s:o}", "process", "evaluator 0",
-        "version", GRADWIRE_VERSION, "role", "evaluator", "index", 0, "job", h->job->name, "update",
-        job_update_word(h->job->training.update), "ready", 1, "waiting_for",
-        seen ? "the next checkpoint" : "the first checkpoint", "results",
-        (json_int_t)atomic_load(&h->meter->results), "last", last_json(h), "system", vitals_json());
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:s, s:I, s:o, s:o}", "process",
+                     "evaluator 0", "version", GRADWIRE_VERSION, "role", "evaluator", "index", 0,
+                     "job", h->job->name, "update", job_update_word(h->job->training.update),
+                     "ready", 1, "state", process_state_word(state_of(h)), "waiting_for",
+                     seen ? "the next checkpoint" : "the first checkpoint", "results",
+                     (json_int_t)atomic_load(&h->meter->results), "last", last_json(h), "system",
+                     vitals_json());
 }
 
 static const struct http_ops ops = {
@@ -99,12 +106,12 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum err evaluator_http_new(struct evaluator_http **out, int take_fd, const struct job *job,
+enum err evaluator_http_new(struct evaluator_http **out, int fd, const struct job *job,
                             const struct cluster *cluster, const struct evaluator_meter *meter,
                             struct errmsg *e)
 {
     *out = NULL;
-    if (take_fd < 0)
+    if (fd < 0)
         return ERR_OK;
     struct evaluator_http *h = mem_zalloc(1, sizeof *h);
     if (!h)
@@ -116,9 +123,7 @@ enum err evaluator_http_new(struct evaluator_http **out, int take_fd, const stru
         goto no_loop;
     if (mailbox_init(&h->in, &h->loop, on_letter, h))
         goto no_mailbox;
-    int fd = take_fd;
-    take_fd = -1;
-    if (http_open(&h->http, &h->loop, fd, &ops, h))
+    if (http_open_again(&h->http, &h->loop, fd, &ops, h))
         goto no_http;
     if (pthread_create(&h->pthread, NULL, run, h) == 0) {
         *out = h;
@@ -132,8 +137,6 @@ no_mailbox:
 no_loop:
     mem_free(h);
 no_memory:
-    if (take_fd >= 0)
-        (void)close(take_fd);
     return err_set(e, ERR_NOMEM, "no memory for HTTP");
 }
 

@@ -17,8 +17,8 @@ struct evaluator_meter {
 
 struct evaluator_http;
 
-/* `take_fd` -1: *h is NULL. All others outlive it. Errors: ERR_NOMEM. */
-enum err evaluator_http_new(struct evaluator_http **h, int take_fd, const struct job *job,
+/* `fd` -1: *h is NULL. All that is given outlives it. Errors: ERR_NOMEM. */
+enum err evaluator_http_new(struct evaluator_http **h, int fd, const struct job *job,
                             const struct cluster *cluster, const struct evaluator_meter *meter,
                             struct errmsg *e) MUST_CHECK;
 void evaluator_http_free(struct evaluator_http *h); /* NULL is none */

@@ -25,6 +25,7 @@
 #include "worker/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/progress.h"
+#include "worker/sequel.h"
 
 enum {
     LOOK_MS = 200, /* between two looks at the folder */
@@ -259,6 +260,18 @@ static void found_close(struct found *f)
     *f = (struct found){.n = 0};
 }
 
+/* The job before this one (checkpoint.run): its cuts are gone as soon as the chief has come. */
+static void leave_other_jobs(const struct watch *v, struct found *f)
+{
+    size_t kept = 0;
+    bool over = f->n > 0 && sequel_is_due(v->role->job, &f->m[0]);
+    while (!over && kept < f->n && strcmp(f->m[kept].uuid, f->m[0].uuid) == 0)
+        kept++;
+    for (size_t i = kept; i < f->n; i++)
+        manifest_close(&f->m[i]);
+    f->n = kept;
+}
+
 /* The manifests that can be read; the chief says of others what is wrong with them. */
 static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
 {
@@ -271,6 +284,7 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     for (size_t i = 0; f->m && i < n; i++)
         f->n += checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e) == ERR_OK;
     mem_free(cuts);
+    leave_other_jobs(v, f);
     return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 

@@ -22,7 +22,7 @@ struct evaluator_role {
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
     int progress_fd; /* -1: none */
-    int http_fd;     /* taken; -1: none */
+    int http_fd;     /* the caller's; -1: none */
 };
 
 /* Run to the end. ERR_OK: done, or told to go, which *told_to_go says. Errors: ERR_INPUT the checkpoints are of another job

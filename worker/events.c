@@ -133,15 +133,25 @@ void events_restart(struct events *ev, enum events_run which, uint64_t step)
 struct counting {
     struct events_histogram *out;
     const struct layout *l;
-    const float *w;
+    const struct events_values *v;
     atomic_uint next;
 };
 
-static void histogram(struct events_histogram *h, const float *w, uint64_t n)
+static double value_at(const struct events_values *v, uint64_t i)
+{
+    double sum = 0;
+    for (uint32_t b = 0; b < v->blocks; b++)
+        sum += (double)v->block[b][i];
+    return v->scale * sum;
+}
+
+/* Elements [from, to). */
+static void histogram(struct events_histogram *h, const struct events_values *v, uint64_t from,
+                      uint64_t to)
 {
     *h = (struct events_histogram){.min = INFINITY, .max = -INFINITY};
-    for (uint64_t i = 0; i < n; i++) {
-        double x = (double)w[i];
+    for (uint64_t i = from; i < to; i++) {
+        double x = value_at(v, i);
         if (!isfinite(x))
             continue;
         h->min = x < h->min ? x : h->min;
@@ -151,10 +161,11 @@ static void histogram(struct events_histogram *h, const float *w, uint64_t n)
         h->sum_squares += x * x;
     }
     double scale = h->max > h->min ? EVENTS_BUCKETS / (h->max - h->min) : 0;
-    for (uint64_t i = 0; i < n; i++) {
-        if (!isfinite(w[i]))
+    for (uint64_t i = from; i < to; i++) {
+        double x = value_at(v, i);
+        if (!isfinite(x))
             continue;
-        int at = (int)(((double)w[i] - h->min) * scale);
+        int at = (int)((x - h->min) * scale);
         h->bucket[at < EVENTS_BUCKETS ? at : EVENTS_BUCKETS - 1] += 1;
     }
 }
@@ -164,14 +175,16 @@ static void count_tensors(void *ctx, uint32_t thread)
     struct counting *c = ctx;
     uint32_t i;
     (void)thread;
-    while ((i = atomic_fetch_add(&c->next, 1)) < c->l->tensors)
-        histogram(&c->out[i], c->w + c->l->tensor[i].offset_elems, c->l->tensor[i].elems);
+    while ((i = atomic_fetch_add(&c->next, 1)) < c->l->tensors) {
+        const struct tensor *t = &c->l->tensor[i];
+        histogram(&c->out[i], c->v, t->offset_elems, t->offset_elems + t->elems);
+    }
 }
 
-void events_histograms(struct events_histogram *out, const struct layout *l, const float *w,
-                       struct pool *pool)
+void events_histograms(struct events_histogram *out, const struct layout *l,
+                       const struct events_values *v, struct pool *pool)
 {
-    struct counting c = {.out = out, .l = l, .w = w};
+    struct counting c = {.out = out, .l = l, .v = v};
     atomic_init(&c.next, 0);
     pool_run(pool, count_tensors, &c);
 }

@@ -41,15 +41,24 @@ struct events_note *events_note(enum events_run run, uint64_t step);
 /* Tag: `prefix` then `name` then `suffix`. A value that is no number is left out. */
 void events_scalar(struct events_note *n, const char *prefix, const char *name, const char *suffix,
                    double value);
-void events_histogram(struct events_note *n, const char *name, const struct events_histogram *h);
+/* Tag: `name` then `suffix`. */
+void events_histogram(struct events_note *n, const char *name, const char *suffix,
+                      const struct events_histogram *h);
 void events_text(struct events_note *n, const char *name, const char *text);
 /* The hyperparameters' session of this job: what is tuned, what is measured, that it begins; or how it ended. */
 void events_session(struct events_note *n, const struct job *job);
 void events_session_end(struct events_note *n, bool success);
 void events_post(struct events *ev, struct events_note *take);
 
-/* Of each tensor (l->tensors) of the flat block; what is not finite is not counted. Thread: the pool's. */
-void events_histograms(struct events_histogram *out, const struct layout *l, const float *w,
-                       struct pool *pool);
+/* What is counted: element i is `scale` times the sum of the blocks' i. */
+struct events_values {
+    const float *const *block; /* (blocks) flat blocks */
+    uint32_t blocks;
+    double scale;
+};
+
+/* Of each tensor (l->tensors); what is not finite is not counted. Thread: the pool's. */
+void events_histograms(struct events_histogram *out, const struct layout *l,
+                       const struct events_values *v, struct pool *pool);
 
 #endif

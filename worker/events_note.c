@@ -80,8 +80,10 @@ void events_scalar(struct events_note *n, const char *prefix, const char *name, 
     append(n, &value);
 }
 
-void events_histogram(struct events_note *n, const char *name, const struct events_histogram *h)
+void events_histogram(struct events_note *n, const char *name, const char *suffix,
+                      const struct events_histogram *h)
 {
+    char tag[TAG_MAX];
     double limit[EVENTS_BUCKETS], bucket[EVENTS_BUCKETS];
     Tensorboard__Value value = TENSORBOARD__VALUE__INIT;
     Tensorboard__Histogram message = TENSORBOARD__HISTOGRAM__INIT;
@@ -100,7 +102,8 @@ void events_histogram(struct events_note *n, const char *name, const struct even
     message.n_bucket_limit = message.n_bucket = EVENTS_BUCKETS;
     message.bucket_limit = limit;
     message.bucket = bucket;
-    value.tag = (char *)name;
+    (void)snprintf(tag, sizeof tag, "%s%s", name, suffix);
+    value.tag = tag;
     value.value_case = TENSORBOARD__VALUE__VALUE_HISTO;
     value.histo = &message;
     append(n, &value);

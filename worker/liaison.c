@@ -25,7 +25,7 @@ struct liaison {
     bool welcomed;     /* the chief has had us once */
     bool up;           /* connected to the chief */
     bool said_hello;   /* on this connection: nothing may go before it */
-    char address[300], refusal[400], not_ready[600];
+    char address[300], refusal[400], waits_for[600];
     int64_t lost_ms, dialed_ms, said_ms;
     ProtobufCMessage *message;
     uint16_t type;
@@ -202,6 +202,7 @@ static void say_waiting(const struct liaison *l, int64_t away_s)
 static void give_up(struct liaison *l, int64_t away_s)
 {
     const char *why = why_away(l);
+    l->control->nobody_came = !l->welcomed;
     control_stop_train(l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s",
                        who_is_away(l), away_s, l->welcomed ? "ps_rejoin_s" : "start_s",
                        why[0] ? ": " : "", why);
@@ -230,15 +231,15 @@ static void liaison_on_tick(void *role, int64_t now)
 
 /* ---- for HTTP ---- */
 
-static const char *liaison_not_ready(void *role)
+static const char *liaison_waits_for(void *role)
 {
     struct liaison *l = role;
     if (l->welcomed && l->up)
         return NULL;
     const char *why = why_away(l);
-    (void)snprintf(l->not_ready, sizeof l->not_ready, "waiting %" PRId64 " s for %s%s%s",
+    (void)snprintf(l->waits_for, sizeof l->waits_for, "waiting %" PRId64 " s for %s%s%s",
                    (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), why[0] ? ": " : "", why);
-    return l->not_ready;
+    return l->waits_for;
 }
 
 static void liaison_metrics(void *role, struct metrics *m)
@@ -293,7 +294,7 @@ const struct control_ops liaison_ops = {
     .on_tick = liaison_on_tick,
     .on_go = liaison_on_go,
     .stop = liaison_stop,
-    .not_ready = liaison_not_ready,
+    .waits_for = liaison_waits_for,
     .metrics = liaison_metrics,
     .status = liaison_status,
 };

@@ -12,6 +12,7 @@
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/dirlock.h"
+#include "common/ending.h"
 #include "common/epochs.h"
 #include "common/flags.h"
 #include "common/kernels.h"
@@ -25,11 +26,15 @@
 #include "worker/alone.h"
 #include "worker/chief/host.h"
 #include "worker/curves.h"
+#include "worker/doctor/doctor.h"
 #include "worker/eval_log.h"
 #include "worker/evaluator_role.h"
 #include "worker/export/export.h"
+#include "worker/idle.h"
+#include "worker/interim.h"
 #include "worker/liaison.h"
 #include "worker/lr_finder.h"
+#include "worker/sequel.h"
 #include "worker/summarize.h"
 #include "worker/train.h"
 
@@ -43,6 +48,12 @@ struct process {
     bool has_eval;
     struct order order;
     int listen_fd, http_fd;
+    bool listens;
+    struct interim *interim; /* answers by HTTP while no loop of ours does */
+    enum process_state
+        rests; /* STATE_DONE, STATE_IDLE: before it trains (again), it waits to be called; else LOADING */
+    struct idle_run over; /* what it trained last, or has found to be over */
+    bool known_over;      /* `over` was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -98,7 +109,7 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 
-static enum err load(struct process *p, struct errmsg *e)
+static enum err load_job(struct process *p, struct errmsg *e)
 {
     enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
     if (err)
@@ -112,11 +123,14 @@ static enum err load(struct process *p, struct errmsg *e)
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
     else
         (void)snprintf(p->logs, sizeof p->logs, "%s/logs", p->output);
-    bool evaluator = p->cluster.role == ROLE_EVALUATOR;
-    if (evaluator || (p->cluster.is_chief && p->cluster.has_evaluator))
+    if (p->cluster.role == ROLE_EVALUATOR || (p->cluster.is_chief && p->cluster.has_evaluator))
         err = job_check_evaluator(&p->job, e);
-    if (!err)
-        err = load_model_and_data(p, e);
+    return err;
+}
+
+static enum err load(struct process *p, struct errmsg *e)
+{
+    enum err err = load_model_and_data(p, e);
     if (err)
         return err;
     p->order = (struct order){.rows = p->data.rows,
@@ -133,7 +147,8 @@ static enum err load(struct process *p, struct errmsg *e)
                     order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
             e);
     bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
-    if (!evaluator && (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
+    if (p->cluster.role != ROLE_EVALUATOR &&
+        (!has_eval || !p->cluster.is_chief || p->cluster.has_evaluator))
         return ERR_OK;
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
@@ -144,6 +159,17 @@ static enum err open_http(struct process *p, struct errmsg *e)
 {
     const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
     return http_bind(&p->http_fd, &place, e);
+}
+
+static enum err begin_interim(struct process *p, enum process_state state, struct errmsg *e)
+{
+    return interim_new(&p->interim, p->http_fd, &p->job, &p->cluster, state, e);
+}
+
+static void end_interim(struct process *p)
+{
+    interim_free(p->interim);
+    p->interim = NULL;
 }
 
 static enum err open_port(struct process *p, struct errmsg *e)
@@ -173,24 +199,50 @@ static enum err lock_output(const struct process *p, struct errmsg *e)
     return dirlock_take(p->output, &fd, say_lock_waits, e);
 }
 
+/* None: has_base is false. */
+static enum err newest_cut(struct process *p, struct errmsg *e)
+{
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
+    p->has_base = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err == ERR_NEWER)
+        return err_wrap(e, ERR_INPUT, "start that release, or begin anew with --fresh: ");
+    return err_set(e, err,
+                   "%s: none of its cuts can be used: mend them, or start anew with --fresh",
+                   p->checkpoints);
+}
+
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut of its sequel. */
+static enum err find_base(struct process *p, struct errmsg *e)
+{
+    const struct sequel sequel = {.job = &p->job,
+                                  .data_fingerprint = p->data.fingerprint,
+                                  .output = p->output,
+                                  .checkpoints = p->checkpoints,
+                                  .elems = model_layout(p->model)->elems};
+    enum err err = newest_cut(p, e);
+    if (err || !p->has_base || !sequel_is_due(&p->job, &p->base))
+        return err;
+    err = sequel_begin(&sequel, &p->base, e);
+    if (err)
+        return err;
+    manifest_close(&p->base);
+    return newest_cut(p, e);
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
     if (!p->cluster.is_chief)
         return ERR_OK;
-    enum err err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
+    enum err err = find_base(p, e);
+    if (!err)
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
-    if (err)
+    if (err || !p->has_base)
         return err;
-    err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base);
-    if (err == ERR_NOTFOUND)
-        return ERR_OK;
-    if (err)
-        return err_set(e, err,
-                       "%s: none of its cuts can be used: mend them, or start anew with --fresh",
-                       p->checkpoints);
-    p->has_base = true;
     err = job_identity_compare(p->base.identity_text, p->job.identity_text, e);
     if (err)
         return err_wrap(e, ERR_INPUT,
@@ -308,6 +360,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
         err = host_new(&host, &host_config, e);
     if (err)
         return err;
+    end_interim(p);
     err = control_init(&control, &control_config, &host_ops, host, e);
     if (!err) {
         struct train_result before = p->result;
@@ -318,6 +371,8 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
             mem_free(p->result.history); /* nothing was learned */
             before.exit_code = p->result.exit_code;
             p->result = before;
+            if (p->cluster.has_evaluator && begin_interim(p, STATE_DONE, e))
+                log_warn("%s", e->text);
             if (p->cluster.has_evaluator)
                 await_evaluator(p);
         }
@@ -325,6 +380,23 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     }
     host_free(host);
     return err;
+}
+
+/* How it ended, for a worker that stays, or that came when all was over. */
+static void remember(struct process *p, const struct train *train, bool nobody_came)
+{
+    uint64_t generation;
+    const char *uuid = train_welcomed(train, &generation);
+    if (generation) {
+        (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", uuid);
+        p->over.generation = generation;
+    }
+    if (p->result.exit_code == 0 || (nobody_came && p->known_over))
+        p->rests = STATE_DONE;
+    else if (nobody_came && p->flags.waits)
+        p->rests = STATE_IDLE;
+    if (p->rests != STATE_LOADING)
+        p->result.exit_code = 0;
 }
 
 static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
@@ -339,10 +411,12 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
     enum err err = liaison_new(&liaison, e);
     if (err)
         return err;
+    end_interim(p);
     err = control_init(&control, &control_config, &liaison_ops, liaison, e);
     if (!err) {
         train_run(train, &control, &p->result);
         control_close(&control);
+        remember(p, train, control.nobody_came);
     }
     liaison_free(liaison);
     return err;
@@ -363,6 +437,8 @@ static enum err run(struct process *p, struct errmsg *e)
                                   .output = p->output,
                                   .progress_fd = p->flags.progress_fd};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
+    if (!err && config.fault.kind == FAULT_DISK)
+        err = err_set(e, ERR_INPUT, "--fault=%s: only a ps takes it", p->flags.fault);
     if (err)
         return err;
     p->result.first_step_s = NAN;
@@ -394,9 +470,6 @@ static enum err find_learning_rate(struct process *p, struct errmsg *e)
 /* The evaluator: what ends it is said as of a worker. */
 static enum err run_evaluator(struct process *p, struct errmsg *e)
 {
-    enum err err = open_http(p, e);
-    if (err)
-        return err;
     const struct evaluator_role role = {.job = &p->job,
                                         .cluster = &p->cluster,
                                         .model = p->model,
@@ -409,7 +482,8 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
                                         .progress_fd = p->flags.progress_fd,
                                         .http_fd = p->http_fd};
     bool told = false;
-    err = evaluator_role_run(&role, &told, e);
+    end_interim(p);
+    enum err err = evaluator_role_run(&role, &told, e);
     if (!err && told)
         p->result.exit_code = 143;
     else if (!err)
@@ -426,6 +500,78 @@ static enum err check_workers(const struct process *p, struct errmsg *e)
     return job_check_workers(&p->job, workers ? workers : 1, e);
 }
 
+/* Peers and probes find it from here on, however long its data take to read. */
+static enum err listen_first(struct process *p, struct errmsg *e)
+{
+    enum process_state state = p->rests;
+    if (p->flags.find_learning_rate)
+        return ERR_OK;
+    if (p->listens)
+        return begin_interim(p, state, e);
+    enum err err = p->cluster.role == ROLE_EVALUATOR ? ERR_OK : check_workers(p, e);
+    if (!err && p->cluster.role != ROLE_EVALUATOR)
+        err = open_port(p, e);
+    if (!err)
+        err = open_http(p, e);
+    p->listens = err == ERR_OK;
+    return err ? err : begin_interim(p, state, e);
+}
+
+/* A worker that is told when to begin, and by whom. */
+static bool may_rest(const struct process *p)
+{
+    return p->cluster.role != ROLE_EVALUATOR && !p->cluster.is_chief && !p->cluster.alone &&
+           !p->flags.find_learning_rate;
+}
+
+/* Is the job over already? Whoever stays asks ps 0 whether a chief trains on; others leave. A job that was stopped early
+ * may go on with another patience, which the chief alone would know. */
+static enum ending look_for_ending(struct process *p)
+{
+    struct manifest m = {0};
+    enum ending ending = ending_find(p->checkpoints, &p->job, &m);
+    if (ending) {
+        (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", m.uuid);
+        p->over.generation = m.generation;
+        p->known_over = true;
+    }
+    manifest_close(&m);
+    return ending;
+}
+
+/* Wait, holding nothing, until a chief calls, which *calls says, or until it is told to go. */
+static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
+{
+    end_interim(p);
+    enum err err = begin_interim(p, p->rests, e);
+    if (!err)
+        err = idle_wait(&p->job, &p->cluster, &p->over, calls, e);
+    end_interim(p);
+    if (err)
+        return err;
+    if (*calls)
+        log_info("a chief is there, with generation %" PRIu64, p->over.generation);
+    else
+        log_info("told to go: %s",
+                 p->rests == STATE_DONE ? "the job is done" : "no chief has come");
+    if (!*calls && p->rests == STATE_IDLE)
+        p->result.exit_code = 143;
+    p->rests = STATE_LOADING;
+    return *calls ? begin_interim(p, STATE_LOADING, e) : ERR_OK;
+}
+
+/* Is there something to train? */
+static enum err rest(struct process *p, bool *trains, struct errmsg *e)
+{
+    enum ending ending = ENDING_NONE;
+    if (may_rest(p) && p->rests == STATE_LOADING)
+        ending = look_for_ending(p);
+    if (ending && p->flags.waits)
+        p->rests = STATE_DONE;
+    *trains = ending != ENDING_DONE;
+    return p->rests == STATE_LOADING ? ERR_OK : await_call(p, trains, e);
+}
+
 /* The role's whole life, once the job and its data are there. */
 static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 {
@@ -433,13 +579,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
         return find_learning_rate(p, e);
     if (p->cluster.role == ROLE_EVALUATOR)
         return run_evaluator(p, e);
-    enum err err = check_workers(p, e);
-    if (!err)
-        err = open_port(p, e);
-    if (!err)
-        err = open_http(p, e);
-    if (!err)
-        err = lock_output(p, e);
+    enum err err = lock_output(p, e);
     if (!err)
         err = look_back(p, e);
     if (!err && p->cluster.n_ps == 0)
@@ -447,31 +587,9 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
     return err ? err : run(p, e);
 }
 
-/* To the end; returns the exit code. */
-static int work(struct process *p)
+/* Of the job nothing stays; names, sockets and what is over do. */
+static void forget(struct process *p)
 {
-    struct alone alone = {.pid = 0};
-    struct errmsg e = {""};
-    enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
-    if (!err)
-        err = auth_check(p->flags.auth, &e);
-    if (!err)
-        err = who_am_i(p, &e);
-    if (!err)
-        err = load(p, &e);
-    if (!err)
-        err = live(p, &alone, &e);
-    alone_stop(&alone);
-    if (err && p->result.exit_code)
-        log_error(
-            "%s",
-            e.text); /* a summary that could not be written: what ended the job is said last */
-    else if (err)
-        return wrong(err, &e);
-    if (p->result.exit_code && p->result.exit_code != 143)
-        log_error("%s", p->result.error);
-    else if (p->result.error[0])
-        log_info("%s", p->result.error);
     mem_free(p->result.history);
     manifest_close(&p->base);
     journal_close(&p->journal);
@@ -479,13 +597,71 @@ static int work(struct process *p)
     dataset_close(&p->eval);
     model_free(p->model);
     job_close(&p->job);
+    p->model = NULL;
+    p->has_eval = p->has_base = p->finished = false;
+    p->data = p->eval = (struct dataset){0};
+    p->result = (struct train_result){0};
+    mem_give_back();
+}
+
+/* A job, from its file to its end; returns the exit code. */
+static int attend(struct process *p)
+{
+    struct alone alone = {.pid = 0};
+    struct errmsg e = {""};
+    bool trains = true;
+    enum err err = load_job(p, &e);
+    if (!err)
+        err = listen_first(p, &e);
+    if (!err)
+        err = rest(p, &trains, &e);
+    if (!err && trains)
+        err = load(p, &e);
+    if (!err && trains)
+        err = live(p, &alone, &e);
+    end_interim(p);
+    alone_stop(&alone);
+    if (err && p->result.exit_code)
+        log_error("%s", e.text); /* a summary that could not be written: what ended the job is said
+                                    last */
+    else if (err)
+        return wrong(err, &e);
+    if (p->result.exit_code && p->result.exit_code != 143)
+        log_error("%s", p->result.error);
+    else if (p->result.error[0])
+        log_info("%s", p->result.error);
+    int exit_code = p->result.exit_code;
+    forget(p);
+    return exit_code;
+}
+
+/* To the end; returns the exit code. */
+static int work(struct process *p)
+{
+    struct errmsg e = {""};
+    enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
+    if (!err)
+        err = auth_check(p->flags.auth, &e);
+    if (!err)
+        err = who_am_i(p, &e);
+    if (!err && p->flags.waits && !may_rest(p))
+        err = err_set(&e, ERR_INPUT,
+                      "--when_done=wait is for a ps, and for a worker that has a chief: with the "
+                      "chief the job ends, and so does the evaluator");
+    if (!err && p->flags.grace_s)
+        err = err_set(&e, ERR_INPUT, "--grace_s=%d: only a ps takes it", p->flags.grace_s);
+    if (err)
+        return wrong(err, &e);
+    int exit_code = attend(p);
+    while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING)
+        exit_code = attend(p);
     cluster_close(&p->cluster);
-    return p->result.exit_code;
+    return exit_code;
 }
 
 int main(int argc, char **argv)
 {
-    static struct process process;
+    static struct process process = {.http_fd = -1, .rests = STATE_LOADING};
     struct process *p = &process;
     signals_init();
     flags_parse(&p->flags, "worker", argc, argv);
@@ -493,6 +669,8 @@ int main(int argc, char **argv)
     if (p->flags.log_json)
         log_json();
     openblas_set_num_threads(1);
+    if (p->flags.doctor)
+        return doctor_run(&p->flags);
     kernels_flush_denormals();
     int exit_code = work(p);
     termination_end(p->flags.termination_message, exit_code);

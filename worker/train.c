@@ -397,10 +397,24 @@ static void look_at(struct train *t, uint64_t epoch, const struct evaluation *ev
     say_enough(t);
 }
 
+/* What this process computed last: the mean over the examples of its own leaves. */
+static struct events_values last_gradient(struct train *t, const float **block)
+{
+    uint32_t nodes, examples = 0;
+    const struct gradient_node *node = gradient_nodes(t->gradient, &nodes);
+    for (uint32_t i = 0; i < nodes; i++) {
+        block[i] = node[i].value;
+        examples += node[i].examples;
+    }
+    return (struct events_values){block, examples ? nodes : 0, examples ? 1.0 / examples : 0};
+}
+
 static void end_epoch(struct train *t, uint64_t epoch)
 {
     double began = clock_now_s();
-    curves_epoch(t->config.curves, end_of(t, epoch), t->w, t->pool, began);
+    const float *block[GRADIENT_NODES_MAX];
+    const struct events_values gradient = last_gradient(t, block);
+    curves_epoch(t->config.curves, end_of(t, epoch), t->w, &gradient, t->pool, began);
     t->evaluation_s += clock_now_s() - began;
     const struct evaluation *eval = evaluate(t);
     double now_s = clock_now_s();
@@ -750,6 +764,12 @@ struct mailbox *train_mailbox(struct train *t)
 const struct meter *train_meter(const struct train *t)
 {
     return &t->meter;
+}
+
+const char *train_welcomed(const struct train *t, uint64_t *generation)
+{
+    *generation = t->session.generation.number;
+    return t->session.uuid;
 }
 
 static enum err new_parts(struct train *t, struct errmsg *e)

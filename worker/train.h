@@ -60,6 +60,9 @@ struct mailbox *train_mailbox(struct train *t);
 /* What it counts while it runs; as long as *t lives. */
 const struct meter *train_meter(const struct train *t);
 
+/* The run and the generation that it was welcomed to last; "" and 0: none. Behind train_run. */
+const char *train_welcomed(const struct train *t, uint64_t *generation);
+
 /* Run to the end. `control` is up. Thread: main. */
 void train_run(struct train *t, struct control *control, struct train_result *result);
 

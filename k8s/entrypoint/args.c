@@ -36,6 +36,7 @@ static const struct known {
     {"print", ASK, offsetof(struct args, print), NULL},
     {"help", ASK, offsetof(struct args, help), NULL},
     {"version", ASK, offsetof(struct args, version), NULL},
+    {"doctor", ASK, offsetof(struct args, doctor), NULL},
 };
 
 /* The name of a word that is a flag, with underscores; false: it is none. */
@@ -125,17 +126,19 @@ static enum err read_word(struct args *a, char **argv, int argc, int *at, struct
 enum err args_read(struct args *a, int argc, char **argv, struct errmsg *e)
 {
     enum err err = ERR_OK;
-    for (int at = 1; at < argc && !err;)
+    a->doctor = argc > 1 && strcmp(argv[1], "doctor") == 0;
+    for (int at = 1 + a->doctor; at < argc && !err;)
         err = read_word(a, argv, argc, &at, e);
     return err;
 }
 
 const char *args_help(void)
 {
-    return "Usage: gradwire-entrypoint [FLAG]...\n"
+    return "Usage: gradwire-entrypoint [doctor] [FLAG]...\n"
            "Becomes ps or worker, whichever TF_CONFIG says; without one a lone worker.\n"
            "  --epochs=N --batch_size=N --learning_rate=X   keys of the job file\n"
            "  --print               what would run, and nothing more\n"
+           "  doctor, --doctor      would it find what it needs? (--json; exit 2: no)\n"
            "Without TF_CONFIG, from ordinals (StatefulSet, Indexed Job):\n"
            "  --role=ps|worker --ps=N --workers=N\n"
            "  --ps_host=NAME-%.SERVICE:PORT --worker_host=NAME-%.SERVICE:PORT\n"

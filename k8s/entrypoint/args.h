@@ -14,7 +14,7 @@ struct args {                                                        /* NULL: no
     const char *role, *index, *ps, *workers, *ps_host, *worker_host; /* ordinals -> TF_CONFIG */
     const char *worker_ips, *current_ip, *port;                      /* the hosts form */
     const char *job_name, *job, *token, *auth;                       /* looked at, and handed on */
-    bool print, help, version;
+    bool print, help, version, doctor;
     const char *rest[ARGS_MAX]; /* for the program, short flags written out; with argv's lifetime */
     size_t n_rest;
     char sets[8][128]; /* those written out */

@@ -66,13 +66,22 @@ static void add_defaults(struct command *c, const struct args *a)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }
 
+static bool by_hosts(const struct args *a)
+{
+    return a->worker_ips || a->current_ip || a->port;
+}
+
 static enum err command_init(struct command *c, enum role role, const struct args *a,
                              struct errmsg *e)
 {
-    enum err err = find_program(role, c->program, e);
+    enum err err = find_program(a->doctor ? ROLE_WORKER : role, c->program, e);
     if (err)
         return err;
     c->words[c->n++] = c->program;
+    if (a->doctor)
+        c->words[c->n++] = "--doctor";
+    if (a->doctor && role == ROLE_PS && !by_hosts(a) && !a->job_name && !getenv("TF_CONFIG"))
+        c->words[c->n++] = "--job_name=ps"; /* which a ps would know by itself */
     add_defaults(c, a);
     for (size_t i = 0; i < a->n_rest; i++)
         c->words[c->n++] = a->rest[i];
@@ -118,11 +127,6 @@ static enum err find_role(const struct args *a, const char *pod, enum role *role
 static bool by_ordinals(const struct args *a)
 {
     return a->role || a->index || a->ps || a->workers || a->ps_host || a->worker_host;
-}
-
-static bool by_hosts(const struct args *a)
-{
-    return a->worker_ips || a->current_ip || a->port;
 }
 
 /* Who says which process this is? One of them. */
@@ -210,7 +214,8 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
         command_print(&ps);
         command_print(&worker);
     } else {
-        *code = pair_run((char *const *)ps.words, (char *const *)worker.words);
+        *code = (a->doctor ? pair_in_turn : pair_run)((char *const *)ps.words,
+                                                      (char *const *)worker.words);
     }
     return ERR_OK;
 }

@@ -69,3 +69,25 @@ int pair_run(char *const *first, char *const *second)
     }
     return code;
 }
+
+static int code_of(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int pair_in_turn(char *const *first, char *const *second)
+{
+    sigset_t none;
+    char *const *const of[] = {first, second};
+    int worst = 0;
+    (void)sigemptyset(&none);
+    for (int i = 0; i < 2; i++) {
+        pid_t pid = start(of[i], &none);
+        int code = pid > 0 ? code_of(pid) : 1;
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}

@@ -7,4 +7,7 @@
  * (128 + the signal, where it was one), or 0. */
 int pair_run(char *const *first, char *const *second);
 
+/* Run one after the other, to their ends. Returns the larger exit code. */
+int pair_in_turn(char *const *first, char *const *second);
+
 #endif

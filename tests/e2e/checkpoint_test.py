@@ -126,6 +126,61 @@ class CheckpointTest(TrainCase):
         s = self.train(keys={"training.epochs": 3}).summary()
         self.assertEqual((s["digest"], s["epochs"]), (want, 3))
 
+    # ---- one night after the other ----
+
+    STILL = {"training.learning_rate": 1e-30}  # what begins with weights ends with them
+
+    def night(self, name, keys=None, code=0, *flags):
+        return self.launch(*flags, keys={"training.epochs": 1, "checkpoint.run": name, **(keys or {})}).wait(code)
+
+    def test_a_run_begins_with_what_the_last_one_has_learned_on_other_data_too(self):
+        other = {"data.synthetic_train_rows": 800}
+        first = self.night("monday").summary()
+        job = self.night("tuesday", {**self.STILL, **other}, 0, "--ps=3", "--workers=1")
+        s = job.summary()
+        self.assertIn(f'run "tuesday" begins with the weights of cut {self.last_cut(job)}, step {first["steps"]} of run "monday"',
+                      job.log("worker-0"))
+        self.assertEqual((s["digest"], s["epochs"]), (first["digest"], 1))
+        self.assertLess(s["steps"], first["steps"])  # of fewer rows
+        again = self.night("tuesday", {**self.STILL, **other})  # it is done, and stays so
+        self.assertEqual((again.summary()["digest"], again.summary()["steps"]), (s["digest"], s["steps"]))
+        self.assertEqual(again.log("worker-0").count("begins with"), 1)
+        last = self.night("wednesday", other).summary()
+        self.assertNotEqual(last["digest"], s["digest"])
+
+    def last_cut(self, job):
+        line = [line for line in job.log("worker-0").splitlines() if "begins with the weights" in line][-1]
+        number = int(line.split("of cut ")[1].split(",")[0])
+        self.assertEqual(min(job.cuts()) > number, True)  # no way back into the job before it
+        return number
+
+    def test_a_run_that_was_not_done_goes_on_under_the_next_ones_name(self):
+        want = self.undisturbed(keys=KEYS)
+        job = self.launch(keys={**KEYS, "checkpoint.run": "monday"})
+        job.until_cut(2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        job = self.launch(keys={**KEYS, "checkpoint.run": "tuesday"}).wait()
+        self.assertNotIn("begins with", job.log("worker-0"))
+        self.assertEqual(job.summary()["digest"], want)
+        done = self.launch(keys={**KEYS, "checkpoint.run": "tuesday"}).wait()
+        self.assertEqual(done.summary()["steps"], job.summary()["steps"])
+
+    def test_a_run_of_another_model_is_refused_and_touches_nothing(self):
+        self.night("monday")
+        before = contents(self.out / "checkpoints")
+        job = self.night("tuesday", {"model.layers[1].dense.units": 64}, 2)
+        self.assertIn('run "tuesday" would begin with what', job.stderr())
+        self.assertIn("whose model is another: model.layers[1].dense.units was 128, is 64", job.stderr())
+        self.assertEqual(contents(self.out / "checkpoints"), before)
+
+    @unittest.skipIf(SHORT or SANITIZED, "the short run has none")
+    def test_an_evaluator_waits_for_the_new_jobs_checkpoints(self):
+        self.night("monday", {}, 0, "--evaluator")
+        s = self.night("tuesday", {"data.synthetic_train_rows": 4000}, 0, "--evaluator").summary()
+        self.assertTrue(s["evaluator"]["final"])
+        self.assertEqual(s["evaluator"]["step"], s["steps"])
+
     # ---- a full disk ----
 
     def on_a_disk_of(self, kib, keys, code):

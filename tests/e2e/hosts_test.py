@@ -104,7 +104,7 @@ class ChecksTest(HostsCase):
         shutil.rmtree(self.tmp / "less/data")
         shutil.rmtree(self.tmp / "other/mnist")
         said = self.refused(f"{file}:2: {self.hosts.address(1)}: the job file {self.tmp}/other/mnist/mlp.yaml is not there",
-                            f"{file}:3: {self.hosts.address(2)}: data.train: ", "nothing of that name is there",
+                            f"{file}:3: {self.hosts.address(2)}: data.train: ", "no file matches",
                             file=file, job=here / "mnist/mlp.yaml", keys=keys, cwd=here)
         self.assertEqual(len(said.splitlines()), 2, said)
 

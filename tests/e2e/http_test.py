@@ -88,7 +88,8 @@ class HttpTest(TrainCase):
         of = self.everybody(job)
         job.until_cut(0)
         for name, address in of.items():
-            job.until(f"{name} is ready", lambda: get(address, "/readyz") == (200, "ready\n"))
+            job.until(f"{name} trains", lambda: json.loads(text(address, "/status") or "{}").get("state") == "training")
+            self.assertEqual(get(address, "/readyz"), (200, "ready\n"))
             self.assertEqual(get(address, "/healthz"), (200, "ok\n"))
             self.assertEqual(get(address, "/writable")[0], 404)
             status = json.loads(text(address, "/status"))
@@ -102,7 +103,7 @@ class HttpTest(TrainCase):
         job.until_pid("worker-1", other_than=pid)
         before = status["whole_job"]["workers"][1]["incarnation"]
         again = of["worker-1"]  # where it was
-        job.until("worker 1 is ready again", lambda: get(again, "/readyz") == (200, "ready\n"))
+        job.until("worker 1 trains again", lambda: json.loads(text(again, "/status") or "{}").get("state") == "training")
         self.assertGreater(json.loads(text(again, "/status"))["training"]["incarnation"], before)
 
         job.signal(signal.SIGTERM)
@@ -167,12 +168,16 @@ class HttpTest(TrainCase):
                                 "--http-address=127.0.0.1", "--log_format=json",
                                 f"--termination_message={self.tmp}/words"], "worker")
         at = f"127.0.0.1:{ports[2]}"
-        self.until("it is not ready", lambda: (r := get(at, "/readyz")) and r[0] == 503 and "for ps 0" in r[1])
-        self.assertEqual(get(at, "/healthz"), (200, "ok\n"))
-        self.assertEqual(metrics(at)("gradwire_ready"), 0)
+        def waits_for(what):
+            return (s := json.loads(text(at, "/status") or "{}")) and s["state"] == "waiting" and what in s["waits_for"]
+
+        self.until("it waits", lambda: waits_for("for ps 0"))
+        self.assertEqual([get(at, "/healthz"), get(at, "/readyz")], [(200, "ok\n"), (200, "ready\n")])  # and it is found
+        self.assertEqual([metrics(at)("gradwire_state", state=s) for s in ("waiting", "training")], [1, 0])
         ps = Process(self, [PS, "--job_name=ps", "--task_index=0", *hosts, f"--http_port={ports[3]}"], "ps")
         self.until("ps is ready", lambda: get(f"127.0.0.1:{ports[3]}", "/readyz") == (200, "ready\n"))
-        self.until("the chief is waited for", lambda: "for the chief" in (get(at, "/readyz") or (0, ""))[1])
+        self.until("the chief is waited for", lambda: waits_for("for the chief"))
+        self.assertEqual(json.loads(text(f"127.0.0.1:{ports[3]}", "/status"))["state"], "waiting")
         for p in worker, ps:
             p.process.terminate()
             p.wait(143)
@@ -180,6 +185,22 @@ class HttpTest(TrainCase):
         self.assertEqual({(line["process"], *line) for line in lines},
                          {("worker 1", "time", "level", "process", "message")})
         self.assertEqual((self.tmp / "words").read_text(), lines[-1]["message"])
+
+    def test_a_process_is_found_while_it_reads_its_data(self):
+        ports = free_ports(4)
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--chief_host=127.0.0.1:{ports[1]}", f"--job={self.JOB}",
+                 f"--output={self.out}", "--http_address=127.0.0.1", "--set=data.synthetic_train_rows=200000"]  # a second or more
+        for role, http in (("chief", ports[2]), ("worker", ports[3])):
+            more = [f"--worker_hosts=127.0.0.1:{ports[1] + 1000}"]
+            p = Process(self, [WORKER, f"--job_name={role}", "--task_index=0", *hosts, *more, f"--http_port={http}"], role)
+            at = f"127.0.0.1:{http}"
+            self.until(lambda: f"it is ready\n{p.log()}", lambda: get(at, "/readyz") == (200, "ready\n"))
+            self.assertEqual(json.loads(text(at, "/status"))["state"], "loading")
+            self.assertEqual((metrics(at)("gradwire_state", state="loading"), get(at, "/healthz")), (1, (200, "ok\n")))
+            if role == "chief":
+                dial(f"127.0.0.1:{ports[1]}").close()  # its own port, too
+            p.process.terminate()
+            p.wait(143)
 
     def test_wrong_places_are_refused(self):
         flags = ["--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}", f"--job={self.JOB}",

@@ -60,17 +60,17 @@ static void try_shard(const uint8_t *data, size_t bytes)
 }
 
 /* magic, body, head, tail */
-static uint8_t *seal(const char *magic, const uint8_t *body, size_t body_bytes, const uint8_t *head,
+static uint8_t *seal(const char *kind, const uint8_t *body, size_t body_bytes, const uint8_t *head,
                      size_t head_bytes, size_t *bytes)
 {
     *bytes = CHECKPOINT_MAGIC_BYTES + body_bytes + head_bytes + CHECKPOINT_TAIL_BYTES;
     uint8_t *p = malloc(*bytes), *at = p + CHECKPOINT_MAGIC_BYTES;
     if (!p)
         abort();
-    memcpy(p, magic, CHECKPOINT_MAGIC_BYTES);
+    checkpoint_magic_encode(p, kind);
     memcpy(at, body, body_bytes);
     memcpy(at + body_bytes, head, head_bytes);
-    (void)checkpoint_tail_encode(at + body_bytes + head_bytes, magic, at + body_bytes, head_bytes);
+    (void)checkpoint_tail_encode(at + body_bytes + head_bytes, kind, at + body_bytes, head_bytes);
     return p;
 }
 
@@ -87,7 +87,7 @@ static void try_frame(const uint8_t *data, size_t bytes)
     head.frame_crc = &frame_crc;
     uint8_t packed[128];
     size_t packed_bytes = checkpoint__shard_head__pack(&head, packed), file_bytes;
-    uint8_t *file = seal(CHECKPOINT_SHARD_MAGIC, data, bytes, packed, packed_bytes, &file_bytes);
+    uint8_t *file = seal(CHECKPOINT_SHARD_KIND, data, bytes, packed, packed_bytes, &file_bytes);
     try_shard(file, file_bytes);
     free(file);
 }
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         try_manifest(data, bytes);
         break;
     case 1:
-        sealed = seal(CHECKPOINT_MANIFEST_MAGIC, data, 0, data, bytes, &sealed_bytes);
+        sealed = seal(CHECKPOINT_MANIFEST_KIND, data, 0, data, bytes, &sealed_bytes);
         try_manifest(sealed, sealed_bytes);
         free(sealed);
         break;
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         try_shard(data, bytes);
         break;
     case 3:
-        sealed = seal(CHECKPOINT_SHARD_MAGIC, data + head_bytes, bytes - head_bytes, data,
+        sealed = seal(CHECKPOINT_SHARD_KIND, data + head_bytes, bytes - head_bytes, data,
                       head_bytes, &sealed_bytes);
         try_shard(sealed, sealed_bytes);
         free(sealed);

@@ -53,13 +53,18 @@ def evaluator(results, cut):
     return {f"gradwire_evaluator_results_total{{{pod}}}": results, **chief("gradwire_job_cut", cut)}
 
 
+def state(name, values):
+    return {f'gradwire_state{{{PS},state="{name}"}}': values}
+
+
 UP = f'up{{{PS},app_kubernetes_io_name="%s"}}'
 CASES = (  # alert, minute; series that fire it, and the labels and the value that it then tells; series that do not
     ("GradwireNotScraped", 10, {UP % "gradwire": "1 1 0x20"}, {**PS_LABELS, "app_kubernetes_io_name": "gradwire"}, "",
      {UP % "gradwire": "1x6 0 0 0 1x20", UP % "other": "0x20"}),
     ("GradwireJobStalled", 30, steps("0+5x10 50x30"), LABELS, "", steps("0+5x10 50x4 51+5x30")),
     ("GradwireJobStalled", 30, steps("0x40"), LABELS, "", steps("0+100x10 1000x40")),  # never began; is at its end
-    ("GradwireNotReady", 20, {f"gradwire_ready{{{PS}}}": "0x30"}, PS_LABELS, "", {f"gradwire_ready{{{PS}}}": "0x10 1 0x10"}),
+    ("GradwireWaits", 20, state("waiting", "1x30"), {**PS_LABELS, "state": "waiting"}, "", state("waiting", "1x10 0 1x10")),
+    ("GradwireWaits", 20, state("loading", "1x30"), {**PS_LABELS, "state": "loading"}, "", state("done", "1x30")),
     ("GradwirePsAway", 10, chief("gradwire_job_ps_up", "1x5 0x10", ',ps="1"'), {**LABELS, "ps": "1"}, "",
      chief("gradwire_job_ps_up", "1x8 0 0 1x5", ',ps="1"')),
     ("GradwireWorkerAway", 15, chief("gradwire_job_worker_up", "1x5 0x20", ',worker="2"'), {**LABELS, "worker": "2"}, "",

@@ -3,27 +3,21 @@
 one is taken away by SIGTERM, as an autoscaler does it, and what is learned is the same to the bit."""
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import unittest
 
-try:
-    import yaml
-except ImportError:
-    print("skipped: python3-yaml is not there")
-    sys.exit(0)
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
+import render  # noqa: E402
 from cluster import Case, free_ports  # noqa: E402
 
 NAME = re.compile(r"mnist-(\w+)-(\d+)\.mnist-\w+:2222")  # host:port of a pod
 
 
-@unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")
+@render.wanted
 class ElasticTest(Case):
     def setUp(self):
         super().setUp()
@@ -35,8 +29,7 @@ class ElasticTest(Case):
         self.addCleanup(self.stop)
 
     def rendered(self, folder):
-        got = subprocess.run(["kubectl", "kustomize", facts.ROOT / "k8s" / folder], capture_output=True, text=True, check=True)
-        return list(yaml.safe_load_all(got.stdout))
+        return render.kustomize(facts.ROOT / "k8s" / folder)
 
     def stop(self):
         for process in self.running.values():
@@ -74,7 +67,10 @@ class ElasticTest(Case):
         """The chief ends the job, and everybody with it."""
         self.ends("chief-0", 0)
         for pod in [pod for pod, process in self.running.items() if process.poll() is None]:
+            self.until(f"{pod} stays", lambda: "idle until a chief comes" in self.log(pod))
+            self.running[pod].send_signal(signal.SIGTERM)
             self.ends(pod, 0)
+            self.assertIn("told to go: the job is done", self.log(pod))
         summary = self.summary()
         self.assertEqual((summary["status"], summary["exact"]), ("done", True))
         self.assertEqual(summary["batches"]["applied_min"], summary["batches"]["dealt"])

@@ -2,7 +2,6 @@
 """The chart gives what Kustomize gives, object by object, and refuses values that it does not know."""
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import unittest
@@ -15,6 +14,7 @@ except ImportError:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import facts  # noqa: E402
+import render  # noqa: E402
 import rules  # noqa: E402
 
 CHART = facts.ROOT / "k8s/helm/gradwire"
@@ -32,16 +32,15 @@ def objects(text):
 
 
 def kustomized(folder):
-    got = subprocess.run(["kubectl", "kustomize", facts.ROOT / "k8s" / folder], capture_output=True, text=True, check=True)
-    return objects(got.stdout)
+    return objects(render.text(facts.ROOT / "k8s" / folder))
 
 
-@facts.skip_without(shutil.which("helm"), "helm is not there (go install helm.sh/helm/v3/cmd/helm@v3.19.5)")
-@unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")
+@facts.skip_without(render.helm(), f"helm {render.NO_TOOLS} (or: go install {render.HELM})")
+@render.wanted
 class HelmTest(unittest.TestCase):
     def helm(self, *args, values=()):
         sets = [word for value in values for word in ("--set", value)]
-        return subprocess.run(["helm", *args, CHART, *sets], capture_output=True, text=True)
+        return subprocess.run([render.helm(), *args, CHART, *sets], capture_output=True, text=True)
 
     def rendered(self, *values):
         got = self.helm("template", "mnist", values=values)

@@ -4,7 +4,6 @@ the entrypoint and the programs that it starts."""
 import functools
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ except ImportError as why:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import facts  # noqa: E402
+import render  # noqa: E402
 import rules  # noqa: E402
 
 K8S = facts.ROOT / "k8s"
@@ -38,10 +38,8 @@ def label(folder):
 
 @functools.cache
 def rendered(folder):
-    got = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
-    if got.returncode:
-        raise AssertionError(got.stderr)
-    return list(yaml.load_all(got.stdout, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    docs = render.kustomize(folder)
+    return docs + render.created(docs)
 
 
 @functools.cache
@@ -60,7 +58,7 @@ def schemas_of(doc):
     return [("crds", custom)] if custom else [(core, schema(core, *key)) for core in CORES]
 
 
-@unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")
+@render.wanted
 class OverlaysTest(unittest.TestCase):
     def each(self, check):
         self.assertGreater(len(OVERLAYS), 8)
@@ -122,8 +120,8 @@ class OverlaysTest(unittest.TestCase):
         def check(_, docs):
             for pod in rules.pods(docs):
                 container, = pod.spec["containers"]
-                if pod.labels.get("app.kubernetes.io/component") == "preprocess":
-                    continue  # no program of ours: preprocess_test.py runs it
+                if pod.labels.get("app.kubernetes.io/component") in ("preprocess", "nightly"):
+                    continue  # no program of ours: preprocess_test.py and nightly_test.py run them
                 self.assertNotIn("command", container, "the entrypoint is the image's")
                 args = container.get("args", [])
                 got = subprocess.run([facts.ENTRYPOINT, *args, "--print"], env=self.environment(pod), capture_output=True,

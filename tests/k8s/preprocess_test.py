@@ -10,15 +10,10 @@ import subprocess
 import sys
 import unittest
 
-try:
-    import yaml
-except ImportError:
-    print("skipped: python3-yaml is not there")
-    sys.exit(0)
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
+import render  # noqa: E402
 import rules  # noqa: E402
 from cluster import Case  # noqa: E402
 
@@ -38,11 +33,10 @@ training: {epochs: 1, batch_size: 8}
 """
 
 
-@unittest.skipUnless(shutil.which("kubectl"), "kubectl is not there (1.21 or later renders the overlays)")
+@render.wanted
 class PreprocessTest(Case):
     def rendered(self, folder):
-        got = subprocess.run(["kubectl", "kustomize", facts.ROOT / "k8s" / folder], capture_output=True, text=True, check=True)
-        return list(yaml.safe_load_all(got.stdout))
+        return render.kustomize(facts.ROOT / "k8s" / folder)
 
     def here(self, container):
         """Its command and environment; the folders of its pod are those of self.tmp."""

@@ -82,7 +82,8 @@ ENUMS = {
     "JobSet": {("spec", "successPolicy", "operator"): ("All", "Any"),
                ("spec", "replicatedJobs", "*", "template", "spec", "completionMode"): ("Indexed", "NonIndexed")},
     "StatefulSet": {("spec", "podManagementPolicy"): ("Parallel", "OrderedReady")},
-    "CronJob": {("spec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace")},
+    "CronJob": {("spec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace"),
+                ("spec", "jobTemplate", "spec", "template", "spec", "restartPolicy"): ("Never", "OnFailure")},
     "PersistentVolumeClaim": {("spec", "accessModes", "*"): ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany",
                                                             "ReadWriteOncePod")},
     "NetworkPolicy": {("spec", "policyTypes", "*"): ("Ingress", "Egress")},
@@ -183,6 +184,10 @@ def references(docs):
     for doc in of_kind(docs, "StatefulSet"):
         if ("Service", doc["spec"]["serviceName"]) not in there:
             yield f"{title(doc)}: Service {doc['spec']['serviceName']} is not there"
+    for doc in of_kind(docs, "RoleBinding"):
+        for it in [doc["roleRef"], *doc["subjects"]]:
+            if (it["kind"], it["name"]) not in there:
+                yield f"{title(doc)}: {it['kind']} {it['name']} is not there"
     for doc in of_kind(docs, "HorizontalPodAutoscaler"):
         target = doc["spec"]["scaleTargetRef"]
         if (target["kind"], target["name"]) not in there:
@@ -348,8 +353,35 @@ def restarts(docs):
                 yield f"{title(job)}: runPolicy.{key} is not said"
 
 
+TIME_ZONE = re.compile(r"[A-Z][A-Za-z_+-]*(/[A-Za-z0-9_+-]+)*")
+
+
+def schedules(docs):
+    """Two nights must not overlap, and one that was missed must not be made up for by day; the hour is somebody's."""
+    for doc in of_kind(docs, "CronJob"):
+        spec, job = doc["spec"], doc["spec"]["jobTemplate"]["spec"]
+        if spec.get("concurrencyPolicy") != "Forbid":
+            yield f"{title(doc)}: concurrencyPolicy is {spec.get('concurrencyPolicy')}, Forbid is wanted"
+        if not TIME_ZONE.fullmatch(spec.get("timeZone", "")) or "TZ=" in spec["schedule"]:
+            yield f"{title(doc)}: timeZone is {spec.get('timeZone')!r}; a name like Europe/Zurich is wanted"
+        for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+            if key not in spec:
+                yield f"{title(doc)}: {key} is not said"
+        if "activeDeadlineSeconds" not in job:
+            yield f"{title(doc)}: jobTemplate.spec.activeDeadlineSeconds is not said"
+
+
+def privileges(docs):
+    """A Role says what, not "all"."""
+    for doc in of_kind(docs, "Role", "ClusterRole"):
+        for rule in doc["rules"]:
+            for key in ("apiGroups", "resources", "verbs"):
+                if "*" in rule[key]:
+                    yield f"{title(doc)}: {key}: * is too much"
+
+
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
-         images, hardened, grace, restarts)
+         images, hardened, grace, restarts, schedules, privileges)
 OURS = (resources, hardened, restarts)  # what an operator runs without, as his own examples do
 
 

@@ -149,6 +149,76 @@ spec:
           ports: [{containerPort: 2222}]
           resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: creator, labels: {app.kubernetes.io/name: gradwire}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: making, labels: {app.kubernetes.io/name: gradwire}}
+rules: [{apiGroups: [kubeflow.org], resources: [tfjobs], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: may, labels: {app.kubernetes.io/name: gradwire}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: making}
+subjects: [{kind: ServiceAccount, name: creator}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: ranks, labels: {app.kubernetes.io/name: gradwire}}
+spec: {clusterIP: None, selector: {app: rank}, ports: [{port: 2222}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: ranks, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  completionMode: Indexed
+  podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [1]}}]}
+  template:
+    metadata: {labels: {app: rank}}
+    spec:
+      subdomain: ranks
+      restartPolicy: Never
+      imagePullSecrets: [{name: key}]
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: 60
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      containers:
+        - name: any
+          image: registry:5000/gradwire:0.1.0
+          ports: [{containerPort: 2222}]
+          env:
+            - {name: KEY, valueFrom: {secretKeyRef: {name: key, key: token}}}
+            - {name: FILE, valueFrom: {configMapKeyRef: {name: job, key: job.yaml}}}
+          resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+          securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, labels: {app.kubernetes.io/name: gradwire}}
+spec:
+  schedule: 0 1 * * *
+  timeZone: Europe/Zurich
+  concurrencyPolicy: Forbid
+  startingDeadlineSeconds: 60
+  successfulJobsHistoryLimit: 1
+  failedJobsHistoryLimit: 1
+  jobTemplate:
+    spec:
+      activeDeadlineSeconds: 61
+      template:
+        spec:
+          restartPolicy: OnFailure
+          serviceAccountName: creator
+          terminationGracePeriodSeconds: 60
+          securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+          containers:
+            - name: any
+              image: registry:5000/gradwire:0.1.0
+              resources: {requests: {cpu: 1, memory: 500M}, limits: {cpu: 1, memory: 1Gi}}
+              securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 """
 
 # rule, what stands in GOOD (once, or the first of them), what stands there instead, a part of what is said
@@ -226,6 +296,28 @@ BAD = (
     (rules.grace, "grace_s: 45", "grace_s: 60", "terminationGracePeriodSeconds is 60, and timeouts.grace_s 60"),
     (rules.restarts, "restartPolicy: ExitCode", "restartPolicy: OnFailure", "Chief: restartPolicy is OnFailure"),
     (rules.restarts, "    backoffLimit: 1\n", "", "runPolicy.backoffLimit is not said"),
+    (rules.references, "subdomain: ranks", "subdomain: rank", "Job ranks: Service rank is not there"),
+    (rules.references, "imagePullSecrets: [{name: key}]", "imagePullSecrets: [{name: pull}]", "Job ranks: Secret pull is not there"),
+    (rules.references, "serviceAccountName: creator", "serviceAccountName: other", "CronJob nightly: ServiceAccount other is not there"),
+    (rules.references, "secretKeyRef: {name: key", "secretKeyRef: {name: kye", "Job ranks: Secret kye is not there"),
+    (rules.references, "configMapKeyRef: {name: job", "configMapKeyRef: {name: jobs", "Job ranks: ConfigMap jobs is not there"),
+    (rules.references, "kind: Role, name: making", "kind: Role, name: make", "RoleBinding may: Role make is not there"),
+    (rules.references, "[{kind: ServiceAccount, name: creator}]", "[{kind: ServiceAccount, name: made}]",
+     "RoleBinding may: ServiceAccount made is not there"),
+    (rules.enums, "action: FailJob", "action: Fail", "spec.podFailurePolicy.rules.*.action: 'Fail' is not allowed"),
+    (rules.enums, "completionMode: Indexed\n  pod", "completionMode: Index\n  pod", "Job ranks: spec.completionMode: 'Index'"),
+    (rules.enums, "concurrencyPolicy: Forbid", "concurrencyPolicy: Forbidden", "spec.concurrencyPolicy: 'Forbidden' is not allowed"),
+    (rules.enums, "restartPolicy: OnFailure", "restartPolicy: Always", "CronJob nightly: spec.jobTemplate.spec.template.spec.restartPolicy"),
+    (rules.schedules, "concurrencyPolicy: Forbid", "concurrencyPolicy: Allow", "concurrencyPolicy is Allow, Forbid is wanted"),
+    (rules.schedules, "  concurrencyPolicy: Forbid\n", "", "concurrencyPolicy is None"),
+    (rules.schedules, "  timeZone: Europe/Zurich\n", "", "timeZone is None; a name like Europe/Zurich is wanted"),
+    (rules.schedules, "timeZone: Europe/Zurich", "timeZone: local", "timeZone is 'local'"),
+    (rules.schedules, "schedule: 0 1 * * *", "schedule: CRON_TZ=UTC 0 1 * * *", "timeZone is 'Europe/Zurich'"),
+    (rules.schedules, "  startingDeadlineSeconds: 60\n", "", "startingDeadlineSeconds is not said"),
+    (rules.schedules, "  failedJobsHistoryLimit: 1\n", "", "failedJobsHistoryLimit is not said"),
+    (rules.schedules, "      activeDeadlineSeconds: 61\n", "", "jobTemplate.spec.activeDeadlineSeconds is not said"),
+    (rules.privileges, "verbs: [create]", "verbs: ['*']", "Role making: verbs: * is too much"),
+    (rules.privileges, "resources: [tfjobs]", "resources: ['*']", "Role making: resources: * is too much"),
 )
 
 

@@ -23,6 +23,7 @@
 #include "common/mem.h"
 #include "common/rng.h"
 #include "proto/checkpoint.pb-c.h"
+#include "worker/chief/host.h"
 
 enum { SLOTS = 2 };
 
@@ -495,6 +496,105 @@ static void truncate_everywhere(const struct blocks *b, const char *name, size_t
     mem_free(data);
 }
 
+/* ---- formats ---- */
+
+/* As a release would write it whose format is another one: first and last magic say so. */
+static void set_format(uint64_t cut, const char *name, char format)
+{
+    char path[128];
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/cut-%010" PRIu64 "/%s", dir, cut, name);
+    uint8_t *data = slurp(path, &bytes);
+    data[CHECKPOINT_MAGIC_BYTES - 1] = data[bytes - 1] = (uint8_t)format;
+    spill(path, data, bytes);
+    mem_free(data);
+}
+
+static void a_newer_format_is_refused_naming_both(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"manifest.gw", "shard-1.gw"};
+    struct blocks b = blocks_new(640, 1);
+    for (size_t i = 0; i < 2; i++) {
+        struct errmsg refused = {""};
+        char want[128];
+        assert_ok(write_cut(&b, 1, 2, &e));
+        set_format(1, names[i], '0' + CHECKPOINT_FORMAT + 1);
+        assert_int_equal(load_and_compare(&b, 1, 1, &refused), ERR_NEWER);
+        (void)snprintf(want, sizeof want, "%s: a newer release wrote it, in format %d; this one, ",
+                       names[i], CHECKPOINT_FORMAT + 1);
+        assert_non_null(strstr(refused.text, want));
+        (void)snprintf(want, sizeof want, "reads formats %d to %d", CHECKPOINT_FORMAT_FIRST,
+                       CHECKPOINT_FORMAT);
+        assert_non_null(strstr(refused.text, want));
+        set_format(1, names[i], '0'); /* none had it */
+        assert_int_equal(load_and_compare(&b, 1, 1, &refused), ERR_CORRUPT);
+        set_format(1, names[i], '0' + CHECKPOINT_FORMAT);
+        assert_ok(load_and_compare(&b, 1, 1, &e));
+    }
+    blocks_free(&b);
+}
+
+/* What it learned would be lost to whatever the older one learns anew. */
+static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    struct manifest m;
+    struct errmsg refused = {""};
+    assert_ok(write_cut(&b, 1, 1, &e));
+    assert_ok(write_cut(&b, 2, 1, &e));
+    set_format(2, "manifest.gw", '0' + CHECKPOINT_FORMAT + 1);
+    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_NEWER);
+    assert_non_null(strstr(refused.text, "a newer release wrote it"));
+    set_format(2, "manifest.gw", '0'); /* damage is passed over */
+    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_OK);
+    assert_int_equal(m.cut, 1);
+    manifest_close(&m);
+    blocks_free(&b);
+}
+
+/* Fields were added within a format: a release before them left them out, and what is absent has its default. So is
+ * `eval` before the first one, and metrics that a job does not have. */
+static void fields_that_an_earlier_release_did_not_know_have_their_defaults(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    struct checkpoint_file file[2];
+    struct manifest r;
+    assert_ok(write_shards(&b, 1, 7, 2, file, &e));
+    struct manifest m = manifest_of(&b, 1, 2, file);
+    uint8_t *data;
+    size_t bytes;
+    assert_ok(manifest_encode(&m, &data, &bytes, &e));
+    size_t head_bytes = bytes - CHECKPOINT_MAGIC_BYTES - CHECKPOINT_TAIL_BYTES;
+    Checkpoint__Manifest *head =
+        checkpoint__manifest__unpack(NULL, head_bytes, data + CHECKPOINT_MAGIC_BYTES);
+    assert_non_null(head);
+    head->lost = head->clipped = head->dropped = 0; /* absent: proto3 writes no zeros */
+    checkpoint__redo__free_unpacked(head->redo, NULL);
+    checkpoint__eval__free_unpacked(head->eval, NULL);
+    head->redo = NULL;
+    head->eval = NULL;
+    for (size_t i = 0; i < head->n_epoch; i++)
+        head->epoch[i]->n_metric = head->epoch[i]->n_metric ? 1 : 0;
+    size_t less = checkpoint__manifest__pack(head, data + CHECKPOINT_MAGIC_BYTES);
+    assert_true(less < head_bytes);
+    (void)checkpoint_tail_encode(data + CHECKPOINT_MAGIC_BYTES + less, CHECKPOINT_MANIFEST_KIND,
+                                 data + CHECKPOINT_MAGIC_BYTES, less);
+    checkpoint__manifest__free_unpacked(head, NULL);
+    assert_ok(manifest_decode(data, CHECKPOINT_MAGIC_BYTES + less + CHECKPOINT_TAIL_BYTES,
+                              "manifest.gw", &r, &e));
+    assert_int_equal(r.format, CHECKPOINT_FORMAT);
+    assert_int_equal(r.step, 1200);
+    assert_int_equal(r.lost + r.clipped + r.dropped, 0);
+    assert_false(r.redo.there || r.eval.valid);
+    assert_true(r.epoch[1].metric[0] == 0.3 && r.epoch[1].metric[1] == 0);
+    manifest_close(&r);
+    mem_free(data);
+    blocks_free(&b);
+}
+
 /* Each byte in steps of `step`, and all of the first and the last ones; a bit or all of it. */
 static void flip_everywhere(const struct blocks *b, const char *name, size_t step)
 {
@@ -706,9 +806,9 @@ static void assert_refused(void (*change)(Checkpoint__Manifest *h))
     change(h);
     size_t head_bytes = checkpoint__manifest__get_packed_size(h);
     uint8_t *made = malloc(head_bytes + 100);
-    memcpy(made, CHECKPOINT_MANIFEST_MAGIC, CHECKPOINT_MAGIC_BYTES);
+    checkpoint_magic_encode(made, CHECKPOINT_MANIFEST_KIND);
     checkpoint__manifest__pack(h, made + CHECKPOINT_MAGIC_BYTES);
-    checkpoint_tail_encode(made + CHECKPOINT_MAGIC_BYTES + head_bytes, CHECKPOINT_MANIFEST_MAGIC,
+    checkpoint_tail_encode(made + CHECKPOINT_MAGIC_BYTES + head_bytes, CHECKPOINT_MANIFEST_KIND,
                            made + CHECKPOINT_MAGIC_BYTES, head_bytes);
     spill(path, made, head_bytes + CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES);
     assert_corrupt(&b, path);
@@ -813,7 +913,7 @@ static void assert_head_refused(void (*change)(Checkpoint__ShardHead *h), const 
     uint8_t *made = malloc(at + made_bytes + CHECKPOINT_TAIL_BYTES);
     memcpy(made, data, at);
     checkpoint__shard_head__pack(h, made + at);
-    checkpoint_tail_encode(made + at + made_bytes, CHECKPOINT_SHARD_MAGIC, made + at, made_bytes);
+    checkpoint_tail_encode(made + at + made_bytes, CHECKPOINT_SHARD_KIND, made + at, made_bytes);
     spill(path, made, at + made_bytes + CHECKPOINT_TAIL_BYTES);
 
     struct shard_file f;
@@ -1046,6 +1146,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_checkpoint_of_three_shards_loads_into_any_number_of_ranges),
+        TEST(a_newer_format_is_refused_naming_both),
+        TEST(a_newer_cut_is_not_passed_over_for_an_older_one),
+        TEST(fields_that_an_earlier_release_did_not_know_have_their_defaults),
         TEST(a_shard_of_several_frames_is_read_from_any_element_to_any),
         TEST(shards_without_elements_are_shards_too),
         TEST(a_manifest_comes_back_as_it_was),

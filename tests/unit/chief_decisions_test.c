@@ -109,7 +109,7 @@ static void io_finish(void *ctx)
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
-    if (said->awaited && exit_code == 143) {
+    if ((said->awaited && exit_code == 143) || (said->done && exit_code == 0)) {
         said->ended = exit_code;
         return;
     }
@@ -334,6 +334,23 @@ static void the_job_is_done_without_the_evaluator_behind_its_bound(void **state)
     close_fixture(&f);
 }
 
+static void a_ps_that_stays_does_not_hold_the_end(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, 0);
+    f.said.ended = -1;
+    f.now_ms += CHIEF_DONE_MS;
+    chief_tick(f.chief, f.now_ms); /* the workers had their time: now the ps are told */
+    chief_on_ps_down(f.chief, 0, f.now_ms);
+    ps_up(&f, 0); /* idle, and dialed again */
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ended, -1); /* the other one is still there */
+    chief_on_ps_down(f.chief, 1, f.now_ms);
+    assert_int_equal(f.said.ended, 0);
+    close_fixture(&f);
+}
+
 static void told_to_go_the_chief_does_not_wait_for_the_evaluator(void **state)
 {
     (void)state;
@@ -519,6 +536,7 @@ int main(void)
         cmocka_unit_test(chief_says_once_what_momentum_async_and_ssp_add),
         cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
         cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),
+        cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),

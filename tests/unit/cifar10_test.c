@@ -157,6 +157,36 @@ static void cifar10_subset_loads_whole(void **state)
     dataset_close(&d);
 }
 
+static void a_look_counts_the_records_of_plain_files(void **state)
+{
+    (void)state;
+    struct idx_files files;
+    struct errmsg e = {""};
+    struct dataset_look look = {0};
+    char pattern[600];
+    struct bytes plain = records(20, 3), packed = bytes_pack(plain, PACK_GZIP);
+    idx_files_init(&files);
+    idx_files_write(&files, "data_batch_1.bin", plain);
+    snprintf(pattern, sizeof pattern, "%s", idx_files_path(&files, "data_batch_*"));
+    struct job job = cifar_job(pattern);
+    assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_OK);
+    assert_int_equal(look.rows, 20);
+    assert_int_equal(look.bytes, 20 * RECORD);
+    assert_false(look.estimated);
+    assert_int_equal(dataset_look(&look, &job, 0, 3, &e), ERR_INPUT); /* the first label is 3 */
+    assert_non_null(strstr(e.text, "row 0 has label 3, the model has 3 classes"));
+    plain.count -= 5;
+    idx_files_write(&files, "data_batch_1.bin", plain);
+    assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "not of CIFAR-10's binary version"));
+    idx_files_write(&files, "data_batch_1.bin", packed);
+    assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_OK);
+    assert_true(look.estimated);
+    idx_files_close(&files);
+    bytes_free(&plain);
+    bytes_free(&packed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +195,7 @@ int main(void)
         cmocka_unit_test(cifar10_refuses_what_is_not_its_format_and_says_why),
         cmocka_unit_test(cifar10_refuses_another_shape),
         cmocka_unit_test(cifar10_subset_loads_whole),
+        cmocka_unit_test(a_look_counts_the_records_of_plain_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

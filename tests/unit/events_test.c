@@ -235,7 +235,8 @@ struct run {
     struct curves c;
     struct pool *pool;
     double now_s;
-    float w[32];
+    float w[32], gradient[32];
+    uint32_t gradients;
 };
 
 static void open_run(struct run *r, enum update_mode update)
@@ -268,7 +269,9 @@ static void epoch(struct run *r, uint64_t number)
 {
     const struct evaluation eval = {.loss = (double)number, .metric = {0.5}};
     uint64_t step = number * r->c.batches_per_epoch;
-    curves_epoch(&r->c, step, r->w, r->pool, r->now_s);
+    const float *block[] = {r->gradient, r->gradient};
+    const struct events_values gradient = {block, r->gradients, 0.5};
+    curves_epoch(&r->c, step, r->w, &gradient, r->pool, r->now_s);
     curves_evaluated(&r->c, step, &eval);
 }
 
@@ -366,6 +369,23 @@ static void points_within_an_epoch_are_a_second_apart(void **state)
     forget(&train);
 }
 
+static size_t histograms_of(const struct seen *run, const char *tag, double num, double most)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < run->n; i++) {
+        Tensorboard__Summary *of;
+        const Tensorboard__Value *v = value_of(run->event[i], tag, &of);
+        if (v) {
+            found++;
+            assert_int_equal(v->histo->n_bucket, EVENTS_BUCKETS);
+            assert_true(v->histo->bucket_limit[EVENTS_BUCKETS - 1] == most && v->histo->num == num);
+        }
+        if (of)
+            tensorboard__summary__free_unpacked(of, NULL);
+    }
+    return found;
+}
+
 static void a_histogram_counts_what_is_finite(void **state)
 {
     (void)state;
@@ -373,28 +393,26 @@ static void a_histogram_counts_what_is_finite(void **state)
     struct events_histogram h[2];
     const float w[32] = {[0] = -1, 2, 0.5f, -0.999f, [16] = 3, NAN};
     open_run(&r, UPDATE_SYNC);
-    events_histograms(h, &layout, w, r.pool);
+    const float *blocks[] = {w, w};
+    const struct events_values once = {blocks, 1, 1}, doubled = {blocks, 2, 0.5};
+    events_histograms(h, &layout, &doubled, r.pool);
+    assert_true(h[0].min == -1 && h[0].max == 2 && h[0].num == 4 && fabs(h[0].sum - 0.501) < 1e-6);
+    events_histograms(h, &layout, &once, r.pool);
     assert_true(h[0].min == -1 && h[0].max == 2 && h[0].num == 4);
     assert_true(h[0].bucket[0] == 2 && h[0].bucket[15] == 1 && h[0].bucket[29] == 1);
     assert_true(h[1].min == 3 && h[1].max == 3 && h[1].num == 1 && h[1].bucket[0] == 1);
     memcpy(r.w, w, sizeof w);
     steps(&r, 1, 10);
     epoch(&r, 1);
+    r.gradients = 2; /* nodes, whose sum it is */
+    r.gradient[3] = 7;
+    steps(&r, 11, 20);
+    epoch(&r, 2);
     close_run(&r);
     struct seen train = seen_in("train");
-    size_t found = 0;
-    for (size_t i = 0; i < train.n; i++) {
-        Tensorboard__Summary *of;
-        const Tensorboard__Value *v = value_of(train.event[i], "dense/kernel", &of);
-        if (v) {
-            found++;
-            assert_int_equal(v->histo->n_bucket, EVENTS_BUCKETS);
-            assert_true(v->histo->bucket_limit[EVENTS_BUCKETS - 1] == 2 && v->histo->num == 4);
-        }
-        if (of)
-            tensorboard__summary__free_unpacked(of, NULL);
-    }
-    assert_int_equal(found, 1);
+    assert_int_equal(histograms_of(&train, "dense/kernel", 4, 2), 2);
+    assert_int_equal(histograms_of(&train, "dense/kernel_grad", 4, 7), 1);
+    assert_int_equal(histograms_of(&train, "dense/bias_grad", 2, 0), 1);
     forget(&train);
 }
 

@@ -26,6 +26,15 @@ static void a_nan_is_in_the_batches_that_are_named(void **state)
     assert_true(fault_sleep_s(&one, 5) <= 0);
 }
 
+static void a_slow_disk_takes_as_long_as_its_bytes(void **state)
+{
+    (void)state;
+    struct fault slow = read("disk:500"), none = read("nan:1");
+    assert_true(fault_disk_s(&slow, 1000) > 1.99 && fault_disk_s(&slow, 1000) < 2.01);
+    assert_true(fault_disk_s(&none, 1000) <= 0);
+    assert_true(fault_sleep_s(&slow, 5) <= 0);
+}
+
 static void a_straggler_sleeps_a_multiple_of_the_median(void **state)
 {
     (void)state;
@@ -67,6 +76,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_nan_is_in_the_batches_that_are_named),
+        cmocka_unit_test(a_slow_disk_takes_as_long_as_its_bytes),
         cmocka_unit_test(a_straggler_sleeps_a_multiple_of_the_median),
         cmocka_unit_test(a_sleeper_sleeps_as_long_as_it_is_told),
         cmocka_unit_test(what_is_neither_is_refused),

@@ -395,11 +395,33 @@ static void idx_gives_all_back_when_any_allocation_fails(void **state)
     bytes_free(&packed);
 }
 
+static void a_look_reads_headers_and_refuses_what_they_do_not_fit(void **state)
+{
+    struct fixture *f = *state;
+    struct dataset_look look = {0};
+    struct errmsg e = {""};
+    write_pair(f, f->images, f->labels);
+    snprintf(f->patterns, sizeof f->patterns, "%s", idx_files_path(&f->files, "t-*"));
+    struct job job = idx_job(SIDE, SIDE, f->patterns);
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &e), ERR_OK);
+    assert_int_equal(look.files, 2);
+    assert_int_equal(look.rows, ROWS);
+    assert_int_equal(look.bytes, ROWS * (SIDE * SIDE + 1));
+    assert_false(look.estimated);
+    job = idx_job(SIDE + 1, SIDE, f->patterns);
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "model.input.shape"));
+    idx_files_write(&f->files, "t-images", f->labels);
+    job = idx_job(SIDE, SIDE, f->patterns);
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &e), ERR_INPUT);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(idx_reads_plain_gzip_and_zstd_alike),
+        TEST(a_look_reads_headers_and_refuses_what_they_do_not_fit),
         TEST(idx_fingerprint_follows_the_contents_and_not_the_names),
         TEST(idx_joins_pairs_in_the_order_of_their_names),
         TEST(idx_takes_a_list_of_files_by_lines),

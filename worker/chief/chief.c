@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/uuid.h"
 #include "worker/chief/chief_state.h"
 
 void chief_say(struct chief *c, int warning, const char *fmt, ...)
@@ -132,8 +133,9 @@ void chief_fail(struct chief *c, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
     va_end(args);
-    send_done(c, 1, c->failed, false);
-    send_done(c, 1, c->failed, true);
+    int told = c->config.finished ? 0 : 1; /* who is there is to know that the job is done */
+    send_done(c, told, c->failed, false);
+    send_done(c, told, c->failed, true);
     chief_end(c, 1, c->failed);
 }
 
@@ -201,7 +203,7 @@ static void done_progress(struct chief *c)
     }
     if (c->phase == CHIEF_DONE_PS) {
         for (uint32_t i = 0; i < c->config.ps; i++)
-            if (c->ps[i].up && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
+            if (c->ps[i].up && !c->ps[i].told && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
                 return;
         chief_end(c, 0, "");
     }
@@ -212,10 +214,7 @@ static void done_progress(struct chief *c)
 static void make_uuid(struct chief *c)
 {
     uint64_t a = c->io->random(c->ctx), b = c->io->random(c->ctx);
-    (void)snprintf(c->uuid, sizeof c->uuid,
-                   "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64, a >> 32,
-                   a >> 16 & 0xffff, a & 0xfff, (b >> 48 & 0x3fff) | 0x8000,
-                   b & UINT64_C(0xffffffffffff));
+    uuid_make(c->uuid, a, b);
 }
 
 static bool all_ps_agree(const struct chief *c)
@@ -304,7 +303,8 @@ static enum err find_base(struct chief *c)
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
-    if (find_base(c) == ERR_CORRUPT && !agree) {
+    enum err err = find_base(c);
+    if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
         chief_fail(
             c, "there are checkpoints, and none of them can be used: mend them, or start anew with "
                "--fresh");
@@ -599,6 +599,8 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->ps[ps].lost_ms = now_ms;
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
+    c->ps[ps].told |=
+        c->phase == CHIEF_DONE_PS; /* it closed behind the word; it may stay, and be dialed again */
     done_progress(c);
 }
 

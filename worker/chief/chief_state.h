@@ -27,6 +27,7 @@ enum chief_phase {
 
 struct chief_ps {
     bool up, was_up, entered, going;
+    bool told; /* that the job is done, and it has closed its connection since */
     struct generation generation;
     char uuid[37];
     uint32_t threads;

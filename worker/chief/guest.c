@@ -51,9 +51,8 @@ static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
 {
     const struct job *job = g->host->control->config.job;
     char why[300];
-    if (strcmp(m->version, GRADWIRE_VERSION) != 0) {
-        (void)snprintf(why, sizeof why, "a worker of version %.32s dialed a chief of version %s",
-                       m->version, GRADWIRE_VERSION);
+    if (!version_same(m->version, m->role == GRADWIRE__ROLE__DOCTOR ? "doctor" : "worker", "chief",
+                      why, sizeof why)) {
         guest_refuse(g, GRADWIRE__REASON__OTHER_VERSION, why);
         return false;
     }
@@ -65,7 +64,7 @@ static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
         guest_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
         return false;
     }
-    if (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX) {
+    if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX)) {
         (void)snprintf(why, sizeof why, "worker %u dialed the chief: allowed are 1 to %d",
                        m->worker, CHIEF_WORKERS_MAX - 1);
         guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, why);
@@ -74,11 +73,25 @@ static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
     return true;
 }
 
+/* It would be taken. */
+static void guest_doctor(struct guest *g)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.time_ms = clock_wall_ms();
+    log_debug("%s: a doctor looks", conn_peer(g->conn));
+    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    conn_finish(g->conn, ERR_CLOSED, "a doctor has looked");
+}
+
 static void guest_hello(struct guest *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
     if (!guest_is_ours(g, m))
         return;
+    if (m->role == GRADWIRE__ROLE__DOCTOR) {
+        guest_doctor(g);
+        return;
+    }
     struct guest *former = guest_of(h, m->worker);
     if (former) {
         former->known = false;

@@ -79,10 +79,11 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     struct host *h = ctx;
+    struct errmsg e = {""}; /* it is in the log */
     host_join_publisher(
         h); /* or it would delete, as older than its own, the cut that is found here */
     return host_find_cut(h->checkpoints,
-                         below < h->config.usable_below ? below : h->config.usable_below, m);
+                         below < h->config.usable_below ? below : h->config.usable_below, m, &e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)
@@ -198,6 +199,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .max_recoveries = job->training.max_recoveries,
         .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
+        .finished = h->config.finished,
     };
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
@@ -333,7 +335,7 @@ const struct control_ops host_ops = {
     .on_tick = host_on_tick,
     .on_go = host_on_go,
     .stop = host_stop,
-    .not_ready = host_not_ready,
+    .waits_for = host_waits_for,
     .metrics = host_metrics,
     .status = host_status,
 };

@@ -11,31 +11,40 @@
 #include "worker/chief/host_state.h"
 #include "worker/eval_log.h"
 
-enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m)
+static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,
+                           struct errmsg *e)
+{
+    enum err err = checkpoint_load(checkpoints, cut, m, e);
+    if (err)
+        return err;
+    err = checkpoint_verify(checkpoints, m, e);
+    if (err)
+        manifest_close(m);
+    return err;
+}
+
+enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
+                       struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
-    struct errmsg e = {""};
-    if (checkpoint_list(checkpoints, &cuts, &n, &e)) {
-        log_warn("%s", e.text);
+    if (checkpoint_list(checkpoints, &cuts, &n, e)) {
+        log_warn("%s", e->text);
         return ERR_CORRUPT;
     }
     enum err err = ERR_NOTFOUND;
-    for (size_t i = 0; i < n && err; i++) {
+    for (size_t i = 0; i < n && err && err != ERR_NEWER; i++) {
         if (cuts[i] >= below)
             continue;
-        err = checkpoint_load(checkpoints, cuts[i], m, &e);
-        if (!err) {
-            err = checkpoint_verify(checkpoints, m, &e);
-            if (err)
-                manifest_close(m);
-        }
-        if (err)
+        err = load_whole(checkpoints, cuts[i], m, e);
+        if (err == ERR_NEWER)
+            log_warn("cut %" PRIu64 " is not read: %s", cuts[i], e->text);
+        else if (err)
             log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
-                     e.text);
+                     e->text);
     }
     mem_free(cuts);
-    return err && n ? ERR_CORRUPT : err;
+    return err && err != ERR_NEWER && n ? ERR_CORRUPT : err;
 }
 
 /* ---- manifests ---- */
@@ -111,6 +120,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.redo.dropped = p->dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
     p->m.ps_threads = p->threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
     p->m.identity_text = h->control->config.job->identity_text;
+    (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
     memcpy(p->m.data_fingerprint, h->config.data_fingerprint, sizeof p->m.data_fingerprint);
     p->m.eval.valid = h->has_eval;

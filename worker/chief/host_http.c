@@ -4,7 +4,7 @@
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 
-const char *host_not_ready(void *role)
+const char *host_waits_for(void *role)
 {
     struct host *h = role;
     struct chief_facts f;

@@ -71,7 +71,7 @@ struct host {
     struct chief_facts facts;
     uint64_t published, not_published; /* cuts, by this process */
     int64_t published_ms;              /* the last one */
-    char waits_for[256];               /* of host_not_ready */
+    char waits_for[256];               /* of host_waits_for */
 };
 
 /* ---- ps_link.c ---- */
@@ -87,7 +87,7 @@ void ps_links_close(struct host *h);
 
 /* ---- host_http.c: control_ops ---- */
 
-const char *host_not_ready(void *role);
+const char *host_waits_for(void *role);
 void host_metrics(void *role, struct metrics *m);
 enum err host_status(void *role, json_t *to) MUST_CHECK;
 

@@ -3,10 +3,11 @@
  * A row here is (32, 32, 3), the channels last. */
 #include "worker/data/readers.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/mem.h"
-#include "worker/data/paths.h"
+#include "common/paths.h"
 #include "worker/data/stream.h"
 
 enum {
@@ -16,7 +17,8 @@ enum {
     ROW_BYTES = PLANE * CHANNELS,
     RECORD_BYTES = 1 + ROW_BYTES,
     PIECE_RECORDS = 16,
-    LABELS = 10
+    LABELS = 10,
+    USUAL_ROWS = 10000 /* of a file */
 };
 
 static void channels_last(uint8_t *restrict row, const uint8_t *restrict planes)
@@ -44,16 +46,23 @@ static enum err reserve(struct dataset *d, uint64_t *room, uint64_t rows, struct
     return ERR_OK;
 }
 
+static enum err check_label(uint8_t label, uint64_t row, uint32_t classes, struct errmsg *e)
+{
+    uint32_t most = classes && classes < LABELS ? classes : LABELS;
+    if (label < most)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "row %llu has label %u, %s has %u classes (labels 0 to %u)",
+                   (unsigned long long)row, label, most == LABELS ? "CIFAR-10" : "the model", most,
+                   most - 1);
+}
+
 static enum err add_records(struct dataset *d, const uint8_t *record, size_t n, uint32_t classes,
                             uint64_t first, struct errmsg *e)
 {
-    uint32_t most = classes && classes < LABELS ? classes : LABELS;
     for (size_t i = 0; i < n; i++, record += RECORD_BYTES) {
-        if (record[0] >= most)
-            return err_set(e, ERR_INPUT,
-                           "row %llu has label %u, %s has %u classes (labels 0 to %u)",
-                           (unsigned long long)(d->rows - first), record[0],
-                           most == LABELS ? "CIFAR-10" : "the model", most, most - 1);
+        enum err err = check_label(record[0], d->rows - first, classes, e);
+        if (err)
+            return err;
         d->labels[d->rows] = record[0];
         channels_last(d->x + d->rows * ROW_BYTES, record + 1);
         d->rows++;
@@ -99,6 +108,31 @@ static enum err read_file(const char *path, struct dataset *d, uint64_t *room, u
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
+/* The first record; how many there are is known of a plain file. */
+static enum err look_file(const char *path, struct dataset *d, const struct reading *r,
+                          struct errmsg *e)
+{
+    struct stream *s;
+    uint8_t record[RECORD_BYTES];
+    size_t got = 0;
+    enum err err = stream_open(&s, path, e);
+    if (err)
+        return err;
+    uint64_t bytes = stream_bound_bytes(s);
+    bool compressed = stream_is_compressed(s);
+    err = stream_read(s, record, sizeof record, &got, e);
+    stream_close(s);
+    if (!err && (got < sizeof record || (!compressed && bytes % RECORD_BYTES)))
+        err = err_set(e, ERR_INPUT,
+                      "not of CIFAR-10's binary version: it is not made of records of %d bytes",
+                      RECORD_BYTES);
+    if (!err)
+        err = check_label(record[0], 0, r->classes, e);
+    d->rows += compressed ? USUAL_ROWS : bytes / RECORD_BYTES;
+    r->look->estimated |= compressed;
+    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
+}
+
 enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 *digest,
                       struct errmsg *e)
 {
@@ -112,7 +146,10 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 
     if (err)
         return err;
     for (size_t i = 0; i < paths.count && !err; i++)
-        err = read_file(paths.path[i], d, &room, r->classes, digest, e);
+        err = r->look ? look_file(paths.path[i], d, r, e)
+                      : read_file(paths.path[i], d, &room, r->classes, digest, e);
+    if (r->look)
+        r->look->files = paths.count;
     paths_close(&paths);
     return err;
 }

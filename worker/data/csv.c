@@ -9,10 +9,12 @@
  * closed goes on until a piece is full, and is refused. The fingerprint is made of the digests of the
  * pieces, which threads compute beside each other. */
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/cores.h"
 #include "common/log.h"
@@ -21,11 +23,12 @@
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/csv_scan.h"
-#include "worker/data/paths.h"
+#include "common/paths.h"
 #include "worker/data/readers.h"
 #include "worker/data/stream.h"
 
-enum { DIGEST_BYTES = 32, TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
+enum { DIGEST_BYTES = 32, USUAL_RATIO = 4 /* of compressed text */ };
+enum { TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
 
 /* One thread's piece. */
 struct work {
@@ -48,6 +51,7 @@ struct csv {
     struct table *table;
     struct sha256 *digest;
     struct paths paths;
+    size_t files;          /* (paths.count), when it is closed */
     struct csv_file *file; /* (paths.count) */
     struct work *work;     /* (threads) */
 
@@ -58,8 +62,10 @@ struct csv {
     char *tail;            /* the beginning of a row, for the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
-    bool open;  /* file[next_file] is begun */
-    bool ended; /* nothing more to read, or something failed */
+    uint64_t looked_bytes; /* a look: of the text that was read */
+    uint64_t all_bytes;    /* a look: of all files, as they are when decompressed, likely */
+    bool open;             /* file[next_file] is begun */
+    bool ended;            /* nothing more to read, or something failed */
 
     pthread_mutex_t join_lock; /* joining, in the order of tickets; taken within no other */
     pthread_cond_t joined;
@@ -114,6 +120,16 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     return ERR_OK;
 }
 
+static enum err count_bytes(struct csv *c, const char *path, struct errmsg *e)
+{
+    struct stat s;
+    if (stat(path, &s) != 0)
+        return err_set(e, ERR_INPUT, "%s", strerror(errno));
+    bool compressed = stream_is_compressed(c->stream);
+    c->all_bytes += (uint64_t)s.st_size * (compressed ? USUAL_RATIO : 1);
+    return ERR_OK;
+}
+
 static enum err open_next(struct csv *c, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
@@ -121,7 +137,12 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     c->line = 1;
     c->tail_bytes = 0;
     c->open = true;
-    return c->reading->job->data.format == DATA_CSV ? stream_open(&c->stream, f->path, e) : ERR_OK;
+    if (c->reading->job->data.format != DATA_CSV)
+        return ERR_OK;
+    enum err err = stream_open(&c->stream, f->path, e);
+    if (!err && c->reading->look)
+        err = count_bytes(c, f->path, e);
+    return err;
 }
 
 static void close_file(struct csv *c)
@@ -182,7 +203,8 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     }
     p->field = f->field;
     p->fields = f->fields;
-    if (got < wanted)
+    c->looked_bytes += w->text_bytes;
+    if (got < wanted || c->reading->look)
         close_file(c);
     return err;
 }
@@ -408,8 +430,33 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err && c->bad)
         log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
                  c->reading->key, c->bad, c->table->rows, c->first_bad.text);
+    c->files = c->paths.count;
     paths_close(&c->paths);
     return err;
+}
+
+static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
+{
+    const struct reading *r = c->reading;
+    const struct table_schema *s = d->table.schema;
+    uint64_t rows = d->table.rows;
+    bool drawn = r->job->data.format != DATA_CSV;
+    r->look->files = drawn ? 0 : c->files;
+    if (drawn)
+        rows = c->census.rows;
+    else if (c->all_bytes > c->looked_bytes && c->looked_bytes) {
+        rows = (uint64_t)((double)rows * ((double)c->all_bytes / (double)c->looked_bytes));
+        r->look->estimated = true;
+    }
+    for (uint32_t i = 0; i < s->inputs; i++)
+        r->look->grows |= r->look->estimated && s->input[i].learns;
+    r->look->bytes = rows * (s->inputs + 1) * sizeof(uint32_t);
+    if (!r->look->grows)
+        return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
+    d->rows = rows;
+    d->rank = 1;
+    d->shape[0] = s->features;
+    return ERR_OK;
 }
 
 static void say_spilled(const struct reading *r, const struct table *t)
@@ -438,6 +485,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
         return err;
     say_spilled(r, &d->table);
     d->bad_rows = c.bad;
+    if (r->look)
+        return look(d, &c, e);
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
 }
 

@@ -156,6 +156,53 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     return load(d, &r, e);
 }
 
+/* A csv's eval part is read with the words that the training part's beginning has. */
+static enum err look_with(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    struct reading train = *r;
+    struct dataset first;
+    struct dataset_look unused = {0};
+    if (!r->eval || !job_reads_csv(r->job))
+        return load(d, r, e);
+    train.eval = 0;
+    train.key = "data.train";
+    train.patterns = r->job->data.train;
+    train.look = &unused;
+    enum err err = load(&first, &train, e);
+    if (err)
+        return err;
+    struct reading eval = *r;
+    eval.schema = first.table.schema;
+    eval.spill = first.table.spill;
+    err = load(d, &eval, e);
+    dataset_close(&first);
+    return err;
+}
+
+enum err dataset_look(struct dataset_look *out, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e)
+{
+    struct dataset d;
+    struct dataset_look look = {0};
+    struct reading r = {.job = job,
+                        .key = eval ? "data.eval" : "data.train",
+                        .patterns = eval ? job->data.eval : job->data.train,
+                        .classes = classes,
+                        .eval = eval,
+                        .look = &look};
+    enum err err = look_with(&d, &r, e);
+    if (err)
+        return err;
+    look.rows = d.rows;
+    look.rank = d.rank;
+    memcpy(look.shape, d.shape, sizeof look.shape);
+    if (!look.bytes)
+        look.bytes = d.rows * ((uint64_t)d.features + 1);
+    dataset_close(&d);
+    *out = look;
+    return ERR_OK;
+}
+
 void dataset_close(struct dataset *d)
 {
     mem_free(d->x);

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_WORKER_DATA_DATASET_H
 #define GRADWIRE_WORKER_DATA_DATASET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,20 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);
+
+/* What can be said of a data set by how its files begin. */
+struct dataset_look {
+    size_t files;
+    uint64_t rows, bytes; /* bytes: in memory, once it is loaded */
+    bool
+        estimated; /* rows and bytes are not what headers say, but what the beginnings make likely */
+    bool grows;    /* csv: words are learned, and those further on make more features */
+    uint32_t rank, shape[JOB_RANK_MAX]; /* of one row, as far as it is known */
+};
+/* Open each file and read its beginning: is it of this format, of the model's shape and classes? Errors: as
+ * dataset_load. */
+enum err dataset_look(struct dataset_look *look, const struct job *job, int eval, uint32_t classes,
+                      struct errmsg *e) MUST_CHECK;
 
 /* ---- order.c: which rows make which batch; pure ---- */
 struct order {

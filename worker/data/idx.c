@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "worker/data/paths.h"
+#include "common/paths.h"
 #include "worker/data/stream.h"
 
 enum {
@@ -289,6 +289,8 @@ static enum err set_load(const struct idx_set *set, struct dataset *d, const str
     uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
     for (size_t i = 0; i < set->n_images; i++)
         rows += set->images[i].dim[0];
+    if (r->look)
+        return dataset_set_shape(d, r, first->path, rows, first->rank - 1, first->dim + 1, e);
     enum err err = dataset_alloc(d, r, first->path, rows, first->rank - 1, first->dim + 1, e);
     return err ? err : set_read(set, d, r, digest, e);
 }
@@ -301,6 +303,8 @@ enum err idx_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     enum err err = paths_expand(&paths, r->patterns, e);
     if (err)
         return err;
+    if (r->look)
+        r->look->files = paths.count;
     err = set_open(&set, &paths, e);
     if (!err) {
         err = set_load(&set, d, r, digest, e);

@@ -15,7 +15,8 @@ struct reading {
     uint32_t classes;     /* labels are less than it; 0: no check */
     int eval;
     struct table_schema *schema; /* csv: of the training part; NULL: it is being read */
-    struct spill *spill;         /* the same */
+    struct dataset_look *look; /* dataset_look: read how the files begin, and no more; else NULL */
+    struct spill *spill;       /* the same */
 };
 
 /* The readers: fill rows, features, rank, shape, x, labels of a zeroed dataset and put the contents

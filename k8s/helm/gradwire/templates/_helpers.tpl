@@ -10,6 +10,7 @@ app.kubernetes.io/part-of: {{ .root.Release.Name }}
 {{- $v := .root.Values -}}
 {{- $args := list -}}
 {{- if .logs }}{{ $args = append $args "--logs=/logs" }}{{ end -}}
+{{- if eq .kind "PS" }}{{ $args = append $args "--grace_s=60" }}{{ end -}}
 {{- if $v.http.enabled }}{{ $args = append $args "--http_port=8080" }}{{ end -}}
 replicas: {{ .replicas }}
 restartPolicy: ExitCode

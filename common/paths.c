@@ -1,4 +1,4 @@
-#include "worker/data/paths.h"
+#include "common/paths.h"
 
 #include <errno.h>
 #include <glob.h>

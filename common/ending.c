@@ -1,0 +1,56 @@
+#include "common/ending.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+
+/* Epochs of which anything was learned: their sums travel with the gradients. */
+static uint64_t epochs_of(const struct manifest *m)
+{
+    uint64_t epochs = 0;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (m->epoch[i].batches && m->epoch[i].epoch + 1 > epochs)
+            epochs = m->epoch[i].epoch + 1;
+    return epochs;
+}
+
+bool ending_is_of_another_run(const struct manifest *m, const struct job *job)
+{
+    return job->checkpoint.run[0] && strcmp(job->checkpoint.run, m->run) != 0;
+}
+
+enum ending ending_of(const struct manifest *m, const struct job *job)
+{
+    struct errmsg e;
+    if (!m->final || ending_is_of_another_run(m, job) || !m->identity_text ||
+        job_identity_compare(m->identity_text, job->identity_text, &e))
+        return ENDING_NONE;
+    if (epochs_of(m) >= job->training.epochs)
+        return ENDING_DONE;
+    return job->early_stopping.patience ? ENDING_EARLY : ENDING_NONE;
+}
+
+enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m)
+{
+    struct errmsg e;
+    struct manifest found = {0};
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum ending ending = ENDING_NONE;
+    if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 0 &&
+        checkpoint_load_manifest(checkpoints, cuts[0], &found, &e) == ERR_OK) {
+        ending = ending_of(&found, job);
+        if (ending) {
+            log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,
+                     ending == ENDING_DONE ? "no more epochs are asked for"
+                                           : "it was stopped early");
+            *m = found;
+        } else {
+            manifest_close(&found);
+        }
+    }
+    mem_free(cuts);
+    return ending;
+}

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# labels: short
+"""doctor: each check says ok of what is good and names what is not, with what to mend; 2 where something failed."""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import LAUNCH, PS, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
+
+JOB = """name: patient
+model:
+  input: {shape: [4]}
+  layers: [{dense: {units: %(units)d, activation: relu}}, {dense: {units: 2}}]
+  loss: {sparse_categorical_crossentropy: {from_logits: true}}
+data:
+  format: csv
+  train: rows-*.csv
+  columns: [{number: a}, {number: b}, {number: c}, {number: d}, {label: y}]
+optimizer: sgd
+training: {batch_size: 8, learning_rate: 0.1, microbatches: 2, epochs: 1}
+%(more)s"""
+CHECKS = ["version", "cluster", "job", "data", "token", "certificates", "names", "port", "peers", "versions", "clocks",
+          "memory", "checkpoint", "grace"]
+
+
+class DoctorTest(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.job = self.tmp / "patient.yaml"
+        self.write_job()
+        for i in range(2):
+            rows = "".join(f"{k % 7},{k % 5},{k % 3},{k},{k % 2}\n" for k in range(40))
+            (self.tmp / f"rows-{i}.csv").write_text(rows)
+        self.ports = free_ports(3)
+        self.token = self.tmp / "token"
+        self.token.write_text("0123456789abcdef0123456789abcdef")
+        self.token.chmod(0o600)
+
+    def write_job(self, units=4, more=""):
+        self.job.write_text(JOB % {"units": units, "more": more})
+
+    def cluster(self, role, index, ps=None):
+        hosts = ps or [f"127.0.0.1:{self.ports[0]}"]
+        return [f"--job_name={role}", f"--task_index={index}", "--ps_hosts=" + ",".join(hosts),
+                f"--worker_hosts=127.0.0.1:{self.ports[1]},127.0.0.1:{self.ports[2]}"]
+
+    def doctor(self, *flags, code=0, env=None, job=True):
+        """{check: (verdict, text)}"""
+        words = [WORKER, "--doctor", *([f"--job={self.job}"] if job else []), f"--output={self.out}", *flags]
+        got = subprocess.run(list(map(str, words)), capture_output=True, text=True, cwd=self.tmp,
+                             env=env or {k: v for k, v in os.environ.items() if k != "TF_CONFIG"})
+        self.assertEqual(got.returncode, code, got.stdout + got.stderr)
+        lines = {}
+        for line in got.stdout.splitlines():
+            verdict, name, text = line.split(None, 2)
+            lines[name.rstrip(":")] = (verdict, text)
+        self.assertEqual("FAIL" in [v for v, _ in lines.values()], code == 2, got.stdout)
+        return lines
+
+    def says(self, lines, name, verdict, *texts):
+        self.assertEqual(lines[name][0], verdict, lines)
+        for text in texts:
+            self.assertIn(text, lines[name][1])
+
+    def test_a_lone_worker_finds_all_that_it_needs(self):
+        lines = self.doctor()
+        self.assertEqual(list(lines), [c for c in CHECKS if c not in ("versions", "clocks")])
+        self.assertEqual({v for v, _ in lines.values()}, {"ok"}, lines)
+        self.says(lines, "data", "ok", "2 files, 80 rows")
+        self.says(lines, "cluster", "ok", "trains alone")
+        self.assertFalse(self.out.exists())  # it changes nothing
+        self.assertEqual(list(self.tmp.glob(".gradwire-doctor*")), [])
+
+    def test_json_has_the_same_for_machines(self):
+        got = subprocess.run([WORKER, "--doctor", "--json", f"--job={self.job}", "--task_index=9", "--job_name=worker",
+                              "--ps_hosts=a:1", "--worker_hosts=b:1"], capture_output=True, text=True, cwd=self.tmp)
+        self.assertEqual(got.returncode, 2)
+        said = json.loads(got.stdout)
+        self.assertFalse(said["ok"])
+        cluster = next(c for c in said["checks"] if c["check"] == "cluster")
+        self.assertEqual(cluster["verdict"], "fail")
+        self.assertIn("worker 9", cluster["found"])
+
+    def test_without_a_job_the_cluster_is_looked_at(self):
+        lines = self.doctor(job=False)
+        self.says(lines, "job", "warn", "no job file is given")
+        self.assertNotIn("memory", lines)
+
+    def test_a_wrong_tf_config_and_a_lone_ps(self):
+        env = dict(os.environ, TF_CONFIG="nonsense")
+        self.says(self.doctor(code=2, env=env), "cluster", "FAIL", "TF_CONFIG")
+        outside = '{"cluster": {"ps": ["127.0.0.1:1"]}, "task": {"type": "ps", "index": 3}}'
+        self.says(self.doctor(code=2, env=dict(os.environ, TF_CONFIG=outside)), "cluster", "FAIL", "this is ps 3")
+
+    def test_a_wrong_job_file_and_data_that_are_wrong_or_missing(self):
+        self.says(self.doctor("--set=training.epoch=3", code=2), "job", "FAIL", "training.epochs")
+        (self.tmp / "rows-1.csv").write_text("1,2,3,4\n")
+        self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv", "is the volume mounted")
+        (self.tmp / "rows-1.csv").write_text("1,2,3,4,0\n1,2,3,x,0\n")
+        self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv", "line 2")
+        for path in self.tmp.glob("rows-*.csv"):
+            path.unlink()
+        self.says(self.doctor(code=2), "data", "FAIL", "no file matches")
+        self.says(self.doctor(*self.cluster("ps", 0)), "data", "ok", "a ps reads none")
+
+    def test_names_that_do_not_resolve_are_not_yet(self):
+        lines = self.doctor(*self.cluster("worker", 1, ["no-such-ps.invalid:2222"]))
+        self.says(lines, "names", "warn", "ps 0, no-such-ps.invalid:2222, not yet", "timeouts.start_s")
+
+    def test_a_port_that_is_taken_is_told_with_its_holder(self):
+        self.says(self.doctor(*self.cluster("ps", 0)), "port", "ok", f"127.0.0.1:{self.ports[0]} can be bound")
+        with socket.create_server(("127.0.0.1", self.ports[0])):
+            lines = self.doctor(*self.cluster("ps", 0), code=2)
+        self.says(lines, "port", "FAIL", f"held by pid {os.getpid()}", "python", "give another port")
+
+    def start_ps(self, *flags):
+        ps = Process(self, [PS, f"--job={self.job}", f"--output={self.out}", *self.cluster("ps", 0), *flags], "ps")
+        def listens():
+            self.assertIsNone(ps.process.poll(), ps.log())
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", self.ports[0])) == 0
+        self.until("ps 0 listens", listens)
+        return ps
+
+    def test_a_peer_that_is_not_there_yet_and_one_that_would_take_it(self):
+        worker = self.cluster("worker", 1)
+        self.says(self.doctor(*worker), "peers", "warn", "nothing listens there yet")
+        ps = self.start_ps()
+        lines = self.doctor(*worker)
+        self.says(lines, "peers", "warn", "the chief at", "nothing listens there yet")
+        self.says(lines, "versions", "ok", "1 of 2 peers told theirs, which are ours")
+        self.says(lines, "clocks", "ok", "1 of 2 peers told theirs")
+        self.says(self.doctor(*self.cluster("ps", 0)), "port", "warn", f"held by pid {ps.process.pid}, ps")
+        self.assertNotIn("is refused", ps.log())
+
+    def test_a_peer_of_another_job_or_another_token_would_refuse_it(self):
+        self.start_ps()
+        worker = self.cluster("worker", 1)
+        self.says(self.doctor(*worker, "--set=training.seed=7", code=2), "peers", "FAIL", "ps 0 at", "training.seed",
+                  "same job file")
+        self.says(self.doctor(*worker, "--set=name=other", code=2), "peers", "FAIL", "job other dialed a ps of job patient")
+        self.says(self.doctor(*worker, f"--token_file={self.token}", code=2), "peers", "FAIL", "does not ask for the job's token")
+
+    def test_a_ps_with_a_token_refuses_who_has_none_or_another(self):
+        self.start_ps(f"--token_file={self.token}")
+        worker = self.cluster("worker", 1)
+        lines = self.doctor(*worker, f"--token_file={self.token}")
+        self.says(lines, "token", "ok", str(self.token))
+        self.says(lines, "versions", "ok", "1 of 2")
+        self.says(self.doctor(*worker, code=2), "peers", "FAIL", "ps 0 at", "token")
+        other = self.tmp / "other"
+        other.write_text("another token, which is as long")
+        lines = self.doctor(*worker, f"--token_file={other}", code=2)
+        self.says(lines, "peers", "FAIL", "token")
+        self.says(lines, "token", "warn", "everybody here may read it", "defaultMode: 0440")
+        self.assertNotIn(other.read_text(), str(lines))
+
+    def test_a_token_that_is_too_short_or_missing(self):
+        self.token.write_text("short")
+        self.says(self.doctor(f"--token_file={self.token}", code=2), "token", "FAIL", "at least 16 bytes")
+        lines = self.doctor(*self.cluster("worker", 1, ["no-such-ps.invalid:2222"]))
+        self.says(lines, "token", "warn", "none: who reaches a port may speak to the job", "--token_file")
+
+    def test_memory_that_does_not_suffice(self):
+        group = self.tmp / "cgroup"
+        group.mkdir()
+        (group / "memory.max").write_text(f"{300 << 20}\n")
+        (group / "cgroup.controllers").write_text("memory\n")
+        flags = [*self.cluster("ps", 0), f"--cgroup_root={group}"]
+        self.says(self.doctor(*flags), "memory", "ok", "the cgroup allows 300 MiB")
+        self.write_job(units=4 << 20)  # 29 M parameters
+        self.says(self.doctor(*flags, code=2), "memory", "FAIL", "the cgroup allows 300 MiB", "take more ps")
+
+    def test_a_grace_that_is_too_short(self):
+        self.write_job(units=8 << 20, more="timeouts: {grace_s: 1}\n")
+        lines = self.doctor(*self.cluster("ps", 0))
+        self.says(lines, "grace", "warn", "timeouts.grace_s is 1,", "terminationGracePeriodSeconds")
+
+    def test_certificates_that_are_not_there(self):
+        lines = self.doctor(f"--certificates={self.tmp}/a.crt,{self.tmp}/a.key,{self.tmp}/ca.crt", code=2)
+        self.says(lines, "certificates", "FAIL", "a.crt: No such file")
+
+    def test_the_folder_of_checkpoints(self):
+        subprocess.run([LAUNCH, "train", self.job, f"--output={self.out}", "--ps=1", "--workers=1"], check=True,
+                       capture_output=True, cwd=self.tmp)
+        lines = self.doctor()
+        self.says(lines, "checkpoint", "ok", "goes on from cut", "format 1")
+        self.says(self.doctor("--set=training.seed=7", code=2), "checkpoint", "FAIL", "of another job", "training.seed", "--fresh")
+        manifest = sorted(self.out.glob("checkpoints/*/manifest.gw"))[-1]
+        data = bytearray(manifest.read_bytes())
+        data[7] = data[-1] = ord("2")
+        manifest.write_bytes(data)
+        self.says(self.doctor(code=2), "checkpoint", "FAIL", "in format 2", "reads formats 1 to 1", "start that release")
+
+    @unittest.skipIf(os.geteuid() == 0, "root writes everywhere")
+    def test_a_folder_that_cannot_be_written(self):
+        self.out.mkdir(mode=0o555)
+        self.says(self.doctor(code=2), "checkpoint", "FAIL", "cannot be written", "fsGroup")
+
+    def test_a_folder_that_is_none(self):
+        self.out.write_text("a file")
+        self.says(self.doctor(code=2), "checkpoint", "FAIL", "cannot be written")
+
+    def test_what_failed_is_left_for_kubectl_describe(self):
+        words = self.tmp / "words"
+        words.write_text("")
+        self.doctor("--set=training.epoch=3", f"--termination_message={words}", code=2)
+        self.assertRegex(words.read_text(), r"^FAIL job: .*training\.epochs")
+
+
+del Case, TrainCase
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# labels: short
+"""Processes of different releases do not work together, and both say so, naming both. The other release is this one with
+another version written into the program's file."""
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, ROOT, WORKER, Process, TrainCase, free_ports  # noqa: E402
+
+OURS = re.search(r'GRADWIRE_VERSION "(.*)"', (ROOT / "common/version.h").read_text())[1]
+OTHER = "9" + OURS[1:]
+RULE = "all processes of a job run one release"
+
+
+class VersionsTest(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.ports = free_ports(3)
+
+    def other(self, program):
+        """The same program of another release."""
+        path = self.tmp / f"other-{program.name}"
+        data = program.read_bytes()
+        self.assertIn(OURS.encode() + b"\0", data)
+        path.write_bytes(data.replace(OURS.encode() + b"\0", OTHER.encode() + b"\0"))
+        path.chmod(0o755)
+        return path
+
+    def start(self, program, role, index, name, **keys):
+        return Process(self, [program, f"--job={self.JOB}", f"--output={self.out}", f"--job_name={role}",
+                              f"--task_index={index}", f"--ps_hosts=127.0.0.1:{self.ports[0]}",
+                              f"--worker_hosts=127.0.0.1:{self.ports[1]},127.0.0.1:{self.ports[2]}",
+                              *self.sets({"timeouts.start_s": 60, **keys})], name)
+
+    def test_a_ps_refuses_a_worker_of_another_release(self):
+        ps = self.start(PS, "ps", 0, "ps")
+        worker = self.start(self.other(WORKER), "worker", 1, "worker", **{"timeouts.start_s": 2})
+        said = f"a worker of version {OTHER} dialed a ps of version {OURS}: {RULE}"
+        ps.until_said(f"is refused: {said}")
+        worker.until_said(f"ps 0 refused: {said}")
+        worker.wait(1)
+        self.assertIn(said, worker.last_line())
+
+    def test_a_ps_of_another_release_refuses_the_chief(self):
+        ps = self.start(self.other(PS), "ps", 0, "ps")
+        chief = self.start(WORKER, "worker", 0, "chief")
+        said = f"a chief of version {OURS} dialed a ps of version {OTHER}: {RULE}"
+        ps.until_said(f"is refused: {said}")
+        chief.until_said(said)
+
+    def test_a_chief_refuses_a_worker_of_another_release(self):
+        """Which a ps let pass, that names the chief to whoever asks."""
+        import hostile_test as wire
+        import socket
+        import threading
+        chief = self.start(WORKER, "worker", 0, "chief")
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+
+        def names_the_chief():
+            while True:
+                try:
+                    s, _ = server.accept()
+                except OSError:
+                    return
+                s.sendall(wire.frame(wire.HELLO_REPLY, {6: f"127.0.0.1:{self.ports[1]}"}))
+        threading.Thread(target=names_the_chief, daemon=True).start()
+        self.ports[0] = server.getsockname()[1]
+        worker = self.start(self.other(WORKER), "worker", 1, "worker")
+        said = f"a worker of version {OTHER} dialed a chief of version {OURS}: {RULE}"
+        chief.until_said(f"is refused: {said}")
+        worker.until_said(f"the chief refused: {said}")
+
+    def test_the_doctor_tells_of_it(self):
+        ps = self.start(self.other(PS), "ps", 0, "ps")
+        ps.until_said("")
+        self.until("the ps listens", lambda: not self.closed(self.ports[0]))
+        got = self.start_doctor()
+        self.assertIn(f"a doctor of version {OURS} dialed a ps of version {OTHER}", got)
+        self.assertIn("give all pods the same image", got)
+
+    @staticmethod
+    def closed(port):
+        import socket
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port))
+
+    def start_doctor(self):
+        doctor = Process(self, [WORKER, "--doctor", f"--job={self.JOB}", f"--output={self.out}", "--job_name=worker",
+                                "--task_index=1", f"--ps_hosts=127.0.0.1:{self.ports[0]}",
+                                f"--worker_hosts=127.0.0.1:{self.ports[1]},127.0.0.1:{self.ports[2]}", *self.sets({})],
+                         "doctor")
+        doctor.wait(2)
+        self.assertIn("FAIL versions:", doctor.log())
+        return doctor.log()
+
+
+del TrainCase
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""The image: the line for docker, always; and where one is there (GRADWIRE_IMAGE_STORAGE=DIR of ./gradwire image --storage
+DIR), its labels, its list of what is in it, its user and its size."""
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import facts  # noqa: E402
+import pods  # noqa: E402
+
+IMAGE = facts.ROOT / "k8s/image"
+ABOVE_MAX_MIB = 64
+VERSION = re.search(r'^#define GRADWIRE_VERSION "(.*)"$', (facts.ROOT / "common/flags.cc").read_text(), re.M)[1]
+
+
+class PrintTest(unittest.TestCase):
+    def image(self, *args):
+        return subprocess.run([IMAGE, *args], capture_output=True, text=True)
+
+    def test_print_gives_the_line_for_docker_and_does_nothing(self):
+        got = self.image("--print", "--tag=registry.example.com/ml/gradwire:1", "--base", "debian:12 slim")
+        self.assertEqual((got.returncode, got.stderr), (0, ""))
+        words = shlex.split(got.stdout)
+        self.assertEqual(words[:6], ["cd", str(facts.ROOT), "&&", "DOCKER_BUILDKIT=1", "docker", "build"])
+        flags = words[6:]
+        self.assertEqual((flags[:4], flags[-1]), (["-t", "registry.example.com/ml/gradwire:1", "-f", "k8s/Dockerfile"], "."))
+        given = dict(word.split("=", 1) for flag, word in zip(flags, flags[1:]) if flag == "--build-arg")
+        self.assertEqual((given["BASE"], given["VERSION"]), ("debian:12 slim", VERSION))
+        self.assertRegex(given["CREATED"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        asked = set(re.findall(r"^ARG (\w+)", (facts.ROOT / "k8s/Dockerfile").read_text(), re.M))
+        self.assertEqual(set(given), asked)  # docker warns of one that the Dockerfile does not ask for, and builds
+
+    def test_the_line_is_one_that_a_shell_takes_to_docker(self):
+        with open(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "docker", "w") as file:
+            file.write('#!/bin/sh\nprintf "%s\\n" "$DOCKER_BUILDKIT" "$PWD" "$@"\n')
+            pathlib.Path(file.name).chmod(0o755)
+        line = self.image("--print").stdout
+        got = subprocess.run(["sh", "-c", line], env={"PATH": f"{pathlib.Path(file.name).parent}:/usr/bin:/bin"},
+                             capture_output=True, text=True)
+        lines = got.stdout.splitlines()
+        self.assertEqual(lines[:3], ["1", str(facts.ROOT), "build"], got.stderr)
+        self.assertIn(f"localhost/gradwire:{VERSION}", lines)
+
+    def test_flags_that_are_none_are_refused(self):
+        for words, says in ((["--engine", "docker"], "buildah or podman"), (["--tagg=x"], "--tagg: no such flag"),
+                            (["--tag"], "--tag wants a value")):
+            got = self.image("--print", *words)
+            self.assertEqual(got.returncode, 2)
+            self.assertIn(says, got.stderr)
+
+
+@pods.wanted
+class ImageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("podman"):
+            raise unittest.SkipTest("podman is not there")
+        cls.image, = json.loads(pods.podman("inspect", pods.IMAGE).stdout)
+        cls.config = cls.image["Config"]
+        cls.labels = {key.removeprefix("org.opencontainers.image."): value for key, value in cls.config["Labels"].items()}
+
+    def read(self, path):
+        """A file of the image; no container is started."""
+        root = pods.podman("image", "mount", pods.IMAGE).stdout.strip()
+        try:
+            return (pathlib.Path(root) / path).read_text()
+        finally:
+            pods.podman("image", "unmount", pods.IMAGE)
+
+    def test_its_labels_say_what_it_is_and_of_what(self):
+        self.assertEqual({key: self.labels[key] for key in ("title", "licenses", "version")},
+                         {"title": "gradwire", "licenses": "Apache-2.0", "version": VERSION})
+        self.assertRegex(self.labels["revision"], r"^([0-9a-f]{40}|unknown)$")
+        self.assertRegex(self.labels["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertTrue(self.labels["description"])
+
+    def test_it_runs_the_entrypoint_as_nobody_without_a_command(self):
+        self.assertEqual(self.config["Entrypoint"], ["/usr/local/bin/gradwire-entrypoint"])
+        self.assertFalse(self.config.get("Cmd"))
+        self.assertEqual(self.config["User"], "65532:65532")
+
+    def test_its_sbom_lists_each_package_that_is_in_it(self):
+        sbom = json.loads(self.read("usr/share/gradwire/sbom.spdx.json"))
+        self.assertEqual(sbom["spdxVersion"], "SPDX-2.3")
+        listed = {(p["name"], p["versionInfo"]) for p in sbom["packages"]}
+        self.assertIn(("gradwire", VERSION), listed)
+        paragraphs = [dict(re.findall(r"^(Package|Status|Version): (.*)$", text, re.M))
+                      for text in self.read("var/lib/dpkg/status").split("\n\n") if text.strip()]
+        installed = {(p["Package"], p["Version"]) for p in paragraphs if p["Status"] == "install ok installed"}
+        self.assertGreater(len(installed), 50)
+        self.assertEqual(installed - listed, set())
+        ids = [p["SPDXID"] for p in sbom["packages"]]
+        self.assertEqual(len(ids), len(set(ids)))
+
+    def test_it_is_at_most_64_mib_above_its_base(self):
+        base, = json.loads(pods.podman("inspect", self.labels["base.name"]).stdout)
+        layers = base["RootFS"]["Layers"]
+        self.assertEqual(self.image["RootFS"]["Layers"][:len(layers)], layers, "it stands on another base")
+        self.assertLess((self.image["Size"] - base["Size"]) / 2**20, ABOVE_MAX_MIB)
+
+
+if __name__ == "__main__":
+    unittest.main()

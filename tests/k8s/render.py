@@ -1,0 +1,83 @@
+"""Who renders the overlays and the chart: kubectl and helm, or, where one is not there, kustomize and helm as Go builds
+them from its proxy (GRADWIRE_GO_TOOLS=1: the first time that takes minutes)."""
+import functools
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: python3-yaml is not there")
+    sys.exit(0)
+
+import facts
+
+KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5@v5.4.3"  # as kubectl 1.31 has it
+HELM = "helm.sh/helm/v3/cmd/helm@v3.19.5"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+NO_TOOLS = "is not there, and GRADWIRE_GO_TOOLS is not set: with it Go makes one from its proxy"
+
+
+def go():
+    return shutil.which("go") or next((p for p in ("/usr/local/go/bin/go", "/usr/lib/go/bin/go") if os.access(p, os.X_OK)), None)
+
+
+@functools.cache
+def built(module):
+    """The program of a module, as Go makes it; None where that cannot be: no Go, or no network."""
+    if not os.environ.get("GRADWIRE_GO_TOOLS") or not go():
+        return None
+    folder = facts.BUILD / "go-tools"
+    path, version = module.split("@")
+    names = [word for word in path.split("/") if not word.startswith("v")]
+    program = folder / version / names[-1]
+    if not program.exists():
+        got = subprocess.run([go(), "install", module], capture_output=True, text=True,
+                             env={**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-mod=mod"})
+        if got.returncode:
+            print(f"{module} cannot be made: {got.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+            return None
+    return str(program)
+
+
+@functools.cache
+def kustomizer():
+    """The words of a command that renders the folder behind them, or None."""
+    if shutil.which("kubectl"):
+        return ("kubectl", "kustomize")
+    program = shutil.which("kustomize") or built(KUSTOMIZE)
+    return (program, "build") if program else None
+
+
+@functools.cache
+def helm():
+    return shutil.which("helm") or built(HELM)
+
+
+wanted = facts.skip_without(kustomizer(), f"kubectl (1.21 or later renders the overlays) {NO_TOOLS}")
+
+
+@functools.cache
+def text(folder):
+    got = subprocess.run([*kustomizer(), folder], capture_output=True, text=True)
+    if got.returncode:
+        raise AssertionError(got.stderr)
+    return got.stdout
+
+
+def load(text_of_one):
+    return yaml.load(text_of_one, LOADER)
+
+
+def kustomize(folder):
+    """The objects of an overlay, fresh ones each time."""
+    return list(yaml.load_all(text(pathlib.Path(folder)), LOADER))
+
+
+def created(docs):
+    """What pods of these objects create: the TFJobs that are texts of ConfigMaps, as of one night."""
+    return [load(body.replace("@NIGHT@", "night-1")) for doc in docs if doc["kind"] == "ConfigMap"
+            for name, body in doc.get("data", {}).items() if name == "tfjob.yaml"]

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""What the real tensorboard package reads in a folder, as JSON: for evaluator_test.py, by a Python that has it."""
+import json
+import sys
+
+from tensorboard.backend.event_processing import plugin_event_multiplexer
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+SESSION = "_hparams_/session_start_info"
+
+
+def value(field):
+    return getattr(field, field.WhichOneof("kind"))
+
+
+reader = plugin_event_multiplexer.EventMultiplexer()
+reader.AddRunsFromDirectory(sys.argv[1])
+reader.Reload()
+runs, plugins = {}, {}
+for run, found in reader.Runs().items():
+    runs[run] = {}
+    for tag in found["tensors"]:
+        name = reader.SummaryMetadata(run, tag).plugin_data.plugin_name
+        if run == "logs/train":
+            plugins[tag] = name
+        if name == "scalars":
+            runs[run][tag] = [(e.step, e.tensor_proto.float_val[0]) for e in reader.Tensors(run, tag)]
+content = reader.SummaryMetadata("logs", SESSION).plugin_data.content
+start = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+print(json.dumps({"runs": runs, "plugins": plugins, "hparams": {key: value(v) for key, v in start.hparams.items()}}))

@@ -1,0 +1,103 @@
+/* What the newest manifest tells of a job's end, and what a resting worker takes for news. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/ending.h"
+#include "worker/idle.h"
+
+static char identity[] = "name: digits\ntraining.seed: 1\n",
+            other[] = "name: digits\ntraining.seed: 2\n";
+
+static struct job job_of(uint32_t epochs, uint32_t patience)
+{
+    struct job job = {.name = "digits", .identity_text = identity};
+    job.training.epochs = epochs;
+    job.early_stopping.patience = patience;
+    return job;
+}
+
+/* The final one of so many epochs; the sums of the last four are there, in a ring. */
+static struct manifest learned(uint64_t epochs)
+{
+    struct manifest m = {.final = true, .identity_text = identity};
+    for (uint64_t i = epochs > CHECKPOINT_EPOCHS ? epochs - CHECKPOINT_EPOCHS : 0; i < epochs; i++)
+        m.epoch[i % CHECKPOINT_EPOCHS] = (struct epoch_sums){.epoch = i, .batches = 10};
+    return m;
+}
+
+static void a_job_is_done_when_all_its_epochs_are_in_the_final_cut(void **state)
+{
+    (void)state;
+    const struct job three = job_of(3, 0), seven = job_of(7, 0);
+    struct manifest m = learned(3);
+    assert_int_equal(ending_of(&m, &three), ENDING_DONE);
+    assert_int_equal(ending_of(&m, &seven), ENDING_NONE); /* more epochs reopen it */
+    m = learned(7);
+    assert_int_equal(ending_of(&m, &seven), ENDING_DONE);
+    assert_int_equal(ending_of(&m, &three), ENDING_DONE);
+    m.final = false;
+    assert_int_equal(ending_of(&m, &seven), ENDING_NONE);
+}
+
+static void a_job_that_may_stop_early_may_have_been(void **state)
+{
+    (void)state;
+    const struct job job = job_of(100, 5);
+    struct manifest m = learned(12);
+    assert_int_equal(ending_of(&m, &job), ENDING_EARLY);
+    m = learned(100);
+    assert_int_equal(ending_of(&m, &job), ENDING_DONE);
+}
+
+static void another_jobs_end_is_not_ours(void **state)
+{
+    (void)state;
+    const struct job job = job_of(3, 0);
+    struct manifest m = learned(3);
+    m.identity_text = other;
+    assert_int_equal(ending_of(&m, &job), ENDING_NONE);
+    m.identity_text = NULL;
+    assert_int_equal(ending_of(&m, &job), ENDING_NONE);
+    assert_int_equal(ending_find("/no/such/folder", &job, &m), ENDING_NONE);
+}
+
+static void another_runs_end_is_not_ours(void **state)
+{
+    (void)state;
+    struct job job = job_of(3, 0);
+    struct manifest m = learned(3);
+    strcpy(m.run, "monday");
+    assert_int_equal(ending_of(&m, &job), ENDING_DONE); /* a job that names none takes any */
+    strcpy(job.checkpoint.run, "monday");
+    assert_int_equal(ending_of(&m, &job), ENDING_DONE);
+    strcpy(job.checkpoint.run, "tuesday");
+    assert_int_equal(ending_of(&m, &job), ENDING_NONE);
+}
+
+static void news_is_another_run_or_a_later_generation(void **state)
+{
+    (void)state;
+    const struct idle_run none = {"", 0}, over = {"a", 4};
+    assert_true(idle_is_news(&none, "a", 1));
+    assert_false(idle_is_news(&over, "a", 4));
+    assert_true(idle_is_news(&over, "a", 5));
+    assert_true(idle_is_news(&over, "b", 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_done_when_all_its_epochs_are_in_the_final_cut),
+        cmocka_unit_test(a_job_that_may_stop_early_may_have_been),
+        cmocka_unit_test(another_jobs_end_is_not_ours),
+        cmocka_unit_test(another_runs_end_is_not_ours),
+        cmocka_unit_test(news_is_another_run_or_a_later_generation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

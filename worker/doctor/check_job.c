@@ -1,0 +1,167 @@
+/* Who this process is, by TF_CONFIG or flags, and of what job: file, model, data. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checkpoint.h"
+#include "common/version.h"
+#include "worker/doctor/estimate.h"
+#include "worker/doctor/patient.h"
+
+bool patient_is_ps(const struct patient *p)
+{
+    return p->has_cluster && (p->cluster.role == ROLE_PS || p->cluster.n_ps == 0);
+}
+
+bool patient_computes(const struct patient *p)
+{
+    return p->has_cluster && p->cluster.role != ROLE_PS;
+}
+
+void check_version(struct patient *p, struct finding *f)
+{
+    (void)p;
+    finding_say(f, VERDICT_OK,
+                "gradwire " GRADWIRE_VERSION ", wire %d, checkpoints of formats %d to %d",
+                FRAME_VERSION, CHECKPOINT_FORMAT_FIRST, CHECKPOINT_FORMAT);
+}
+
+/* ---- who ---- */
+
+static void say_who(const struct cluster *c, struct finding *f)
+{
+    if (c->alone) {
+        finding_say(f, VERDICT_OK, "nothing is said of one: a worker that trains alone");
+        return;
+    }
+    finding_say(f, VERDICT_OK, "%s %u%s of %u ps and %u %sworkers%s%s%s", role_str(c->role),
+                c->index, c->is_chief && c->role != ROLE_CHIEF ? ", the chief," : "", c->n_ps,
+                c->n_workers, c->sparse ? "known " : "",
+                c->has_evaluator ? " with an evaluator" : "", c->self ? ", at " : "",
+                c->self ? c->self : "");
+}
+
+void check_cluster(struct patient *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    const char *config = getenv("TF_CONFIG");
+    if (cluster_init(&p->cluster, &p->flags->cluster, config, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        return;
+    }
+    p->has_cluster = true;
+    if (p->cluster.alone && p->cluster.role == ROLE_PS) {
+        finding_say(f, VERDICT_FAIL, "this is a ps, and nothing is said of its cluster");
+        finding_mend(f, VERDICT_FAIL,
+                     "give --job_name=ps --task_index=I --ps_hosts=H:P,.., or "
+                     "TF_CONFIG");
+        return;
+    }
+    say_who(&p->cluster, f);
+}
+
+/* ---- the job file, the model ---- */
+
+static void find_folders(struct patient *p)
+{
+    if (p->flags->output[0])
+        (void)snprintf(p->output, sizeof p->output, "%s", p->flags->output);
+    else
+        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
+    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
+}
+
+static void check_roles(const struct patient *p, struct finding *f)
+{
+    const struct cluster *c = &p->cluster;
+    struct errmsg e = {""};
+    if (!p->has_cluster)
+        return;
+    if ((c->role == ROLE_EVALUATOR || (c->is_chief && c->has_evaluator)) &&
+        job_check_evaluator(&p->job, &e))
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    uint32_t workers = c->n_workers + c->separate_chief;
+    if (c->is_chief && !c->sparse && job_check_workers(&p->job, workers ? workers : 1, &e))
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+}
+
+void check_job(struct patient *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    if (!p->flags->job[0]) {
+        finding_say(f, VERDICT_WARN, "no job file is given");
+        finding_mend(f, VERDICT_WARN,
+                     "with --job=FILE model, data, memory and checkpoints are looked "
+                     "at, too");
+        return;
+    }
+    if (job_load(&p->job, p->flags->job, p->flags->sets, p->flags->n_sets, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        return;
+    }
+    p->has_job = true;
+    find_folders(p);
+    check_roles(p, f);
+    if (p->job.model.rank == 0) {
+        finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);
+        return;
+    }
+    if (model_new(&p->model, &p->job, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s: %s", p->flags->job, e.text);
+        return;
+    }
+    finding_say(f, VERDICT_OK, "%s, %" PRIu64 " parameters, %u slots, update %s", p->job.name,
+                model_layout(p->model)->elems, optimizer_slots(&p->job.optimizer),
+                job_update_word(p->job.training.update));
+}
+
+/* ---- data ---- */
+
+static void say_data(struct finding *f, const char *key, const struct dataset_look *look)
+{
+    char bytes[24];
+    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory", key, look->files,
+                look->estimated ? "about " : "", look->rows, estimate_text(bytes, look->bytes));
+}
+
+/* With model.input.shape: auto the data say what the shape is. */
+static void shape_by_data(struct patient *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    p->job.model.rank = p->train.rank;
+    memcpy(p->job.model.shape, p->train.shape, sizeof p->job.model.shape);
+    if (model_new(&p->model, &p->job, &e))
+        finding_say(f, VERDICT_FAIL, "%s: %s", p->flags->job, e.text);
+}
+
+static bool look(struct patient *p, struct finding *f, int eval, struct dataset_look *out)
+{
+    struct errmsg e = {""};
+    if (!dataset_look(out, &p->job, eval, p->model ? model_classes(p->model) : 0, &e)) {
+        say_data(f, eval ? "data.eval" : "data.train", out);
+        return true;
+    }
+    finding_say(f, VERDICT_FAIL, "%s", e.text);
+    finding_mend(f, VERDICT_FAIL, "the path is one of this process's host: is the volume mounted?");
+    return false;
+}
+
+void check_data(struct patient *p, struct finding *f)
+{
+    const struct cluster *c = &p->cluster;
+    struct finding unheard = {0};
+    if (!p->has_job || !p->has_cluster)
+        return;
+    bool reads = patient_computes(p), automatic = p->job.model.rank == 0;
+    if (reads || automatic)
+        p->looked = look(p, reads ? f : &unheard, 0, &p->train);
+    if (p->looked && automatic)
+        shape_by_data(p, reads ? f : &unheard);
+    bool evaluates = reads && (c->role == ROLE_EVALUATOR || (c->is_chief && !c->has_evaluator)) &&
+                     (p->job.data.eval || p->job.data.format == DATA_SYNTHETIC);
+    if (evaluates)
+        p->looked_eval = look(p, f, 1, &p->eval);
+    if (!reads)
+        finding_say(f, VERDICT_OK, "a ps reads none");
+}

@@ -1,0 +1,236 @@
+/* Names, ports, and the peers that this process will dial: workers dial the ps and the chief, ps dial nobody. */
+#include <string.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/http.h"
+#include "common/listen.h"
+#include "common/mem.h"
+#include "common/skew.h"
+#include "common/socket.h"
+#include "worker/doctor/holder.h"
+#include "worker/doctor/patient.h"
+
+/* ---- whom it dials ---- */
+
+static void add_visit(struct patient *p, const char *address, const char *what, uint32_t ps)
+{
+    struct visit *v = &p->visit[p->visits++];
+    (void)snprintf(v->what, sizeof v->what, "%s", what);
+    v->ps = ps;
+    v->reach.address = address;
+}
+
+static bool list_peers(struct patient *p)
+{
+    const struct cluster *c = &p->cluster;
+    char what[24];
+    if (p->visit || c->role == ROLE_PS)
+        return true;
+    p->visit = mem_zalloc((size_t)c->n_ps + 1, sizeof *p->visit);
+    if (!p->visit)
+        return false;
+    for (uint32_t i = 0; i < c->n_ps; i++) {
+        (void)snprintf(what, sizeof what, "ps %u", i);
+        add_visit(p, c->ps[i], what, i);
+    }
+    if (c->chief && !c->is_chief && c->role != ROLE_EVALUATOR)
+        add_visit(p, c->chief, "the chief", 0);
+    return true;
+}
+
+/* ---- names ---- */
+
+void check_names(struct patient *p, struct finding *f)
+{
+    if (!p->has_cluster)
+        return;
+    if (!list_peers(p) || (p->visits && !p->visit)) {
+        finding_say(f, VERDICT_FAIL, "out of memory");
+        return;
+    }
+    struct reach *r = mem_zalloc(p->visits + 1, sizeof *r);
+    for (size_t i = 0; r && i < p->visits; i++)
+        r[i].address = p->visit[i].reach.address;
+    if (!r || reach_names(r, p->visits, REACH_MS)) {
+        mem_free(r);
+        finding_say(f, VERDICT_FAIL, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < p->visits; i++) {
+        if (r[i].is == REACH_OPEN)
+            continue;
+        bool wrong = r[i].is != REACH_NAMELESS; /* no address at all */
+        finding_say(f, wrong ? VERDICT_FAIL : VERDICT_WARN, "%s, %s, %s%s", p->visit[i].what,
+                    r[i].address, wrong ? "" : "not yet: ", r[i].why);
+    }
+    mem_free(r);
+    finding_mend(
+        f, VERDICT_WARN,
+        "a pod's name resolves when it is ready, and is waited for timeouts.start_s; a name that "
+        "never comes is misspelled, of another namespace, or its Service is missing");
+    finding_say(f, VERDICT_OK, p->visits ? "all %zu that it dials resolve" : "it dials nobody",
+                p->visits);
+}
+
+/* ---- its own ports ---- */
+
+static bool is_ours(const char *program)
+{
+    static const char *const names[] = {"ps", "worker", "gradwire-ps", "gradwire-worker"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(program, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void say_taken(struct finding *f, const char *address, const struct errmsg *e)
+{
+    char host[SOCKET_HOST_MAX], program[64] = "";
+    uint16_t port = 0;
+    pid_t pid = socket_split(address, false, host, &port, NULL)
+                    ? 0
+                    : holder_of_port(port, program, sizeof program);
+    if (pid && is_ours(program)) {
+        finding_say(f, VERDICT_WARN, "%s is held by pid %d, %s", address, (int)pid, program);
+        finding_mend(f, VERDICT_WARN, "if that is this process, running already, all is well");
+    } else if (pid) {
+        finding_say(f, VERDICT_FAIL, "%s is held by pid %d, %s", address, (int)pid, program);
+        finding_mend(f, VERDICT_FAIL, "end it, or give another port");
+    } else {
+        finding_say(f, VERDICT_FAIL, "%s", e->text);
+        finding_mend(f, VERDICT_FAIL,
+                     "a port may be another container's on this host's network, an "
+                     "address another host's");
+    }
+}
+
+static void try_bind(struct finding *f, const char *address)
+{
+    struct errmsg e = {""};
+    int fd = -1;
+    if (listen_bind(&fd, address, 0, &e)) {
+        say_taken(f, address, &e);
+        return;
+    }
+    (void)close(fd);
+    finding_say(f, VERDICT_OK, "%s can be bound", address);
+}
+
+void check_port(struct patient *p, struct finding *f)
+{
+    const struct cluster *c = &p->cluster;
+    const struct flags *flags = p->flags;
+    char http[SOCKET_NAME_MAX];
+    if (!p->has_cluster)
+        return;
+    bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
+    if (listens && c->bind && flags->listen_fd < 0)
+        try_bind(f, c->bind);
+    if (flags->http_port && flags->http_fd < 0) {
+        bool v6 = strchr(flags->http_address, ':') != NULL;
+        (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", flags->http_address,
+                       flags->http_port);
+        try_bind(f, http);
+    }
+    if (f->verdict == VERDICT_NONE)
+        finding_say(f, VERDICT_OK, "it listens on none");
+}
+
+/* ---- peers ---- */
+
+static void judge(const struct visit *v, struct finding *f)
+{
+    const char *address = v->reach.address;
+    switch (v->reach.is) {
+    case REACH_NAMELESS: /* said above */
+        return;
+    case REACH_REFUSED:
+        finding_say(f, VERDICT_WARN, "%s at %s: nothing listens there yet", v->what, address);
+        return;
+    case REACH_SILENT:
+        finding_say(f, VERDICT_FAIL, "%s at %s: no answer in %d s", v->what, address,
+                    REACH_MS / 1000);
+        return;
+    case REACH_FAILED:
+        finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, address, v->reach.why);
+        return;
+    case REACH_OPEN:
+        break;
+    }
+    if (v->refused && v->reason != GRADWIRE__REASON__OTHER_VERSION)
+        finding_say(f, VERDICT_FAIL, "%s at %s would refuse it: %s", v->what, address, v->why);
+    else if (!v->refused && !v->taken && v->why[0])
+        finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, address, v->why);
+}
+
+static void mend_peers(const struct patient *p, struct finding *f)
+{
+    bool silent = false, refused = false;
+    for (size_t i = 0; i < p->visits; i++) {
+        silent |= p->visit[i].reach.is == REACH_SILENT || p->visit[i].reach.is == REACH_FAILED;
+        refused |= p->visit[i].refused;
+    }
+    finding_mend(f, VERDICT_FAIL,
+                 silent    ? "a firewall or a NetworkPolicy drops it, or its host is gone"
+                 : refused ? "all processes of a job get the same job file, ps list and token"
+                           : "is it a gradwire process, and has it the token?");
+    finding_mend(f, VERDICT_WARN, "they are waited for, timeouts.start_s");
+}
+
+void check_peers(struct patient *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    if (!p->has_cluster)
+        return;
+    if (visit_all(p->visit, p->visits, p->has_job ? &p->job : NULL, &p->cluster, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        return;
+    }
+    size_t there = 0;
+    for (size_t i = 0; i < p->visits; i++) {
+        judge(&p->visit[i], f);
+        there += p->visit[i].reach.is == REACH_OPEN;
+    }
+    mend_peers(p, f);
+    if (p->visits)
+        finding_say(f, VERDICT_OK, "%zu of %zu are reached%s", there, p->visits,
+                    p->has_job && there ? ", and would take it" : "");
+    else
+        finding_say(f, VERDICT_OK, "it dials nobody");
+}
+
+void check_versions(struct patient *p, struct finding *f)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < p->visits; i++) {
+        const struct visit *v = &p->visit[i];
+        same += v->taken;
+        if (v->refused && v->reason == GRADWIRE__REASON__OTHER_VERSION)
+            finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, v->reach.address, v->why);
+    }
+    finding_mend(f, VERDICT_FAIL, "give all pods the same image");
+    if (p->visits)
+        finding_say(f, VERDICT_OK, "%zu of %zu peers told theirs, which are ours", same, p->visits);
+}
+
+void check_clocks(struct patient *p, struct finding *f)
+{
+    size_t told = 0;
+    char text[80];
+    for (size_t i = 0; i < p->visits; i++) {
+        const struct visit *v = &p->visit[i];
+        if (!v->time_ms)
+            continue;
+        told++;
+        const struct skew skew = skew_of(v->asked_ms, v->answered_ms, v->time_ms);
+        skew_text(&skew, text, sizeof text);
+        if (skew_is_large(&skew))
+            finding_say(f, VERDICT_FAIL, "that of %s is %s", v->what, text);
+    }
+    finding_mend(f, VERDICT_FAIL, "let chrony or ntpd set them; up to %d s are allowed",
+                 SKEW_MAX_MS / 1000);
+    if (p->visits)
+        finding_say(f, VERDICT_OK, "%zu of %zu peers told theirs, none is off by more than %d s",
+                    told, p->visits, SKEW_MAX_MS / 1000);
+}

@@ -1,0 +1,280 @@
+/* Memory, disk and time: what the job will want of them, and what there is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/cgroup.h"
+#include "common/checkpoint.h"
+#include "common/clock.h"
+#include "common/cores.h"
+#include "common/dirlock.h"
+#include "common/mem.h"
+#include "common/optimizer.h"
+#include "worker/doctor/estimate.h"
+#include "worker/doctor/patient.h"
+
+/* ---- memory ---- */
+
+static uint64_t physical_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+}
+
+/* What one thread's activations take: it is built, and the heap says. */
+static uint64_t activations_bytes(const struct patient *p)
+{
+    const struct job *job = &p->job;
+    struct model_run *run;
+    struct errmsg e;
+    uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
+    struct mallinfo2 before = mallinfo2();
+    if (model_run_new(&run, p->model, rows, &e))
+        return 0;
+    struct mallinfo2 after = mallinfo2();
+    model_run_free(run);
+    return (uint64_t)(after.uordblks + after.hblkhd) - (uint64_t)(before.uordblks + before.hblkhd);
+}
+
+/* A csv's rows that have no room beside the rest are in a file. */
+static uint64_t data_bytes(const struct patient *p)
+{
+    uint64_t bytes = (p->looked ? p->train.bytes : 0) + (p->looked_eval ? p->eval.bytes : 0);
+    uint64_t mb = p->job.data.memory_mb;
+    uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4;
+    return job_reads_csv(&p->job) && bytes > room ? room : bytes;
+}
+
+static uint64_t worker_bytes(const struct patient *p)
+{
+    uint32_t threads = p->job.worker.threads ? p->job.worker.threads : cores_usable();
+    return estimate_worker_bytes(&p->job, model_layout(p->model)->elems, threads,
+                                 activations_bytes(p), data_bytes(p));
+}
+
+static uint64_t share_of(const struct patient *p)
+{
+    uint64_t share = 0;
+    struct errmsg e;
+    uint64_t elems = model_layout(p->model)->elems;
+    return estimate_share(elems, p->cluster.n_ps ? p->cluster.n_ps : 1, &share, &e) ? elems : share;
+}
+
+static uint64_t needed_bytes(const struct patient *p)
+{
+    uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
+    uint64_t bytes = patient_computes(p) ? worker_bytes(p) : 0;
+    if (patient_is_ps(p))
+        bytes += estimate_ps_bytes(&p->job, share_of(p), workers ? workers : 1);
+    return bytes;
+}
+
+static void judge_memory(const struct patient *p, struct finding *f, uint64_t needed,
+                         uint64_t limit, const char *whose)
+{
+    char a[24], b[24];
+    const char *least = p->looked && p->train.grows ? "at least" : "about";
+    estimate_text(a, needed);
+    estimate_text(b, limit);
+    if (needed > limit) {
+        finding_say(f, VERDICT_FAIL, "it needs %s %s, %s %s", least, a, whose, b);
+        finding_mend(f, VERDICT_FAIL,
+                     patient_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
+                                         : "raise the limit, or take more ps");
+    } else if (needed > limit / 5 * 4) {
+        finding_say(f, VERDICT_WARN, "it needs %s %s, %s %s", least, a, whose, b);
+        finding_mend(f, VERDICT_WARN, "leave a fifth free");
+    } else {
+        finding_say(f, VERDICT_OK, "it needs %s %s, %s %s", least, a, whose, b);
+    }
+}
+
+void check_memory(struct patient *p, struct finding *f)
+{
+    if (!p->has_cluster || !p->has_job)
+        return;
+    if (!p->model) {
+        finding_say(f, VERDICT_WARN,
+                    "not estimated: the model's shape is that of data that are not here");
+        return;
+    }
+    if (p->cluster.role == ROLE_PS && p->cluster.sparse) {
+        finding_say(f, VERDICT_WARN,
+                    "not estimated: under dynamic workers a ps is not told how many ps "
+                    "there are");
+        return;
+    }
+    uint64_t limit = cgroup_limits().memory_bytes, physical = physical_bytes();
+    if (limit < physical)
+        judge_memory(p, f, needed_bytes(p), limit, "the cgroup allows");
+    else
+        judge_memory(p, f, needed_bytes(p), physical, "no cgroup limits it, and the host has");
+}
+
+/* ---- the checkpoint's folder ---- */
+
+enum { PROBE_BYTES = 4 << 20 };
+
+/* `path`, or what of it is there already. */
+static void nearest(const char *path, char out[static 4200])
+{
+    (void)snprintf(out, 4200, "%s", path);
+    while (access(out, F_OK) != 0) {
+        char *slash = strrchr(out, '/');
+        if (!slash) {
+            (void)snprintf(out, 4200, ".");
+            return;
+        }
+        slash[slash == out] = '\0'; /* "/" stays */
+        if (slash == out)
+            return;
+    }
+}
+
+/* Write, sync and remove a file. */
+static bool probe(struct patient *p, struct finding *f, const char *folder)
+{
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/.gradwire-doctor-XXXXXX", folder);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        finding_say(f, VERDICT_FAIL, "%s cannot be written: %s", folder, strerror(errno));
+        finding_mend(f, VERDICT_FAIL,
+                     "give --output a folder of this user, id %d (in a pod: fsGroup)",
+                     (int)getuid());
+        return false;
+    }
+    char *bytes = mem_zalloc(PROBE_BYTES, 1);
+    double began_s = clock_now_s();
+    bool written = bytes && write(fd, bytes, PROBE_BYTES) == PROBE_BYTES && fsync(fd) == 0;
+    double took_s = clock_now_s() - began_s;
+    int error = errno;
+    (void)close(fd);
+    (void)unlink(path);
+    mem_free(bytes);
+    if (!written) {
+        finding_say(f, VERDICT_FAIL, "%s: %s", folder, strerror(error));
+        finding_mend(f, VERDICT_FAIL, "make room, or give another --output");
+        return false;
+    }
+    p->disk_bytes_per_s = took_s > 0 ? PROBE_BYTES / took_s : 0;
+    return true;
+}
+
+static void check_space(const struct patient *p, struct finding *f, const char *folder)
+{
+    struct statvfs s;
+    char a[24], b[24];
+    if (!p->model || statvfs(folder, &s) != 0)
+        return;
+    uint64_t there = (uint64_t)s.f_bavail * s.f_frsize;
+    uint64_t one = estimate_cut_bytes(&p->job, model_layout(p->model)->elems);
+    uint64_t wanted = one * (p->job.checkpoint.keep + 1); /* the new one, before the oldest goes */
+    if (there < wanted) {
+        finding_say(f, there < one ? VERDICT_FAIL : VERDICT_WARN,
+                    "%s has %s free, %u checkpoints take up to %s", folder, estimate_text(a, there),
+                    p->job.checkpoint.keep + 1, estimate_text(b, wanted));
+        finding_mend(f, f->verdict, "make room, or lower checkpoint.keep");
+    }
+}
+
+static void check_lock(const struct patient *p, struct finding *f)
+{
+    bool ours = false;
+    pid_t pid = dirlock_holder(p->output, &ours);
+    if (!pid)
+        return;
+    finding_say(f, VERDICT_WARN, "%s is locked by pid %d%s", p->output, (int)pid,
+                ours ? "" : ", of another host or container");
+    finding_mend(f, VERDICT_WARN, "a job runs there; another one wants an --output of its own");
+}
+
+static void judge_cut(const struct patient *p, struct finding *f, uint64_t cut)
+{
+    struct manifest m;
+    struct errmsg e = {""};
+    enum err err = checkpoint_load(p->checkpoints, cut, &m, &e);
+    if (err == ERR_NEWER) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        finding_mend(f, VERDICT_FAIL, "start that release, or begin anew with --fresh");
+        return;
+    }
+    if (err) {
+        finding_say(f, VERDICT_WARN,
+                    "cut %" PRIu64 " cannot be used, the one before it will be: %s", cut, e.text);
+        return;
+    }
+    if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s has cut %" PRIu64 " of another job: %s", p->checkpoints,
+                    cut, e.text);
+        finding_mend(f, VERDICT_FAIL, "give it back what it had, another --output, or --fresh");
+    } else {
+        finding_say(f, VERDICT_OK, "goes on from cut %" PRIu64 ", step %" PRIu64 ", format %u", cut,
+                    m.step, m.format);
+    }
+    manifest_close(&m);
+}
+
+static void check_cuts(const struct patient *p, struct finding *f)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    struct errmsg e = {""};
+    if (checkpoint_list(p->checkpoints, &cuts, &n, &e))
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    else if (n)
+        judge_cut(p, f, cuts[0]);
+    mem_free(cuts);
+}
+
+void check_checkpoint(struct patient *p, struct finding *f)
+{
+    char folder[4200];
+    if (!p->has_job || !p->has_cluster)
+        return;
+    if (!p->cluster.is_chief && p->cluster.role == ROLE_WORKER) {
+        finding_say(f, VERDICT_OK, "this worker writes none");
+        return;
+    }
+    nearest(p->checkpoints, folder);
+    if (!probe(p, f, folder))
+        return;
+    check_space(p, f, folder);
+    check_lock(p, f);
+    check_cuts(p, f);
+    finding_say(f, VERDICT_OK, "%s can be written", folder);
+}
+
+/* ---- the grace period ---- */
+
+void check_grace(struct patient *p, struct finding *f)
+{
+    if (!p->has_job || !p->has_cluster || !p->model)
+        return;
+    if (!p->cluster.is_chief && p->cluster.role == ROLE_WORKER) {
+        finding_say(f, VERDICT_OK, "this worker hands its work back and leaves");
+        return;
+    }
+    uint32_t grace_s = p->job.timeouts.grace_s;
+    uint64_t bytes = estimate_cut_bytes(&p->job, share_of(p));
+    double takes_s = estimate_cut_s(bytes, p->disk_bytes_per_s);
+    char text[24];
+    if (takes_s <= grace_s) {
+        finding_say(f, VERDICT_OK, "timeouts.grace_s is %u, a checkpoint will take about %.0f s",
+                    grace_s, takes_s);
+        return;
+    }
+    finding_say(f, VERDICT_WARN,
+                "timeouts.grace_s is %u, and a ps's part of a checkpoint, %s, will take about %.0f "
+                "s: after "
+                "SIGTERM the last one before it stays the last",
+                grace_s, estimate_text(text, bytes), takes_s);
+    finding_mend(f, VERDICT_WARN,
+                 "raise it and terminationGracePeriodSeconds above %.0f, or take more ps", takes_s);
+}

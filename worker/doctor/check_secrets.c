@@ -1,0 +1,67 @@
+/* What proves who a process is. Nothing of it is ever said. */
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/mem.h"
+#include "common/token.h"
+#include "worker/doctor/patient.h"
+
+/* "127.0.0.1:1", "localhost:1", "[::1]:1" */
+static bool on_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncasecmp(address, "localhost:", 10) == 0 ||
+           strncmp(address, "[::1]:", 6) == 0;
+}
+
+static bool all_on_loopback(const struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_ps; i++)
+        if (!on_loopback(c->ps[i]))
+            return false;
+    return !c->chief || on_loopback(c->chief);
+}
+
+static void check_mode(const char *file, struct finding *f)
+{
+    struct stat s;
+    if (stat(file, &s) != 0 || !(s.st_mode & (S_IROTH | S_IWOTH)))
+        return;
+    finding_say(f, VERDICT_WARN, "--token_file=%s: everybody here may %s it", file,
+                s.st_mode & S_IWOTH ? "write" : "read");
+    finding_mend(f, VERDICT_WARN, "chmod 600, or defaultMode: 0440 of the Secret's volume");
+}
+
+void check_token(struct patient *p, struct finding *f)
+{
+    const struct flags *flags = p->flags;
+    struct errmsg e = {""};
+    if (token_load(flags->token_fd, flags->token_file, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        return;
+    }
+    if (token_held()) {
+        check_mode(flags->token_file, f);
+        finding_say(f, VERDICT_OK, "%s", flags->token_file[0] ? flags->token_file : "given");
+        return;
+    }
+    if (p->has_cluster && (p->cluster.alone || all_on_loopback(&p->cluster))) {
+        finding_say(f, VERDICT_OK, "none, and none is wanted on one host");
+        return;
+    }
+    finding_say(f, VERDICT_WARN, "none: who reaches a port may speak to the job");
+    finding_mend(f, VERDICT_WARN,
+                 "--token_file=FILE, in Kubernetes the Secret gradwire-token (k8s/README.md)");
+}
+
+void check_certificates(struct patient *p, struct finding *f)
+{
+    char *copy = mem_strdup(p->flags->certificates), *rest = copy;
+    struct certificate_files files = {0};
+    const char **at[] = {&files.cert, &files.key, &files.ca};
+    for (size_t i = 0; i < 3 && rest && *rest; i++)
+        *at[i] = strsep(&rest, ",");
+    certificate_check(f, &files, time(NULL));
+    mem_free(copy);
+}

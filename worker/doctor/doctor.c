@@ -1,0 +1,106 @@
+#include "worker/doctor/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/termination.h"
+#include "common/version.h"
+#include "worker/doctor/patient.h"
+
+static const struct {
+    const char *name;
+    void (*check)(struct patient *p, struct finding *f);
+} checks[] = {
+    /* each may use what those above it have found out */
+    {"version", check_version},
+    {"cluster", check_cluster},
+    {"job", check_job},
+    {"data", check_data},
+    {"token", check_token},
+    {"certificates", check_certificates},
+    {"names", check_names},
+    {"port", check_port},
+    {"peers", check_peers},
+    {"versions", check_versions},
+    {"clocks", check_clocks},
+    {"memory", check_memory},
+    {"checkpoint", check_checkpoint},
+    {"grace", check_grace},
+};
+
+enum { CHECKS = sizeof checks / sizeof checks[0], EXIT_WRONG = 2 };
+
+static void print_line(const struct finding *f)
+{
+    char line[2048];
+    if (f->verdict == VERDICT_NONE)
+        return;
+    finding_line(f, line, sizeof line);
+    (void)puts(line);
+    (void)fflush(stdout);
+}
+
+static void print_json(const struct finding *all, bool failed)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < CHECKS; i++)
+        if (all[i].verdict != VERDICT_NONE)
+            (void)json_array_append_new(list, finding_json(&all[i]));
+    json_t *root =
+        json_pack("{s:s, s:b, s:o}", "version", GRADWIRE_VERSION, "ok", !failed, "checks", list);
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    (void)puts(text ? text : "{}");
+    free(text);
+    json_decref(root);
+}
+
+/* For who looks at a container that ended: what failed, a line each. */
+static void leave_words(const struct flags *flags, const struct finding *all)
+{
+    char text[TERMINATION_BYTES];
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < CHECKS && at + 2 < sizeof text; i++) {
+        if (all[i].verdict != VERDICT_FAIL)
+            continue;
+        if (at)
+            text[at++] = '\n';
+        finding_line(&all[i], text + at, sizeof text - at);
+        at += strlen(text + at);
+    }
+    termination_write(flags->termination_message, at ? text : "done");
+}
+
+static void patient_close(struct patient *p)
+{
+    model_free(p->model);
+    mem_free(p->visit);
+    if (p->has_job)
+        job_close(&p->job);
+    if (p->has_cluster)
+        cluster_close(&p->cluster);
+}
+
+int doctor_run(const struct flags *flags)
+{
+    static struct patient p;
+    static struct finding all[CHECKS];
+    bool failed = false;
+    p.flags = flags;
+    log_init("doctor", LOG_ERROR); /* what is to be said stands in the lines */
+    for (size_t i = 0; i < CHECKS; i++) {
+        all[i].name = checks[i].name;
+        checks[i].check(&p, &all[i]);
+        failed |= all[i].verdict == VERDICT_FAIL;
+        if (!flags->doctor_json)
+            print_line(&all[i]);
+    }
+    if (flags->doctor_json)
+        print_json(all, failed);
+    leave_words(flags, all);
+    patient_close(&p);
+    return failed ? EXIT_WRONG : 0;
+}

@@ -1,0 +1,70 @@
+#include "worker/doctor/finding.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void raise_to(struct finding *f, enum verdict v)
+{
+    f->verdict = v;
+    f->text[0] = f->mend[0] = '\0';
+    f->said = f->unsaid = 0;
+}
+
+void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
+{
+    va_list args;
+    if (v < f->verdict)
+        return;
+    if (v > f->verdict)
+        raise_to(f, v);
+    if (f->said == FINDING_SAID_MAX) {
+        f->unsaid++;
+        return;
+    }
+    size_t at = strlen(f->text);
+    if (f->said++)
+        at += (size_t)snprintf(f->text + at, sizeof f->text - at, ", ");
+    if (at >= sizeof f->text)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(f->text + at, sizeof f->text - at, fmt, args);
+    va_end(args);
+}
+
+void finding_mend(struct finding *f, enum verdict v, const char *fmt, ...)
+{
+    va_list args;
+    if (v != f->verdict)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(f->mend, sizeof f->mend, fmt, args);
+    va_end(args);
+}
+
+/* What was found, with how much more there is. */
+static void found(const struct finding *f, char *out, size_t bytes)
+{
+    if (f->unsaid)
+        (void)snprintf(out, bytes, "%s, and %u more", f->text, f->unsaid);
+    else
+        (void)snprintf(out, bytes, "%s", f->text);
+}
+
+void finding_line(const struct finding *f, char *out, size_t bytes)
+{
+    static const char *const words[] = {"", "ok", "warn", "FAIL"};
+    char text[sizeof f->text + 32];
+    found(f, text, sizeof text);
+    (void)snprintf(out, bytes, "%-4s %s: %s%s%s", words[f->verdict], f->name, text,
+                   f->mend[0] ? "; " : "", f->mend);
+}
+
+json_t *finding_json(const struct finding *f)
+{
+    static const char *const words[] = {"", "ok", "warn", "fail"};
+    char text[sizeof f->text + 32];
+    found(f, text, sizeof text);
+    return json_pack("{s:s, s:s, s:s, s:s}", "check", f->name, "verdict", words[f->verdict],
+                     "found", text, "mend", f->mend);
+}

@@ -1,0 +1,119 @@
+#include "worker/interim.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "common/http.h"
+#include "common/log.h"
+#include "common/mailbox.h"
+#include "common/mem.h"
+#include "common/msg.h"
+#include "common/vitals.h"
+
+struct interim {
+    const struct job *job;
+    const struct cluster *cluster;
+    enum process_state state;
+    struct loop loop;
+    struct mailbox in; /* any letter ends it */
+    struct http *http;
+    pthread_t pthread;
+};
+
+/* It listens: nobody has to be there for that. */
+static const char *on_not_ready(void *ctx)
+{
+    (void)ctx;
+    return NULL;
+}
+
+static void on_metrics(void *ctx, struct metrics *m)
+{
+    const struct interim *i = ctx;
+    const struct cluster *c = i->cluster;
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
+    metrics_put(m, 1, "job", i->job->name, "role", role_str(c->role), "index",
+                METRICS_NUMBER(c->index), "worker", METRICS_NUMBER(c->worker_id), "update",
+                job_update_word(i->job->training.update), NULL);
+    metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", c->is_chief);
+    process_state_metrics(m, i->state);
+}
+
+static json_t *on_status(void *ctx)
+{
+    const struct interim *i = ctx;
+    const struct cluster *c = i->cluster;
+    char name[32];
+    (void)snprintf(name, sizeof name, "%s %u", role_str(c->role), c->index);
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:n, s:s, s:n, s:b, s:o}",
+                     "process", name, "version", GRADWIRE_VERSION, "role", role_str(c->role),
+                     "index", (int)c->index, "worker", (int)c->worker_id, "is_chief", c->is_chief,
+                     "job", i->job->name, "update", job_update_word(i->job->training.update),
+                     "ready", 1, "not_ready", "state", process_state_word(i->state), "waits_for",
+                     "draining", 0, "system", vitals_json());
+}
+
+static const struct http_ops ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct interim *i = arg;
+    (void)m;
+    loop_stop(&i->loop);
+}
+
+static void *run(void *arg)
+{
+    struct interim *i = arg;
+    if (loop_run(&i->loop))
+        log_warn("HTTP answers no more: the event loop failed");
+    return NULL;
+}
+
+enum err interim_new(struct interim **out, int fd, const struct job *job,
+                     const struct cluster *cluster, enum process_state state, struct errmsg *e)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    struct interim *i = mem_zalloc(1, sizeof *i);
+    if (!i)
+        goto no_memory;
+    i->job = job;
+    i->cluster = cluster;
+    i->state = state;
+    if (loop_init(&i->loop))
+        goto no_loop;
+    if (mailbox_init(&i->in, &i->loop, on_letter, i))
+        goto no_mailbox;
+    if (http_open_again(&i->http, &i->loop, fd, &ops, i))
+        goto no_http;
+    if (pthread_create(&i->pthread, NULL, run, i) == 0) {
+        *out = i;
+        return ERR_OK;
+    }
+    http_close(i->http);
+no_http:
+    mailbox_close(&i->in);
+no_mailbox:
+    loop_close(&i->loop);
+no_loop:
+    mem_free(i);
+no_memory:
+    return err_set(e, ERR_NOMEM, "no memory for HTTP");
+}
+
+void interim_free(struct interim *i)
+{
+    struct mail quit = {.type = 0};
+    if (!i)
+        return;
+    if (mailbox_post(&i->in, &quit))
+        log_warn("the thread of HTTP cannot be told to end");
+    pthread_join(i->pthread, NULL);
+    http_close(i->http);
+    mailbox_close(&i->in);
+    loop_close(&i->loop);
+    mem_free(i);
+}

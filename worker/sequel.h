@@ -1,0 +1,29 @@
+/* A job that begins with what the one before it in DIR has learned (checkpoint.run): every night's, for one.
+ *
+ * Happy path: the newest cut is final, and of a run of another name -> a cut 1 above it with the same weights, fresh
+ * optimizer slots, step 0, another UUID, the present data -> the chief goes on from it, as from any other. The moment
+ * that its manifest is there the old job is over: a chief that dies before it does all of this again, one that dies
+ * behind it goes on. Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
+#ifndef GRADWIRE_WORKER_SEQUEL_H
+#define GRADWIRE_WORKER_SEQUEL_H
+
+#include "common/checkpoint.h"
+#include "common/job.h"
+
+struct sequel {
+    const struct job *job;
+    const uint8_t *data_fingerprint; /* (32) */
+    const char *output;              /* DIR */
+    const char *checkpoints;         /* DIR/checkpoints */
+    uint64_t elems;                  /* of the model */
+};
+
+/* Is the job of this cut, the newest one, done, and of another run than this job's? */
+bool sequel_is_due(const struct job *job, const struct manifest *newest);
+
+/* Write that cut. The journal, DIR/best and the old job's cuts are removed; DIR/model stays until the new job is done.
+ * The caller holds DIR's lock. Errors: ERR_INPUT the model or the optimizer is another, ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
+enum err sequel_begin(const struct sequel *s, const struct manifest *newest,
+                      struct errmsg *e) MUST_CHECK;
+
+#endif

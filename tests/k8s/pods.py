@@ -45,7 +45,7 @@ def command(*words):
 
 
 def podman(*words, check=True):
-    got = subprocess.run(command(*words), capture_output=True, text=True)
+    got = subprocess.run(command(*words), capture_output=True, text=True, cwd=STORAGE)  # conmon leaves a file `oom` there
     if check and got.returncode:
         raise AssertionError(f"podman {' '.join(map(str, words))}: {got.stderr}")
     return got

@@ -1,55 +1,238 @@
-"""What the controllers do when a pod ends: pure, a table for each.
+"""What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
 
-Sources: training-operator v1.9 pkg/controller.v1/tensorflow/tfjob_controller.go (ReconcilePods, UpdateJobStatus) and
-pkg/util/train/train_util.go (IsRetryableExitCode: >= 128); Kubernetes' pkg/controller/job/pod_failure_policy.go;
-a StatefulSet's pods have restartPolicy Always, and the kubelet starts again whatever ends."""
-LEAVE, RESTART, SUCCEEDED = "leave", "restart", "Succeeded"
+Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
+pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is
+pkg/controller/job, `statefulset/` pkg/controller/statefulset).
+
+Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
+plan is empty. Left out: back-off times, of the kubelet's and the Job's; events; pod groups."""
+import dataclasses
+
+CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED = "Created", "Running", "Restarting", "Suspended", "Succeeded"
+NEWEST = (1, 9)
+NO_EXIT_CODE = 0xBEEF  # common/pod.go ReconcilePods: the magic number of a pod whose container never ended
 
 
 def failed(why):
     return f"Failed: {why}"
 
 
-def after_exit(policy, code):
-    """One replica of a TFJob, by its restartPolicy: LEAVE, RESTART, or None: it has failed for good."""
-    if code == 0:
-        return RESTART if policy == "Always" else LEAVE
-    if policy == "Never":
-        return None
-    if policy == "ExitCode":
-        return RESTART if code >= 128 else None
-    return RESTART
+def finished(condition):
+    return condition == SUCCEEDED or condition.startswith("Failed")
 
 
-def tfjob_verdict(job, kind, index, code, codes):
-    """`codes`: of every (kind, index), None while it runs."""
-    specs = job["spec"]["tfReplicaSpecs"]
-    action = after_exit(specs[kind].get("restartPolicy", "Never"), code)
-    if action is None:
-        return failed(f"{kind} {index} exited with {code}")
-    if action == RESTART:
-        return RESTART
-    leader = next((k for k in ("Chief", "Master") if k in specs), None)
-    if leader:
-        return SUCCEEDED if kind == leader else LEAVE
-    if job["spec"].get("successPolicy") == "AllWorkers":
-        workers = [c for (k, _), c in codes.items() if k == "Worker"]
-        return SUCCEEDED if all(c == 0 for c in workers) else LEAVE
-    return SUCCEEDED if (kind, index) == ("Worker", 0) else LEAVE
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A pod as the API shows it."""
+    kind: str  # replica type; Job, StatefulSet
+    index: int
+    phase: str = "Running"  # Pending, Running, Succeeded, Failed
+    code: int = NO_EXIT_CODE
+    restarts: int = 0  # of its container, in place
+    deleting: bool = False  # it has a deletionTimestamp
+    disrupted: bool = False  # and the condition DisruptionTarget: drained, preempted
+
+    @property
+    def key(self):
+        return self.kind, self.index
 
 
-def job_verdict(job, code, codes):
-    if code == 0:
-        done = [c for (k, _), c in codes.items() if k == "Job"]
-        return SUCCEEDED if all(c == 0 for c in done) else LEAVE
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """What a controller remembers of a job."""
+    condition: str = CREATED
+    restarting: bool = False  # the condition Restarting is there
+    failures: int = 0  # replicas that had failed at the last look; a Job's: all of its pods that ever failed
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    status: Status
+    delete: tuple = ()
+    create: tuple = ()
+
+
+# ---- the kubelet: a container has ended ----
+
+def pod_policy(policy):
+    """core/pod.go SetRestartPolicy: the kubelet knows no ExitCode."""
+    return "Never" if policy == "ExitCode" else policy
+
+
+IN_PLACE = "again"  # the same pod: address and emptyDir stay
+
+
+def after_container(policy, code):
+    """Kubernetes pkg/kubelet/container/helpers.go ShouldContainerBeRestarted, pkg/kubelet/kubelet_pods.go getPhase."""
+    if policy == "Always" or policy == "OnFailure" and code != 0:
+        return IN_PLACE
+    return "Succeeded" if code == 0 else "Failed"
+
+
+# ---- the TFJob operator ----
+
+def retryable(code, operator=NEWEST):
+    """train/train_util.go IsRetryableExitCode; before 1.5 (kubeflow/common) only these four were."""
+    return code >= 128 if operator >= (1, 5) else code in (130, 137, 138, 143)
+
+
+def fails(pod, operator):
+    """core/status.go UpdateJobReplicaStatuses: since 1.7 a running pod that is being deleted counts as failed."""
+    return pod.phase == "Failed" or pod.phase == "Running" and pod.deleting and operator >= (1, 7)
+
+
+def active(pod):
+    """pkg/util/k8sutil/k8sutil.go IsPodActive."""
+    return pod.phase not in ("Succeeded", "Failed") and not pod.deleting
+
+
+def past_backoff_limit(job, pods):
+    """core/job.go PastBackoffLimit: restarts in place of running pods; what Never restarts is not counted."""
+    limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
+    if limit is None:
+        return False
+    count = sum(pod.restarts for pod in pods if pod.phase == "Running"
+                and job["spec"]["tfReplicaSpecs"][pod.kind].get("restartPolicy", "Never") != "Never")
+    return count > 0 if limit == 0 else count >= limit
+
+
+def first_failure_is_too_many(job, pods, status):
+    """common/job.go ReconcileJobs, exceedsBackoffLimit: its work queue counts no retries (FakeWorkQueue), so only with 0."""
+    total = sum(spec.get("replicas", 1) for spec in job["spec"]["tfReplicaSpecs"].values())
+    return (job["spec"].get("runPolicy", {}).get("backoffLimit") == 0
+            and sum(pod.phase == "Failed" for pod in pods) > status.failures
+            and sum(map(active, pods)) != total)
+
+
+def cleaned(job, pods, condition):
+    """common/job.go DeletePodsAndServices: before the job's end the policy counts for nothing, and all go."""
+    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None")  # tensorflow_defaults.go SetDefaults_TFJob
+    if finished(condition) and policy == "None":
+        return ()
+    return tuple(pod.key for pod in pods if not pod.deleting and not (
+        finished(condition) and policy == "Running" and pod.phase not in ("Running", "Pending")))
+
+
+def reconcile_replicas(kind, spec, pods, operator):
+    """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed for good or None)."""
+    n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # defaulting_utils.go: Never
+    there = {pod.index for pod in pods}
+    create = tuple((kind, i) for i in range(n) if i not in there)
+    delete, restarting, why = [], False, None
+    for pod in pods:
+        again = pod.phase == "Failed" and (policy == "ExitCode" and retryable(pod.code, operator)
+                                           or policy in ("OnFailure", "Always") and operator >= (1, 7))
+        if (again or pod.index >= n) and not pod.deleting:
+            delete.append(pod.key)
+        restarting = restarting or again
+        if pod.phase == "Failed" and policy == "ExitCode" and not again and operator >= (1, 8):
+            why = f"{kind} {pod.index} exited with {pod.code}"
+    return tuple(delete), create, restarting, why
+
+
+ORDER = ("Chief", "Evaluator", "Master", "PS", "Worker")  # tensorflow/tfjob_controller.go UpdateJobStatus, allTypes
+
+
+def update_status(job, pods, restarting, why, operator):
+    """tensorflow/tfjob_controller.go UpdateJobStatus. `why`: it failed in ReconcilePods; pkg/util/status.go setCondition: a
+    failed job stays failed."""
+    specs, condition, was = job["spec"]["tfReplicaSpecs"], RUNNING, restarting
+    led = "Chief" in specs or "Master" in specs  # pkg/controller.v1/tensorflow/util.go ContainsChiefOrMasterSpec
+    done = {pod.key for pod in pods if pod.phase == "Succeeded"}
+    for kind in [kind for kind in ORDER if kind in specs]:
+        mine = [pod for pod in pods if pod.kind == kind]
+        running = any(pod.phase == "Running" and not fails(pod, operator) for pod in mine)
+        lost = [pod for pod in mine if fails(pod, operator)]
+        all_done = specs[kind].get("replicas", 1) == sum(pod.key in done for pod in mine)
+        if led and kind in ("Chief", "Master") or not led and kind == "Worker":
+            first = not led and (kind, 0) in done and job["spec"].get("successPolicy", "") != "AllWorkers"
+            if all_done or first:
+                condition = SUCCEEDED
+            elif running:
+                restarting = False  # status.go filterOutCondition: Running takes Restarting away
+        if lost and was:
+            restarting = True
+        elif lost and not (job["spec"].get("enableDynamicWorker") and kind == "Worker"):
+            why = why or (f"{kind} {lost[0].index} was deleted" if lost[0].deleting else
+                          f"{kind} {lost[0].index} exited with {lost[0].code}")
+    if why:
+        return failed(why), restarting
+    return (condition if condition == SUCCEEDED else RESTARTING if restarting else RUNNING), restarting
+
+
+def tfjob_plan(job, pods, status=Status(), active_s=0, operator=NEWEST):
+    """common/job.go ReconcileJobs, once. `active_s`: since the job's start, or since it was resumed."""
+    policy = job["spec"].get("runPolicy", {})
+    if finished(status.condition):
+        return Plan(status, cleaned(job, pods, status.condition))
+    if policy.get("suspend") and operator >= (1, 7):
+        return Plan(Status(SUSPENDED), cleaned(job, pods, SUSPENDED))
+    if past_backoff_limit(job, pods) or first_failure_is_too_many(job, pods, status):
+        return Plan(Status(failed("it has reached the specified backoff limit")), cleaned(job, pods, RUNNING))
+    if "activeDeadlineSeconds" in policy and active_s >= policy["activeDeadlineSeconds"]:  # core/job.go PastActiveDeadline
+        return Plan(Status(failed("it was active longer than specified deadline")), cleaned(job, pods, RUNNING))
+    delete, create, restarting, why = (), (), status.restarting, None
+    for kind, spec in job["spec"]["tfReplicaSpecs"].items():
+        gone, new, again, bad = reconcile_replicas(kind, spec, [pod for pod in pods if pod.kind == kind], operator)
+        delete, create, restarting, why = delete + gone, create + new, restarting or again, why or bad
+    condition, restarting = update_status(job, pods, restarting, why, operator)
+    return Plan(Status(condition, restarting, sum(fails(pod, operator) for pod in pods)), delete, create)
+
+
+# ---- Kubernetes' own ----
+
+def failure_action(job, pod):
+    """job/pod_failure_policy.go matchPodFailurePolicy: the first rule that fits; None: it counts."""
     for rule in job["spec"].get("podFailurePolicy", {}).get("rules", []):
-        if code in rule.get("onExitCodes", {}).get("values", []):
-            return failed(f"a pod exited with {code}") if rule["action"] == "FailJob" else LEAVE
-    return RESTART
+        codes = rule.get("onExitCodes")
+        if codes and pod.code != 0 and (pod.code in codes["values"]) == (codes["operator"] == "In"):
+            return rule["action"]
+        if pod.disrupted and any(c["type"] == "DisruptionTarget" for c in rule.get("onPodConditions", [])):
+            return rule["action"]
+    return None
 
 
-def verdict(docs, kind, index, code, codes):
-    if kind == "StatefulSet":
-        return RESTART
-    owner = next(d for d in docs if d["kind"] == ("Job" if kind == "Job" else "TFJob"))
-    return job_verdict(owner, code, codes) if kind == "Job" else tfjob_verdict(owner, kind, index, code, codes)
+def job_plan(job, pods, status=Status(), active_s=0, operator=None):
+    """job/job_controller.go syncJob of an Indexed Job (or one pod). Pods that failed are seen once: they are deleted here, and
+    kept there; the count is in the status."""
+    spec, name = job["spec"], job["metadata"]["name"]
+    n = spec.get("completions", spec.get("parallelism", 1))
+    if finished(status.condition):
+        return Plan(status)
+    if spec.get("suspend"):
+        return Plan(Status(SUSPENDED, failures=status.failures), tuple(p.key for p in pods if active(p)))
+    lost = [pod for pod in pods if pod.phase == "Failed" or pod.deleting and pod.phase == "Running" and pod.disrupted]
+    actions = [(pod, failure_action(job, pod)) for pod in lost if pod.phase == "Failed"]
+    failures = status.failures + sum(action != "Ignore" for _, action in actions)
+    why = next((f"{name}: a pod exited with {pod.code}" for pod, action in actions if action == "FailJob"), None)
+    if not why and failures > spec.get("backoffLimit", 6):
+        why = f"{name} has reached the specified backoff limit"  # BackoffLimitExceeded
+    if not why and active_s >= spec.get("activeDeadlineSeconds", active_s + 1):
+        why = f"{name} was active longer than specified deadline"  # DeadlineExceeded
+    if why:
+        return Plan(Status(failed(why), failures=failures), tuple(p.key for p in pods if active(p)))
+    if sum(pod.phase == "Succeeded" for pod in pods) == n:
+        return Plan(Status(SUCCEEDED, failures=failures))
+    there = {pod.index for pod in pods}
+    return Plan(Status(RUNNING, failures=failures), tuple(pod.key for pod, _ in actions),
+                tuple(("Job", i) for i in range(n) if i not in there))
+
+
+def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
+    """statefulset/stateful_set_control.go updateStatefulSet, podManagementPolicy Parallel: what is missing or has ended is
+    made anew, what is too many goes, the last one first."""
+    n = job["spec"].get("replicas", 1)
+    there = {pod.index for pod in pods}
+    delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]
+    return Plan(Status(RUNNING), tuple(p.key for p in sorted(delete, key=lambda p: -p.index)),
+                tuple(("StatefulSet", i) for i in range(n) if i not in there))
+
+
+PLANS = {"TFJob": tfjob_plan, "Job": job_plan, "StatefulSet": statefulset_plan}
+
+
+def policy_of(doc, kind):
+    """Of the pods of an owner's replica type: what the kubelet goes by."""
+    if doc["kind"] == "TFJob":
+        return pod_policy(doc["spec"]["tfReplicaSpecs"][kind].get("restartPolicy", "Never"))
+    return "Always" if doc["kind"] == "StatefulSet" else doc["spec"]["template"]["spec"].get("restartPolicy", "Never")

@@ -1,13 +1,18 @@
 """A cluster without a cluster: pod specs become containers of the real image, in network namespaces of their own, with a
-DNS server in which names come and go as their pods do.
+DNS server in which names come and go as their pods do, and NetworkPolicies in force.
 
-Happy path: Cluster(case, docs) -> start() each pod of a TFJob, Job or StatefulSet -> run() plays the controllers: what
-ends is left, made anew (same name, new address), or ends the job, as controllers.py says -> "Succeeded" or why not.
-Failure modes: a field that is not translated is refused by name; a machine that cannot do this skips the test, saying
-why; a job that does not end within its bound fails the test with all logs."""
-import json
+Happy path: Cluster(case, docs) -> start_all(): the controllers of controllers.py are asked what to create -> run(): a
+container ends -> its kubelet, then its controller, say what becomes of it -> "Succeeded" or why not. A test edits the
+objects (`replicas`, `suspend`) and calls reconcile(), kills containers, deletes pods.
+Failure modes: a field that is not translated is refused by name (podspec.py, netpolicy.py); a machine that cannot do this
+skips the test, saying why; a job that does not end within its bound fails the test with all logs.
+
+Waiting: the end of a container is an event (a descriptor of its monitor's process). What only looks can tell (a file is
+there, a probe answers) is looked for every LOOK_S, in Cluster.wait alone."""
+import copy
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -19,87 +24,84 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import controllers  # noqa: E402
 import facts  # noqa: E402
 import netns  # noqa: E402
+import netpolicy  # noqa: E402
+import podspec  # noqa: E402
 import rules  # noqa: E402
 
 STORAGE = os.environ.get("GRADWIRE_IMAGE_STORAGE")
 IMAGE = os.environ.get("GRADWIRE_IMAGE", "localhost/gradwire:0.1.0")
-NAMESPACE, DOMAIN = "team", "cluster.local"
-ADDRESSES = 16
+DOMAIN = "cluster.local"
+LOOK_S = 0.05
+TF_CONTAINER, TF_PORT = "tensorflow", "tfjob-port"
+INDEX_NOTE = "batch.kubernetes.io/job-completion-index"
+ADDRESSES = 20
+TOOLS = ("podman", "runc", "dnsmasq")
 wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
 
 
-def podman(*words, check=True):
+def command(*words):
     root = ["--root", f"{STORAGE}/storage", "--runroot", f"{STORAGE}/run", "--storage-driver", "overlay"]
-    got = subprocess.run(["podman", *root, "--runtime", "runc", "--cgroup-manager", "cgroupfs", *map(str, words)],
-                         capture_output=True, text=True)
+    return ["podman", *root, "--runtime", "runc", "--cgroup-manager", "cgroupfs", *map(str, words)]
+
+
+def podman(*words, check=True):
+    got = subprocess.run(command(*words), capture_output=True, text=True, cwd=STORAGE)  # conmon leaves a file `oom` there
     if check and got.returncode:
         raise AssertionError(f"podman {' '.join(map(str, words))}: {got.stderr}")
     return got
 
 
-# ---- a pod spec as podman's flags ----
-
-IGNORED = {  # what makes no difference to a container on one machine
-    "pod": {"automountServiceAccountToken", "enableServiceLinks", "terminationGracePeriodSeconds", "restartPolicy", "subdomain",
-            "hostNetwork", "dnsPolicy", "nodeSelector", "volumes", "containers", "securityContext", "priorityClassName",
-            "topologySpreadConstraints", "affinity", "tolerations", "imagePullSecrets"},
-    "container": {"name", "image", "imagePullPolicy", "ports", "args", "env", "resources", "securityContext", "volumeMounts",
-                  "startupProbe", "livenessProbe", "readinessProbe"},
-    "pod security": {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup", "fsGroupChangePolicy", "seccompProfile"},
-    "security": {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities"},
-    "mount": {"name", "mountPath", "readOnly"},
-}
-
-
-def refuse_unknown(what, given):
-    if unknown := set(given) - IGNORED[what]:
-        raise AssertionError(f"{what}: not translated: {', '.join(sorted(unknown))}")
-
-
-def quota(limits):
-    cpus, memory = rules.quantity(limits["cpu"]), int(rules.quantity(limits["memory"]))
-    return [f"--cpus={cpus}", f"--memory={memory}", f"--memory-swap={memory}"]
-
-
-def container_flags(spec, volume):
-    """`volume` gives the folder of a volume, or None where an optional one is not there."""
-    container, = spec["containers"]
-    refuse_unknown("pod", spec)
-    refuse_unknown("container", container)
-    whole, own = spec.get("securityContext", {}), container.get("securityContext", {})
-    refuse_unknown("pod security", whole)
-    refuse_unknown("security", own)
-    flags = [f"--user={whole['runAsUser']}:{whole['runAsGroup']}"] if "runAsUser" in whole else []
-    flags += ["--read-only", "--read-only-tmpfs=false"] if own.get("readOnlyRootFilesystem") else []
-    flags += [f"--cap-drop={name}" for name in own.get("capabilities", {}).get("drop", [])]
-    flags += ["--security-opt=no-new-privileges"] if own.get("allowPrivilegeEscalation") is False else []
-    flags += quota(container["resources"]["limits"]) if "limits" in container.get("resources", {}) else []
-    volumes = {v["name"]: v for v in spec.get("volumes", [])}
-    for mount in container.get("volumeMounts", []):
-        refuse_unknown("mount", mount)
-        folder = volume(volumes[mount["name"]], whole.get("fsGroup"))
-        if folder:
-            flags.append(f"--volume={folder}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}")
-    return flags
-
-
 class Pod:
-    """One pod: a container at a time, under one name."""
+    """A name, and the pod that has it at present: a container at a time."""
 
-    def __init__(self, name, dns, kind, index, template, env):
-        self.name, self.dns, self.kind, self.index, self.template, self.env = name, dns, kind, index, template, env
-        self.starts, self.container, self.address, self.code, self.last_words = 0, None, None, None, None
+    def __init__(self, owner, name, dns, kind, index, early=False):
+        self.owner, self.name, self.dns, self.kind, self.index = owner, name, dns, kind, index
+        self.early = early  # publishNotReadyAddresses
+        self.spec, self.labels, self.annotations = None, {}, {}
+        self.there, self.phase, self.deleting, self.disrupted = False, "Pending", False, False
+        self.starts, self.restarts, self.runs = 0, 0, 0  # pods, restarts in place, containers of that name
+        self.container, self.host, self.address, self.code, self.last_words = None, None, None, None, None
+        self.probes, self.probed, self.missed = {}, {}, {}
+
+    @property
+    def running(self):
+        return self.container is not None and self.code is None
+
+    def seen(self):
+        code = controllers.NO_EXIT_CODE if self.code is None else self.code
+        return controllers.Seen(self.kind, self.index, self.phase, code, self.restarts, self.deleting, self.disrupted)
+
+
+class Owner:
+    """A TFJob, Job or StatefulSet, and what its controller remembers of it."""
+
+    def __init__(self, doc):
+        self.doc, self.name, self.kind = doc, doc["metadata"]["name"], doc["kind"]
+        self.status, self.since = controllers.Status(), time.monotonic()
+
+    def template(self, kind):
+        spec = self.doc["spec"]
+        return spec["tfReplicaSpecs"][kind]["template"] if self.kind == "TFJob" else spec["template"]
 
 
 class Cluster:
-    def __init__(self, case, docs, args=(), secrets=()):
+    def __init__(self, case, docs, args=(), secrets=(), namespace="team", operator=()):
+        """`args`: appended to every container's. `operator`: tf_config's `domain` and `sparse_key`."""
         self.case, self.docs, self.args, self.secrets = case, docs, list(args), dict(secrets)
-        for tool in ("podman", "runc", "dnsmasq"):
+        self.namespace, self.operator = namespace, dict(operator)
+        for tool in TOOLS:
             if not shutil.which(tool):
                 raise unittest.SkipTest(f"{tool} is not there")
+        self.policies = [{**d, "metadata": {"namespace": namespace, **d["metadata"]}} for d in docs
+                         if d["kind"] == "NetworkPolicy"]
+        if self.policies and not shutil.which("nft"):
+            raise unittest.SkipTest("nft is not there (Debian: nftables), and a NetworkPolicy wants it")
         case.tmp.chmod(0o755)
         self.net = netns.Hosts(case, ADDRESSES)
-        self.next, self.pods, self.claims, self.logs = 0, {}, {}, []
+        self.next, self.pods, self.logs, self.strangers, self.unschedulable = 0, {}, [], [], set()
+        self.owners = [Owner(doc) for doc in docs if doc["kind"] in controllers.PLANS]
+        self.ends, self.poll = {}, select.poll()  # descriptor of a container's monitor: its pod
+        self.stopping = []
         self.names = case.tmp / "names"
         self.names.mkdir()
         case.addCleanup(self.close)
@@ -107,39 +109,73 @@ class Cluster:
             ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root",
              f"--hostsdir={self.names}", f"--local=/{DOMAIN}/svc/", "--bind-interfaces", f"--listen-address={self.net.own}",
              "--local-ttl=0", "--pid-file=", "--except-interface=lo"], stderr=subprocess.PIPE, text=True)
-        for doc in docs:
-            self.add(doc)
 
     def close(self):
         for pod in self.pods.values():
             self.take_down(pod)
+        for process in self.stopping:
+            process.wait()
+        for end in self.ends:
+            os.close(end)
+        self.ends = {}
         self.dns.kill()
         self.dns.wait()
         self.dns.stderr.close()
 
-    # ---- objects ----
+    def owner(self, name):
+        owner, = (o for o in self.owners if o.name == name)
+        return owner
 
-    def add(self, doc):
-        name = doc["metadata"]["name"]
-        if doc["kind"] == "TFJob":
-            replicas = {kind: spec.get("replicas", 1) for kind, spec in doc["spec"]["tfReplicaSpecs"].items()}
-            for kind, spec in doc["spec"]["tfReplicaSpecs"].items():
-                for i in range(replicas[kind]):
-                    config = facts.tf_config(name, NAMESPACE, replicas, kind, i,
-                                             dynamic=doc["spec"].get("enableDynamicWorker", False))
-                    pod = f"{name}-{kind.lower()}-{i}"
-                    self.add_pod(Pod(pod, f"{pod}.{NAMESPACE}.svc", kind, i, spec["template"]["spec"],
-                                     {"TF_CONFIG": config} if config else {}))
-        elif doc["kind"] in ("StatefulSet", "Job"):
-            indexed = doc["spec"].get("completionMode") == "Indexed"
-            template = doc["spec"]["template"]["spec"]
-            service = doc["spec"].get("serviceName", template.get("subdomain", name))
-            for i in range(doc["spec"].get("replicas", doc["spec"].get("parallelism", 1))):
-                self.add_pod(Pod(f"{name}-{i}", f"{name}-{i}.{service}.{NAMESPACE}.svc", doc["kind"], i, template,
-                                 {"JOB_COMPLETION_INDEX": i} if indexed else {}))
+    # ---- what the controllers write into a pod ----
 
-    def add_pod(self, pod):
-        self.pods[pod.name] = pod
+    def pod_of(self, owner, kind, index):
+        """The Pod of that name; its spec is as the owner's template is now."""
+        name = f"{owner.name}-{kind.lower()}-{index}" if owner.kind == "TFJob" else f"{owner.name}-{index}"
+        if name not in self.pods:
+            self.pods[name] = Pod(owner, name, *self.dns_of(owner, name), kind, index)
+            self.pods[name].early = self.publishes_early(owner)
+        pod, template = self.pods[name], copy.deepcopy(owner.template(kind))
+        meta = template.get("metadata") or {}
+        pod.labels, pod.annotations = dict(meta.get("labels", {})), dict(meta.get("annotations", {}))
+        pod.spec = template["spec"]
+        if owner.kind == "TFJob":
+            self.write_tfjob(owner, pod)
+        elif owner.kind == "StatefulSet":
+            pod.labels["apps.kubernetes.io/pod-index"] = str(index)
+        elif owner.doc["spec"].get("completionMode") == "Indexed":
+            pod.annotations[INDEX_NOTE] = str(index)
+            for c in pod.spec["containers"]:
+                c.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": {
+                    "fieldRef": {"fieldPath": f"metadata.annotations['{INDEX_NOTE}']"}}})
+        pod.spec["restartPolicy"] = controllers.policy_of(owner.doc, kind)
+        return pod
+
+    def write_tfjob(self, owner, pod):
+        specs = owner.doc["spec"]["tfReplicaSpecs"]
+        pod.labels |= {"training.kubeflow.org/operator-name": "tfjob-controller",
+                       "training.kubeflow.org/job-name": owner.name, "training.kubeflow.org/replica-type": pod.kind.lower(),
+                       "training.kubeflow.org/replica-index": str(pod.index)}
+        ports = {kind: port["containerPort"] for kind, spec in specs.items() for c in spec["template"]["spec"]["containers"]
+                 for port in c.get("ports", []) if c["name"] == TF_CONTAINER and port.get("name") == TF_PORT}
+        config = facts.tf_config(owner.name, self.namespace, {kind: spec.get("replicas", 1) for kind, spec in specs.items()},
+                                 pod.kind, pod.index, ports=ports, dynamic=owner.doc["spec"].get("enableDynamicWorker", False),
+                                 **self.operator)
+        for c in pod.spec["containers"]:
+            if config and c["name"] == TF_CONTAINER:
+                c.setdefault("env", []).append({"name": "TF_CONFIG", "value": config.replace("$", "$$")})
+
+    def dns_of(self, owner, name):
+        if owner.kind == "TFJob":  # a Service for each pod, of its name
+            return (f"{name}.{self.namespace}.svc",)
+        service = owner.doc["spec"].get("serviceName", owner.template(None)["spec"].get("subdomain", owner.name))
+        return (f"{name}.{service}.{self.namespace}.svc",)
+
+    def publishes_early(self, owner):
+        if owner.kind == "TFJob":  # the operator's Services do not
+            return False
+        service = owner.doc["spec"].get("serviceName", owner.template(None)["spec"].get("subdomain"))
+        return any(d["kind"] == "Service" and d["metadata"]["name"] == service and d["spec"].get("publishNotReadyAddresses")
+                   for d in self.docs)
 
     # ---- volumes ----
 
@@ -150,23 +186,31 @@ class Cluster:
             if group is not None:  # as the kubelet does for fsGroup
                 os.chown(path, 0, group)
                 path.chmod(0o2775)
+            else:
+                path.chmod(0o777)
         return path
 
-    def volume_of(self, pod):
-        def volume(v, group):
-            if "persistentVolumeClaim" in v:
-                return self.folder(v["persistentVolumeClaim"]["claimName"], group)
-            if "emptyDir" in v:
-                return self.folder(f"{pod.name}-{pod.starts}-{v['name']}", group)
-            if "configMap" in v:
-                config, = (d for d in self.docs if d["kind"] == "ConfigMap" and d["metadata"]["name"] == v["configMap"]["name"])
-                return self.files(v["configMap"]["name"], config["data"], 0o644, group)
-            name = v["secret"]["secretName"]
-            if name not in self.secrets:
-                self.case.assertTrue(v["secret"].get("optional"), f"Secret {name} is not there")
-                return None
-            return self.files(name, self.secrets[name], v["secret"].get("defaultMode", 0o644), group)
-        return volume
+    def volume(self, pod, v, group):
+        podspec.known("volume", v, {"name", "persistentVolumeClaim", "emptyDir", "configMap", "secret"})
+        if "persistentVolumeClaim" in v:
+            podspec.known("persistentVolumeClaim", v["persistentVolumeClaim"], {"claimName", "readOnly"})
+            return self.folder(v["persistentVolumeClaim"]["claimName"], group)
+        if "emptyDir" in v:  # its sizeLimit: looked at when the pod is gone
+            podspec.known("emptyDir", v["emptyDir"], {"sizeLimit"})
+            return self.folder(f"{pod.name}-{pod.starts}-{v['name']}", group)
+        kind, name = ("configMap", v["configMap"]["name"]) if "configMap" in v else ("secret", v["secret"]["secretName"])
+        podspec.known(kind, v[kind], {"name", "secretName", "optional", "defaultMode"})
+        data = self.data(kind, name)
+        if data is None:
+            self.case.assertTrue(v[kind].get("optional"), f"{kind} {name} is not there")
+            return None
+        return self.files(name, data, v[kind].get("defaultMode", 0o644), group)
+
+    def data(self, kind, name):
+        if kind == "secret":
+            return self.secrets.get(name)
+        found = [d["data"] for d in self.docs if d["kind"] == "ConfigMap" and d["metadata"]["name"] == name]
+        return found[0] if found else None
 
     def files(self, name, data, mode, group):
         path = self.folder(name, group)
@@ -178,50 +222,66 @@ class Cluster:
             (path / key).chmod(mode)
         return path
 
+    def check_sizes(self, pod):
+        """The kubelet evicts a pod whose emptyDir is above its sizeLimit: no pod of ours comes there."""
+        for v in pod.spec.get("volumes", []):
+            if limit := v.get("emptyDir", {}).get("sizeLimit"):
+                folder = self.case.tmp / "volumes" / f"{pod.name}-{pod.starts}-{v['name']}"
+                used = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.exists() else 0
+                self.case.assertLessEqual(used, rules.quantity(limit), f"{pod.name}: emptyDir {v['name']}")
+
     # ---- pods come and go ----
 
+    def create(self, pod):
+        """A pod object; its container, too, unless nobody has room for it."""
+        pod.starts, pod.restarts = pod.starts + 1, 0
+        pod.there, pod.phase, pod.deleting, pod.disrupted, pod.code = True, "Pending", False, False, None
+        if pod.name in self.unschedulable:
+            return
+        pod.host, self.next = self.next, self.next + 1
+        self.case.assertLess(pod.host, ADDRESSES, f"no more addresses: a pod is made anew over and over\n{self.all_logs()}")
+        pod.address = self.net.address(pod.host)
+        self.apply_policies()
+        self.start(pod)
+
     def start(self, pod):
-        host, self.next = self.next, self.next + 1
-        self.case.assertLess(host, ADDRESSES, "no more addresses: a pod is made anew over and over")
-        pod.starts += 1
-        pod.address, pod.code = self.net.address(host), None
-        pod.container = f"{self.net.name(host)}-{pod.name}"
-        env = [f"--env={key}={value}" for key, value in pod.env.items()]
-        search = [f"{NAMESPACE}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
-        args = pod.template["containers"][0].get("args", [])
-        args = [arg.replace("$(HOST)", pod.address) for arg in args]
-        last_words = self.case.tmp / f"{pod.container}.termination"
-        last_words.touch()
-        last_words.chmod(0o666)
-        pod.last_words = last_words
-        podman("run", "--detach", f"--name={pod.container}", f"--volume={last_words}:/dev/termination-log", "--pull=never", "--ulimit=nofile=1024:1024",
-               "--ulimit=nproc=1024:1024", f"--network=ns:/run/netns/{self.net.name(host)}", f"--hostname={pod.name}",
-               "--no-hosts", f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5",
-               *container_flags(pod.template, self.volume_of(pod)), *env, IMAGE, *args, *self.args)
-        if not self.probe(pod, "readinessProbe"):
+        pod.runs, pod.code, pod.probed, pod.missed = pod.runs + 1, None, {}, {}
+        place = podspec.Place(pod.name, self.namespace, pod.labels, pod.annotations, pod.address, IMAGE,
+                              lambda v, group: self.volume(pod, v, group),
+                              lambda kind, name, key: (self.data(kind, name) or {}).get(key))
+        *first, main = podspec.containers(pod.spec, place)
+        for made in first:
+            got = podman("run", "--rm", *self.pod_flags(pod, f"{pod.name}-{made.name}"), *made.flags, *made.words, check=False)
+            self.logs.append(f"--- {pod.name}, {made.name}\n{got.stdout}{got.stderr}")
+            if got.returncode:
+                pod.phase, pod.code = "Failed", got.returncode
+                return
+        pod.last_words = self.case.tmp / f"{pod.name}-{pod.runs}.termination"
+        pod.last_words.touch()
+        pod.last_words.chmod(0o666)
+        monitor = self.case.tmp / f"{pod.name}-{pod.runs}.monitor"
+        pod.container = f"gwt{os.getpid()}-{pod.name}-{pod.runs}"
+        podman("run", "--detach", f"--conmon-pidfile={monitor}", f"--volume={pod.last_words}:/dev/termination-log",
+               *self.pod_flags(pod, pod.container), *main.flags, *main.words, *self.args)
+        pod.phase, pod.probes = "Running", main.probes
+        self.watch(pod, int(monitor.read_text()))
+        if pod.early or not pod.probes.get("readinessProbe"):
             self.publish(pod)
 
-    def probe(self, pod, kind):
-        """The URL of a probe, or None: the pod is ready as soon as it runs."""
-        container, = pod.template["containers"]
-        get = container.get(kind, {}).get("httpGet")
-        ports = {p["name"]: p["containerPort"] for p in container.get("ports", [])}
-        return f"http://{pod.address}:{ports[get['port']]}{get['path']}" if get else None
+    def pod_flags(self, pod, name):
+        search = [f"{self.namespace}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
+        return [f"--name={name}", "--pull=never", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
+                f"--network=ns:/run/netns/{self.net.name(pod.host)}", f"--hostname={pod.name}", "--no-hosts",
+                f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5"]
 
-    def answers(self, pod, kind):
-        if not self.probe(pod, kind):
-            return False
+    def watch(self, pod, pid):
         try:
-            with urllib.request.urlopen(self.probe(pod, kind), timeout=1) as got:
-                return got.status == 200
-        except OSError:
-            return False
-
-    def probe_all(self):
-        """Names come and go as /readyz answers; for `meanwhile`."""
-        for pod in self.pods.values():
-            if pod.container and pod.code is None and self.probe(pod, "readinessProbe"):
-                (self.publish if self.answers(pod, "readinessProbe") else self.unpublish)(pod)
+            end = os.pidfd_open(pid)
+        except ProcessLookupError:  # it has ended already: a descriptor that is readable at once
+            end, other = os.pipe()
+            os.close(other)
+        self.ends[end] = pod, pod.container
+        self.poll.register(end, select.POLLIN | select.POLLHUP)
 
     def publish(self, pod):
         """Ready: the name resolves, to the pod's present address."""
@@ -234,59 +294,216 @@ class Cluster:
             self.dns.send_signal(1)
 
     def log(self, pod):
+        if not pod.container:
+            return "\n".join(text for text in self.logs if text.startswith(f"--- {pod.name},"))
         got = podman("logs", pod.container, check=False)
         return got.stdout + got.stderr
 
-    def take_down(self, pod):
+    def remove_container(self, pod):
         if pod.container:
             self.unpublish(pod)
-            self.logs.append(f"--- {pod.name}, start {pod.starts}\n{self.log(pod)[-3000:]}")
+            self.logs.append(f"--- {pod.name}, start {pod.starts}, exit {pod.code}\n{self.log(pod)[-6000:]}")
             podman("rm", "--force", "--time=0", pod.container, check=False)
             pod.container = None
+            if pod.code is None:
+                pod.code = 137
 
-    def ended(self):
-        """Pods whose container has ended since the last look, with its exit code."""
-        running = [pod for pod in self.pods.values() if pod.container and pod.code is None]
-        if not running:
+    def take_down(self, pod):
+        """At once, with nobody asked."""
+        self.remove_container(pod)
+        pod.there = False
+
+    def delete(self, pod, disrupted=False):
+        """kubectl delete, or a drain; the controllers see at once that it is going."""
+        self.terminate(pod, disrupted)
+        self.reconcile()
+
+    def terminate(self, pod, disrupted=False):
+        """SIGTERM, the grace period, SIGKILL; the object goes with the container."""
+        if pod.deleting or not pod.there:
             return
-        states = json.loads(podman("inspect", *[pod.container for pod in running]).stdout)
-        for pod, state in zip(running, states):
-            if state["State"]["Status"] in ("exited", "stopped"):
-                pod.code = state["State"]["ExitCode"]
-                self.unpublish(pod)
-                yield pod
+        pod.deleting, pod.disrupted = True, disrupted
+        if not pod.early:
+            self.unpublish(pod)
+        if pod.running:
+            self.stopping.append(subprocess.Popen(command("stop", f"--time={podspec.grace_s(pod.spec)}", pod.container),
+                                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        else:
+            self.gone(pod)
 
-    def all_logs(self):
-        return "\n".join(self.logs + [f"--- {p.name}: {p.code}\n{self.log(p)[-3000:]}" for p in self.pods.values() if p.container])
+    def gone(self, pod):
+        self.remove_container(pod)
+        self.check_sizes(pod)
+        pod.there = False
+        self.apply_policies()
+
+    def ended(self, pod):
+        """A container has ended: what its kubelet does."""
+        pod.code = int(podman("wait", pod.container).stdout)
+        self.unpublish(pod)
+        if pod.deleting:
+            self.gone(pod)
+            return
+        pod.phase = controllers.after_container(pod.spec["restartPolicy"], pod.code)
+        if pod.phase == controllers.IN_PLACE:
+            self.remove_container(pod)
+            pod.restarts, pod.phase = pod.restarts + 1, "Running"
+            self.start(pod)
+
+    def kill(self, pod, sig="KILL"):
+        podman("kill", f"--signal={sig}", pod.container, check=False)
+
+    # ---- probes ----
+
+    def answers(self, pod, kind):
+        probe = pod.probes.get(kind)
+        if not probe or not pod.running:
+            return False
+        try:
+            with urllib.request.urlopen(f"http://{pod.address}:{probe.port}{probe.path}", timeout=probe.timeout_s) as got:
+                return got.status == 200
+        except OSError:
+            return False
+
+    def probe_all(self):
+        """What is due, once a second or oftener: a name comes and goes as readiness says; who misses its liveness for as long
+        as periodSeconds x failureThreshold say is killed."""
+        for pod in self.pods.values():
+            for kind, probe in pod.probes.items() if pod.running else ():
+                started = "startupProbe" not in pod.probes or pod.missed.get("startupProbe") == 0
+                if started == (kind == "startupProbe") or time.monotonic() < pod.probed.get(kind, 0):
+                    continue
+                every_s = min(probe.period_s, 1)
+                pod.probed[kind] = time.monotonic() + every_s
+                pod.missed[kind] = 0 if self.answers(pod, kind) else pod.missed.get(kind, 0) + 1
+                too_often = pod.missed[kind] * every_s >= probe.failures * probe.period_s
+                if kind != "readinessProbe":
+                    if too_often:
+                        self.kill(pod)
+                elif not pod.deleting and not pod.early:
+                    if pod.missed[kind] == 0 and not (self.names / pod.name).exists():
+                        self.publish(pod)
+                    elif too_often:
+                        self.unpublish(pod)
+
+    # ---- NetworkPolicies ----
+
+    def stranger(self, namespace, labels=()):
+        """A host of another, without a container: its number, for net.command()."""
+        host, self.next = self.next, self.next + 1
+        self.strangers.append(netpolicy.Host(self.net.address(host), namespace, tuple(dict(labels).items())))
+        self.apply_policies()
+        return host
+
+    def apply_policies(self):
+        """All hosts' rules anew: addresses have changed."""
+        if not self.policies:
+            return
+        there = [pod for pod in self.pods.values() if pod.there and pod.address]
+        of = {pod.name: netpolicy.Host(pod.address, self.namespace, tuple(pod.labels.items())) for pod in there}
+        dns = netpolicy.Host(self.net.own, "kube-system", (("k8s-app", "kube-dns"),))
+        hosts = [*of.values(), dns, *self.strangers]
+        for pod in there:
+            text = netpolicy.ruleset(self.policies, of[pod.name], hosts, self.net.own)
+            got = subprocess.run(self.net.command(pod.host, "nft", "-f", "-"), input=text, text=True, capture_output=True)
+            self.case.assertEqual(got.returncode, 0, f"{got.stderr}\n{text}")
+
+    def reaches(self, host, address, port):
+        """From a host's namespace, a connection within a second."""
+        code = f"import socket; socket.create_connection(({address!r}, {port}), timeout=1)"
+        return subprocess.run(self.net.command(host, sys.executable, "-c", code), capture_output=True).returncode == 0
 
     # ---- the controllers ----
 
-    def start_all(self, but=()):
-        for pod in self.pods.values():
-            if pod.name not in but:
-                self.start(pod)
+    def reconcile(self):
+        """Asks every controller until none has anything to do."""
+        for owner in self.owners:
+            while True:
+                mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
+                was = owner.status
+                plan = controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], was,
+                                                     active_s=time.monotonic() - owner.since)
+                if was.condition == controllers.SUSPENDED and plan.status.condition != controllers.SUSPENDED:
+                    owner.since = time.monotonic()
+                owner.status = plan.status
+                if controllers.finished(was.condition) or not plan.delete and not plan.create:
+                    break  # clean() does what cleanPodPolicy says
+                self.carry_out(owner, mine, plan)
 
-    def run(self, deadline_s, meanwhile=lambda: None):
-        """Until the job has ended: "Succeeded", or "Failed: why". `meanwhile` is called between looks."""
+    def carry_out(self, owner, mine, plan):
+        for key in plan.delete:
+            self.terminate(next(pod for pod in mine if (pod.kind, pod.index) == key))
+        for kind, index in sorted(plan.create, key=lambda new: (new[0] in ("Chief", "Master"), new[1] == 0)):
+            self.create(self.pod_of(owner, kind, index))  # who leads is last: a short job is not over before all are there
+
+    def clean(self):
+        """The controllers' next look after a job's end: cleanPodPolicy."""
+        for owner in self.owners:
+            mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
+            plan = controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], owner.status)
+            if controllers.finished(owner.status.condition):
+                self.carry_out(owner, mine, plan)
+
+    def condition(self):
+        """Of all jobs together."""
+        said = [owner.status.condition for owner in self.owners if owner.kind != "StatefulSet"]
+        bad = [condition for condition in said if condition.startswith("Failed")]
+        return bad[0] if bad else controllers.SUCCEEDED if set(said) == {controllers.SUCCEEDED} else said[0]
+
+    def start_all(self, but=()):
+        self.unschedulable |= set(but)
+        self.reconcile()
+
+    def look(self, timeout_s):
+        """Waits for a container's end, at most so long; true: one has ended."""
+        got = self.poll.poll(timeout_s * 1000)
+        for end, _ in got:
+            self.poll.unregister(end)
+            os.close(end)
+            pod, container = self.ends.pop(end)
+            if pod.container == container:
+                self.ended(pod)
+        return bool(got)
+
+    def wait(self, what, until, deadline_s, controllers_too=True, by_looks=True):
+        """Until it is so. Between looks containers end, and the controllers do their work."""
         end = time.monotonic() + deadline_s
-        while time.monotonic() < end:
-            meanwhile()
-            for pod in self.ended():
-                verdict = controllers.verdict(self.docs, pod.kind, pod.index, pod.code,
-                                              {(p.kind, p.index): p.code for p in self.pods.values()})
-                if verdict == controllers.RESTART:
-                    self.take_down(pod)
-                    self.start(pod)
-                elif verdict != controllers.LEAVE:
-                    return verdict
-            time.sleep(0.1)
-        self.case.fail(f"the job has not ended after {deadline_s} s\n{self.all_logs()}")
+        if controllers_too:
+            self.reconcile()  # a test may have edited an object
+        while not (got := until()):
+            left = end - time.monotonic()
+            self.case.assertGreater(left, 0, f"still not so after {deadline_s} s: {what}\n{self.all_logs()}")
+            looks = by_looks or any(pod.probes for pod in self.pods.values())
+            ended = self.look(min(left, LOOK_S) if looks else left)
+            self.probe_all()
+            if controllers_too and (ended or looks):
+                self.reconcile()
+        return got
+
+    def run(self, deadline_s, meanwhile=None):
+        """Until the job has ended: "Succeeded", or "Failed: why". `meanwhile` is called between looks."""
+        def so():
+            if meanwhile:
+                meanwhile()
+            return controllers.finished(self.condition()) and self.condition()
+        return self.wait("the job has ended", so, deadline_s, by_looks=bool(meanwhile))
+
+    def until(self, what, so, deadline_s=120):
+        """Waits while the job runs; that it has ended is an error."""
+        def either():
+            self.case.assertFalse(controllers.finished(self.condition()), f"{self.condition()} before: {what}\n{self.all_logs()}")
+            return so()
+        return self.wait(what, either, deadline_s)
+
+    def until_said(self, pod, text, deadline_s=120):
+        return self.until(f"{pod.name} says {text!r}", lambda: text in self.log(pod), deadline_s)
 
     def wait_all(self, deadline_s):
-        """What still runs ends by itself; exit codes by name."""
-        end = time.monotonic() + deadline_s
-        while any(pod.container and pod.code is None for pod in self.pods.values()):
-            list(self.ended())
-            self.case.assertLess(time.monotonic(), end, f"still running after {deadline_s} s\n{self.all_logs()}")
-            time.sleep(0.1)
-        return {pod.name: pod.code for pod in self.pods.values()}
+        """What still runs ends by itself, and no controller makes it anew; exit codes by name."""
+        self.wait("all have ended", lambda: not any(pod.running for pod in self.pods.values()), deadline_s,
+                  controllers_too=False, by_looks=False)
+        return {pod.name: pod.code for pod in self.pods.values() if pod.starts}
+
+    def all_logs(self):
+        return "\n".join(self.logs + [f"--- {p.name}: {p.phase} {p.code}\n{self.log(p)[-3000:]}"
+                                      for p in self.pods.values() if p.container])

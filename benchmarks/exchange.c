@@ -4,7 +4,7 @@
  * connections of the product.
  *
  * exchange --ps PATH --job FILE --mode push|pull|pushpull|roundtrip --bytes N [--window W]
- * [--milliseconds T]
+ * [--milliseconds T] [--tls DIR]
  *
  * Happy path: fork the ps -> control: HELLO -> HELLO_REPLY -> ENTER -> ENTERED -> link: HELLO ->
  * HELLO_REPLY -> blocks, `window` of them in flight, for a fifth of the time as warm-up, then for
@@ -12,6 +12,8 @@
  * -> DONE -> the ps exits 0.
  * Failure modes: anything that closes a connection, or DEADLINE_S, is one line on stderr and
  * exit 1.
+ *
+ * --tls: both sides take tls.crt, tls.key and ca.crt of DIR, whose certificate names 127.0.0.1.
  *
  * A block goes out as a worker sends it: in runs of chunks (plan.h), each a PUSH frame. The job
  * file only gives both sides the same name and identity. Every pushed value is 1 and the rate a
@@ -33,6 +35,7 @@
 #include "common/log.h"
 #include "common/msg.h"
 #include "common/plan.h"
+#include "common/tls.h"
 
 enum {
     LATENCIES_MAX = 1 << 20,
@@ -49,7 +52,8 @@ static const char *const SETS[] = {"training.update=async", "ps.threads=1"};
 enum { N_SETS = sizeof SETS / sizeof *SETS };
 
 struct options {
-    const char *ps, *job, *mode;
+    const char *ps, *job, *mode, *tls;
+    char cert[4096], key[4096], ca[4096]; /* of --tls */
     bool push, parameters_back, roundtrip;
     uint64_t bytes, window, milliseconds;
 };
@@ -257,7 +261,8 @@ static void dial(struct exchange *x, struct conn **c, const struct conn_ops *ops
     struct sockaddr_in a = {.sin_family = AF_INET,
                             .sin_port = htons(x->port),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (conn_dial(c, &x->loop, (struct sockaddr *)&a, sizeof a, "ps 0", ops, x))
+    if (conn_dial(c, &x->loop, (struct sockaddr *)&a, sizeof a, "ps 0", ops, x) ||
+        (tls_own() && conn_secure(*c, tls_own(), "127.0.0.1")))
         bench_die("no memory to dial");
 }
 
@@ -314,7 +319,9 @@ static enum err link_on_frame(struct conn *c, void *owner)
     struct exchange *x = owner;
     ProtobufCMessage *m = take_message(x);
     (void)c;
-    if (x->type == FRAME_HELLO_REPLY)
+    if (x->type == FRAME_CHALLENGE)
+        ; /* of TLS: it has taken us */
+    else if (x->type == FRAME_HELLO_REPLY)
         phase_begin(x, WARM_UP, (double)x->options->milliseconds / 5e3);
     else if (x->type == FRAME_REPLY)
         on_reply(x, (const Gradwire__Reply *)m);
@@ -340,7 +347,9 @@ static enum err control_on_frame(struct conn *c, void *owner)
     struct exchange *x = owner;
     ProtobufCMessage *m = take_message(x);
     (void)c;
-    if (x->type == FRAME_HELLO_REPLY)
+    if (x->type == FRAME_CHALLENGE)
+        ;
+    else if (x->type == FRAME_HELLO_REPLY)
         send_enter(x);
     else if (x->type != FRAME_ENTERED)
         bench_die("the ps answered the chief by %s", frame_type_str(x->type));
@@ -374,20 +383,29 @@ static void on_deadline(void *arg)
 static void become_ps(const struct options *o, int listener, const char *address)
 {
     char hosts[64], fd[32], job[4096];
-    const char *argv[9 + 2 * N_SETS] = {o->ps,
-                                        "--job_name=ps",
-                                        "--task_index=0",
-                                        "--worker_hosts=127.0.0.1:1",
-                                        "--log_level=warn",
-                                        hosts,
-                                        fd,
-                                        job};
+    char tls[3][sizeof o->cert + 16];
+    const char *argv[12 + 2 * N_SETS] = {o->ps,
+                                         "--job_name=ps",
+                                         "--task_index=0",
+                                         "--worker_hosts=127.0.0.1:1",
+                                         "--log_level=warn",
+                                         hosts,
+                                         fd,
+                                         job};
     snprintf(hosts, sizeof hosts, "--ps_hosts=%s", address);
     snprintf(fd, sizeof fd, "--listen_fd=%d", listener);
     snprintf(job, sizeof job, "--job=%s", o->job);
-    for (size_t i = 0, n = 8; i < N_SETS; i++) {
+    size_t n = 8;
+    for (size_t i = 0; i < N_SETS; i++) {
         argv[n++] = "--set";
         argv[n++] = SETS[i];
+    }
+    if (o->tls) {
+        snprintf(tls[0], sizeof tls[0], "--tls_cert=%s", o->cert);
+        snprintf(tls[1], sizeof tls[1], "--tls_key=%s", o->key);
+        snprintf(tls[2], sizeof tls[2], "--tls_ca=%s", o->ca);
+        for (size_t i = 0; i < 3; i++)
+            argv[n++] = tls[i];
     }
     fcntl(listener, F_SETFD, 0);
     execv(o->ps, (char *const *)(uintptr_t)argv);
@@ -466,18 +484,32 @@ static void mode_parse(struct options *o)
         o->window = 1;
 }
 
+/* The product's own way: this process holds it, and so does the ps. */
+static void load_tls(struct options *o)
+{
+    struct errmsg e;
+    snprintf(o->cert, sizeof o->cert, "%s/tls.crt", o->tls);
+    snprintf(o->key, sizeof o->key, "%s/tls.key", o->tls);
+    snprintf(o->ca, sizeof o->ca, "%s/ca.crt", o->tls);
+    const struct tls_files files = {o->cert, o->key, o->ca, ""};
+    if (tls_load(&files, &e))
+        bench_die("%s", e.text);
+}
+
 static struct options options_parse(int argc, char **argv)
 {
     static const struct option known[] = {{"ps", 1, NULL, 'p'},     {"job", 1, NULL, 'j'},
                                           {"mode", 1, NULL, 'm'},   {"bytes", 1, NULL, 'b'},
                                           {"window", 1, NULL, 'w'}, {"milliseconds", 1, NULL, 't'},
-                                          {NULL, 0, NULL, 0}};
+                                          {"tls", 1, NULL, 's'},    {NULL, 0, NULL, 0}};
     struct options o = {.mode = "push", .bytes = 4 << 20, .window = 4, .milliseconds = 1000};
     for (int flag; (flag = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (flag == 'p')
             o.ps = optarg;
         else if (flag == 'j')
             o.job = optarg;
+        else if (flag == 's')
+            o.tls = optarg;
         else if (flag == 'm')
             o.mode = optarg;
         else if (flag == 'b')
@@ -500,6 +532,8 @@ int main(int argc, char **argv)
     struct options o = options_parse(argc, argv);
     struct exchange x;
     log_init("bench", LOG_WARN);
+    if (o.tls)
+        load_tls(&o);
     exchange_init(&x, &o);
     pid_t ps = start_ps(&x);
     dial(&x, &x.control, &CONTROL);

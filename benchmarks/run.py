@@ -26,7 +26,7 @@ ROOT = os.environ.get("GRADWIRE_ROOT") or os.path.dirname(os.path.dirname(os.pat
 BUILD = os.environ.get("GRADWIRE_BUILD") or os.path.join(ROOT, "build")
 JOB = os.path.join("examples", "mnist", "mlp.yaml")
 CNN = os.path.join("examples", "mnist", "cnn.yaml")
-NAMES = ["exchange", "roundtrip", "apply", "csv", "layers", "ready", "train"]
+NAMES = ["exchange", "roundtrip", "tls", "apply", "csv", "layers", "ready", "train"]
 QUARTILES_APART_MAX = 0.20
 EXIT_INPUT = 2  # what was asked for is wrong
 SEED = 1
@@ -146,8 +146,8 @@ def interleave(case, sides, rounds):
 SIZES = {"64 KiB": (64 * KIB, 16), "4 MiB": (4 * MIB, 4), "64 MiB": (64 * MIB, 4)}
 
 
-def exchange_once(name, mode, size, window, milliseconds):
-    flags = ["--mode", mode, "--bytes", size, "--window", window, "--milliseconds", milliseconds]
+def exchange_once(name, mode, size, window, milliseconds, more=()):
+    flags = ["--mode", mode, "--bytes", size, "--window", window, "--milliseconds", milliseconds, *more]
     if name == "exchange":
         flags += ["--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB]
     return measure(60, name, *flags)
@@ -188,6 +188,44 @@ def roundtrip_case(options, size):
 def bench_roundtrip(options):
     for size in (64, 4 * KIB):
         yield f"push {size} B", partial(roundtrip_case, options, size)
+
+
+# ---- what TLS costs: push-pull with it, beside the same without ----
+
+def make_certificate(folder):
+    """A CA and one certificate for 127.0.0.1, as k8s/README.md makes them."""
+    def openssl(*words):
+        try:
+            subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as failure:
+            raise Failed(f"no certificate could be made: {failure}") from failure
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *key, "-days", "2", "-subj", "/CN=bench", "-keyout", "ca.key", "-out", "ca.crt")
+    openssl("req", *key, "-subj", "/CN=bench", "-keyout", "tls.key", "-out", "tls.csr")
+    with open(os.path.join(folder, "names"), "w", encoding="utf-8") as out:
+        out.write("subjectAltName=IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "names", "-out", "tls.crt")
+
+
+def tls_case(options, size, window):
+    case = {"unit": "GB/s", "bytes": size, "window": window, "kernel_tls": os.path.exists("/proc/net/tls_stat")}
+
+    def once(*more):
+        return exchange_once("exchange", "pushpull", size, window, options.milliseconds, more)["gb_per_s"]
+
+    with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
+        try:
+            make_certificate(folder)
+        except Failed as failure:
+            return failed(case, failure)
+        return interleave(case, {"ours": lambda: once("--tls", folder), "plain": once}, options.rounds)
+
+
+def bench_tls(options):
+    for label, (size, window) in SIZES.items():
+        yield f"pushpull {label}", partial(tls_case, options, size, window)
 
 
 # ---- apply ----

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/socket.h"
+#include "common/tls.h"
 #include "common/token.h"
 
 #define MEND "--token_file=FILE for all processes ('openssl rand -hex 32' makes one)"
@@ -16,7 +17,7 @@
 /* What who dials is asked for; NULL: nothing. */
 static const char *proof_held(void)
 {
-    return token_held() ? "token" : NULL;
+    return tls_own() ? "tls" : token_held() ? "token" : NULL;
 }
 
 const char *auth_word(void)
@@ -29,7 +30,8 @@ enum err auth_check(const char *flag, struct errmsg *e)
     if (strcmp(flag, "required") == 0 && !proof_held())
         return err_set(e, ERR_INPUT, "--auth=required, and there is no token: give " MEND);
     if (strcmp(flag, "none") == 0 && proof_held())
-        return err_set(e, ERR_INPUT, "--auth=none and a token are both given; one is wanted");
+        return err_set(e, ERR_INPUT, "--auth=none and a token%s are both given; one is wanted",
+                       tls_own() ? ", or certificates," : "");
     if (strcmp(flag, "auto") && strcmp(flag, "required") && strcmp(flag, "none"))
         return err_set(e, ERR_INPUT,
                        "--auth: '%.80s' is not allowed; allowed: auto, required, none", flag);

@@ -16,6 +16,7 @@
 static void conn_free(struct conn *c)
 {
     conn_queue_drop(c);
+    tls_link_free(c->tls);
     mem_free(c->head);
     mem_free(c);
 }
@@ -100,14 +101,20 @@ void conn_close_errno(struct conn *c, int error)
     conn_close(c, errno_code(error), strerror(error));
 }
 
-static void on_finish_late(void *arg)
+static void on_late(void *arg)
 {
-    conn_close(arg, ERR_TIMEOUT, "the peer did not hang up");
+    struct conn *c = arg;
+    if (c->state == SHAKING)
+        conn_shake_late(c);
+    else
+        conn_close(c, ERR_TIMEOUT, "the peer did not hang up");
 }
 
 /* Everything has left after a finish: say so to the peer, and wait for it to hang up. */
 static void finish_sent(struct conn *c)
 {
+    if (c->tls)
+        tls_link_bye(c->tls);
     if (shutdown(c->fd, SHUT_WR) != 0)
         conn_close_errno(c, errno);
 }
@@ -124,7 +131,7 @@ void conn_finish(struct conn *c, enum err code, const char *why)
 {
     if (conn_closed(c))
         return;
-    if (c->state == CONNECTING || c->broken) {
+    if (c->state == CONNECTING || c->state == SHAKING || c->broken) {
         conn_close(c, code, why);
         return;
     }
@@ -177,6 +184,15 @@ static void open_now(struct conn *c)
         c->ops->on_open(c, c->owner);
 }
 
+void conn_up(struct conn *c)
+{
+    open_now(c);
+    if (c->state == OPEN && c->first && !c->corked)
+        conn_queue_flush(c);
+    else if (c->state == OPEN)
+        conn_want_writable(c, c->first != NULL && !c->corked);
+}
+
 static void connected(struct conn *c)
 {
     int error = 0;
@@ -189,11 +205,10 @@ static void connected(struct conn *c)
         conn_close_errno(c, error);
         return;
     }
-    open_now(c);
-    if (c->state == OPEN && c->first && !c->corked)
-        conn_queue_flush(c);
-    else if (c->state == OPEN)
-        conn_want_writable(c, c->first != NULL && !c->corked);
+    if (c->tls)
+        conn_shake_begin(c);
+    else
+        conn_up(c);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -205,6 +220,12 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
         connected(c);
         return;
     }
+    if (c->state == SHAKING) {
+        conn_shake(c);
+        return;
+    }
+    if (c->tls_read_waits)
+        event_active(&c->read_event, EV_READ, 1);
     conn_queue_flush(c);
     if (c->state != CLOSED && !c->broken && !c->first)
         on_all_sent(c);
@@ -228,7 +249,7 @@ static struct conn *conn_alloc(struct loop *l, int fd, const char *peer, const s
     snprintf(c->peer, sizeof(c->peer), "%s", peer);
     event_assign(&c->read_event, l->base, fd, EV_READ | EV_PERSIST, conn_on_readable, c);
     event_assign(&c->write_event, l->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
-    loop_timer_init(&c->finish_timer, l, on_finish_late, c);
+    loop_timer_init(&c->finish_timer, l, on_late, c);
     return c;
 }
 
@@ -249,6 +270,20 @@ free_fresh:
 close_fd:
     close(take_fd);
     return ERR_NOMEM;
+}
+
+enum err conn_resume(struct conn **c, struct loop *l, int take_fd, struct tls_link *take_tls,
+                     const char *peer, const struct conn_ops *ops, void *owner)
+{
+    enum err err = conn_new(c, l, take_fd, peer, ops, owner);
+    if (err) {
+        tls_link_free(take_tls);
+        return err;
+    }
+    (*c)->tls = take_tls;
+    if (take_tls) /* it may hold bytes that the socket does not tell of */
+        event_active(&(*c)->read_event, EV_READ, 1);
+    return ERR_OK;
 }
 
 enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
@@ -309,11 +344,13 @@ const struct conn_stats *conn_stats(const struct conn *c)
     return &c->stats;
 }
 
-enum err conn_detach(struct conn *c, int *fd)
+enum err conn_detach(struct conn *c, int *fd, struct tls_link **tls)
 {
     if (!c->in_on_frame || c->state != OPEN || c->broken || c->first || c->lo < c->hi)
         return ERR_PROTO;
     c->ops = NULL;
+    *tls = c->tls;
+    c->tls = NULL;
     *fd = conn_quit(c);
     return ERR_OK;
 }

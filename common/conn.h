@@ -8,7 +8,11 @@
  * that fails leaves the read side to take what the peer said last (a refusal), then closes. A
  * connection ends in one place: at the end of the loop's tick after conn_close its on_close is
  * called, then it is freed. So conn_close is safe inside every callback, and c and its owner are
- * valid until on_close. */
+ * valid until on_close.
+ *
+ * Under TLS (conn_secure) the handshake comes first, within TLS_HANDSHAKE_MS; frames wait for it. The stream is the
+ * same, in records: small frames that wait share one. What does not hold is said in the log of who
+ * accepted, sent as an alert, and ends the connection with ERR_TLS. */
 #ifndef GRADWIRE_COMMON_CONN_H
 #define GRADWIRE_COMMON_CONN_H
 
@@ -19,6 +23,7 @@
 #include "common/err.h"
 #include "common/frame.h"
 #include "common/loop.h"
+#include "common/tls.h"
 
 enum {
     CONN_QUEUE_MAX_FRAMES = 65536,
@@ -82,6 +87,17 @@ enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
                    unsigned addr_bytes, const char *peer, const struct conn_ops *ops,
                    void *owner) MUST_CHECK;
 
+/* It speaks TLS as `t`: at once behind conn_new or conn_dial, before anything is read or sent. `host`: who was dialed,
+ * whom its certificate must name; NULL behind conn_new. Errors: ERR_NOMEM, the connection is as it was.
+ */
+enum err conn_secure(struct conn *c, struct tls *t, const char *host) MUST_CHECK;
+/* conn_new of a socket whose handshake is over. `take_tls` is the connection's, even on error; NULL: plain. */
+enum err conn_resume(struct conn **c, struct loop *l, int take_fd, struct tls_link *take_tls,
+                     const char *peer, const struct conn_ops *ops, void *owner) MUST_CHECK;
+/* NULL: plain. */
+const struct tls_link *conn_tls(const struct conn *c);
+bool conn_shaking(const struct conn *c); /* the handshake is under way */
+
 /* Other callbacks from now on (after the hello, say). */
 void conn_set_owner(struct conn *c, const struct conn_ops *ops, void *owner);
 /* Larger heads and bodies are refused from the next frame on. At first FRAME_HEAD_MAX and
@@ -126,8 +142,8 @@ const struct conn_stats *conn_stats(const struct conn *c);
 
 /* Detach the socket so that another thread's loop can take it (ps main -> shard). Valid inside
  * on_frame when no byte behind the frame was read (a peer sends nothing after its hello before the
- * answer) and nothing is queued: otherwise ERR_PROTO. c is gone afterwards (no on_close; freed at
- * the end of the tick). */
-enum err conn_detach(struct conn *c, int *fd) MUST_CHECK;
+ * answer) and nothing is queued: otherwise ERR_PROTO. *tls goes with it (NULL: plain). c is gone afterwards (no
+ * on_close; freed at the end of the tick). */
+enum err conn_detach(struct conn *c, int *fd, struct tls_link **tls) MUST_CHECK;
 
 #endif

@@ -202,10 +202,19 @@ static void in_arrived(struct conn *c, size_t direct, size_t got)
     c->stats.in_bytes += got;
 }
 
-static void close_eof(struct conn *c)
+/* Its last words are an alert of TLS, in the clear. */
+static bool wanted_tls(const struct conn *c)
+{
+    const uint8_t *in = c->stage + c->lo;
+    return !c->tls && c->reading == READ_HEADER && c->hi - c->lo >= 3 && frame_is_tls(in);
+}
+
+void conn_eof(struct conn *c)
 {
     bool inside = c->reading != READ_HEADER || c->lo < c->hi;
-    if (c->broken)
+    if (wanted_tls(c))
+        conn_close(c, ERR_TLS, "it speaks TLS, and this process was started without --tls_cert");
+    else if (c->broken)
         conn_close_errno(c, c->broken);
     else
         conn_close(c, ERR_CLOSED,
@@ -231,10 +240,17 @@ static size_t in_recvmsg(struct conn *c, struct iovec *iov, bool *more)
     } while (got < 0 && errno == EINTR);
     *more = got > 0 && ((size_t)got == iov[0].iov_len + iov[1].iov_len || c->broken);
     if (got == 0)
-        close_eof(c);
+        conn_eof(c);
     else if (got < 0)
         in_failed(c, errno);
     return got > 0 ? (size_t)got : 0;
+}
+
+/* The same from records: the first of the two places that has room. */
+static size_t in_tls(struct conn *c, const struct iovec *iov, bool *more)
+{
+    const struct iovec *to = iov[0].iov_len > 0 ? &iov[0] : &iov[1];
+    return conn_tls_read(c, to->iov_base, to->iov_len, more);
 }
 
 static void read_frames(struct conn *c)
@@ -248,11 +264,13 @@ static void read_frames(struct conn *c)
             break;
         struct iovec iov[2];
         in_gather(c, iov);
-        size_t got = in_recvmsg(c, iov, &more);
+        size_t got = c->tls ? in_tls(c, iov, &more) : in_recvmsg(c, iov, &more);
         total += got;
         if (got > 0)
             in_arrived(c, iov[0].iov_len, got);
     }
+    if (c->tls && more && !reading_stopped(c)) /* others have their turn; the socket may not tell */
+        event_active(&c->read_event, EV_READ, 1);
 }
 
 /* A finishing connection: what comes is thrown away. */
@@ -261,7 +279,9 @@ static void read_away(struct conn *c)
     struct iovec iov[2] = {{c->stage, CONN_STAGE_BYTES}, {NULL, 0}};
     bool more = true;
     for (size_t total = 0; more && total < CONN_READ_BUDGET_BYTES;)
-        total += in_recvmsg(c, iov, &more);
+        total += c->tls ? in_tls(c, iov, &more) : in_recvmsg(c, iov, &more);
+    if (c->tls && more && c->state == FINISHING)
+        event_active(&c->read_event, EV_READ, 1);
 }
 
 void conn_on_readable(evutil_socket_t fd, short what, void *arg)
@@ -273,7 +293,13 @@ void conn_on_readable(evutil_socket_t fd, short what, void *arg)
         read_away(c);
         return;
     }
+    if (c->state == SHAKING) {
+        conn_shake(c);
+        return;
+    }
     read_frames(c);
+    if (c->tls_write_waits && c->state == OPEN)
+        conn_queue_flush(c);
     if (c->state == OPEN && c->ops->on_drained)
         c->ops->on_drained(c, c->owner);
 }
@@ -283,7 +309,7 @@ void conn_pause(struct conn *c, bool paused)
     if (paused == c->paused || c->state == CLOSED)
         return;
     c->paused = paused;
-    if (c->state == CONNECTING)
+    if (c->state == CONNECTING || c->state == SHAKING)
         return;
     if (paused)
         event_del(&c->read_event);

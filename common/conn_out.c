@@ -44,7 +44,7 @@ void conn_want_writable(struct conn *c, bool wanted)
 }
 
 /* A write failed: what is queued is lost, but the peer's last words may be there to read. */
-static void out_broken(struct conn *c, int error)
+void conn_broken(struct conn *c, int error)
 {
     c->broken = error;
     conn_queue_drop(c);
@@ -65,7 +65,7 @@ static size_t out_sendmsg(struct conn *c, struct iovec *iov, size_t n)
         c->stats.send_calls++;
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-        out_broken(c, errno);
+        conn_broken(c, errno);
     if (sent <= 0)
         return 0;
     c->stats.out_bytes += (uint64_t)sent;
@@ -106,14 +106,48 @@ static void queue_advance(struct conn *c, size_t sent)
         c->copied_bytes -= sent;
 }
 
-/* One system call; the rest waits for the socket. */
+/* What the next record has: from where it stands, or small segments side by side in `room`. */
+static const void *record_gather(const struct conn *c, uint8_t room[TLS_RECORD_BYTES],
+                                 size_t *bytes)
+{
+    *bytes = 0;
+    if (c->first->left >= TLS_RECORD_BYTES) {
+        *bytes = TLS_RECORD_BYTES;
+        return c->first->at;
+    }
+    for (const struct segment *s = c->first; s && *bytes < TLS_RECORD_BYTES; s = s->next) {
+        size_t n = least(TLS_RECORD_BYTES - *bytes, s->left);
+        memcpy(room + *bytes, s->at, n);
+        *bytes += n;
+    }
+    return room;
+}
+
+/* Records, a system call each. One that the socket does not take is begun anew from the queue, which still has all of it:
+ * OpenSSL wants the same bytes then, and at least as many. */
+static void flush_tls(struct conn *c)
+{
+    uint8_t room[TLS_RECORD_BYTES];
+    size_t sent = 1;
+    for (uint64_t total = 0; c->first && sent > 0 && total < CONN_WRITE_BUDGET_BYTES;) {
+        size_t bytes;
+        const void *p = record_gather(c, room, &bytes);
+        sent = conn_tls_write(c, p, bytes);
+        queue_advance(c, sent);
+        total += sent;
+    }
+}
+
+/* Plain: one system call. The rest waits for the socket. */
 void conn_queue_flush(struct conn *c)
 {
     struct iovec iov[IOVECS];
-    if (c->first)
+    if (c->first && c->tls)
+        flush_tls(c);
+    else if (c->first)
         queue_advance(c, out_sendmsg(c, iov, queue_gather(c, iov)));
     if (c->state != CLOSED && !c->broken)
-        conn_want_writable(c, c->first != NULL);
+        conn_want_writable(c, (c->first != NULL && !c->tls_write_waits) || c->tls_read_waits);
 }
 
 static struct segment *queue_append(struct conn *c, size_t room)
@@ -209,7 +243,7 @@ static bool cork_is_full(const struct conn *c)
 static enum err send_or_queue(struct conn *c, const struct out *o)
 {
     size_t sent = 0;
-    if (!c->first && !c->corked && c->state == OPEN)
+    if (!c->first && !c->corked && c->state == OPEN && !c->tls)
         sent = send_now(c, o);
     if (c->broken)
         return ERR_CLOSED;
@@ -225,7 +259,9 @@ static enum err send_or_queue(struct conn *c, const struct out *o)
     }
     if (c->state != OPEN)
         return ERR_OK;
-    if (!c->corked)
+    if (!c->corked && c->tls && !c->writable_wanted)
+        conn_queue_flush(c);
+    else if (!c->corked)
         conn_want_writable(c, true);
     else if (!c->writable_wanted && cork_is_full(c))
         conn_queue_flush(c);

@@ -1,4 +1,4 @@
-/* What a connection is made of, for its own files: conn.c (its life), conn_out.c, conn_in.c. */
+/* What a connection is made of, for its own files: conn.c (its life), conn_out.c, conn_in.c, conn_tls.c. */
 #ifndef GRADWIRE_COMMON_CONN_STATE_H
 #define GRADWIRE_COMMON_CONN_STATE_H
 
@@ -20,7 +20,7 @@ struct segment {
     uint8_t bytes[];
 };
 
-enum state { CONNECTING, OPEN, FINISHING, CLOSED };
+enum state { CONNECTING, SHAKING, OPEN, FINISHING, CLOSED };
 enum reading { READ_HEADER, READ_HEAD, READ_BODY };
 
 struct conn {
@@ -31,8 +31,10 @@ struct conn {
     int fd;
     enum state state;
     struct event read_event, write_event;
-    struct loop_timer finish_timer;
+    struct loop_timer finish_timer; /* for the handshake, and for the end */
     bool writable_wanted, corked, paused, in_on_frame;
+    struct tls_link *tls;                 /* NULL: plain */
+    bool tls_read_waits, tls_write_waits; /* reading waits until writable, writing until readable */
     int broken; /* errno of a write that failed; the read side goes on to the end */
     enum err code;
     char why[WHY_BYTES];
@@ -66,15 +68,28 @@ static inline size_t least(size_t a, uint64_t b)
 /* Close for a reason that this side found in the peer's bytes, or in its own lack of memory. */
 void conn_fault(struct conn *c, enum err code, const char *why);
 void conn_close_errno(struct conn *c, int error);
+void conn_up(struct conn *c); /* from here on frames go both ways */
 
 /* ---- conn_out.c ---- */
 
 void conn_want_writable(struct conn *c, bool wanted);
 void conn_queue_flush(struct conn *c); /* sends what is queued, as far as the socket takes it */
 void conn_queue_drop(struct conn *c);
+void conn_broken(struct conn *c, int error); /* a write failed */
 
 /* ---- conn_in.c ---- */
 
 void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* an event's callback */
+void conn_eof(struct conn *c);
+
+/* ---- conn_tls.c ---- */
+
+void conn_shake_begin(struct conn *c); /* it is connected */
+void conn_shake(struct conn *c);       /* as far as the socket goes */
+void conn_shake_late(struct conn *c);
+/* One record at most; *more: there may be another one. Bytes read. */
+size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
+/* Bytes sent of these, 0 when the socket is full or broken. */
+size_t conn_tls_write(struct conn *c, const void *p, size_t bytes);
 
 #endif

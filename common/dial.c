@@ -16,6 +16,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/socket.h"
+#include "common/tls.h"
 #include "common/token.h"
 
 enum { ADDRESSES_MAX = 16 };
@@ -40,10 +41,10 @@ struct dialer {
     void *owner;
     char what[64], host_port[SOCKET_NAME_MAX], host[SOCKET_HOST_MAX];
     uint16_t port;
-    bool trying, waits_challenge;
-    struct loop_timer timer; /* until the next round, or for one connect */
+    bool trying, waits_challenge, nonced; /* nonced: the peer wants the token */
+    struct loop_timer timer;              /* until the next round, or for one connect */
     int64_t wait_ms, opened_ms;
-    char why[128], said[128];
+    char why[TLS_WHY_BYTES], said[TLS_WHY_BYTES];
 
     struct lookup *lookup; /* in flight, or NULL */
     struct event looked_up;
@@ -228,7 +229,6 @@ static void hand_over(struct dialer *d, struct conn *c)
     d->conn = NULL;
     d->trying = d->waits_challenge = false;
     d->opened_ms = clock_now_ms();
-    d->said[0] = '\0';
     conn_set_owner(c, d->ops, d->owner);
     if (d->ops->on_open)
         d->ops->on_open(c, d->owner);
@@ -237,7 +237,8 @@ static void hand_over(struct dialer *d, struct conn *c)
 static void on_open(struct conn *c, void *owner)
 {
     struct dialer *d = owner;
-    if (!token_held())
+    d->nonced = false;
+    if (!token_held() && !conn_tls(c))
         hand_over(d, c);
     else if (loop_timer_once(&d->timer, DIAL_CHALLENGE_MS) != ERR_OK)
         conn_close(c, ERR_NOMEM, err_str(ERR_NOMEM));
@@ -247,21 +248,28 @@ static void on_open(struct conn *c, void *owner)
 
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
-    (void)c;
     struct dialer *d = owner;
     if (f->type != FRAME_CHALLENGE || f->body_bytes)
         return ERR_PROTO;
     Gradwire__Challenge *m = (Gradwire__Challenge *)msg_unpack(f->type, head, f->head_bytes);
-    bool right = m && m->nonce.len == sizeof d->nonce;
-    if (right)
+    d->nonced = m && m->nonce.len == sizeof d->nonce;
+    bool right = m && (d->nonced || (conn_tls(c) && m->nonce.len == 0));
+    if (d->nonced)
         memcpy(d->nonce, m->nonce.data, sizeof d->nonce);
     msg_free(m ? &m->base : NULL);
     return right ? ERR_OK : ERR_PROTO;
 }
 
+static const char no_token[] = "it does not ask for the job's token, and this process has "
+                               "one: was it started without?";
+
 static enum err on_frame(struct conn *c, void *owner)
 {
-    hand_over(owner, c);
+    struct dialer *d = owner;
+    if (token_held() && !d->nonced)
+        conn_close(c, ERR_REFUSED, no_token);
+    else
+        hand_over(d, c);
     return ERR_OK;
 }
 
@@ -279,10 +287,20 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         round_failed(d, why);
 }
 
-/* Without a token on_open comes before any byte is read, and hands over: no head is seen here. */
+/* Without a token and TLS on_open comes before any byte is read, and hands over: no head is seen here. */
 static const struct conn_ops dial_ops = {
     .on_open = on_open, .on_head = on_head, .on_frame = on_frame, .on_close = on_close};
 static const struct conn_ops no_ops;
+
+/* TLS, where this process has it. */
+static bool secure(struct dialer *d)
+{
+    struct tls *tls = tls_own();
+    if (!tls)
+        return true;
+    (void)tls_look(tls, clock_now_ms());
+    return conn_secure(d->conn, tls, d->host) == ERR_OK;
+}
 
 static void next_address(struct dialer *d)
 {
@@ -292,18 +310,20 @@ static void next_address(struct dialer *d)
     if (conn_dial(&d->conn, d->loop, (const struct sockaddr *)&a->addr, a->bytes, peer, &dial_ops,
                   d) != ERR_OK)
         round_failed(d, err_str(ERR_NOMEM));
-    else if (loop_timer_once(&d->timer, DIAL_CONNECT_MS) != ERR_OK)
+    else if (!secure(d) || loop_timer_once(&d->timer, DIAL_CONNECT_MS) != ERR_OK)
         conn_close(d->conn, ERR_NOMEM, err_str(ERR_NOMEM));
 }
+
+static const char no_tls[] = "it does not answer TLS: was it started without --tls_cert?";
 
 static void on_timer(void *arg)
 {
     struct dialer *d = arg;
-    if (d->conn)
+    if (d->conn && d->waits_challenge)
         conn_close(d->conn, ERR_TIMEOUT,
-                   d->waits_challenge ? "it does not ask for the job's token, and this process has "
-                                        "one: was it started without?"
-                                      : "no answer");
+                   conn_tls(d->conn) ? "it does not say that it takes us" : no_token);
+    else if (d->conn)
+        conn_close(d->conn, ERR_TIMEOUT, conn_shaking(d->conn) ? no_tls : "no answer");
     else
         round_begin(d);
 }
@@ -343,9 +363,17 @@ void dial_start(struct dialer *d)
         return;
     d->trying = true;
     bool lived = clock_now_ms() - d->opened_ms >= DIAL_WAIT_MAX_MS;
-    if (lived)
+    if (lived) {
         d->wait_ms = DIAL_WAIT_FIRST_MS;
+        d->said[0] = '\0';
+    }
     round_later(d, lived ? 0 : wait_next(d));
+}
+
+void dial_lost(struct dialer *d, enum err code, const char *why)
+{
+    if (code == ERR_TLS)
+        say_why(d, why);
 }
 
 void dial_stop(struct dialer *d)
@@ -364,7 +392,7 @@ void dial_stop(struct dialer *d)
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m)
 {
     uint8_t proof[TOKEN_PROOF_BYTES];
-    bool proves = token_held();
+    bool proves = token_held() && d->nonced;
     size_t bytes = gradwire__hello__get_packed_size(m);
     uint8_t *head = mem_zalloc(bytes, 1);
     if (!head) {

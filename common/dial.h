@@ -2,7 +2,7 @@
  *
  * Happy path: dial_start -> (a name: looked up on a helper thread, each time anew) -> conn_dial ->
  * the owner's on_open(c, owner): from there c is the owner's. Where this process holds the job's
- * token, the peer's challenge is waited for before that. Failure modes: an unknown name is
+ * token, or speaks TLS, the peer's challenge is waited for before that. Failure modes: an unknown name is
  * "not yet", as is a refused or silent address: each address of the name is tried, then after 50
  * ms, doubling to 2 s, all over again. The log says why once for each new reason. Before on_open
  * the owner hears nothing; who wants to give up calls dial_stop. */
@@ -14,7 +14,7 @@
 #include "common/msg.h"
 
 enum {
-    DIAL_CHALLENGE_MS = 5000, /* for the peer to ask for the token */
+    DIAL_CHALLENGE_MS = 5000, /* for the peer to ask for the token, or to take us */
     DIAL_WAIT_FIRST_MS = 50,
     DIAL_WAIT_MAX_MS = 2000,
     DIAL_CONNECT_MS = 5000, /* for one address */
@@ -34,6 +34,8 @@ void dial_start(struct dialer *d);
 /* Send the hello on the connection that on_open gave, with the proof that this process holds the
  * job's token, where it does. What fails closes the connection. */
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
+/* A connection that on_open gave is lost: what went wrong with TLS is told as a failed try is. */
+void dial_lost(struct dialer *d, enum err code, const char *why);
 /* Stop trying. A connection that is the owner's already is left alone. */
 void dial_stop(struct dialer *d);
 bool dial_trying(const struct dialer *d);

@@ -15,8 +15,9 @@
     X(NEWER, "of a newer release") /* a file of ours, in a format that is not known here yet */    \
     X(DISK, "its own disk fails")  /* a file of this process alone: a fresh start may mend it */   \
     X(NOTFOUND, "not found")                                                                       \
-    X(REFUSED, "refused") /* a peer named a reason for turning us away */                          \
-    X(STATE, "not now")   /* the call does not fit the present state */
+    X(REFUSED, "refused")       /* a peer named a reason for turning us away */                    \
+    X(STATE, "not now")         /* the call does not fit the present state */                      \
+    X(TLS, "no TLS connection") /* one of the two sides does not take the other, and why is said */
 
 enum err {
 #define X(name, text) ERR_##name,

@@ -34,6 +34,10 @@ DEFINE_int32(listen_fd, -1, "a listening socket");
 DEFINE_int32(progress_fd, -1, "progress for a launcher");
 DEFINE_int32(token_fd, -1, "the job's token");
 DEFINE_string(token_file, "", "the job's token");
+DEFINE_string(tls_cert, "", "this process's certificate");
+DEFINE_string(tls_key, "", "its key");
+DEFINE_string(tls_ca, "", "whose certificates are taken");
+DEFINE_string(tls_names, "", "more names that a role may have");
 DEFINE_string(auth, "auto", "who has to prove himself");
 DEFINE_string(certificates, "", "for the doctor");
 DEFINE_int32(grace_s, 0, "between SIGTERM and SIGKILL");
@@ -82,8 +86,12 @@ const Known known[] = {
     {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
      "1: one evaluates checkpoints, not the chief epochs"},
     {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
-     "the secret that all hold; --auth=auto|required|none"},
+     "secret of all; --auth=auto|required|none; --tls_cert"},
     {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
+    {"tls_cert", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"tls_key", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"tls_ca", Kind::TEXT, nullptr, nullptr, nullptr},
+    {"tls_names", Kind::TEXT, nullptr, nullptr, nullptr},
     {"auth", Kind::TEXT, nullptr, nullptr, nullptr},
     {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
      "debug, info (default), warn, error; --log_format=json"},
@@ -327,6 +335,8 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->progress_fd = FLAGS_progress_fd;
     f->token_fd = FLAGS_token_fd;
     f->token_file = FLAGS_token_file.c_str();
+    f->tls = {FLAGS_tls_cert.c_str(), FLAGS_tls_key.c_str(), FLAGS_tls_ca.c_str(),
+              FLAGS_tls_names.c_str()};
     f->auth = FLAGS_auth.c_str();
     f->http_port = FLAGS_http_port;
     f->http_address = FLAGS_http_address.c_str();

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/cluster.h"
+#include "common/tls.h"
 
 struct flags {
     struct cluster_flags cluster;
@@ -21,6 +22,7 @@ struct flags {
     const char *certificates; /* the doctor's: "CERT,KEY,CA"; "": none */
     int token_fd;             /* where the job's token is read from (common/token.h); -1: none */
     const char *token_file;   /* "": none */
+    struct tls_files tls;     /* "": not given */
     const char *auth;         /* auto required none (common/auth.h) */
     int http_port;            /* 0: no HTTP */
     const char *http_address; /* "": all addresses of this host */

@@ -65,12 +65,19 @@ enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES], uin
     return ERR_OK;
 }
 
+bool frame_is_tls(const uint8_t in[3])
+{
+    return (in[0] == 22 || in[0] == 21) && in[1] == 3 && in[2] <= 4;
+}
+
 void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint64_t body_max,
                    char *out, size_t size)
 {
     struct frame got = frame_read(in);
     const char *name = frame_type_str(got.type);
-    if (get32(in) != FRAME_MAGIC)
+    if (frame_is_tls(in))
+        snprintf(out, size, "it speaks TLS, and this process was started without --tls_cert");
+    else if (get32(in) != FRAME_MAGIC)
         snprintf(out, size, "magic 0x%08x, not a gradwire peer", get32(in));
     else if (got.version != FRAME_VERSION)
         snprintf(out, size, "frame version %u, this side speaks %d", got.version, FRAME_VERSION);

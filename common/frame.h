@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_COMMON_FRAME_H
 #define GRADWIRE_COMMON_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -79,6 +80,9 @@ void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame *f);
  */
 enum err frame_decode(struct frame *f, const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max,
                       uint64_t body_max) MUST_CHECK;
+
+/* Whether these bytes begin a record of TLS: a handshake, or an alert. */
+bool frame_is_tls(const uint8_t in[3]);
 
 /* The words for a header that frame_decode refuses with the same limits ("magic 0x20544547, not a
  * gradwire peer"). */

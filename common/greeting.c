@@ -5,20 +5,28 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg_send.h"
+#include "common/tls.h"
 
 void greeting_begin(struct greeting *g, struct conn *c)
 {
     Gradwire__Challenge m = GRADWIRE__CHALLENGE__INIT;
+    struct tls *tls = tls_own();
     *g = (struct greeting){.asked = token_held()};
     conn_limits(c, GREETING_HEAD_MAX, g->asked ? TOKEN_PROOF_BYTES : 0);
-    if (!g->asked)
+    if (tls)
+        (void)tls_look(tls, clock_now_ms());
+    if (tls && conn_secure(c, tls, NULL)) {
+        conn_close(c, ERR_NOMEM, "no memory for TLS");
         return;
-    if (!token_nonce(g->nonce)) {
+    }
+    if (!g->asked && !tls)
+        return;
+    if (g->asked && !token_nonce(g->nonce)) {
         conn_close(c, ERR_IO, "no random bytes");
         return;
     }
     m.nonce.data = g->nonce;
-    m.nonce.len = sizeof g->nonce;
+    m.nonce.len = g->asked ? sizeof g->nonce : 0;
     msg_send(c, FRAME_CHALLENGE, &m.base, NULL, 0);
 }
 
@@ -73,5 +81,22 @@ bool greeting_proved(const struct greeting *g, struct conn *c)
     m.text = (char *)text;
     msg_send(c, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(c, ERR_REFUSED, text);
+    return false;
+}
+
+bool greeting_named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m)
+{
+    char why[600];
+    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
+    const struct tls_link *link = conn_tls(c);
+    uint32_t worker = m->role == GRADWIRE__ROLE__CHIEF ? 0 : m->worker;
+    bool doctor = m->role == GRADWIRE__ROLE__DOCTOR; /* changes nothing: a certificate is enough */
+    if (!link || doctor || tls_link_may_be(link, tls_own(), cluster, worker, why, sizeof why))
+        return true;
+    tls_refused(TLS_NAME, conn_peer(c), why);
+    refuse.reason = GRADWIRE__REASON__OTHER_NAME;
+    refuse.text = why;
+    msg_send(c, FRAME_REFUSE, &refuse.base, NULL, 0);
+    conn_finish(c, ERR_REFUSED, why);
     return false;
 }

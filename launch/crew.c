@@ -197,6 +197,16 @@ static void args_add_faults(struct args *a, const struct process *p, const struc
             args_add(a, "--fault=%s", o->faults[i] + strlen(name));
 }
 
+static void args_add_tls(struct args *a, const struct tls_files *f)
+{
+    const struct {
+        const char *flag, *value;
+    } all[] = {{"cert", f->cert}, {"key", f->key}, {"ca", f->ca}, {"names", f->names}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value && *all[i].value)
+            args_add(a, "--tls_%s=%s", all[i].flag, all[i].value);
+}
+
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
                         const struct site *site, const uint32_t *site_of,
                         const struct crew_fds *fds, struct errmsg *e)
@@ -228,6 +238,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
         args_add(&a, "--progress_fd=%d", fds->progress);
     if (c->token_flag)
         args_add(&a, "%s", c->token_flag);
+    args_add_tls(&a, &o->tls);
     args_add_threads(&a, c, i, job, site, site_of);
     args_add_memory(&a, c, i, job, site, site_of);
     for (size_t k = 0; k < o->n_sets; k++)

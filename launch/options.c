@@ -24,6 +24,9 @@ const char options_help[] =
     "  --restarts N      how often dead processes are started again in all (default 10)\n"
     "  --fresh           move DIR aside (DIR.1, DIR.2, ...) and start anew\n"
     "  --detach          go to the background once the processes are started\n"
+    "  --tls_cert FILE   TLS between the processes, with --tls_key FILE --tls_ca FILE: one "
+    "certificate,\n"
+    "                    which names 127.0.0.1 (with --hosts: every host, the files on each)\n"
     "  --fault PROCESS=FAULT   for tests and benchmarks: worker-1=nan:7, worker-1=straggle:4\n"
     "  --bin-dir DIR     the folder with ps/ps and worker/worker (also GRADWIRE_BIN_DIR)\n"
     "Ctrl-C ends after a checkpoint, a second one at once. Run again on a DIR: it resumes.\n"
@@ -43,6 +46,10 @@ enum {
     FLAG_DETACH,
     FLAG_BIN_DIR,
     FLAG_FAULT,
+    FLAG_TLS_CERT,
+    FLAG_TLS_KEY,
+    FLAG_TLS_CA,
+    FLAG_TLS_NAMES,
     FLAG_HELP
 };
 
@@ -61,6 +68,14 @@ static const struct option options_long[] = {
     {"bin-dir", required_argument, NULL, FLAG_BIN_DIR},
     {"bin_dir", required_argument, NULL, FLAG_BIN_DIR},
     {"fault", required_argument, NULL, FLAG_FAULT},
+    {"tls-cert", required_argument, NULL, FLAG_TLS_CERT},
+    {"tls_cert", required_argument, NULL, FLAG_TLS_CERT},
+    {"tls-key", required_argument, NULL, FLAG_TLS_KEY},
+    {"tls_key", required_argument, NULL, FLAG_TLS_KEY},
+    {"tls-ca", required_argument, NULL, FLAG_TLS_CA},
+    {"tls_ca", required_argument, NULL, FLAG_TLS_CA},
+    {"tls-names", required_argument, NULL, FLAG_TLS_NAMES},
+    {"tls_names", required_argument, NULL, FLAG_TLS_NAMES},
     {"help", no_argument, NULL, FLAG_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -141,6 +156,14 @@ static enum err options_one(struct options *o, int option, const char *value, st
         return options_text(&o->bin_dir, "--bin-dir", value, e);
     case FLAG_FAULT:
         return options_fault(o, value, e);
+    case FLAG_TLS_CERT:
+        return options_text(&o->tls.cert, "--tls_cert", value, e);
+    case FLAG_TLS_KEY:
+        return options_text(&o->tls.key, "--tls_key", value, e);
+    case FLAG_TLS_CA:
+        return options_text(&o->tls.ca, "--tls_ca", value, e);
+    case FLAG_TLS_NAMES:
+        return options_text(&o->tls.names, "--tls_names", value, e);
     case FLAG_HELP:
         o->help = true;
         return ERR_OK;
@@ -196,7 +219,10 @@ static enum err options_check(struct options *o, int argc, char **argv, struct e
 
 enum err options_init(struct options *o, int argc, char **argv, struct errmsg *e)
 {
-    *o = (struct options){.ps = 2, .workers = 2, .restarts = 10};
+    *o = (struct options){.ps = 2,
+                          .workers = 2,
+                          .restarts = 10,
+                          .tls = {.cert = "", .key = "", .ca = "", .names = ""}};
     o->bin_dir = getenv("GRADWIRE_BIN_DIR");
     o->sets = mem_zalloc((size_t)argc + 1, sizeof *o->sets);
     o->faults = mem_zalloc((size_t)argc + 1, sizeof *o->faults);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/tls.h"
 
 enum { OPTIONS_PS_MAX = 256, OPTIONS_WORKERS_MAX = 1024, OPTIONS_RESTARTS_MAX = 1000000 };
 
@@ -20,6 +21,7 @@ struct options {
     size_t n_sets;
     const char **faults; /* each --fault: "worker-1=nan:7" */
     size_t n_faults;
+    struct tls_files tls; /* handed to each process; "": not given */
     uint32_t ps, workers; /* workers without a separate chief */
     bool chief;           /* one more process, which trains too */
     bool evaluator;       /* one more process, which does not */

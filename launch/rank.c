@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/socket.h"
+#include "common/tls.h"
 #include "common/token.h"
 #include "launch/crew.h"
 #include "launch/options.h"
@@ -47,6 +48,7 @@ static const char rank_help[] =
     "                    MPI's mpirun have one\n"
     "  --token-file FILE the secret that all ranks hold (default: rank 0 leaves a fresh one\n"
     "                    in DIR/rendezvous, for this user alone)\n"
+    "  --tls_cert FILE --tls_key FILE --tls_ca FILE   TLS between the ranks\n"
     "  --bin-dir DIR     the folder with ps/ps and worker/worker (also GRADWIRE_BIN_DIR)\n";
 
 struct rank {
@@ -169,6 +171,18 @@ static enum err take_flag(struct rank *r, int flag, const char *value, struct er
     case 't':
         r->token_file = value;
         return ERR_OK;
+    case 'C':
+        r->options.tls.cert = value;
+        return ERR_OK;
+    case 'K':
+        r->options.tls.key = value;
+        return ERR_OK;
+    case 'A':
+        r->options.tls.ca = value;
+        return ERR_OK;
+    case 'N':
+        r->options.tls.names = value;
+        return ERR_OK;
     case 'b':
         r->options.bin_dir = value;
         return ERR_OK;
@@ -188,13 +202,23 @@ static enum err rank_read_flags(struct rank *r, int argc, char **argv, struct er
                                           {"attempt", required_argument, NULL, 'i'},
                                           {"token-file", required_argument, NULL, 't'},
                                           {"token_file", required_argument, NULL, 't'},
+                                          {"tls-cert", required_argument, NULL, 'C'},
+                                          {"tls_cert", required_argument, NULL, 'C'},
+                                          {"tls-key", required_argument, NULL, 'K'},
+                                          {"tls_key", required_argument, NULL, 'K'},
+                                          {"tls-ca", required_argument, NULL, 'A'},
+                                          {"tls_ca", required_argument, NULL, 'A'},
+                                          {"tls-names", required_argument, NULL, 'N'},
+                                          {"tls_names", required_argument, NULL, 'N'},
                                           {"bin-dir", required_argument, NULL, 'b'},
                                           {"bin_dir", required_argument, NULL, 'b'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     int found;
     opterr = 0;
-    r->options = (struct options){.ps = 1, .bin_dir = getenv("GRADWIRE_BIN_DIR")};
+    r->options = (struct options){.ps = 1,
+                                  .bin_dir = getenv("GRADWIRE_BIN_DIR"),
+                                  .tls = {.cert = "", .key = "", .ca = "", .names = ""}};
     r->options.sets = mem_zalloc((size_t)argc + 1, sizeof *r->options.sets);
     if (!r->options.sets)
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -234,6 +258,9 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
                       r->options.ps, r->size);
     if (!err)
         err = check_token(r->token_file, e);
+    if (!err)
+        err = tls_load(&r->options.tls, e);
+    tls_forget();
     if (!err)
         err = crew_find_programs(&r->site, &r->options, e);
     if (!err)

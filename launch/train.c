@@ -23,6 +23,7 @@
 #include "common/cores.h"
 #include "common/job.h"
 #include "common/mem.h"
+#include "common/tls.h"
 #include "common/token.h"
 #include "launch/crew.h"
 #include "launch/fleet.h"
@@ -99,6 +100,9 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
     if (!err && t->options.evaluator)
         err = job_check_evaluator(&t->job, e);
+    if (!err && !t->options.hosts) /* with hosts the files are theirs, and each process tells */
+        err = tls_load(&t->options.tls, e);
+    tls_forget();
     if (!err)
         err = train_set_output(t, e);
     if (!err)

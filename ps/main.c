@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/signals.h"
 #include "common/termination.h"
+#include "common/tls.h"
 #include "common/token.h"
 #include "ps/server.h"
 
@@ -74,7 +75,7 @@ static int run(struct process *p)
 {
     struct errmsg e = {""};
     const struct cluster *cluster = &p->cluster;
-    if (token_load(p->flags.token_fd, p->flags.token_file, &e))
+    if (token_load(p->flags.token_fd, p->flags.token_file, &e) || tls_load(&p->flags.tls, &e))
         return wrong(&e);
     if (auth_check(p->flags.auth, &e))
         return wrong(&e);
@@ -92,6 +93,8 @@ static int run(struct process *p)
         log_error("--fault=%s: only a worker takes it", p->flags.fault);
         return 2;
     }
+    if (tls_check_cluster(tls_own(), cluster, &e))
+        return wrong(&e);
     char who[32];
     (void)snprintf(who, sizeof who, "ps %u", cluster->index);
     log_init(who, log_level_of(p->flags.log_level));

@@ -18,6 +18,7 @@
 #include "common/plan.h"
 #include "common/store.h"
 #include "common/strangers.h"
+#include "common/tls.h"
 #include "ps/grace.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
@@ -240,13 +241,14 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         return;
     }
     int fd;
+    struct tls_link *tls;
     Gradwire__Hello *hello = c->hello;
-    if (conn_detach(c->conn, &fd)) {
+    if (conn_detach(c->conn, &fd, &tls)) {
         refuse(c, GRADWIRE__REASON__BAD_MESSAGE, "bytes came behind the hello before its answer");
         return;
     }
     c->hello = NULL;
-    enum err err = shard_thread_take(s->thread[hello->shard], fd, hello);
+    enum err err = shard_thread_take(s->thread[hello->shard], fd, tls, hello);
     if (err)
         log_warn("a worker's connection is dropped: %s", err_str(err));
     /* conn_detach ends the connection without on_close */
@@ -545,6 +547,8 @@ static enum err on_frame(struct conn *c, void *owner)
     client->hello = (Gradwire__Hello *)m;
     if (!greeting_proved(&client->greeting, c))
         return ERR_OK;
+    if (!greeting_named(c, client->server->config->cluster, client->hello))
+        return ERR_OK;
     if (!check_hello(client, client->hello))
         return ERR_OK;
     stranger_leave(&client->stranger);
@@ -741,6 +745,8 @@ static void on_tick(void *arg)
         check_rest(s, now);
     strangers_tick(&s->strangers, now);
     server_http_measure(&s->http);
+    if (tls_own())
+        (void)tls_look(tls_own(), now);
 }
 
 /* ---- the process ---- */

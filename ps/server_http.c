@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
@@ -226,6 +227,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     put_snapshots(w, m);
     put_staleness(w, m);
     put_codecs(w, m);
+    tls_metrics(m);
 }
 
 /* ---- /status ---- */
@@ -257,12 +259,12 @@ static json_t *on_status(void *ctx)
     w->config.facts(w->config.ctx, &f);
     (void)snprintf(name, sizeof name, "ps %u", w->config.index);
     return json_pack(
-        "{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:s, s:b, s:{s:b, s:s, s:f}, s:o, s:o}",
+        "{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:b, s:s, s:b, s:{s:b, s:s, s:f}, s:o, s:o, s:o}",
         "process", name, "version", GRADWIRE_VERSION, "role", "ps", "index", (int)w->config.index,
         "job", job->name, "update", job_update_word(job->training.update), "run", f.run, "ready", 1,
         "state", process_state_word(f.state), "draining", f.going, "chief", "connected", f.chief,
-        "address", f.chief_address, "away_s", f.chief_away_s, "shards", shards, "system",
-        vitals_json());
+        "address", f.chief_address, "away_s", f.chief_away_s, "shards", shards, "tls", tls_json(),
+        "system", vitals_json());
 }
 
 /* It listens before it answers here. */

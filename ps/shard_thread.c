@@ -26,6 +26,7 @@ enum { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, TO_MEASURE, TO_SAVED, TO_STOP };
 
 struct take {
     int fd;
+    struct tls_link *tls;
     Gradwire__Hello *hello;
 };
 
@@ -429,10 +430,11 @@ static void take_connection(struct shard_thread *t, struct take *take)
     struct peer *p = mem_zalloc(1, sizeof *p);
     if (!p) {
         (void)close(take->fd);
+        tls_link_free(take->tls);
         return;
     }
     p->t = t;
-    if (conn_new(&p->conn, &t->loop, take->fd, name, &peer_ops, p)) {
+    if (conn_resume(&p->conn, &t->loop, take->fd, take->tls, name, &peer_ops, p)) {
         mem_free(p);
         return;
     }
@@ -546,6 +548,7 @@ static void on_letter(void *arg, struct mail *m)
     } else if (m->type == TO_TAKE) {
         take_connection(t, m->data);
         ((struct take *)m->data)->fd = -1;
+        ((struct take *)m->data)->tls = NULL;
     } else if (m->type == TO_FENCE) {
         const Gradwire__Fence *f = m->data;
         bool fenced = shard_fence(t->shard, f->worker, f->incarnation) == ERR_OK;
@@ -589,6 +592,7 @@ static void free_take(void *data)
     struct take *take = data;
     if (take->fd >= 0)
         (void)close(take->fd);
+    tls_link_free(take->tls);
     msg_free(&take->hello->base);
     mem_free(take);
 }
@@ -664,15 +668,17 @@ enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const P
     return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, free_message) : ERR_NOMEM;
 }
 
-enum err shard_thread_take(struct shard_thread *t, int take_fd, Gradwire__Hello *take_hello)
+enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
+                           Gradwire__Hello *take_hello)
 {
     struct take *take = mem_zalloc(1, sizeof *take);
     if (!take) {
         (void)close(take_fd);
+        tls_link_free(take_tls);
         msg_free(&take_hello->base);
         return ERR_NOMEM;
     }
-    *take = (struct take){take_fd, take_hello};
+    *take = (struct take){take_fd, take_tls, take_hello};
     return post_in(t, TO_TAKE, 0, take, free_take);
 }
 

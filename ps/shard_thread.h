@@ -9,6 +9,7 @@
 struct shard_thread;
 struct fault;
 struct store;
+struct tls_link;
 
 /* Letters from a shard thread to the server. */
 enum shard_letter {
@@ -63,8 +64,8 @@ void shard_thread_free(struct shard_thread *t);
 /* A message of the chief: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK; copied. */
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
                            const ProtobufCMessage *m) MUST_CHECK;
-/* A worker's connection after its hello; both are taken. */
-enum err shard_thread_take(struct shard_thread *t, int take_fd,
+/* A worker's connection after its hello; all are taken. tls NULL: it is plain. */
+enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
                            Gradwire__Hello *take_hello) MUST_CHECK;
 enum err shard_thread_fence(struct shard_thread *t, uint32_t worker,
                             uint64_t incarnation) MUST_CHECK;

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/socket.h"
+#include "common/tls.h"
 #include "common/token.h"
 
 enum { ARGS_MAX = 512, WAIT_MS = 5000 };
@@ -83,6 +84,7 @@ enum err alone_start(struct alone *a, struct cluster *c, const struct flags *f, 
 {
     char program[PATH_MAX + 32], address[64];
     int fd = -1;
+    tls_forget();
     token_forget(); /* the two of them are on loopback, and the ps is ours */
     enum err err = find_program(program, sizeof program, e);
     if (!err)

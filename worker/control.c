@@ -9,6 +9,7 @@
 #include "common/conn.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/tls.h"
 #include "worker/control_http.h"
 
 enum { TICK_MS = 50 };
@@ -127,6 +128,8 @@ static void on_tick(void *arg)
     if (c->ended)
         return;
     c->ops->on_tick(c->role, now);
+    if (tls_own())
+        (void)tls_look(tls_own(), now);
     uint32_t grace_s = c->config.job->timeouts.grace_s;
     if (c->going && !c->ended && now - c->going_ms > (int64_t)grace_s * 1000)
         control_stop_train(c, 143, "the grace of %u s ended before a cut was published", grace_s);

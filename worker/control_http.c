@@ -6,6 +6,7 @@
 
 #include "common/http.h"
 #include "common/process_state.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/meter.h"
 
@@ -36,6 +37,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     process_state_metrics(m, state_of(c->ops->waits_for(c->role)));
     meter_metrics(c->config.meter, m);
     c->ops->metrics(c->role, m);
+    tls_metrics(m);
 }
 
 static json_t *training_json(const struct meter *m)
@@ -62,12 +64,13 @@ static json_t *on_status(void *ctx)
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
     json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b, s:o}", "process", name,
-        "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index,
-        "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name,
-        "update", job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready",
-        not_ready, "state", process_state_word(state_of(waits_for)), "waits_for", waits_for,
-        "draining", c->going, "training", training_json(c->config.meter));
+        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b, s:o, s:o}", "process",
+        name, "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index",
+        (int)cluster->index, "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief,
+        "job", job->name, "update", job_update_word(job->training.update), "ready",
+        not_ready == NULL, "not_ready", not_ready, "state", process_state_word(state_of(waits_for)),
+        "waits_for", waits_for, "draining", c->going, "training", training_json(c->config.meter),
+        "tls", tls_json());
     if (all &&
         (c->ops->status(c->role, all) || json_object_set_new(all, "system", vitals_json()) != 0)) {
         json_decref(all);

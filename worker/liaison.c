@@ -123,6 +123,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         log_info("the chief's connection is lost: %s", why);
     }
     l->up = false;
+    if (l->to_chief ? l->chief : l->ps)
+        dial_lost(l->to_chief ? l->chief : l->ps, code, why);
     if (!l->to_chief && code == ERR_OK)
         dial_chief(l);
     else

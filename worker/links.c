@@ -159,6 +159,8 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
         config->on_refused(config->ctx, 138, text);
         return;
     }
+    if (m->reason == GRADWIRE__REASON__OTHER_NAME)
+        log_warn("shard %u refuses us: %s", k->shard, m->text);
     session_on_refuse(config->session, k->shard, m);
 }
 
@@ -228,6 +230,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     k->message = NULL;
     k->conn = NULL;
     session_on_link_down(k->links->config.session, k->shard);
+    dial_lost(k->dialer, code, why);
     dial_start(k->dialer);
 }
 

@@ -22,6 +22,7 @@
 #include "common/msg.h"
 #include "common/signals.h"
 #include "common/termination.h"
+#include "common/tls.h"
 #include "common/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
@@ -83,7 +84,7 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     else
         (void)snprintf(who, sizeof who, "worker %u", p->cluster.index);
     log_init(who, level);
-    return ERR_OK;
+    return tls_check_cluster(tls_own(), &p->cluster, e);
 }
 
 /* The model first, which says what labels may be; with model.input.shape: auto the data come first,
@@ -640,6 +641,8 @@ static int work(struct process *p)
 {
     struct errmsg e = {""};
     enum err err = token_load(p->flags.token_fd, p->flags.token_file, &e);
+    if (!err)
+        err = tls_load(&p->flags.tls, &e);
     if (!err)
         err = auth_check(p->flags.auth, &e);
     if (!err)

@@ -32,6 +32,7 @@ static const struct known {
     {"job", NOTED, offsetof(struct args, job), NULL},
     {"token_file", NOTED, offsetof(struct args, token), NULL},
     {"token_fd", NOTED, offsetof(struct args, token), NULL},
+    {"tls_cert", NOTED, offsetof(struct args, tls), NULL},
     {"auth", NOTED, offsetof(struct args, auth), NULL},
     {"print", ASK, offsetof(struct args, print), NULL},
     {"help", ASK, offsetof(struct args, help), NULL},
@@ -146,5 +147,6 @@ const char *args_help(void)
            "Without TF_CONFIG, on hosts: each runs a ps (port P) and a worker (P + 1)\n"
            "  --worker_ips=IP,IP,.. --current_ip=IP --port=P\n"
            "Files: /etc/gradwire/job.yaml (or --job=FILE), /run/secrets/gradwire/token,\n"
+           "/run/secrets/gradwire-tls/{tls.crt,tls.key,ca.crt},\n"
            "/output (or --output=DIR). All other flags go to the program:\n\n";
 }

@@ -22,6 +22,7 @@
 #define JOB_FILE "/etc/gradwire/job.yaml"
 #define EXAMPLE_FILE "/usr/share/gradwire/examples/mnist/mlp.yaml"
 #define TOKEN_FILE "/run/secrets/gradwire/token"
+#define TLS_DIR "/run/secrets/gradwire-tls" /* a Secret as cert-manager makes it */
 /* Kubernetes makes it, and reads it when the container has ended. */
 #define TERMINATION_FILE "/dev/termination-log"
 #define OUTPUT_DIR "/output"
@@ -62,6 +63,12 @@ static void add_defaults(struct command *c, const struct args *a)
     bool no_proof = a->auth && strcmp(a->auth, "none") == 0;
     if (!a->token && !no_proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
+    if (!a->tls &&
+        access(TLS_DIR, F_OK) == 0) { /* one that is missing there is told by the program */
+        c->words[c->n++] = "--tls_cert=" TLS_DIR "/tls.crt";
+        c->words[c->n++] = "--tls_key=" TLS_DIR "/tls.key";
+        c->words[c->n++] = "--tls_ca=" TLS_DIR "/ca.crt";
+    }
     if (access(TERMINATION_FILE, W_OK) == 0)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }

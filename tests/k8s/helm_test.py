@@ -19,6 +19,7 @@ import rules  # noqa: E402
 
 CHART = facts.ROOT / "k8s/helm/gradwire"
 SECURE = ["token.required=true", "networkPolicy.enabled=true"]
+TLS = ["tls.secretName=gradwire-tls", "networkPolicy.enabled=true"]
 MONITORED = [*SECURE, "http.enabled=true", "podMonitor.enabled=true"]
 CLUSTER_WIDE = ("PrometheusRule", "gradwire"), ("ConfigMap", "gradwire-dashboard")  # not of one job: not in the chart
 
@@ -59,6 +60,7 @@ class HelmTest(unittest.TestCase):
     def test_the_chart_gives_the_overlays_object_by_object(self):
         self.equal("tfjob/base", ())
         self.equal("tfjob/overlays/secure", SECURE)
+        self.equal("tfjob/overlays/tls", TLS)
         self.equal("tfjob/overlays/monitored", MONITORED, but=CLUSTER_WIDE)
 
     def test_other_values_keep_the_rules(self):
@@ -81,6 +83,7 @@ class HelmTest(unittest.TestCase):
         for value, says in (("ps.replica=3", "replica"), ("workers=3", "workers"), ("ps.replicas=0", "minimum"),
                             ("evaluator.replicas=2", "maximum"), ("worker.pod.volumes[0].name=x", "volumes"),
                             ("claims.data.accessModes={Many}", "accessModes"), ("runPolicy.cleanPodPolicy=Some", "cleanPodPolicy"),
+                            ("tls.enabled=true", "enabled"), ("tls.secretName=Big", "secretName"),
                             ("podMonitor.enabled=true", "podMonitor.enabled wants http.enabled")):
             with self.subTest(value=value):
                 got = self.helm("template", "mnist", values=[value])

@@ -184,7 +184,8 @@ static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
         "--job=",        "--output=",    "--set ",          "--job_name=",
         "--task_index=", "--ps_hosts=",  "--worker_hosts=", "--chief_host=",
         "--log_level=",  "--listen_fd=", "--progress_fd=",  "--flagfile=",
-        "--help",        "--version",    "--token_file=",   "--auth=auto|required|none"};
+        "--help",        "--version",    "--token_file=",   "--auth=auto|required|none",
+        "--tls_cert"};
     (void)state;
     for (size_t p = 0; p < 2; p++) {
         char help[4096];
@@ -199,6 +200,23 @@ static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
         }
         assert_true(lines <= 23); /* and the prompt below */
     }
+}
+
+static void files_of_tls_are_handed_on(void **state)
+{
+    (void)state;
+    struct flags f;
+    struct errmsg e;
+    enum flags_ask ask;
+    assert_int_equal(READ(&f, &ask, &e, "--job=j", "--tls-cert=a", "--tls_key=b", "--tls_ca", "c",
+                          "--tls_names=worker=*.x.y"),
+                     ERR_OK);
+    assert_string_equal(f.tls.cert, "a");
+    assert_string_equal(f.tls.key, "b");
+    assert_string_equal(f.tls.ca, "c");
+    assert_string_equal(f.tls.names, "worker=*.x.y");
+    assert_int_equal(READ(&f, &ask, &e, "--job=j"), ERR_OK);
+    assert_string_equal(f.tls.cert, "");
 }
 
 static void asking_needs_no_job(void **state)
@@ -266,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_flagfile_that_is_wrong_names_its_line),
         cmocka_unit_test(wrong_flags_are_one_line),
         cmocka_unit_test(the_help_fits_a_screen_and_names_every_shown_flag),
+        cmocka_unit_test(files_of_tls_are_handed_on),
         cmocka_unit_test(asking_needs_no_job),
         cmocka_unit_test(help_exits_0_and_a_wrong_flag_2),
     };

@@ -814,7 +814,8 @@ static enum err detach_rc;
 
 static enum err detach_it(struct peer *who)
 {
-    detach_rc = conn_detach(who->conn, &detached);
+    struct tls_link *tls;
+    detach_rc = conn_detach(who->conn, &detached, &tls);
     if (detach_rc == ERR_OK)
         who->conn = NULL;
     return ERR_OK;

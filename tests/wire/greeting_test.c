@@ -1,4 +1,4 @@
-/* The beginning of a connection where the processes of a job hold a token: common/greeting.h on one
+/* The beginning of a connection where the processes of a job hold a token, or certificates: common/greeting.h on one
  * side, common/dial.h or a stranger on the other. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,6 +18,7 @@
 #include "common/listen.h"
 #include "common/mem.h"
 #include "common/socket.h"
+#include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
@@ -29,7 +30,10 @@ static struct host {
     struct conn *conn;
     struct greeting greeting;
     Gradwire__Hello *hello; /* that came with a proof */
-    int accepted, proved, closed;
+    int accepted, proved, named, closed;
+    struct tls *tls; /* the process's own is that of who dials; NULL: plain */
+    bool forgets;    /* the token */
+    struct cluster cluster;
 } h;
 
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
@@ -53,8 +57,14 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
 static enum err on_frame(struct conn *c, void *owner)
 {
     (void)owner;
+    struct tls *dials = tls_own();
     if (greeting_proved(&h.greeting, c))
         h.proved++;
+    if (h.tls) {
+        tls_own_set(h.tls);
+        h.named += greeting_named(c, &h.cluster, h.hello);
+        tls_own_set(dials);
+    }
     return ERR_OK;
 }
 
@@ -66,6 +76,15 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     listen_release(&h.listener);
 }
 
+static void hold(const char *text)
+{
+    int pair[2];
+    assert_int_equal(pipe(pair), 0);
+    assert_int_equal(write(pair[1], text, strlen(text)), (ssize_t)strlen(text));
+    close(pair[1]);
+    assert_int_equal(token_load(pair[0], "", NULL), ERR_OK);
+}
+
 static void on_accept(void *owner, int fd, const char *peer)
 {
     static const struct conn_ops ops = {
@@ -74,16 +93,14 @@ static void on_accept(void *owner, int fd, const char *peer)
     assert_null(h.conn);
     h.accepted++;
     assert_int_equal(conn_new(&h.conn, &h.loop, fd, peer, &ops, NULL), ERR_OK);
+    struct tls *dials = tls_own();
+    if (h.forgets)
+        token_forget();
+    tls_own_set(h.tls);
     greeting_begin(&h.greeting, h.conn);
-}
-
-static void hold(const char *text)
-{
-    int pair[2];
-    assert_int_equal(pipe(pair), 0);
-    assert_int_equal(write(pair[1], text, strlen(text)), (ssize_t)strlen(text));
-    close(pair[1]);
-    assert_int_equal(token_load(pair[0], "", NULL), ERR_OK);
+    tls_own_set(dials);
+    if (h.forgets)
+        hold(token);
 }
 
 static int setup(void **state)
@@ -120,6 +137,7 @@ static void dialed(struct conn *c, void *owner)
     struct peer *p = owner;
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     m.job = (char *)"a job";
+    m.role = GRADWIRE__ROLE__WORKER;
     m.worker = 7;
     peer_ops.on_open(c, p);
     dial_hello(dialer, c, &m);
@@ -162,6 +180,139 @@ static void without_a_token_the_hello_stands_alone(void **state)
     assert_int_equal(h.hello->worker, 7);
     dial_free(dialer);
     peer_close(&p);
+}
+
+/* ---- certificates ---- */
+
+static char folder[] = "/tmp/gradwire-greeting-XXXXXX";
+
+static struct tls *identity(const struct certs_ca *by, const struct certs_ca *trusts,
+                            const char *name)
+{
+    char cert[64], key[64], ca[64];
+    struct tls *t = NULL;
+    struct errmsg e;
+    snprintf(cert, sizeof cert, "%s/crt", folder);
+    snprintf(key, sizeof key, "%s/key", folder);
+    snprintf(ca, sizeof ca, "%s/ca", folder);
+    certs_write(by, name, -3600, 3600, cert, key);
+    certs_ca_write(trusts, ca);
+    const struct tls_files f = {cert, key, ca, ""};
+    if (tls_new(&t, &f, &e))
+        fail_msg("%s", e.text);
+    (void)unlink(cert);
+    (void)unlink(key);
+    (void)unlink(ca);
+    return t;
+}
+
+static struct certs_ca ours, theirs;
+static char *workers[] = {(char *)"w-0.a.svc:1", (char *)"w-1.a.svc:1"};
+
+/* Both have certificates; `name` is whom that of who dials names. */
+static void certify(const struct certs_ca *by, const char *name)
+{
+    if (!ours.key) {
+        strcpy(folder, "/tmp/gradwire-greeting-XXXXXX");
+        assert_non_null(mkdtemp(folder));
+        certs_ca_init(&ours, "our CA");
+        certs_ca_init(&theirs, "their CA");
+    }
+    h.tls = identity(&ours, &ours, "IP:127.0.0.1");
+    h.cluster =
+        (struct cluster){.role = ROLE_PS, .n_workers = 2, .workers = workers, .chief = workers[0]};
+    tls_own_set(identity(by, &ours, name));
+}
+
+static void decertify(void)
+{
+    tls_free(tls_own());
+    tls_own_set(NULL);
+    tls_free(h.tls);
+    h.tls = NULL;
+    certs_ca_close(&ours);
+    certs_ca_close(&theirs);
+    ours = theirs = (struct certs_ca){0};
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void come_with_a_certificate(void)
+{
+    static struct peer p;
+    certify(&ours, "DNS:w-0.a.svc");
+    dial(&p); /* it says that it is worker 7, of a list of two */
+    peer_wait_int(&h.loop, &h.proved, 1);
+    assert_string_equal(h.hello->job, "a job");
+    assert_int_equal(h.named, 0);
+    peer_wait_int(&h.loop, &p.closed, 1);
+    assert_int_equal(p.got[0].frame.type, FRAME_REFUSE);
+    Gradwire__Refuse *m =
+        (Gradwire__Refuse *)msg_unpack(FRAME_REFUSE, p.got[0].head, p.got[0].frame.head_bytes);
+    assert_int_equal(m->reason, GRADWIRE__REASON__OTHER_NAME);
+    assert_non_null(strstr(m->text, "it says that it is worker 7, and its certificate names "
+                                    "DNS:w-0.a.svc; expected is what --tls_names would say"));
+    assert_null(strstr(m->text, "a job"));
+    msg_free(&m->base);
+    peer_wait_int(&h.loop, &h.closed, 1);
+    peer_close(&p);
+    static char *many[8];
+    for (int i = 0; i < 8; i++)
+        many[i] = workers[0];
+    h.cluster.n_workers = 8;
+    h.cluster.workers = many;
+    dial_free(dialer);
+    dial(&p); /* now it is in the list */
+    peer_wait_int(&h.loop, &h.named, 1);
+    assert_int_equal(h.proved, 2);
+    dial_free(dialer);
+    peer_close(&p);
+    decertify();
+}
+
+static void who_has_a_certificate_of_its_name_is_taken(void **state)
+{
+    (void)state;
+    token_forget();
+    come_with_a_certificate();
+}
+
+static void token_and_certificate_go_together(void **state)
+{
+    (void)state;
+    come_with_a_certificate();
+}
+
+static void a_certificate_that_is_not_taken_is_a_try_that_failed(void **state)
+{
+    (void)state;
+    static struct peer p;
+    certify(&theirs, "DNS:w-0.a.svc");
+    dial(&p);
+    peer_wait_int(&h.loop, &h.closed, 1);
+    while (!*dial_why(dialer))
+        assert_int_equal(loop_tick(&h.loop, NULL), ERR_OK);
+    assert_string_equal(dial_why(dialer), "it refuses our certificate (DNS:w-0.a.svc): unknown CA");
+    assert_int_equal(p.opened, 0);
+    assert_int_equal(h.proved, 0);
+    assert_true(dial_trying(dialer));
+    dial_free(dialer);
+    decertify();
+}
+
+static void under_tls_too_the_token_is_asked_for_or_the_dialer_says_so(void **state)
+{
+    (void)state;
+    static struct peer p;
+    certify(&ours, "DNS:w-0.a.svc");
+    h.forgets = true;
+    dial(&p);
+    while (!*dial_why(dialer))
+        assert_int_equal(loop_tick(&h.loop, NULL), ERR_OK);
+    assert_non_null(strstr(dial_why(dialer), "it does not ask for the job's token"));
+    assert_int_equal(p.opened, 0);
+    dial_free(dialer);
+    peer_wait_int(&h.loop, &h.closed, 1);
+    decertify();
 }
 
 /* ---- strangers ---- */
@@ -318,6 +469,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(who_holds_the_token_is_taken_and_its_hello_is_whole),
         TEST(without_a_token_the_hello_stands_alone),
+        TEST(who_has_a_certificate_of_its_name_is_taken),
+        TEST(token_and_certificate_go_together),
+        TEST(a_certificate_that_is_not_taken_is_a_try_that_failed),
+        TEST(under_tls_too_the_token_is_asked_for_or_the_dialer_says_so),
         TEST(a_hello_without_a_proof_is_refused),
         TEST(a_proof_by_another_token_is_refused),
         TEST(a_recorded_hello_is_refused_the_next_time),

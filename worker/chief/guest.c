@@ -122,9 +122,11 @@ static enum err guest_on_frame(struct conn *c, void *owner)
     struct guest *g = owner;
     ProtobufCMessage *m = g->message;
     g->message = NULL;
-    if (!g->known && greeting_proved(&g->greeting, c))
+    bool known = g->known;
+    if (!known && greeting_proved(&g->greeting, c) &&
+        greeting_named(c, g->host->control->config.cluster, (const Gradwire__Hello *)m))
         guest_hello(g, (const Gradwire__Hello *)m);
-    else if (g->known)
+    else if (known)
         chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
     msg_free(m);
     return ERR_OK;

@@ -93,7 +93,7 @@ static enum err ps_on_frame(struct conn *c, void *owner)
 
 static void ps_on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
-    (void)c, (void)code;
+    (void)c;
     struct ps_link *p = owner;
     bool was_up = p->up;
     msg_free(p->message);
@@ -107,6 +107,7 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
         log_info("ps %u: the connection is lost: %s", p->ps, why);
         chief_on_ps_down(p->host->chief, p->ps, clock_now_ms());
     }
+    dial_lost(p->dialer, code, why);
     dial_start(p->dialer);
 }
 

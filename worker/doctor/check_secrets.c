@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/mem.h"
+#include "common/tls.h"
 #include "common/token.h"
 #include "worker/doctor/patient.h"
 
@@ -46,6 +47,10 @@ void check_token(struct patient *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%s", flags->token_file[0] ? flags->token_file : "given");
         return;
     }
+    if (flags->tls.cert[0]) {
+        finding_say(f, VERDICT_OK, "none, and none is wanted beside TLS");
+        return;
+    }
     if (p->has_cluster && (p->cluster.alone || all_on_loopback(&p->cluster))) {
         finding_say(f, VERDICT_OK, "none, and none is wanted on one host");
         return;
@@ -62,6 +67,15 @@ void check_certificates(struct patient *p, struct finding *f)
     const char **at[] = {&files.cert, &files.key, &files.ca};
     for (size_t i = 0; i < 3 && rest && *rest; i++)
         *at[i] = strsep(&rest, ",");
-    certificate_check(f, &files, time(NULL));
+    const struct tls_files *own = &p->flags->tls;
+    struct errmsg e = {""};
+    if (tls_load(own, &e)) { /* what peers are dialed with */
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    } else if (tls_own() && !files.cert) {
+        files = (struct certificate_files){own->cert, own->key, own->ca};
+        certificate_check(f, &files, time(NULL));
+    } else {
+        certificate_check(f, &files, time(NULL));
+    }
     mem_free(copy);
 }

@@ -29,6 +29,9 @@ template:
       prometheus.io/port: "8080"
       prometheus.io/path: /metrics
       {{- end }}
+      {{- with $v.tls.secretName }}
+      gradwire/by-hand: Secret/{{ . }}
+      {{- end }}
   spec:
     automountServiceAccountToken: false
     enableServiceLinks: false
@@ -72,6 +75,9 @@ template:
           {{- if .logs }}
           - {name: logs, mountPath: /logs}
           {{- end }}
+          {{- if $v.tls.secretName }}
+          - {name: tls, mountPath: /run/secrets/gradwire-tls, readOnly: true}
+          {{- end }}
     volumes:
       - {name: job, configMap: {name: {{ $v.prefix }}-job}}
       - {name: token, secret: {secretName: {{ $v.prefix }}-token, optional: {{ not $v.token.required }}, defaultMode: 0440}}
@@ -86,5 +92,8 @@ template:
       {{- end }}
       {{- if .logs }}
       - {name: logs, persistentVolumeClaim: {claimName: {{ $v.prefix }}-logs}}
+      {{- end }}
+      {{- with $v.tls.secretName }}
+      - {name: tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
       {{- end }}
 {{- end }}

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# labels: short
+# beside others
+"""TLS between real processes: what is learned is the same, whoever is killed; who has another name, another CA or no TLS
+is refused, and both sides say why."""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import PS, TSAN, WORKER, Process, TrainCase, command_line, free_ports  # noqa: E402
+
+
+class TlsTest(TrainCase):
+    def openssl(self, *words):
+        subprocess.run(["openssl", *map(str, words)], cwd=self.tmp, check=True, capture_output=True)
+
+    def make_ca(self, name):
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                     "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt")
+
+    def make(self, name, names, ca="ca"):
+        """As k8s/README.md says it."""
+        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
+                     "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        (self.tmp / f"{name}.ext").write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial",
+                     "-days", "1", "-extfile", f"{name}.ext", "-out", f"{name}.crt")
+
+    def tls(self, name, ca="ca"):
+        return [f"--tls_cert={self.tmp}/{name}.crt", f"--tls_key={self.tmp}/{name}.key", f"--tls_ca={self.tmp}/{ca}.crt"]
+
+    def setUp(self):
+        super().setUp()
+        self.make_ca("ca")
+        self.make("all", "IP:127.0.0.1,DNS:localhost")
+
+    def start(self, program, name, *flags, keys={}):
+        return Process(self, [program, f"--job={self.JOB}", f"--output={self.out}", *self.sets(keys), *flags], name)
+
+    def of(self, worker_host="127.0.0.1", workers=1):
+        ps, *ports = free_ports(1 + workers)
+        return [f"--ps_hosts=127.0.0.1:{ps}", "--worker_hosts=" + ",".join(f"{worker_host}:{p}" for p in ports)]
+
+    def status(self, name):
+        address = next(line.split()[2] for line in (self.out / "processes/http").read_text().splitlines()
+                       if line.split()[:2] == name.split("-"))
+        with urllib.request.urlopen(f"http://{address}/status", timeout=10) as answer:
+            return json.load(answer)
+
+    def test_a_ps_and_a_worker_are_killed_and_the_digest_is_that_without_tls(self):
+        keys = {"data.synthetic_train_rows": 4000, "training.epochs": 4, "checkpoint.every_steps": 20,
+                "checkpoint.every_seconds": 0}
+        job = self.launch(*self.tls("all"), keys=keys)
+        job.until_cut(1)
+        job.kill("ps-1")
+        job.until_said("worker-0", "generation", times=2)
+        tls = job.until("ps-0 says what it knows of TLS", lambda: self.status("ps-0")["tls"])
+        self.assertGreaterEqual(tls["connections"], 3)  # the chief's, and data of both workers
+        self.assertEqual((tls["names"], sum(tls["refused"].values())), ("IP:127.0.0.1, DNS:localhost", 0))
+        self.assertNotIn(b"PRIVATE", command_line(job.pids()["ps-0"]))
+        job.kill("worker-1")
+        job.wait(0)
+        self.assertEqual(job.summary()["restarts"], 2)
+        self.assertEqual(job.summary()["digest"], self.undisturbed(keys=keys))
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_who_is_not_who_it_says_to_be_is_refused_and_both_say_so(self):
+        self.make_ca("other")
+        self.make("address", "IP:127.0.0.1")
+        self.make("stranger", "IP:127.0.0.1,DNS:localhost", ca="other")
+        of, keys = self.of("localhost"), {"timeouts.start_s": 2}
+        ps = self.start(PS, "ps", *of, "--job_name=ps", "--task_index=0", *self.tls("all"))
+        role = [*of, "--job_name=worker", "--task_index=0"]
+        for flags, at_ps, at_worker in (
+                (self.tls("address"), ["it says that it is the chief", "names IP:127.0.0.1; expected is localhost"],
+                 ["names IP:127.0.0.1; expected is localhost"]),
+                (self.tls("stranger"), ["issued by CN=other) does not hold"],
+                 ["it refuses our certificate (IP:127.0.0.1, DNS:localhost): unknown CA"]),
+                (self.tls("stranger", ca="other"), ["it refuses our certificate (IP:127.0.0.1, DNS:localhost): unknown CA"],
+                 ["issued by CN=ca) does not hold"]),
+                ([], ["it does not speak TLS: was it started without --tls_cert?"],
+                 ["it speaks TLS, and this process was started without --tls_cert"])):
+            with self.subTest(flags=flags):
+                worker = self.start(WORKER, "worker", *role, *flags, keys=keys).wait(1)
+                for text in ["ps 0 was not there for 2 s", *at_worker] if flags != self.tls("address") else at_worker:
+                    self.assertIn(text, worker.last_line())
+                for text in at_ps:
+                    self.assertIn(text, ps.log())
+        self.start(WORKER, "worker", *role, *self.tls("all")).wait(0)  # which finds the ps as it was
+        ps.wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_tls_to_a_plain_ps_and_files_that_do_not_fit_are_named(self):
+        of = self.of()
+        ps = self.start(PS, "ps", *of, "--job_name=ps", "--task_index=0")
+        role = [*of, "--job_name=worker", "--task_index=0"]
+        worker = self.start(WORKER, "worker", *role, *self.tls("all"), keys={"timeouts.start_s": 2}).wait(1)
+        self.assertIn("it hung up instead of TLS: was it started without --tls_cert?", worker.last_line())
+        self.assertIn("it speaks TLS, and this process was started without --tls_cert", ps.log())
+        ps.stop()
+        self.make("next", "IP:127.0.0.1")
+        for flags, says in ((self.tls("all")[:2], "--tls_ca is not; TLS wants all three"),
+                            ([self.tls("all")[0], self.tls("next")[1], self.tls("all")[2]],
+                             f"--tls_key={self.tmp}/next.key: it is not the key of the certificate in {self.tmp}/all.crt"),
+                            (self.tls("nobody"), "nobody.crt: No such file or directory")):
+            for program, role_flags in ((PS, ["--job_name=ps"]), (WORKER, ["--job_name=worker"])):
+                got = self.start(program, "wrong", *of, "--task_index=0", *role_flags, *flags).wait(2)
+                self.assertIn(says, got.last_line())
+            self.assertIn(says, self.launch(*flags).wait(2).stderr())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -207,8 +207,11 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
     p->has_base = err == ERR_OK;
     if (err == ERR_OK || err == ERR_NOTFOUND)
         return ERR_OK;
-    if (err == ERR_NEWER)
-        return err_wrap(e, ERR_INPUT, "start that release, or begin anew with --fresh: ");
+    if (err == ERR_NEWER) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
+                       what.text);
+    }
     return err_set(e, err,
                    "%s: none of its cuts can be used: mend them, or start anew with --fresh",
                    p->checkpoints);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import select
+import signal
 import socket
 import struct
 import sys
@@ -20,6 +21,14 @@ HELLO = 1
 SLOW = HEADER.pack(b"GRW1", 1, HELLO, 200, 0, 0) + b"\x0a\x05" + b"x" * 198  # a hello, byte by byte
 SAID = (b"", SLOW[:10], SLOW[:24], SLOW[:100])  # nothing, half a header, no head, half a head
 QUIET_S, LOOKS = 0.5, 25
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=20).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 class LimitsTest(TrainCase):
@@ -85,17 +94,21 @@ class LimitsTest(TrainCase):
         self.stays_quiet(ps)
         slow = socket.create_connection(("127.0.0.1", ports[0]), timeout=20)
         self.strangers.append(slow)
-        chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
-        for i, byte in enumerate(SLOW[:-1]):
-            try:
+        def slowly(some):
+            for byte in some:
                 slow.send(bytes([byte]))
-            except OSError:  # it has held out until the job's end
-                self.assertGreater(i, 20)
-                break
-            if i == 20:
-                chief.until_said("generation 1")
-                self.strange(ports[1], n // 10)
-            select.select([slow], [], [], 0.005)
+                select.select([slow], [], [], 0.005)
+
+        slowly(SLOW[:20])  # who is no more than slow is not shed
+        ps.process.send_signal(signal.SIGSTOP)  # so that the job is not over before the chief has its strangers
+        chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
+        self.until("the chief listens", lambda: listens(ports[1]))
+        self.strange(ports[1], n // 10)
+        ps.process.send_signal(signal.SIGCONT)
+        try:
+            slowly(SLOW[20:-1])
+        except OSError:
+            pass  # the job's end was sooner
         chief.wait(0)
         ps.wait(0)
         self.assertEqual(self.summary()["digest"], LimitsTest.want)

@@ -89,7 +89,7 @@ void conn_shake(struct conn *c);       /* as far as the socket goes */
 void conn_shake_late(struct conn *c);
 /* One record at most; *more: there may be another one. Bytes read. */
 size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
-/* Bytes sent of these, 0 when the socket is full or broken. */
-size_t conn_tls_write(struct conn *c, const void *p, size_t bytes);
+/* Bytes sent of the link's record, 0 when the socket is full or broken. */
+size_t conn_tls_write(struct conn *c);
 
 #endif

@@ -169,10 +169,10 @@ size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more)
     return got;
 }
 
-size_t conn_tls_write(struct conn *c, const void *p, size_t bytes)
+size_t conn_tls_write(struct conn *c)
 {
     size_t sent = 0;
-    enum tls_io io = tls_link_write(c->tls, p, bytes, &sent);
+    enum tls_io io = tls_link_write(c->tls, &sent);
     int error = errno;
     c->stats.send_calls++;
     c->stats.out_bytes += sent;

@@ -195,12 +195,20 @@ enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got
     return outcome(l, SSL_read_ex(l->ssl, p, bytes, got));
 }
 
-enum tls_io tls_link_write(struct tls_link *l, const void *p, size_t bytes, size_t *sent)
+struct tls_record *tls_link_record(struct tls_link *l)
+{
+    return &l->record;
+}
+
+enum tls_io tls_link_write(struct tls_link *l, size_t *sent)
 {
     ERR_clear_error();
     errno = 0;
     *sent = 0;
-    return outcome(l, SSL_write_ex(l->ssl, p, bytes, sent));
+    enum tls_io io = outcome(l, SSL_write_ex(l->ssl, l->record.at, l->record.bytes, sent));
+    if (io == TLS_OK)
+        l->record.bytes = 0;
+    return io;
 }
 
 bool tls_link_pending(const struct tls_link *l)

@@ -48,6 +48,7 @@ struct tls_link {
     char host[SOCKET_HOST_MAX];     /* dialed */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
+    struct tls_record record;
 };
 
 /* ---- tls.c ---- */

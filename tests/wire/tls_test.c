@@ -231,7 +231,7 @@ static void many_small_frames_share_records(void **state)
     assert_true(conn_stats(host.conn)->recv_calls < FRAMES / 10);
 }
 
-/* A reader that stops in the middle: records that the socket did not take are begun anew, from copies. */
+/* A reader that stops in the middle: records that the socket did not take wait, what is behind them is copied. */
 static void a_slow_reader_gets_what_was_sent_though_it_was_rewritten(void **state)
 {
     (void)state;
@@ -264,6 +264,46 @@ static void a_slow_reader_gets_what_was_sent_though_it_was_rewritten(void **stat
     assert_int_equal(guest.closed, 0);
     mem_free(body);
     mem_free(was);
+}
+
+/* With the kernel's TLS a record that waits is read a second time, from where it stood at first. */
+static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
+{
+    (void)state;
+    enum { EACH = 4 << 20 };
+    const int small = 64 << 10; /* and no growing */
+    uint8_t *body = mem_zalloc(1, EACH), *was = mem_zalloc(1, EACH);
+    uint8_t *waited = mem_zalloc(1, TLS_RECORD_BYTES);
+    peer_fill(body, EACH, 3);
+    memcpy(was, body, EACH);
+    meet_and_greet();
+    conn_pause(host.conn, true);
+    assert_int_equal(setsockopt(conn_fd(host.conn), SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
+                     0);
+    assert_int_equal(setsockopt(conn_fd(guest.conn), SOL_SOCKET, SO_SNDBUF, &small, sizeof small),
+                     0);
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "h", 1, body, EACH), ERR_OK);
+    for (int i = 0; i < 1000; i++) /* until the socket is full */
+        peer_poll(&loop);
+    struct tls_record *r = tls_link_record(guest.conn->tls);
+    uint64_t queued = guest.conn->queued_bytes;
+    assert_int_equal(r->bytes, TLS_RECORD_BYTES);
+    memcpy(waited, r->at, TLS_RECORD_BYTES);
+    assert_memory_equal(waited, was + EACH - queued, TLS_RECORD_BYTES);
+    uint8_t *behind = body + EACH - queued + TLS_RECORD_BYTES;
+    assert_true(conn_copy_out(guest.conn, behind, (size_t)(body + EACH - behind)) > 0);
+    memset(body, 0xee, EACH);     /* where the record came from, too */
+    conn_queue_flush(guest.conn); /* tried again, in vain */
+    assert_int_equal(guest.conn->queued_bytes, queued);
+    assert_ptr_equal(tls_link_record(guest.conn->tls), r);
+    assert_int_equal(r->bytes, TLS_RECORD_BYTES);
+    assert_memory_equal(r->at, waited, TLS_RECORD_BYTES);
+    conn_pause(host.conn, false);
+    peer_wait_size(&loop, &host.n_over, 1);
+    assert_memory_equal(host.got[0].body, was, EACH);
+    mem_free(body);
+    mem_free(was);
+    mem_free(waited);
 }
 
 static int detached_fd = -1;
@@ -834,6 +874,7 @@ int main(void)
         T(frames_go_both_ways_whole),
         T(many_small_frames_share_records),
         T(a_slow_reader_gets_what_was_sent_though_it_was_rewritten),
+        T(a_record_that_waits_stays_as_it_was_where_it_was),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
         T(a_kernel_without_tls_of_its_own_does_as_well),

@@ -25,7 +25,8 @@ enum reading { READ_HEADER, READ_HEAD, READ_BODY };
 
 struct conn {
     struct loop *loop;
-    struct loop_later ending;
+    struct loop_later ending, again;
+    bool again_put;
     const struct conn_ops *ops;
     void *owner;
     int fd;
@@ -81,6 +82,7 @@ void conn_broken(struct conn *c, int error); /* a write failed */
 
 void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* an event's callback */
 void conn_eof(struct conn *c);
+void conn_on_again(struct loop_later *later); /* of `again` */
 
 /* ---- conn_tls.c ---- */
 

@@ -306,6 +306,61 @@ static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
     mem_free(waited);
 }
 
+static uint64_t calls_at_timer;
+static int timer_ran;
+
+/* Once more, behind the next look of libevent's at its timers. */
+static void on_short_timer(void *arg)
+{
+    if (host.conn)
+        calls_at_timer = conn_stats(host.conn)->recv_calls;
+    if (++timer_ran < 2)
+        assert_int_equal(loop_timer_once(arg, 0), ERR_OK);
+}
+
+/* The host has a budget's worth many times to read, or to throw away, and a timer that is due. */
+static void read_much_beside_a_timer(bool finishing)
+{
+    enum { EACH = 32 << 20 };
+    struct loop_timer timer;
+    uint8_t *body = mem_zalloc(1, EACH);
+    const int large = 8 << 20;
+    const uint64_t each_turn = CONN_READ_BUDGET_BYTES / TLS_RECORD_BYTES;
+    meet_and_greet();
+    conn_pause(host.conn, true);
+    (void)setsockopt(conn_fd(host.conn), SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large);
+    (void)setsockopt(conn_fd(guest.conn), SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large);
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "h", 1, body, EACH), ERR_OK);
+    for (int i = 0; i < 100; i++)
+        peer_poll(&loop);
+    loop_timer_init(&timer, &loop, on_short_timer, &timer);
+    assert_int_equal(loop_timer_once(&timer, 0), ERR_OK);
+    timer_ran = 0;
+    if (finishing)
+        conn_finish(host.conn, ERR_REFUSED, "enough");
+    else
+        conn_pause(host.conn, false);
+    uint64_t before = conn_stats(host.conn)->recv_calls;
+    peer_wait_int(&loop, &timer_ran, 2);
+    assert_in_range(calls_at_timer, before + 1, before + 2 + 2 * each_turn);
+    if (finishing)
+        peer_wait_int(&loop, &host.closed, 1);
+    else
+        peer_wait_size(&loop, &host.n_over, 1);
+    peer_close(&host);
+    peer_close(&guest);
+    mem_free(body);
+}
+
+static void a_connection_with_much_to_read_leaves_others_their_turn(void **state)
+{
+    (void)state;
+    read_much_beside_a_timer(false);
+    teardown(NULL);
+    setup(NULL);
+    read_much_beside_a_timer(true);
+}
+
 static int detached_fd = -1;
 static struct tls_link *detached;
 
@@ -875,6 +930,7 @@ int main(void)
         T(many_small_frames_share_records),
         T(a_slow_reader_gets_what_was_sent_though_it_was_rewritten),
         T(a_record_that_waits_stays_as_it_was_where_it_was),
+        T(a_connection_with_much_to_read_leaves_others_their_turn),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
         T(a_kernel_without_tls_of_its_own_does_as_well),

@@ -35,6 +35,7 @@ struct conn {
     struct loop_timer finish_timer; /* for the handshake, and for the end */
     bool writable_wanted, corked, paused, in_on_frame;
     struct tls_link *tls;                 /* NULL: plain */
+    int64_t shaking_ms;                   /* since when */
     bool tls_read_waits, tls_write_waits; /* reading waits until writable, writing until readable */
     int broken; /* errno of a write that failed; the read side goes on to the end */
     enum err code;

@@ -22,8 +22,10 @@
 enum {
     TLS_RECORD_BYTES = 16384, /* of plain text, at most (RFC 8446, 5.1) */
     TLS_HANDSHAKE_MS = 10000, /* for the whole of it */
-    TLS_LOOK_MS = 1000,       /* between two looks at the files */
-    TLS_SAY_MS = 10000,       /* between two log lines of a kind about refused peers */
+    TLS_SILENT_MS =
+        2000, /* who says nothing for so long does not only look whether the port is there */
+    TLS_LOOK_MS = 1000, /* between two looks at the files */
+    TLS_SAY_MS = 10000, /* between two log lines of a kind about refused peers */
     TLS_WHY_BYTES = 256,
 };
 

@@ -16,7 +16,7 @@ static void name_issuer(const X509 *cert, char *out, size_t bytes)
 }
 
 /* The peer's certificate does not hold: what it is, and what was expected. */
-static void explain_certificate(struct tls_link *l, int error, const X509 *cert)
+static void explain_certificate(struct tls_link *l, int error, int depth, const X509 *cert)
 {
     char names[TLS_NAMES_BYTES] = "?", issuer[100] = "?", at[40] = "?";
     if (cert) {
@@ -24,7 +24,12 @@ static void explain_certificate(struct tls_link *l, int error, const X509 *cert)
         name_issuer(cert, issuer, sizeof issuer);
         tls_time_text(X509_get0_notAfter(cert), at, sizeof at);
     }
-    if (error == X509_V_ERR_CERT_HAS_EXPIRED)
+    if (error == X509_V_ERR_CERT_HAS_EXPIRED && depth > 0)
+        (void)snprintf(l->why, sizeof l->why,
+                       "its certificate (%.70s, issued by %.60s) does not hold: a CA's above it "
+                       "has expired",
+                       names, issuer);
+    else if (error == X509_V_ERR_CERT_HAS_EXPIRED)
         (void)snprintf(l->why, sizeof l->why, "its certificate (%.100s) expired on %s", names, at);
     else if (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH)
         (void)snprintf(l->why, sizeof l->why, "its certificate names %.100s, expected is %.100s",
@@ -42,7 +47,8 @@ static int on_verify(int ok, X509_STORE_CTX *store)
     if (ok)
         return ok;
     l->unverified = true;
-    explain_certificate(l, X509_STORE_CTX_get_error(store), X509_STORE_CTX_get0_cert(store));
+    explain_certificate(l, X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_error_depth(store),
+                        X509_STORE_CTX_get0_cert(store));
     return 0;
 }
 
@@ -129,11 +135,12 @@ static SSL *new_ssl(struct tls_link *l, struct tls *t)
 }
 
 /* Who was dialed is who must be there. */
-static bool expect_host(struct tls_link *l, const char *host)
+static bool expect_host(struct tls_link *l, const char *with_dot)
 {
+    const char *host = l->host;
     struct socket_address address;
     X509_VERIFY_PARAM *rules = SSL_get0_param(l->ssl);
-    (void)snprintf(l->host, sizeof l->host, "%s", host);
+    tls_host_copy(l->host, sizeof l->host, with_dot);
     if (socket_numeric(host, 0, &address))
         return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
     X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |

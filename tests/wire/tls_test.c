@@ -454,6 +454,37 @@ static void a_certificate_of_another_host_is_refused_by_name_on_both_sides(void 
     parted("it refuses our certificate", "expected is 127.0.0.2");
 }
 
+static void a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate(void **state)
+{
+    (void)state;
+    meet(host_tls, guest_tls, "host.example.");
+    assert_int_equal(conn_send(host.conn, FRAME_CHALLENGE, NULL, 0, NULL, 0), ERR_OK);
+    peer_wait_size(&loop, &guest.n_over, 1);
+}
+
+static void a_ca_that_has_expired_is_told_as_such(void **state)
+{
+    (void)state;
+    struct certs_ca old;
+    struct tls *with_old = NULL;
+    certs_ca_init(&old, "an old CA");
+    sign(&old, "of-old", "DNS:guest.example", -HOUR_S, HOUR_S);
+    assert_non_null(X509_gmtime_adj(X509_getm_notAfter(old.cert), -60));
+    assert_true(X509_sign(old.cert, old.key, EVP_sha256()) > 0);
+    certs_ca_write(&old, path("old-ca.crt"));
+    struct tls_files f = files("host");
+    f.ca = path("old-ca.crt");
+    assert_int_equal(tls_new(&with_old, &f, &e), ERR_OK);
+    struct tls *of_old = identity("of-old");
+    meet(with_old, of_old, "host.example");
+    parted("its certificate (DNS:guest.example, issued by CN=an old CA) does not hold: a CA's "
+           "above it has expired",
+           "it refuses our certificate (DNS:guest.example): certificate expired");
+    tls_free(of_old);
+    tls_free(with_old);
+    certs_ca_close(&old);
+}
+
 static void an_address_that_was_dialed_must_be_in_the_certificate(void **state)
 {
     (void)state;
@@ -591,6 +622,20 @@ static void who_only_looks_whether_the_port_is_there_is_no_refusal(void **state)
     peer_wait_int(&loop, &host.closed, 1);
     assert_int_equal(host.code, ERR_CLOSED);
     assert_int_equal(tls_refusals(TLS_HANDSHAKE), before);
+}
+
+static void who_says_nothing_for_seconds_and_hangs_up_is_told_of(void **state)
+{
+    (void)state;
+    uint64_t before = tls_refusals(TLS_PLAIN);
+    int fd = knock();
+    host.conn->shaking_ms -= TLS_SILENT_MS;
+    close(fd);
+    peer_wait_int(&loop, &host.closed, 1);
+    assert_int_equal(host.code, ERR_TLS);
+    assert_string_equal(host.why, "it hung up without a word of TLS: was it started without "
+                                  "--tls_cert?");
+    assert_int_equal(tls_refusals(TLS_PLAIN), before + 1);
 }
 
 static void who_hangs_up_in_the_handshake_is_counted(void **state)
@@ -840,6 +885,10 @@ static void a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed(void **sta
     const struct cluster dense = {
         .role = ROLE_PS, .n_workers = 3, .workers = workers, .chief = (char *)"w-0.a.svc:1"};
     struct cluster apart = dense, sparse = {.role = ROLE_PS, .sparse = true};
+    char *with_dots[] = {(char *)"w-0.a.svc.:1", (char *)"w-1.a.svc.:2"};
+    struct cluster absolute = dense;
+    absolute.n_workers = 2;
+    absolute.workers = with_dots;
     apart.separate_chief = true;
     apart.chief = (char *)"the-chief.example:9";
     const struct {
@@ -872,6 +921,11 @@ static void a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed(void **sta
         {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 7, "--tls_names would say"},
         {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 0, NULL},
         {"DNS:a.pods.example", "worker=*.pods.example", &apart, 0, "expected is the-chief.example"},
+        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 0, "expected is boss.x"},
+        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 1, NULL},
+        {"DNS:a.pods", "worker=*.pods", &sparse, 0, NULL},
+        {"DNS:w-1.a.svc", "", &absolute, 1, NULL},
+        {"DNS:w-2.a.svc", "", &absolute, 1, "expected is w-1.a.svc"},
         {"IP:10.0.0.7", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1, NULL},
         {"IP:10.0.0.9", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1,
          "expected is 10.0.0.7 or 10.0.0.8"},
@@ -936,6 +990,8 @@ int main(void)
         T(a_kernel_without_tls_of_its_own_does_as_well),
         T(an_expired_certificate_is_refused_by_name_on_both_sides),
         T(a_certificate_of_another_host_is_refused_by_name_on_both_sides),
+        T(a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate),
+        T(a_ca_that_has_expired_is_told_as_such),
         T(an_address_that_was_dialed_must_be_in_the_certificate),
         T(a_certificate_of_another_ca_is_refused_by_name_on_both_sides),
         T(who_speaks_no_tls_is_told_so_and_tells),
@@ -943,6 +999,7 @@ int main(void)
         T(an_older_tls_is_refused),
         T(a_handshake_that_stalls_is_ended),
         T(who_only_looks_whether_the_port_is_there_is_no_refusal),
+        T(who_says_nothing_for_seconds_and_hangs_up_is_told_of),
         T(who_hangs_up_in_the_handshake_is_counted),
         T(garbage_ends_the_handshake_and_nothing_else),
         T(a_record_that_was_tampered_with_ends_the_connection),

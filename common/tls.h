@@ -20,8 +20,9 @@
 #include "common/err.h"
 
 enum {
-    TLS_RECORD_BYTES = 16384, /* of plain text, at most (RFC 8446, 5.1) */
-    TLS_HANDSHAKE_MS = 10000, /* for the whole of it */
+    TLS_RECORD_BYTES = 16384,    /* of plain text, at most (RFC 8446, 5.1) */
+    TLS_REKEY_RECORDS = 1 << 23, /* under one key; AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
+    TLS_HANDSHAKE_MS = 10000,    /* for the whole of it */
     TLS_SILENT_MS =
         2000, /* who says nothing for so long does not only look whether the port is there */
     TLS_LOOK_MS = 1000, /* between two looks at the files */

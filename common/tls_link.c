@@ -157,6 +157,7 @@ enum err tls_link_new(struct tls_link **out, struct tls *t, int fd, const char *
     ERR_clear_error();
     l->ssl = new_ssl(l, t);
     l->dialed = host != NULL;
+    l->rekey_records = TLS_REKEY_RECORDS;
     if (!l->ssl || SSL_set_fd(l->ssl, fd) != 1 || (host && !expect_host(l, host))) {
         tls_link_free(l);
         return ERR_NOMEM;
@@ -207,14 +208,25 @@ struct tls_record *tls_link_record(struct tls_link *l)
     return &l->record;
 }
 
+/* With the next write. The kernel of Linux before 6.14 cannot, and OpenSSL does not ask a newer one. */
+static void rekey(struct tls_link *l)
+{
+    if (!tls_link_in_kernel(l) && SSL_key_update(l->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        l->rekeyed++;
+    ERR_clear_error();
+}
+
 enum tls_io tls_link_write(struct tls_link *l, size_t *sent)
 {
     ERR_clear_error();
     errno = 0;
     *sent = 0;
     enum tls_io io = outcome(l, SSL_write_ex(l->ssl, l->record.at, l->record.bytes, sent));
-    if (io == TLS_OK)
-        l->record.bytes = 0;
+    if (io != TLS_OK)
+        return io;
+    l->record.bytes = 0;
+    if (++l->records % l->rekey_records == 0)
+        rekey(l);
     return io;
 }
 

@@ -49,6 +49,7 @@ struct tls_link {
     char host[SOCKET_HOST_MAX];     /* dialed */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
+    uint64_t records, rekey_records, rekeyed; /* written; between two keys (tests: fewer) */
     struct tls_record record;
 };
 

@@ -24,7 +24,7 @@
 #include "common/mem.h"
 #include "common/openssl.h"
 #include "common/socket.h"
-#include "common/tls.h"
+#include "common/tls_state.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 
@@ -359,6 +359,27 @@ static void a_connection_with_much_to_read_leaves_others_their_turn(void **state
     teardown(NULL);
     setup(NULL);
     read_much_beside_a_timer(true);
+}
+
+/* More often than OpenSSL lets a peer that says nothing else. */
+static void keys_are_changed_under_way(void **state)
+{
+    (void)state;
+    enum { LARGE = 4 << 20, EACH = 4 };
+    uint8_t *body = mem_zalloc(1, LARGE);
+    peer_fill(body, LARGE, 5);
+    meet_and_greet();
+    guest.conn->tls->rekey_records = host.conn->tls->rekey_records = EACH;
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, NULL, 0, body, LARGE), ERR_OK);
+    assert_int_equal(conn_send(host.conn, FRAME_REPLY, NULL, 0, body, LARGE), ERR_OK);
+    peer_wait_size(&loop, &host.n_over, 1);
+    peer_wait_size(&loop, &guest.n_over, 2);
+    assert_memory_equal(host.got[0].body, body, LARGE);
+    assert_memory_equal(guest.got[1].body, body, LARGE);
+    if (!tls_link_in_kernel(guest.conn->tls))
+        assert_in_range(guest.conn->tls->rekeyed, LARGE / TLS_RECORD_BYTES / EACH,
+                        LARGE / TLS_RECORD_BYTES / EACH + 1);
+    mem_free(body);
 }
 
 static int detached_fd = -1;
@@ -985,6 +1006,7 @@ int main(void)
         T(a_slow_reader_gets_what_was_sent_though_it_was_rewritten),
         T(a_record_that_waits_stays_as_it_was_where_it_was),
         T(a_connection_with_much_to_read_leaves_others_their_turn),
+        T(keys_are_changed_under_way),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
         T(a_kernel_without_tls_of_its_own_does_as_well),

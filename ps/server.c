@@ -430,7 +430,7 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
-    bool rests = s->config->waits && !m->exit_code && !s->going;
+    bool rests = s->config->waits && !m->exit_code;
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
@@ -880,5 +880,6 @@ int server_run(const struct server_config *config)
         s->exit_code = 138;
     }
     stop(s);
+    /* told to go, it does not rest */
     return s->exit_code == SERVER_RESTS && s->going ? 0 : s->exit_code;
 }

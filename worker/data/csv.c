@@ -509,6 +509,8 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     if (!err)
         err = pool_new(&pool, threads, e);
     if (!err)
+        table_begin(&d->table);
+    if (!err)
         err = load(d, r, pool, digest, e);
     pool_free(pool);
     return err;

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """doctor: each check says ok of what is good and names what is not, with what to mend; 2 where something failed."""
 import json
 import os

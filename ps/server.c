@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/conn.h"
@@ -109,7 +110,10 @@ static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
         m.identity_text = c->server->config->job->identity_text;
     static struct log_budget budget;
     uint32_t left_out;
-    if (log_may(&budget, clock_now_ms(), &left_out))
+    bool say = log_may(&budget, clock_now_ms(), &left_out);
+    if (say && left_out)
+        log_warn("%u more were refused", left_out);
+    if (say)
         log_warn("%s is refused: %s", conn_peer(c->conn), text);
     msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(c->conn, ERR_REFUSED, text);
@@ -603,6 +607,8 @@ static void on_accept(void *owner, int fd, const char *peer)
     struct client *c = mem_zalloc(1, sizeof *c);
     if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
         log_warn("%s: no memory for a connection", peer);
+        if (!c)
+            close(fd); /* or conn_new has */
         listen_release(&s->listener);
         mem_free(c);
         return;

@@ -663,6 +663,10 @@ static void on_signal(int number, void *arg)
 {
     (void)number;
     struct server *s = arg;
+    if (s->stopping) { /* how it ended is settled */
+        s->going = true;
+        return;
+    }
     if (s->going) {
         log_warn("told to go twice: leaving at once");
         end(s, 143);
@@ -671,8 +675,10 @@ static void on_signal(int number, void *arg)
     s->going = true;
     s->going_ms = clock_now_ms();
     if (!s->entered) {
-        log_info(s->done ? "told to go: the job is done" : "told to go before training began");
-        end(s, s->done ? 0 : 143);
+        /* one that was stopped early may go on, and wants this ps again then */
+        bool over = s->done && (s->config->waits || s->config->ending == ENDING_DONE);
+        log_info(over ? "told to go: the job is done" : "told to go before training began");
+        end(s, over ? 0 : 143);
         return;
     }
     if (!grace_suffices(&s->grace)) {
@@ -691,14 +697,12 @@ static void on_signal(int number, void *arg)
 
 static void check_going(struct server *s, int64_t now)
 {
-    int64_t grace_ms = (int64_t)s->config->job->timeouts.grace_s * 1000;
     if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
         now - s->going_ms > GOING_ALONE_MS) {
         log_warn("told to go, and the chief is not there: what stands is the last published cut");
         end(s, 143);
-    } else if (now - s->going_ms > grace_ms) {
-        log_warn("the grace of %u s ended before a cut was published",
-                 s->config->job->timeouts.grace_s);
+    } else if (now - s->going_ms > grace_bound_ms(&s->grace)) {
+        log_warn("the grace of %u s ended before a cut was published", s->grace.allowed_s);
         end(s, 143);
     }
 }
@@ -866,9 +870,7 @@ int server_run(const struct server_config *config)
     memset(s, 0, sizeof *s);
     s->config = config;
     s->done = config->ending != ENDING_NONE;
-    s->grace.allowed_s = config->job->timeouts.grace_s;
-    if (config->grace_s && config->grace_s < s->grace.allowed_s)
-        s->grace.allowed_s = config->grace_s;
+    grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {
@@ -884,5 +886,6 @@ int server_run(const struct server_config *config)
         s->exit_code = 138;
     }
     stop(s);
-    return s->exit_code;
+    /* told to go, it does not rest */
+    return s->exit_code == SERVER_RESTS && s->going ? 0 : s->exit_code;
 }

@@ -72,7 +72,7 @@ class DoneTest(TrainCase):
         chief.wait(0)
         for p in stay:
             self.until_state(p, "done")
-            self.assertEqual(get(p.at, "/readyz"), (200, "ready\n"))
+            self.until("it is ready", lambda p=p: get(p.at, "/readyz") == (200, "ready\n"))
         self.assertEqual(metrics(stay[0].at).get("gradwire_shard_elements"), None)
         if not SANITIZED:  # which keep what is freed
             block = 4 * 784 * 1024  # bytes of the weights; a ps had half of two blocks and two slots, the worker all its rows

@@ -356,11 +356,10 @@ def ready_case(options, role):
         taken.append(ready_once(role))
         return 1 / taken[-1]
 
-    try:
-        case = interleave({"unit": "1/s"}, {"ours": once, "exec": exec_once},
-                          3 if options.milliseconds < 800 else max(options.rounds, READY_ROUNDS))
-    except Failed as failure:
-        return failed({"unit": "1/s"}, failure)
+    case = interleave({"unit": "1/s"}, {"ours": once, "exec": exec_once},
+                      3 if options.milliseconds < 800 else max(options.rounds, READY_ROUNDS))
+    if case.get("failed"):
+        return case
     case["p50_ms"] = 1000 * statistics.median(taken)
     case["p50_ms_max"] = READY_MS_MAX
     case["missed"] = case["p50_ms"] > READY_MS_MAX
@@ -430,11 +429,15 @@ def train_case(options, job, update, batch, ps, workers, microbatches):
     def yardstick(name, *flags):
         return measure(120, name, "--batch", rows, "--steps", steps, *net, *flags)["examples_per_s"]
 
-    return interleave(case, {
+    interleave(case, {
         "ours": lambda: train_once(job, update, batch, ps, workers, microbatches, epochs),
         "raw step": lambda: yardstick("raw_step", "--ps", ps, "--workers", workers),
         "one process": lambda: yardstick("raw_train"),
     }, options.rounds)
+    if "wanted" in case and not case["invalid"]:
+        against, least = case["wanted"]
+        case["missed"] = case["against"][against]["ratio"] < least
+    return case
 
 
 def bench_train(options):
@@ -491,7 +494,7 @@ def print_case(case):
         cells.append(f"p50 {case['p50_ms']:.1f} ms, {within}")
     if "wanted" in case and not case["invalid"]:
         against_name, least = case["wanted"]
-        told = "as promised" if case["against"][against_name]["ratio"] >= least else "MISSED"
+        told = "MISSED" if case["missed"] else "as promised"
         cells.append(f"{told}: {least:.2f} of {against_name} or more")
     if case["invalid"]:
         cells.append(f"INVALID: {case['invalid']}")

@@ -258,23 +258,30 @@ def measure_case(options, case, known):
     return result
 
 
+def usual(results, field):
+    """The first of the results whose value most of them have."""
+    most = statistics.mode(result[field] for result in results)
+    return next(result for result in results if result[field] == most)
+
+
 def check_digests(results):
     """In sync neither a link nor a slow worker changes a bit."""
-    first = {}
-    for result in results:
-        if result["mode"] != "sync" or result.get("invalid"):
-            continue
-        known = first.setdefault(result["workers"], result)
-        if known["digest"] != result["digest"]:
-            result["invalid"] = f"its digest is not that of {known['key']}"
+    counted = [result for result in results if not result.get("invalid") and result["mode"] == "sync"]
+    for workers in {result["workers"] for result in counted}:
+        same = [result for result in counted if result["workers"] == workers]
+        most = usual(same, "digest")
+        for result in same:
+            if result["digest"] != most["digest"]:
+                result["invalid"] = f"its digest is not that of {most['key']}"
 
 
 def check_examples(results):
     """Each mode but that with backups learns from every example of every epoch once."""
     counted = [result for result in results if not result.get("invalid") and result["mode"] != "backup"]
+    most = usual(counted, "examples") if counted else None
     for result in counted:
-        if result["examples"] != counted[0]["examples"]:
-            result["invalid"] = f"{result['examples']:.0f} examples; {counted[0]['key']} has {counted[0]['examples']:.0f}"
+        if result["examples"] != most["examples"]:
+            result["invalid"] = f"{result['examples']:.0f} examples; {most['key']} has {most['examples']:.0f}"
 
 
 # ---- going on where it was interrupted ----
@@ -303,7 +310,8 @@ def load(path, mark):
             lines = [json.loads(line) for line in file if line.endswith("\n")]
     except FileNotFoundError:
         return {}
-    return {line["key"]: line for line in lines if line["mark"] == mark and not line.get("invalid")}
+    last = {line["key"]: line for line in lines if line["mark"] == mark}  # it may say that the one before is INVALID
+    return {key: line for key, line in last.items() if not line.get("invalid")}
 
 
 def append(path, result, mark):
@@ -339,8 +347,10 @@ def bound(options):
         return None
 
 
-def disturbed(bounds):
-    """What the yardstick before and after says of the machine; empty: it was quiet."""
+def disturbed(options, bounds):
+    """What the yardstick before and after says of the machine; empty: it was quiet, or there is no yardstick."""
+    if options.job == DEFAULT_JOB and len(bounds) < 2:
+        return "the yardstick could not be measured: it is not known whether the machine was quiet"
     apart = (max(bounds) - min(bounds)) / statistics.median(bounds) if bounds else 0
     if apart <= QUARTILES_APART_MAX:
         return ""
@@ -468,10 +478,14 @@ def measure_all(options):
         print(f"{result['key']:<44}{line_of(result)}; {left(todo, took)}", flush=True)
     bounds.append(bound(options))
     results = [known[key_of(case)] for case in cases]
+    believed = [result for result in results if not result.get("invalid")]
     check_digests(results)
     check_examples(results)
+    for result in believed:
+        if result.get("invalid"):
+            append(lines, result, mark)  # so that it is measured again
     bounds = [b for b in bounds if b]
-    notes += [note for note in [disturbed(bounds)] if note]
+    notes += [note for note in [disturbed(options, bounds)] if note]
     done = {"configuration": {
         "job": options.job, "set": options.set, "cpu": cpu_model(), "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(), "blas_core": blas_core(), "build": build_hash(),

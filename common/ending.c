@@ -40,7 +40,7 @@ enum ending ending_find(const char *checkpoints, const struct job *job, struct m
     size_t n = 0;
     enum ending ending = ENDING_NONE;
     if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 0 &&
-        checkpoint_load_manifest(checkpoints, cuts[0], &found, &e) == ERR_OK) {
+        checkpoint_load(checkpoints, cuts[0], &found, &e) == ERR_OK) {
         ending = ending_of(&found, job);
         if (ending) {
             log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,

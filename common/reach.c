@@ -124,6 +124,7 @@ static enum err look(struct reach *r, size_t n, int ms, bool connections)
         ask(&r[i], &a[i]);
     for (size_t i = 0; i < n; i++)
         ours = (!a[i].asked || await_name(&r[i], &a[i], until_ms)) && ours;
+    until_ms = clock_now_ms() + ms; /* one slow name leaves the others their time */
     for (size_t i = 0; i < n && connections; i++)
         if (r[i].is == REACH_OPEN)
             dial(&r[i], &a[i]);

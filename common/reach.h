@@ -24,7 +24,7 @@ struct reach {
     char why[160]; /* "Connection refused"; "" where it is open */
 };
 
-/* Errors: ERR_NOMEM. Blocks, up to `ms`. */
+/* Errors: ERR_NOMEM. Blocks, up to `ms` for the names, and then for the connections. */
 enum err reach_all(struct reach *r, size_t n, int ms) MUST_CHECK;
 /* Names alone: REACH_OPEN where it resolves. */
 enum err reach_names(struct reach *r, size_t n, int ms) MUST_CHECK;

@@ -3,6 +3,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+void grace_init(struct grace *g, uint32_t job_s, uint32_t given_s)
+{
+    *g = (struct grace){.allowed_s = job_s};
+    g->is_killed = given_s && given_s <= job_s;
+    if (g->is_killed)
+        g->allowed_s = given_s;
+}
+
+int64_t grace_bound_ms(const struct grace *g)
+{
+    int64_t ms = (int64_t)g->allowed_s * 1000;
+    if (!g->is_killed)
+        return ms;
+    return ms > 2 * GRACE_LEAVE_MS ? ms - GRACE_LEAVE_MS : ms / 2;
+}
+
 void grace_note(struct grace *g, uint32_t thread, uint64_t bytes, double seconds)
 {
     if (thread >= PLAN_SHARDS_MAX)

@@ -11,6 +11,7 @@
 
 enum {
     GRACE_FIRST_BYTES_PER_S = 50 << 20, /* before the first snapshot: slow network storage */
+    GRACE_LEAVE_MS = 1000,              /* before SIGKILL */
     GRACE_FIXED_MS = 1000, /* beside the writing: shards come to a boundary, the chief publishes */
 };
 
@@ -22,9 +23,15 @@ struct grace_part {
 
 struct grace {
     uint32_t allowed_s; /* from SIGTERM to SIGKILL, or timeouts.grace_s, whatever is less */
+    bool is_killed;     /* behind it */
     uint32_t parts;
     struct grace_part part[PLAN_SHARDS_MAX];
 };
+
+/* timeouts.grace_s, and what who started the process gives; 0: not told. */
+void grace_init(struct grace *g, uint32_t job_s, uint32_t given_s);
+/* So long a ps waits for a cut; less than what is given by who kills it then, or its last word would be lost. */
+int64_t grace_bound_ms(const struct grace *g);
 
 /* A thread's state is so large; `seconds` 0: that is all that is known, and its last snapshot still counts. A size that
  * has changed makes what was measured void. */

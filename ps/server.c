@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/conn.h"
@@ -109,7 +110,10 @@ static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
         m.identity_text = c->server->config->job->identity_text;
     static struct log_budget budget;
     uint32_t left_out;
-    if (log_may(&budget, clock_now_ms(), &left_out))
+    bool say = log_may(&budget, clock_now_ms(), &left_out);
+    if (say && left_out)
+        log_warn("%u more were refused", left_out);
+    if (say)
         log_warn("%s is refused: %s", conn_peer(c->conn), text);
     msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(c->conn, ERR_REFUSED, text);
@@ -607,6 +611,8 @@ static void on_accept(void *owner, int fd, const char *peer)
     struct client *c = mem_zalloc(1, sizeof *c);
     if (!c || conn_new(&c->conn, &s->loop, fd, peer, &client_ops, c)) {
         log_warn("%s: no memory for a connection", peer);
+        if (!c)
+            close(fd); /* or conn_new has */
         listen_release(&s->listener);
         mem_free(c);
         return;
@@ -661,6 +667,10 @@ static void on_signal(int number, void *arg)
 {
     (void)number;
     struct server *s = arg;
+    if (s->stopping) { /* how it ended is settled */
+        s->going = true;
+        return;
+    }
     if (s->going) {
         log_warn("told to go twice: leaving at once");
         end(s, 143);
@@ -669,8 +679,10 @@ static void on_signal(int number, void *arg)
     s->going = true;
     s->going_ms = clock_now_ms();
     if (!s->entered) {
-        log_info(s->done ? "told to go: the job is done" : "told to go before training began");
-        end(s, s->done ? 0 : 143);
+        /* one that was stopped early may go on, and wants this ps again then */
+        bool over = s->done && (s->config->waits || s->config->ending == ENDING_DONE);
+        log_info(over ? "told to go: the job is done" : "told to go before training began");
+        end(s, over ? 0 : 143);
         return;
     }
     if (!grace_suffices(&s->grace)) {
@@ -689,14 +701,12 @@ static void on_signal(int number, void *arg)
 
 static void check_going(struct server *s, int64_t now)
 {
-    int64_t grace_ms = (int64_t)s->config->job->timeouts.grace_s * 1000;
     if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
         now - s->going_ms > GOING_ALONE_MS) {
         log_warn("told to go, and the chief is not there: what stands is the last published cut");
         end(s, 143);
-    } else if (now - s->going_ms > grace_ms) {
-        log_warn("the grace of %u s ended before a cut was published",
-                 s->config->job->timeouts.grace_s);
+    } else if (now - s->going_ms > grace_bound_ms(&s->grace)) {
+        log_warn("the grace of %u s ended before a cut was published", s->grace.allowed_s);
         end(s, 143);
     }
 }
@@ -864,9 +874,7 @@ int server_run(const struct server_config *config)
     memset(s, 0, sizeof *s);
     s->config = config;
     s->done = config->ending != ENDING_NONE;
-    s->grace.allowed_s = config->job->timeouts.grace_s;
-    if (config->grace_s && config->grace_s < s->grace.allowed_s)
-        s->grace.allowed_s = config->grace_s;
+    grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
     if (err) {
@@ -882,5 +890,6 @@ int server_run(const struct server_config *config)
         s->exit_code = 138;
     }
     stop(s);
-    return s->exit_code;
+    /* told to go, it does not rest */
+    return s->exit_code == SERVER_RESTS && s->going ? 0 : s->exit_code;
 }

@@ -272,7 +272,8 @@ static void leave_other_jobs(const struct watch *v, struct found *f)
     f->n = kept;
 }
 
-/* The manifests that can be read; the chief says of others what is wrong with them. */
+/* The manifests that can be read; the chief says of others what is wrong with them. The newest is of a release that is
+ * newer: ERR_INPUT, for so are those that will come. */
 static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
@@ -281,9 +282,17 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     if (err)
         return err;
     *f = (struct found){.m = mem_zalloc(n + 1, sizeof *f->m)};
-    for (size_t i = 0; f->m && i < n; i++)
-        f->n += checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e) == ERR_OK;
+    for (size_t i = 0; f->m && i < n && err != ERR_NEWER; i++) {
+        enum err one = checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e);
+        f->n += one == ERR_OK;
+        err = i == 0 && one == ERR_NEWER ? one : ERR_OK;
+    }
     mem_free(cuts);
+    if (err) {
+        mem_free(f->m);
+        *f = (struct found){.n = 0};
+        return err_wrap(e, ERR_INPUT, "start the release that wrote it: ");
+    }
     leave_other_jobs(v, f);
     return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }

@@ -48,7 +48,7 @@ struct gradient {
     struct model_sums leaf_sums[LEAVES_MAX];
     gradient_range *ready;
     void *ctx;
-    atomic_int failed; /* enum err of a thread */
+    atomic_int failed; /* enum err of the thread that failed first */
 
     pthread_mutex_t lock; /* for `why`, and waiting */
     struct errmsg why;    /* of what failed first; "": failure() has the words */
@@ -250,9 +250,10 @@ static void compute_share(void *ctx, uint32_t thread)
             if (!err)
                 continue;
             pthread_mutex_lock(&g->lock);
-            if (atomic_load(&g->failed) == ERR_OK)
+            if (atomic_load(&g->failed) == ERR_OK) {
                 g->why = e;
-            atomic_store(&g->failed, (int)err);
+                atomic_store(&g->failed, (int)err);
+            }
             pthread_cond_signal(&g->progress);
             pthread_mutex_unlock(&g->lock);
             return;

@@ -22,7 +22,18 @@ struct idle {
     uint16_t type;
     struct idle_run *over;
     bool called;
+    char said[400]; /* why it is not taken: once for each new reason */
 };
+
+enum process_state idle_state(const struct idle_end *end, int *exit_code)
+{
+    bool done = end->exit_code == 0 || (end->nobody_came && end->known_over);
+    bool idle = !done && end->nobody_came && end->waits;
+    *exit_code = done ? 0 : idle ? (end->going ? 143 : 0) : end->exit_code;
+    if (end->going || !(done || idle))
+        return STATE_LOADING;
+    return done ? STATE_DONE : STATE_IDLE;
+}
 
 bool idle_is_news(const struct idle_run *over, const char *uuid, uint64_t generation)
 {
@@ -51,6 +62,13 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return i->message ? ERR_OK : ERR_PROTO;
 }
 
+static void say(struct idle *i, const char *text)
+{
+    if (strcmp(i->said, text) != 0)
+        log_warn("%s", text);
+    (void)snprintf(i->said, sizeof i->said, "%s", text);
+}
+
 static void on_answer(struct idle *i, const Gradwire__HelloReply *m)
 {
     uint64_t generation = msg_generation_get(m->generation).number;
@@ -69,9 +87,10 @@ static enum err on_frame(struct conn *c, void *owner)
     if (i->type == FRAME_REFUSE) {
         control_refusal(&i->config, "ps 0", (const Gradwire__Refuse *)i->message, text,
                         sizeof text);
-        log_warn("%s", text);
+        say(i, text);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (i->type == FRAME_HELLO_REPLY) {
+        i->said[0] = '\0';
         on_answer(i, (const Gradwire__HelloReply *)i->message);
         conn_close(c, ERR_OK, "answered");
     }
@@ -82,8 +101,11 @@ static enum err on_frame(struct conn *c, void *owner)
 
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
-    (void)c, (void)code, (void)why;
     struct idle *i = owner;
+    char text[400];
+    (void)snprintf(text, sizeof text, "%s: %s", conn_peer(c), why);
+    if (code == ERR_TLS) /* of which a ps says nothing but by hanging up */
+        say(i, text);
     msg_free(i->message);
     i->message = NULL;
     i->conn = NULL;

@@ -9,6 +9,7 @@
 
 #include "common/cluster.h"
 #include "common/job.h"
+#include "common/process_state.h"
 
 enum { IDLE_ASK_MS = 3000 };
 
@@ -17,6 +18,17 @@ struct idle_run {
     char uuid[37]; /* "": any run is news */
     uint64_t generation;
 };
+
+/* How its training ended, of a worker that may wait for the next. */
+struct idle_end {
+    int exit_code;
+    bool nobody_came; /* no chief did */
+    bool known_over;  /* the job was done before */
+    bool waits;       /* --when_done=wait */
+    bool going;       /* told to go */
+};
+/* What it is then: STATE_DONE, STATE_IDLE: it may wait, with exit code 0; STATE_LOADING: it ends, with *exit_code. Pure. */
+enum process_state idle_state(const struct idle_end *end, int *exit_code);
 
 /* Wait until a chief calls, and *over is its run, or until SIGTERM or SIGINT; *called says which. Errors: ERR_IO,
  * ERR_NOMEM. Thread: main. */

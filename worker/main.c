@@ -226,8 +226,12 @@ static enum err find_base(struct process *p, struct errmsg *e)
                                   .checkpoints = p->checkpoints,
                                   .elems = model_layout(p->model)->elems};
     enum err err = newest_cut(p, e);
-    if (err || !p->has_base || !sequel_is_due(&p->job, &p->base))
+    if (err || !p->has_base)
         return err;
+    if (!sequel_is_due(&p->job, &p->base)) {
+        sequel_settle(&sequel, &p->base);
+        return ERR_OK;
+    }
     err = sequel_begin(&sequel, &p->base, e);
     if (err)
         return err;
@@ -387,7 +391,7 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
 }
 
 /* How it ended, for a worker that stays, or that came when all was over. */
-static void remember(struct process *p, const struct train *train, bool nobody_came)
+static void remember(struct process *p, const struct train *train, const struct control *control)
 {
     uint64_t generation;
     const char *uuid = train_welcomed(train, &generation);
@@ -395,12 +399,14 @@ static void remember(struct process *p, const struct train *train, bool nobody_c
         (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", uuid);
         p->over.generation = generation;
     }
-    if (p->result.exit_code == 0 || (nobody_came && p->known_over))
-        p->rests = STATE_DONE;
-    else if (nobody_came && p->flags.waits)
-        p->rests = STATE_IDLE;
-    if (p->rests != STATE_LOADING)
-        p->result.exit_code = 0;
+    if (control->nobody_came)
+        p->over = (struct idle_run){.generation = 0}; /* who called is news again */
+    const struct idle_end end = {.exit_code = p->result.exit_code,
+                                 .nobody_came = control->nobody_came,
+                                 .known_over = p->known_over,
+                                 .waits = p->flags.waits,
+                                 .going = control->going};
+    p->rests = idle_state(&end, &p->result.exit_code);
 }
 
 static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
@@ -420,7 +426,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
     if (!err) {
         train_run(train, &control, &p->result);
         control_close(&control);
-        remember(p, train, control.nobody_came);
+        remember(p, train, &control);
     }
     liaison_free(liaison);
     return err;
@@ -561,7 +567,11 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     if (!*calls && p->rests == STATE_IDLE)
         p->result.exit_code = 143;
     p->rests = STATE_LOADING;
-    return *calls ? begin_interim(p, STATE_LOADING, e) : ERR_OK;
+    if (!*calls)
+        return ERR_OK;
+    job_close(&p->job); /* the chief may have another file: more epochs, say */
+    err = load_job(p, e);
+    return err ? err : begin_interim(p, STATE_LOADING, e);
 }
 
 /* Is there something to train? */

@@ -129,7 +129,23 @@ static enum err write_cut(const struct sequel *s, const struct manifest *from, s
     to->slots = p.slots;
     enum err err = write_pieces(&p, s, from, to, e);
     piece_close(&p);
+    if (!err) /* a full disk has been met by now */
+        err = forget(s, e);
     return err ? err : checkpoint_publish(s->checkpoints, to, e);
+}
+
+void sequel_settle(const struct sequel *s, const struct manifest *newest)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    struct errmsg e;
+    if (!s->job->checkpoint.run[0] || strcmp(newest->run, s->job->checkpoint.run) != 0 ||
+        newest->final || newest->step)
+        return;
+    /* one that is newer is damaged: what would stay is that */
+    if (checkpoint_list(s->checkpoints, &cuts, &n, &e) == ERR_OK && n > 1 && cuts[0] == newest->cut)
+        checkpoint_prune(s->checkpoints, 1);
+    mem_free(cuts);
 }
 
 enum err sequel_begin(const struct sequel *s, const struct manifest *newest, struct errmsg *e)
@@ -145,8 +161,6 @@ enum err sequel_begin(const struct sequel *s, const struct manifest *newest, str
                           .ps = newest->ps,
                           .ps_threads = newest->ps_threads};
     enum err err = check(s, newest, e);
-    if (!err)
-        err = forget(s, e);
     if (err)
         return err;
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)

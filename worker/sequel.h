@@ -21,6 +21,10 @@ struct sequel {
 /* Is the job of this cut, the newest one, done, and of another run than this job's? */
 bool sequel_is_due(const struct job *job, const struct manifest *newest);
 
+/* One that died between the two has left the old job's cuts beside its first one, `newest`: they go, so that nothing goes
+ * back into that job. What cannot be removed stays. */
+void sequel_settle(const struct sequel *s, const struct manifest *newest);
+
 /* Write that cut. The journal, DIR/best and the old job's cuts are removed; DIR/model stays until the new job is done.
  * The caller holds DIR's lock. Errors: ERR_INPUT the model or the optimizer is another, ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err sequel_begin(const struct sequel *s, const struct manifest *newest,

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """The moving average of the weights (use_ema): what is evaluated, kept and exported, with the same bits for any split of
 the job, whoever dies, and from a checkpoint."""
 import pathlib

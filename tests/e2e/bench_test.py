@@ -13,6 +13,7 @@ from unittest import mock
 
 ROOT = os.environ["GRADWIRE_ROOT"]
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+import run  # noqa: E402
 import update_modes  # noqa: E402
 import update_modes_report as report  # noqa: E402
 
@@ -111,6 +112,37 @@ class HarnessTest(unittest.TestCase):
                 self.assertEqual(code, 1, said)
                 self.assertIn(f"INVALID: {key}: {why}", said)
 
+    def test_who_differs_from_most_is_invalid_and_is_measured_again(self):
+        narrow = ("--workers", "2", "--links", "unlimited,1gbit", "--modes", "sync")
+        key = "sync 2w straggler=none link=unlimited"  # the first
+        good = summary_of({"mode": "sync", "workers": 2, "straggler": "none"})["per_worker"]
+        for change in ({"digest": "another"}, {"per_worker": [good[0], good[1] | {"examples": ROWS / 2 + 1}]}):
+            self.change = {key: change}
+            code, said = self.bench(*narrow, "--fresh")
+            self.assertEqual(code, 1, said)
+            self.assertIn(f"INVALID: {key}: ", said)
+            self.assertIn("3 of 4 runs are valid", said)
+            self.change = {}
+            code, said = self.bench(*narrow)
+            self.assertEqual((code, self.ran), (0, [key]), said)
+            self.assertEqual(self.bench(*narrow)[0], 0)
+            self.assertEqual(self.ran, [])
+
+    def test_a_promise_that_is_missed_is_in_what_is_written(self):
+        options = mock.Mock(epochs=1, rounds=3)
+        for yardstick, job, missed in ((1000.0, run.CNN, False), (2000.0, run.CNN, True), (2000.0, run.JOB, None)):
+            with mock.patch.multiple(run, train_once=lambda *_: 1000.0, measure=lambda *_: {"examples_per_s": yardstick}), \
+                    redirect_stdout(io.StringIO()) as out:
+                case = run.train_case(options, job, "sync", 64, 2, 2, None)
+                run.print_case({"bench": "train", "case": "x", **case})
+            self.assertEqual(case.get("missed"), missed)
+            self.assertEqual("MISSED" in out.getvalue(), bool(missed))
+        for name, call in (("train_once", lambda: run.train_case(options, run.CNN, "sync", 64, 2, 2, None)),
+                           ("ready_once", lambda: run.ready_case(mock.Mock(rounds=3, milliseconds=200), "ps"))):
+            with mock.patch.object(run, name, side_effect=run.Failed("no")):
+                case = call()
+            self.assertEqual((case["invalid"], "missed" in case), ("no", False))
+
     def test_without_an_undisturbed_run_a_slow_one_counts_for_nothing(self):
         self.change = {"sync 2w straggler=none link=unlimited": {"restarts": 1}}
         code, said = self.bench("--modes", "geo", "--workers", "2", "--links", "unlimited", "--stragglers", "one")
@@ -118,8 +150,11 @@ class HarnessTest(unittest.TestCase):
         self.assertIn("INVALID: no undisturbed step time", said)
 
     def test_a_machine_that_was_not_quiet_is_told(self):
-        self.assertEqual(update_modes.disturbed([100.0, 101.0]), "")
-        self.assertIn("was not quiet", update_modes.disturbed([50000.0, 30000.0]))
+        default = mock.Mock(job=update_modes.DEFAULT_JOB)
+        self.assertEqual(update_modes.disturbed(default, [100.0, 101.0]), "")
+        self.assertIn("was not quiet", update_modes.disturbed(default, [50000.0, 30000.0]))
+        self.assertIn("could not be measured", update_modes.disturbed(default, [50000.0]))
+        self.assertEqual(update_modes.disturbed(mock.Mock(job="other.yaml"), []), "")
 
     def test_compare_says_what_got_slower_by_the_yardsticks(self):
         narrow = ("--modes", "sync,async", "--workers", "2", "--links", "unlimited", "--stragglers", "none")

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """doctor: each check says ok of what is good and names what is not, with what to mend; 2 where something failed."""
 import json
 import os
@@ -166,6 +165,13 @@ class DoctorTest(TrainCase):
         lines = self.doctor(*self.cluster("worker", 1, ["no-such-ps.invalid:2222"]))
         self.says(lines, "token", "warn", "none: who reaches a port may speak to the job", "--token_file")
 
+    def test_an_auth_with_which_it_would_not_start(self):
+        self.says(self.doctor("--auth=required", code=2), "certificates", "FAIL", "--auth=required, and there is no token")
+        self.doctor("--auth=required", f"--token_file={self.token}")
+        out = self.cluster("ps", 0, [f"0.0.0.0:{self.ports[0]}"])
+        self.says(self.doctor(*out, code=2), "port", "FAIL", "where others reach it, and there is no token")
+        self.says(self.doctor(*out, "--auth=none"), "port", "ok", "can be bound")
+
     def test_memory_that_does_not_suffice(self):
         group = self.tmp / "cgroup"
         group.mkdir()
@@ -180,6 +186,8 @@ class DoctorTest(TrainCase):
         self.write_job(units=8 << 20, more="timeouts: {grace_s: 1}\n")
         lines = self.doctor(*self.cluster("ps", 0))
         self.says(lines, "grace", "warn", "timeouts.grace_s is 1,", "terminationGracePeriodSeconds")
+        lines = self.doctor(*self.cluster("ps", 0), "--set=timeouts.grace_s=60", "--grace_s=1")
+        self.says(lines, "grace", "warn", "--grace_s is 1,")
 
     def test_certificates_that_are_not_there(self):
         lines = self.doctor(f"--certificates={self.tmp}/a.crt,{self.tmp}/a.key,{self.tmp}/ca.crt", code=2)
@@ -191,6 +199,9 @@ class DoctorTest(TrainCase):
         lines = self.doctor()
         self.says(lines, "checkpoint", "ok", "goes on from cut", "format 1")
         self.says(self.doctor("--set=training.seed=7", code=2), "checkpoint", "FAIL", "of another job", "training.seed", "--fresh")
+        night = ("--set=checkpoint.run=tuesday", "--set=training.seed=7")
+        self.says(self.doctor(*night), "checkpoint", "ok", 'run "tuesday" begins with the weights of cut')
+        self.says(self.doctor(*night, "--set=optimizer=adam", code=2), "checkpoint", "FAIL", "whose model is another: optimizer")
         manifest = sorted(self.out.glob("checkpoints/*/manifest.gw"))[-1]
         data = bytearray(manifest.read_bytes())
         data[7] = data[-1] = ord("2")

@@ -4,11 +4,15 @@
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
 import json
 import pathlib
+import socket
 import sys
+import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
+import hostile_test as wire  # noqa: E402
 from watch import get, metrics, text  # noqa: E402
 
 WAIT = "--when_done=wait"
@@ -68,7 +72,7 @@ class DoneTest(TrainCase):
         chief.wait(0)
         for p in stay:
             self.until_state(p, "done")
-            self.assertEqual(get(p.at, "/readyz"), (200, "ready\n"))
+            self.until("it is ready", lambda p=p: get(p.at, "/readyz") == (200, "ready\n"))
         self.assertEqual(metrics(stay[0].at).get("gradwire_shard_elements"), None)
         if not SANITIZED:  # which keep what is freed
             block = 4 * 784 * 1024  # bytes of the weights; a ps had half of two blocks and two slots, the worker all its rows
@@ -100,12 +104,53 @@ class DoneTest(TrainCase):
             self.assertIn("the job is done: cut", p.log())
             self.assertNotIn("generation", p.log())
         self.assertEqual(self.summary()["digest"], digest)
+        # One that was stopped early may go on with another patience, and wants its ps again.
+        ps = self.start("ps", 0, "--set=training.epochs=2", "--set=training.monitor=loss", "--set=early_stopping.patience=3")
+        ps.until_said("it was stopped early")
+        ps.until_said("waiting a while for a chief")
+        self.end(ps, 143)
+
+    def test_an_idle_worker_tries_again_and_reads_its_job_again(self):
+        refused = hellos = 0  # of an idle worker
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        self.ports[0] = server.getsockname()[1]
+        job = self.tmp / "mine.yaml"
+        job.write_text(JOB)
+
+        def serve():  # a ps 0 that refuses twice and then names a chief who is not there
+            nonlocal refused, hellos
+            while True:
+                try:
+                    s, _ = server.accept()
+                except OSError:
+                    return
+                peer = wire.Peer.__new__(wire.Peer)
+                peer.s = s
+                self.addCleanup(s.close)
+                idle = wire.fields_of(peer.hear()[1]).get(22)
+                if idle and refused < 2:
+                    refused += 1
+                    peer.send(wire.frame(wire.REFUSE, {1: 5, 2: "not yet"}))
+                    peer.until_closed()
+                    continue
+                hellos += bool(idle)
+                if hellos == 2:
+                    job.write_text("name: [")
+                peer.send(wire.frame(wire.HELLO_REPLY, {1: "u" * 36, 2: {1: 1, 2: wire.Fixed64(7)}, 3: 1,
+                                                        6: f"127.0.0.1:{self.ports[2]}"}))
+        threading.Thread(target=serve, daemon=True).start()
+        worker = self.start("worker", 1, WAIT, "--set=timeouts.start_s=1", out=self.tmp / "own", job=job)
+        worker.wait(2)
+        self.assertEqual(worker.log().count("a chief is there, with generation 1"), 2, worker.log())
+        self.assertEqual(worker.log().count("refused: not yet"), 1, worker.log())
+        self.assertIn("mine.yaml", worker.last_line())
 
     def test_without_storage_and_chief_they_wait_on(self):
         stay = [self.start(role, 1, WAIT, "--set=timeouts.start_s=1", out=self.tmp / "own") for role in ("ps", "worker")]
         for p in stay:
-            self.until_state(p, "idle")
-            self.assertEqual(get(p.at, "/readyz"), (200, "ready\n"))
+            self.until_state(p, "idle")  # between two lives an answer may be cut off
+            self.until("it is ready", lambda p=p: get(p.at, "/readyz") == (200, "ready\n"))
             self.end(p, 143)
 
     def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
@@ -129,5 +174,26 @@ class DoneTest(TrainCase):
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 
+class ToldToGoTest(wire.PsCase):
+    FLAGS = (WAIT, "--grace_s=2")
+
+    def setUp(self):
+        super().setUp()
+        self.chief = self.entered()
+        self.ps.process.terminate()
+        self.chief.hear_kind(wire.GOING)
+
+    def test_it_does_not_wait_when_the_job_is_done_meanwhile(self):
+        self.chief.send(wire.frame(wire.DONE, {1: 0}))
+        self.ps.wait(0)
+
+    def test_without_a_cut_it_leaves_before_it_is_killed(self):
+        began = time.monotonic()
+        self.ps.wait(143)
+        self.assertLess(time.monotonic() - began, 2)
+        self.assertIn("the grace of 2 s ended before a cut was published", self.ps.log())
+
+
+del TrainCase
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """Checkpoints that earlier releases wrote are gone on from, and those of a later one refused by name. What is stored in
 tests/data/checkpoint-N is of format N, as the first release with that format wrote it: it is never written anew."""
 import pathlib

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """The executables of a release build have what makes a fault harder to use; and the script that says so, which the image's
 build runs too, names each thing that a program lacks."""
 import json

@@ -21,7 +21,7 @@ HEADER = struct.Struct("<IHHIIQ")
 MAGIC = 0x31575247
 HELLO, HELLO_REPLY, REFUSE, ENTER, ENTERED, PUSH, REPLY, PULL = 1, 2, 3, 10, 11, 20, 21, 22
 CUT, CUT_AT, CUT_ENDED, FENCE, LEASE_NOTE = 30, 32, 35, 36, 38
-WELCOME, LEASE_ASK, HELD, GOING, DONE_ACK = 50, 52, 55, 57, 60
+WELCOME, LEASE_ASK, HELD, GOING, DONE, DONE_ACK = 50, 52, 55, 57, 59, 60
 EDGES = (0, 1, 2, 63, 64, 4095, 4096, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 
 
@@ -168,6 +168,7 @@ class PsCase(Case):
     """A ps by hand, and what a real worker's hello to it says."""
 
     UPDATE = "sync"
+    FLAGS = ()
 
     def setUp(self):
         super().setUp()
@@ -179,7 +180,7 @@ class PsCase(Case):
         self.hosts = f"127.0.0.1:{self.port}"
         self.hello = self.hello_of_a_worker()
         self.ps = Process(self, [PS, "--job_name=ps", "--task_index=0", f"--ps_hosts={self.hosts}",
-                                 f"--job={self.job}", f"--output={self.out}"], "ps",
+                                 f"--job={self.job}", f"--output={self.out}", *self.FLAGS], "ps",
                           {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1",
                            "TSAN_OPTIONS": "allocator_may_return_null=1"})
 

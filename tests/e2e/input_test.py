@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """Wrong input: one clear line, and 2, before anything is trained."""
 import gzip
 import os

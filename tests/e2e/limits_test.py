@@ -104,6 +104,7 @@ class LimitsTest(TrainCase):
         chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
         self.until("the chief listens", lambda: listens(ports[1]))
         self.strange(ports[1], n // 10)
+        self.assertEqual(select.select([slow], [], [], 0), ([], [], []))
         ps.process.send_signal(signal.SIGCONT)
         try:
             slowly(SLOW[20:-1])

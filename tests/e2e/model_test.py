@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """Models as graphs, with statistics, penalties and metrics that are no means: from the job file to the summary."""
 import json
 import pathlib

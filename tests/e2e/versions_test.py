@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """Processes of different releases do not work together, and both say so, naming both. The other release is this one with
 another version written into the program's file."""
 import pathlib

@@ -313,6 +313,7 @@ struct sim_seen {
     uint64_t behind;         /* of these with somebody else's behind */
     uint64_t
         missed; /* updates of clock c - s that came after a read at c: the most that is allowed */
+    uint64_t late_tasks;     /* batches that late workers began to compute */
     uint64_t joins;          /* ssp: first entries where others are beyond the first clock */
     uint64_t gone;           /* ssp: live clocks that a shard dropped */
     uint64_t freed;          /* and gated reads that went on by that */
@@ -498,12 +499,12 @@ void sim_run(struct sim *sim);
 void sim_try(const struct sim_config *config, const char *what, uint64_t seed);
 /* Run until `until` says so or the job is over; false: the latter. */
 bool sim_run_until(struct sim *sim, bool (*until)(struct sim *sim));
-/* A process dies; it is started again after `restart_us` (negative: not). */
-void sim_kill(struct sim *sim, struct sim_proc *proc, int64_t restart_us);
+/* A process dies; it is started again after `restart_us` (negative: not). False: it is down. */
+bool sim_kill(struct sim *sim, struct sim_proc *proc, int64_t restart_us);
 void sim_exit(struct sim *sim, struct sim_proc *proc, int code);
-/* The late ones come. A worker is told to go, and is not started again. */
+/* The late ones come. A worker is told to go, and is not started again; false: it is down, or the chief. */
 void sim_join(struct sim *sim);
-void sim_leave(struct sim *sim, struct sim_worker *k);
+bool sim_leave(struct sim *sim, struct sim_worker *k);
 void sim_restart_all(struct sim *sim);
 void sim_waits(struct sim *sim, char *out, size_t bytes);
 /* GRADWIRE_SIM_SEED, GRADWIRE_SIM_RUNS, GRADWIRE_SHORT; `run` makes one from a seed. */

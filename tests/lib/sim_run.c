@@ -174,10 +174,10 @@ static void lose_suffixes(struct sim *sim, const struct sim_proc *p)
                 c->cut_us = sim->now_us + (int64_t)sim_below(sim, 3000);
 }
 
-void sim_kill(struct sim *sim, struct sim_proc *p, int64_t restart_us)
+bool sim_kill(struct sim *sim, struct sim_proc *p, int64_t restart_us)
 {
     if (!p->up)
-        return;
+        return false;
     sim->died = true;
     sim_seen.deaths += p->role == SIM_WORKER && p->index;
     sim_trace(sim, "%s %u is killed", p->role == SIM_PS ? "ps" : "worker", p->index);
@@ -185,6 +185,7 @@ void sim_kill(struct sim *sim, struct sim_proc *p, int64_t restart_us)
     stop(sim, p);
     if (restart_us >= 0)
         start_later(sim, p, restart_us);
+    return true;
 }
 
 void sim_join(struct sim *sim)
@@ -194,14 +195,15 @@ void sim_join(struct sim *sim)
     sim->last_fault_us = sim->now_us;
 }
 
-void sim_leave(struct sim *sim, struct sim_worker *k)
+bool sim_leave(struct sim *sim, struct sim_worker *k)
 {
     sim->last_fault_us = sim->now_us;
     if (!k->proc.up || k->proc.index == 0)
-        return;
+        return false;
     k->proc.away = true;
     sim_seen.leaves++;
     sim_worker_go(sim, k);
+    return true;
 }
 
 void sim_restart_all(struct sim *sim)

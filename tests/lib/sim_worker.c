@@ -417,6 +417,8 @@ static uint32_t batch_rows(const struct sim_worker *k, uint64_t batch)
 static void start_task(struct sim_worker *k, const struct session_task *t)
 {
     const struct session *s = &k->session;
+    const struct sim_config *c = &sim_of(k)->config;
+    sim_seen.late_tasks += k->proc.index >= c->workers - c->late;
     k->task++;
     k->task_generation = s->generation;
     k->task_name = t->name;

@@ -57,46 +57,50 @@ static int64_t soon(struct sim *sim)
     return 100000 + (int64_t)sim_below(sim, sim_chance(sim, 3) ? 6000000 : 300000);
 }
 
-static void worker_dies(struct sim *sim)
+static bool worker_dies(struct sim *sim)
 {
-    sim_kill(sim, &some_worker(sim)->proc, soon(sim));
+    return sim_kill(sim, &some_worker(sim)->proc, soon(sim));
 }
 
-static void ps_dies(struct sim *sim)
+static bool ps_dies(struct sim *sim)
 {
-    sim_kill(sim, &sim->ps[sim_below(sim, sim->config.ps)].proc, soon(sim));
+    return sim_kill(sim, &sim->ps[sim_below(sim, sim->config.ps)].proc, soon(sim));
 }
 
-static void chief_dies(struct sim *sim)
+static bool chief_dies(struct sim *sim)
 {
-    sim_kill(sim, &sim->worker[0].proc, soon(sim));
+    return sim_kill(sim, &sim->worker[0].proc, soon(sim));
 }
 
-static void worker_goes_for_good(struct sim *sim)
+static bool worker_goes_for_good(struct sim *sim)
 {
     if (sim_chance(sim, 2))
-        sim_leave(sim, some_worker(sim));
-    else
-        sim_kill(sim, &some_worker(sim)->proc, -1);
+        return sim_leave(sim, some_worker(sim));
+    return sim_kill(sim, &some_worker(sim)->proc, -1);
 }
 
-static void chief_is_told_to_go(struct sim *sim)
+static bool chief_is_told_to_go(struct sim *sim)
 {
-    if (sim->worker[0].proc.up)
-        sim_worker_go(sim, &sim->worker[0]);
+    if (!sim->worker[0].proc.up)
+        return false;
+    sim_worker_go(sim, &sim->worker[0]);
+    return true;
 }
 
-static void ps_or_chief_dies(struct sim *sim)
+static bool late_ones_come(struct sim *sim)
 {
-    if (sim_chance(sim, 2))
-        ps_dies(sim);
-    else
-        chief_dies(sim);
+    sim_join(sim);
+    return true;
+}
+
+static bool ps_or_chief_dies(struct sim *sim)
+{
+    return sim_chance(sim, 2) ? ps_dies(sim) : chief_dies(sim);
 }
 
 struct property {
     const char *name;
-    void (*act)(struct sim *sim); /* NULL: nothing happens */
+    bool (*act)(struct sim *sim); /* false: it could not be. NULL: nothing happens */
     uint32_t times;               /* spread over the job */
     uint32_t late;                /* workers that are not there at first */
     bool old;                     /* somebody says something of an old generation */
@@ -110,7 +114,7 @@ static const struct property properties[] = {
     {.name = "goes_on_without_a_worker_that_left_for_good",
      .act = worker_goes_for_good,
      .times = 1},
-    {.name = "takes_in_a_worker_that_joins", .act = sim_join, .times = 1, .late = 1},
+    {.name = "takes_in_a_worker_that_joins", .act = late_ones_come, .times = 1, .late = 1},
     {.name = "goes_on_from_where_it_was_stopped_with_other_numbers",
      .act = chief_is_told_to_go,
      .times = 2},
@@ -193,9 +197,8 @@ static uint32_t run_one(const struct cell *cell, uint64_t seed)
         wanted_step = 1 + sim_below(sim, 5) + i * EPOCHS * BATCHES / (p->times + 1);
         if (!sim_run_until(sim, has_come_so_far))
             break;
-        p->act(sim);
+        happened += p->act(sim);
         sim->last_fault_us = sim->now_us;
-        happened++;
     }
     sim_run(sim);
     if (sim->failed)
@@ -226,6 +229,8 @@ static void run_cell(void **state)
     for (uint64_t i = 0; i < n; i++)
         happened += run_one(cell, 1 + i);
     assert_true(happened >= n * cell->property->times * 3 / 4);
+    if (cell->property->late)
+        assert_true(sim_seen.late_tasks >= before.late_tasks + 2 * n);
     if (cell->property->old)
         assert_true(sim_seen.old > before.old + n / 2);
     if (cell->mode->delay_compensation > 0 || cell->mode->staleness_rate)

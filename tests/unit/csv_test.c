@@ -878,6 +878,43 @@ static void adult_loads_whole(void **state)
     job_close(&f.job);
 }
 
+/* ---- a look ---- */
+
+static void look_says(struct fixture *f, struct bytes text, bool estimated, uint64_t least,
+                      uint64_t most)
+{
+    struct dataset_look look = {0};
+    idx_files_write(&f->files, "a.csv", text);
+    if (dataset_look(&look, &f->job, 0, 0, &f->e))
+        fail_msg("%s", f->e.text);
+    assert_int_equal(look.estimated, estimated);
+    assert_in_range(look.rows, least, most);
+}
+
+static void a_look_says_of_how_many_rows_it_is_sure(void **state)
+{
+    (void)state;
+    enum { ROWS = 170000, ROW_BYTES = 6 };
+    struct fixture f;
+    struct bytes text = {malloc(ROWS * ROW_BYTES), ROWS * ROW_BYTES};
+    assert_non_null(text.data);
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy(text.data + i * ROW_BYTES, "1,2,3\n", ROW_BYTES);
+    setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+    for (enum packing p = 0; p < PACK_COUNT; p++) {
+        struct bytes all = bytes_pack(text, p), few = bytes_pack((struct bytes){text.data, 60}, p);
+        look_says(&f, few, false, 10, 10);
+        if (p == PACK_PLAIN)
+            look_says(&f, all, true, ROWS - 1, ROWS);
+        else /* 4 KiB or less: beyond a piece there is more of it, no one knows how much */
+            look_says(&f, all, true, CSV_PIECE_BYTES / ROW_BYTES + 1, 3 * ROWS);
+        bytes_free(&all);
+        bytes_free(&few);
+    }
+    free(text.data);
+    teardown(&f);
+}
+
 int main(void)
 {
     log_init("csv_test", LOG_ERROR);
@@ -912,6 +949,7 @@ int main(void)
         cmocka_unit_test(the_census_is_the_same_text_everywhere),
         cmocka_unit_test(a_row_of_the_census_depends_on_its_number_alone),
         cmocka_unit_test(adult_loads_whole),
+        cmocka_unit_test(a_look_says_of_how_many_rows_it_is_sure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/ending.h"
 #include "worker/idle.h"
@@ -67,6 +69,34 @@ static void another_jobs_end_is_not_ours(void **state)
     assert_int_equal(ending_find("/no/such/folder", &job, &m), ENDING_NONE);
 }
 
+static void a_cut_that_cannot_be_used_ends_nothing(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/ending_test-XXXXXX", path[96], command[64];
+    const struct job job = job_of(3, 0);
+    uint32_t threads[] = {1};
+    float w[16] = {0};
+    struct checkpoint_file file;
+    struct checkpoint_shard shard = {.elems = 16, .w = w};
+    struct errmsg e = {""};
+    struct manifest m = learned(3), found = {0};
+    assert_non_null(mkdtemp(dir));
+    m.total_elems = 16;
+    m.files = m.ps = m.microbatches = 1;
+    m.file = &file;
+    m.ps_threads = threads;
+    strcpy(m.uuid, "3b241101-e2bb-4255-8caf-4136c566a962");
+    assert_int_equal(checkpoint_write_shard(dir, 0, &shard, &file, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(dir, &m, &e), ERR_OK);
+    assert_int_equal(ending_find(dir, &job, &found), ENDING_DONE);
+    manifest_close(&found);
+    (void)snprintf(path, sizeof path, "%s/cut-0000000000/%s", dir, file.name);
+    assert_int_equal(truncate(path, 10), 0);
+    assert_int_equal(ending_find(dir, &job, &found), ENDING_NONE);
+    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 static void another_runs_end_is_not_ours(void **state)
 {
     (void)state;
@@ -90,14 +120,51 @@ static void news_is_another_run_or_a_later_generation(void **state)
     assert_true(idle_is_news(&over, "b", 1));
 }
 
+static void assert_state(struct idle_end end, enum process_state state, int code)
+{
+    int exit_code = -1;
+    assert_int_equal(idle_state(&end, &exit_code), state);
+    assert_int_equal(exit_code, code);
+}
+
+static void a_worker_whose_training_ended_rests_or_ends(void **state)
+{
+    (void)state;
+    assert_state((struct idle_end){.exit_code = 0, .waits = true}, STATE_DONE, 0);
+    assert_state((struct idle_end){.exit_code = 1, .waits = true}, STATE_LOADING, 1);
+    assert_state((struct idle_end){.exit_code = 1, .waits = true, .nobody_came = true}, STATE_IDLE,
+                 0);
+    assert_state((struct idle_end){.exit_code = 1, .nobody_came = true}, STATE_LOADING, 1);
+    assert_state((struct idle_end){.exit_code = 1, .nobody_came = true, .known_over = true},
+                 STATE_DONE, 0);
+}
+
+static void told_to_go_it_never_rests(void **state)
+{
+    (void)state;
+    assert_state((struct idle_end){.exit_code = 0, .waits = true, .going = true}, STATE_LOADING, 0);
+    assert_state(
+        (struct idle_end){.exit_code = 1, .waits = true, .going = true, .nobody_came = true},
+        STATE_LOADING, 143);
+    assert_state((struct idle_end){.exit_code = 143,
+                                   .waits = true,
+                                   .going = true,
+                                   .nobody_came = true,
+                                   .known_over = true},
+                 STATE_LOADING, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_when_all_its_epochs_are_in_the_final_cut),
         cmocka_unit_test(a_job_that_may_stop_early_may_have_been),
         cmocka_unit_test(another_jobs_end_is_not_ours),
+        cmocka_unit_test(a_cut_that_cannot_be_used_ends_nothing),
         cmocka_unit_test(another_runs_end_is_not_ours),
         cmocka_unit_test(news_is_another_run_or_a_later_generation),
+        cmocka_unit_test(a_worker_whose_training_ended_rests_or_ends),
+        cmocka_unit_test(told_to_go_it_never_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,12 +64,32 @@ static void another_generation_of_the_same_size_keeps_what_was_measured(void **s
     assert_true(grace_bytes(&g) == 200 * MIB);
 }
 
+static void who_is_killed_behind_the_grace_leaves_before(void **state)
+{
+    (void)state;
+    struct grace g;
+    grace_init(&g, 30, 0);
+    assert_int_equal(g.allowed_s, 30);
+    assert_int_equal(grace_bound_ms(&g), 30000);
+    grace_init(&g, 30, 60); /* the job's is less */
+    assert_int_equal(g.allowed_s, 30);
+    assert_int_equal(grace_bound_ms(&g), 30000);
+    grace_init(&g, 30, 30);
+    assert_int_equal(grace_bound_ms(&g), 29000);
+    grace_init(&g, 30, 10);
+    assert_int_equal(g.allowed_s, 10);
+    assert_int_equal(grace_bound_ms(&g), 9000);
+    grace_init(&g, 30, 1);
+    assert_int_equal(grace_bound_ms(&g), 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_first_snapshot_a_slow_rate_is_assumed),
         cmocka_unit_test(afterwards_the_last_ones_rate_counts),
         cmocka_unit_test(another_generation_of_the_same_size_keeps_what_was_measured),
+        cmocka_unit_test(who_is_killed_behind_the_grace_leaves_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,13 @@ static bool there(const char *name)
     return access(path, F_OK) == 0;
 }
 
+static int remove_cut(unsigned cut)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -r %s/cut-%010u", checkpoints, cut);
+    return system(command);
+}
+
 static char was[] = "model.layers[0].dense.units = 3\noptimizer = adam\ntraining.seed = 1\n";
 static char is[] = "model.layers[0].dense.units = 3\noptimizer = adam\ntraining.seed = 2\n";
 static const uint8_t fingerprint[32] = {9};
@@ -181,6 +188,7 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
     const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
     elems = 64;
     write_final(7, "monday");
+    put_file("checkpoints", "journal");
     for (int i = 0, failed = 1; failed; i++) {
         struct manifest old = loaded(7);
         struct errmsg e = {""};
@@ -193,7 +201,36 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
         assert_false(failed && there("checkpoints/cut-0000000008/manifest.gw"));
         manifest_close(&m);
         assert_true(i > 0 || failed);
+        if (i == 0) /* its blocks could not be written */
+            assert_true(there("checkpoints/journal"));
     }
+    elems = ELEMS;
+}
+
+static void what_one_that_died_left_of_the_old_job_goes(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
+    struct errmsg e = {""};
+    elems = 64;
+    write_final(7, "monday");
+    struct manifest old = loaded(7);
+    if (sequel_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    write_final(7, "monday");
+    struct manifest m = loaded(8);
+    sequel_settle(&s, &old); /* not ours */
+    assert_true(there("checkpoints/cut-0000000007"));
+    write_final(9, "tuesday");
+    sequel_settle(&s, &m); /* not the newest: a damaged one would be all that stays */
+    assert_true(there("checkpoints/cut-0000000007"));
+    assert_int_equal(remove_cut(9), 0);
+    sequel_settle(&s, &m);
+    assert_false(there("checkpoints/cut-0000000007"));
+    assert_true(there("checkpoints/cut-0000000008/manifest.gw"));
+    manifest_close(&m);
+    manifest_close(&old);
     elems = ELEMS;
 }
 
@@ -229,6 +266,7 @@ int main(void)
         TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
         TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),
+        TEST(what_one_that_died_left_of_the_old_job_goes),
         TEST(another_model_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

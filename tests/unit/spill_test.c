@@ -226,6 +226,54 @@ static void memory_is_one_budget_for_both_parts(void **state)
     teardown(&f);
 }
 
+/* A chunk of them has fewer rows: those that there are have room, and those beyond are found behind them. */
+static void a_few_wide_rows_stay_in_memory(void **state)
+{
+    (void)state;
+    enum { WIDE = 1500, WIDE_ROWS = 1100 };
+    static uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    struct fixture f;
+    setup(&f, 1);
+    char *text = malloc(WIDE_ROWS * (4 * WIDE + 2)), *end = text;
+    assert_non_null(text);
+    for (unsigned row = 0; row < WIDE_ROWS; row++) {
+        for (unsigned i = 0; i < WIDE; i++)
+            end += sprintf(end, "%u,", (row + i) % 100);
+        end += sprintf(end, "%u\n", row % 2);
+    }
+    idx_files_write(&f.files, "a.csv", (struct bytes){(uint8_t *)text, (size_t)(end - text)});
+    free(text);
+    for (unsigned memory_mb = ALL_IN_FILE; memory_mb <= 8; memory_mb += 7) {
+        char job[8 * WIDE];
+        size_t n = (size_t)snprintf(
+            job, sizeof job,
+            "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\noptimizer: sgd\n"
+            "data: {format: csv, train: '%s/a.csv', memory_mb: %u, spill: '%s', columns: [",
+            f.files.dir, memory_mb, f.folder);
+        for (unsigned i = 0; i < WIDE; i++)
+            n += (size_t)sprintf(job + n, "number,");
+        n += (size_t)sprintf(job + n, "label]}\n");
+        job_close(&f.job);
+        if (job_parse(&f.job, job, n, "j.yaml", "/", NULL, 0, &f.e) ||
+            dataset_load(&f.train, &f.job, 0, 0, &f.e))
+            fail_msg("%s", f.e.text);
+        assert_int_equal(table_spilled_bytes(&f.train.table),
+                         memory_mb == ALL_IN_FILE ? WIDE_ROWS * (WIDE + 1) * 4
+                                                  : 4 * (WIDE + 1) * (WIDE_ROWS - 1024));
+        for (uint64_t row = 0; row < WIDE_ROWS; row++) {
+            const uint32_t *cells;
+            uint64_t one = 1;
+            assert_int_equal(
+                table_look(&f.train.table, row, &one, buffer, TABLE_ROW_CELLS_MAX, &cells, &f.e),
+                ERR_OK);
+            assert_true(table_float(cells[7]) == (float)((row + 7) % 100));
+            assert_true(table_float(cells[WIDE]) == (float)(row % 2));
+        }
+        dataset_close(&f.train);
+    }
+    teardown(&f);
+}
+
 /* ---- disks that fail ---- */
 
 static void every_failure_of_the_file_is_reported(void **state)
@@ -256,6 +304,30 @@ static void every_failure_of_the_file_is_reported(void **state)
     assert_true(writes > 5 && reads > 5);
     assert_int_equal(err_exit_code(ERR_INPUT), 2);
     assert_int_equal(err_exit_code(ERR_DISK), 138);
+    teardown(&f);
+}
+
+static void only_what_the_job_can_mend_is_wrong_input(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        enum err code;
+    } of[] = {{ENOENT, ERR_INPUT}, {ENOSPC, ERR_INPUT}, {EMFILE, ERR_NOMEM},
+              {ENFILE, ERR_NOMEM}, {ENOMEM, ERR_NOMEM}, {EIO, ERR_DISK}};
+    struct fixture f;
+    setup(&f, 1000);
+    set_job(&f, ALL_IN_FILE, 1, NULL);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (long n = 0; n < 2; n++) { /* making the file, the first write */
+            spill_fail_at(n, of[i].error);
+            assert_int_equal(dataset_load(&f.train, &f.job, 0, 0, &f.e), of[i].code);
+            spill_fail_at(-1, 0);
+            assert_non_null(strstr(f.e.text, f.folder));
+            assert_non_null(strstr(f.e.text, strerror(of[i].error)));
+            assert_non_null(strstr(f.e.text, "data.spill"));
+        }
+    f.train = (struct dataset){.rows = 0};
     teardown(&f);
 }
 
@@ -411,7 +483,9 @@ int main(void)
         cmocka_unit_test(where_rows_are_changes_nothing),
         cmocka_unit_test(the_file_has_no_name_and_outlives_the_training_part),
         cmocka_unit_test(memory_is_one_budget_for_both_parts),
+        cmocka_unit_test(a_few_wide_rows_stay_in_memory),
         cmocka_unit_test(every_failure_of_the_file_is_reported),
+        cmocka_unit_test(only_what_the_job_can_mend_is_wrong_input),
         cmocka_unit_test(who_asks_for_rows_that_cannot_be_read_is_told),
         cmocka_unit_test(training_and_evaluation_end_with_the_disks_word),
         cmocka_unit_test(a_file_that_may_not_grow_is_reported),

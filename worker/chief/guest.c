@@ -1,6 +1,7 @@
 /* A worker that dialed the chief. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/list.h"
@@ -41,7 +42,10 @@ static void guest_refuse(struct guest *g, Gradwire__Reason reason, const char *t
         m.identity_text = g->host->control->config.job->identity_text;
     static struct log_budget budget;
     uint32_t left_out;
-    if (log_may(&budget, clock_now_ms(), &left_out))
+    bool say = log_may(&budget, clock_now_ms(), &left_out);
+    if (say && left_out)
+        log_warn("%u more were refused", left_out);
+    if (say)
         log_warn("%s is refused: %s", conn_peer(g->conn), text);
     msg_send(g->conn, FRAME_REFUSE, &m.base, NULL, 0);
     conn_finish(g->conn, ERR_REFUSED, text);
@@ -174,6 +178,8 @@ void guest_accept(void *owner, int fd, const char *peer)
     struct guest *g = mem_zalloc(1, sizeof *g);
     if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &guest_ops, g)) {
         log_warn("%s: no memory for a connection", peer);
+        if (!g)
+            close(fd); /* or conn_new has */
         listen_release(&h->listener);
         mem_free(g);
         return;

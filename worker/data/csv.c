@@ -120,13 +120,19 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     return ERR_OK;
 }
 
-static enum err count_bytes(struct csv *c, const char *path, struct errmsg *e)
+/* A look: the file's text, of which `looked` bytes were read, the whole of it or not. */
+static enum err count_bytes(struct csv *c, const char *path, uint64_t looked, bool whole,
+                            struct errmsg *e)
 {
     struct stat s;
     if (stat(path, &s) != 0)
         return err_set(e, ERR_INPUT, "%s", strerror(errno));
-    bool compressed = stream_is_compressed(c->stream);
-    c->all_bytes += (uint64_t)s.st_size * (compressed ? USUAL_RATIO : 1);
+    uint64_t bytes = (uint64_t)s.st_size;
+    if (stream_is_compressed(c->stream)) {
+        bytes *= USUAL_RATIO;
+        bytes = bytes > 2 * looked ? bytes : 2 * looked; /* there is more of it */
+    }
+    c->all_bytes += whole ? looked : bytes;
     return ERR_OK;
 }
 
@@ -139,10 +145,7 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     c->open = true;
     if (c->reading->job->data.format != DATA_CSV)
         return ERR_OK;
-    enum err err = stream_open(&c->stream, f->path, e);
-    if (!err && c->reading->look)
-        err = count_bytes(c, f->path, e);
-    return err;
+    return stream_open(&c->stream, f->path, e);
 }
 
 static void close_file(struct csv *c)
@@ -204,6 +207,8 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     p->field = f->field;
     p->fields = f->fields;
     c->looked_bytes += w->text_bytes;
+    if (!err && c->reading->look && c->stream)
+        err = count_bytes(c, f->path, w->text_bytes, got < wanted, e);
     if (got < wanted || c->reading->look)
         close_file(c);
     return err;
@@ -508,6 +513,8 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     }
     if (!err)
         err = pool_new(&pool, threads, e);
+    if (!err)
+        table_begin(&d->table);
     if (!err)
         err = load(d, r, pool, digest, e);
     pool_free(pool);

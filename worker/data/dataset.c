@@ -124,7 +124,7 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
         dataset_close(&d);
         return err_wrap(e, err, "%s: ", r->key);
     }
-    if (d.labels)
+    if (d.labels && !r->look) /* a look reads hardly any of them */
         d.label_max = largest(d.labels, d.rows);
     if (!r->eval)
         d.augment = r->job->data.augment;

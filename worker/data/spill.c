@@ -1,6 +1,6 @@
 /* Happy path: reserve (the first makes the file and takes its name away) -> write -> want, read... Failure modes: the
- * folder cannot be written, or is full: the job's keys are wrong for this machine, and it has not begun. A read fails,
- * or ends early: the disk does. Dirty pages of the file are the kernel's to write back when it wants memory, so nothing
+ * folder cannot be written, or is full: the job's keys are wrong for this machine, and it has not begun. A write fails
+ * with EIO, a read fails, or ends early: the disk does. Dirty pages of the file are the kernel's to write back when it wants memory, so nothing
  * is ever synced. */
 #include "worker/data/spill.h"
 
@@ -107,9 +107,27 @@ void spill_give_memory(struct spill *s, uint64_t bytes)
     s->memory_bytes -= bytes;
 }
 
+static enum err write_code(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return ERR_NOMEM;
+    case EIO:
+        return ERR_DISK;
+    default:
+        return ERR_INPUT;
+    }
+}
+
 static enum err cannot_write(const struct spill *s, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT,
+    enum err code = write_code(errno);
+    if (code != ERR_INPUT)
+        return err_set(e, code, "%s: rows cannot be put there (data.spill): %s", s->folder,
+                       strerror(errno));
+    return err_set(e, code,
                    "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb go to a file there, "
                    "%" PRIu64 " MiB of them so far: name a folder with room by data.spill, or "
                    "raise data.memory_mb",

@@ -22,12 +22,13 @@ void spill_unref(struct spill *s);
 bool spill_take_memory(struct spill *s, uint64_t bytes);
 void spill_give_memory(struct spill *s, uint64_t bytes);
 /* Room in the file, whose beginning is *at; it is made with the first. Nothing is written yet.
- * Errors: ERR_INPUT the folder cannot be written. */
+ * Errors: ERR_INPUT the folder cannot be written; ERR_NOMEM no descriptor or memory; ERR_DISK. */
 enum err spill_reserve(struct spill *s, uint64_t bytes, uint64_t *at, struct errmsg *e) MUST_CHECK;
 /* Where the file is, or would be. */
 const char *spill_folder(const struct spill *s);
 
-/* Within what is reserved. Errors: ERR_INPUT no room, naming folder and keys. Thread: any; blocks on the disk. */
+/* Within what is reserved. Errors: ERR_INPUT no room, naming folder and keys; ERR_NOMEM; ERR_DISK. Thread: any; blocks
+ * on the disk. */
 enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t bytes,
                      struct errmsg *e) MUST_CHECK;
 /* What was written. Errors: ERR_DISK. Thread: any; blocks on the disk. */

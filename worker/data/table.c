@@ -79,6 +79,8 @@ void table_schema_unref(struct table_schema *s)
 
 /* ---- rows ---- */
 
+enum { CHUNK_BYTES_MOST = 4 << 20 }; /* it counts as a whole, however few rows are in it */
+
 static size_t row_cells(const struct table *t)
 {
     return (size_t)t->schema->inputs + 1;
@@ -86,7 +88,14 @@ static size_t row_cells(const struct table *t)
 
 static size_t chunk_bytes(const struct table *t)
 {
-    return row_cells(t) * TABLE_CHUNK_ROWS * sizeof(uint32_t);
+    return row_cells(t) * t->chunk_rows * sizeof(uint32_t);
+}
+
+void table_begin(struct table *t)
+{
+    t->chunk_rows = TABLE_CHUNK_ROWS;
+    while (t->chunk_rows > 1 && chunk_bytes(t) > CHUNK_BYTES_MOST)
+        t->chunk_rows /= 2;
 }
 
 static enum err no_memory(const struct table *t, struct errmsg *e)
@@ -105,7 +114,7 @@ static enum err add_chunk(struct table *t, struct errmsg *e)
         enum err err = spill_reserve(t->spill, chunk_bytes(t), &c.at, e);
         if (err)
             return err;
-    } else if (!(c.cells = mem_zalloc(row_cells(t) * TABLE_CHUNK_ROWS, sizeof *c.cells))) {
+    } else if (!(c.cells = mem_zalloc(row_cells(t) * t->chunk_rows, sizeof *c.cells))) {
         spill_give_memory(t->spill, chunk_bytes(t));
         return no_memory(t, e);
     }
@@ -116,14 +125,14 @@ static enum err add_chunk(struct table *t, struct errmsg *e)
 /* Where a row's cells begin in its chunk: in cells. */
 static size_t row_at(const struct table *t, uint64_t row)
 {
-    return (size_t)(row % TABLE_CHUNK_ROWS) * row_cells(t);
+    return (size_t)(row % t->chunk_rows) * row_cells(t);
 }
 
 /* Rows of one chunk. */
 static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
                          struct errmsg *e)
 {
-    const struct table_chunk *c = &t->chunk[row / TABLE_CHUNK_ROWS];
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
     size_t bytes = (size_t)n * row_cells(t) * sizeof *cells, at = row_at(t, row);
     if (!c->cells)
         return spill_write(t->spill, c->at + at * sizeof *cells, cells, bytes, e);
@@ -134,9 +143,9 @@ static enum err put_rows(struct table *t, uint64_t row, uint64_t n, const uint32
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, struct errmsg *e)
 {
     while (rows > 0) {
-        uint64_t room = TABLE_CHUNK_ROWS - t->rows % TABLE_CHUNK_ROWS;
+        uint64_t room = t->chunk_rows - t->rows % t->chunk_rows;
         uint64_t n = rows < room ? rows : room;
-        enum err err = room == TABLE_CHUNK_ROWS ? add_chunk(t, e) : ERR_OK;
+        enum err err = room == t->chunk_rows ? add_chunk(t, e) : ERR_OK;
         if (!err)
             err = put_rows(t, t->rows, n, cells, e);
         if (err)
@@ -161,25 +170,25 @@ void table_close(struct table *t)
     *t = (struct table){0};
 }
 
-static uint64_t chunk_rows(const struct table *t, uint64_t chunk)
+static uint64_t rows_in(const struct table *t, uint64_t chunk)
 {
-    uint64_t first = chunk * TABLE_CHUNK_ROWS;
-    return t->rows - first < TABLE_CHUNK_ROWS ? t->rows - first : TABLE_CHUNK_ROWS;
+    uint64_t first = chunk * t->chunk_rows;
+    return t->rows - first < t->chunk_rows ? t->rows - first : t->chunk_rows;
 }
 
 uint64_t table_spilled_bytes(const struct table *t)
 {
     uint64_t rows = 0;
     for (uint64_t i = 0; i < t->chunks; i++)
-        rows += t->chunk[i].cells ? 0 : chunk_rows(t, i);
+        rows += t->chunk[i].cells ? 0 : rows_in(t, i);
     return rows * row_cells(t) * sizeof(uint32_t);
 }
 
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e)
 {
-    const struct table_chunk *c = &t->chunk[row / TABLE_CHUNK_ROWS];
-    uint64_t left = chunk_rows(t, row / TABLE_CHUNK_ROWS) - row % TABLE_CHUNK_ROWS;
+    const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
+    uint64_t left = rows_in(t, row / t->chunk_rows) - row % t->chunk_rows;
     uint64_t held = room / row_cells(t);
     *n = *n < left ? *n : left;
     if (c->cells) {
@@ -194,17 +203,17 @@ enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *
 
 static uint64_t place_of(const struct table *t, uint64_t row)
 {
-    return t->chunk[row / TABLE_CHUNK_ROWS].at + row_at(t, row) * sizeof(uint32_t);
+    return t->chunk[row / t->chunk_rows].at + row_at(t, row) * sizeof(uint32_t);
 }
 
 bool table_waits(const struct table *t, uint64_t row)
 {
-    return !t->chunk[row / TABLE_CHUNK_ROWS].cells && spill_waits(t->spill, place_of(t, row));
+    return !t->chunk[row / t->chunk_rows].cells && spill_waits(t->spill, place_of(t, row));
 }
 
 void table_want(const struct table *t, uint64_t row)
 {
-    if (!t->chunk[row / TABLE_CHUNK_ROWS].cells)
+    if (!t->chunk[row / t->chunk_rows].cells)
         spill_want(t->spill, place_of(t, row), row_cells(t) * sizeof(uint32_t));
 }
 
@@ -290,7 +299,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
                             struct errmsg *e)
 {
     struct table *t = l->table;
-    uint64_t row = chunk * TABLE_CHUNK_ROWS, end = row + chunk_rows(t, chunk);
+    uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
     struct moments *part =
         l->part ? l->part + chunk * t->schema->inputs : NULL; /* pass 2 has none */
     uint32_t *there = t->chunk[chunk].cells;

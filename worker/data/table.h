@@ -33,7 +33,7 @@ struct table_schema {
     struct table_input *input; /* (inputs) in the order of the job's columns */
 };
 
-/* TABLE_CHUNK_ROWS rows of (inputs + 1) cells each; the last is the label. */
+/* chunk_rows rows of (inputs + 1) cells each; the last is the label. */
 struct table_chunk {
     uint32_t *cells; /* NULL: in the file */
     uint64_t at;     /* there */
@@ -44,10 +44,11 @@ struct table {
     struct spill *spill;
     uint64_t rows;
     uint64_t chunks;
+    uint32_t chunk_rows; /* by the width of a row */
     struct table_chunk *chunk;
 };
 enum {
-    TABLE_CHUNK_ROWS = 1 << 14,
+    TABLE_CHUNK_ROWS = 1 << 14, /* the most */
     TABLE_ROW_CELLS_MAX = JOB_COLUMNS_MAX,
 };
 
@@ -76,7 +77,9 @@ enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 
-/* `rows` more, of (rows, inputs + 1) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file. */
+/* Once, when its schema and spill are there, before the first row. */
+void table_begin(struct table *t);
+/* `rows` more, of (rows, inputs + 1) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file; ERR_DISK. */
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
                       struct errmsg *e) MUST_CHECK;
 

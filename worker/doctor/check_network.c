@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/auth.h"
 #include "common/http.h"
 #include "common/listen.h"
 #include "common/mem.h"
@@ -105,7 +106,8 @@ static void say_taken(struct finding *f, const char *address, const struct errms
     }
 }
 
-static void try_bind(struct finding *f, const char *address)
+/* `auth`: --auth, where it is the job that listens there; NULL: HTTP, which asks for no proof. */
+static void try_bind(struct finding *f, const char *address, const char *auth)
 {
     struct errmsg e = {""};
     int fd = -1;
@@ -113,6 +115,8 @@ static void try_bind(struct finding *f, const char *address)
         say_taken(f, address, &e);
         return;
     }
+    if (auth && auth_check_listener(auth, fd, &e))
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
     (void)close(fd);
     finding_say(f, VERDICT_OK, "%s can be bound", address);
 }
@@ -126,12 +130,12 @@ void check_port(struct patient *p, struct finding *f)
         return;
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
     if (listens && c->bind && flags->listen_fd < 0)
-        try_bind(f, c->bind);
+        try_bind(f, c->bind, flags->auth);
     if (flags->http_port && flags->http_fd < 0) {
         bool v6 = strchr(flags->http_address, ':') != NULL;
         (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", flags->http_address,
                        flags->http_port);
-        try_bind(f, http);
+        try_bind(f, http, NULL);
     }
     if (f->verdict == VERDICT_NONE)
         finding_say(f, VERDICT_OK, "it listens on none");

@@ -18,6 +18,7 @@
 #include "common/optimizer.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"
+#include "worker/sequel.h"
 
 /* ---- memory ---- */
 
@@ -152,9 +153,10 @@ static bool probe(struct patient *p, struct finding *f, const char *folder)
     }
     char *bytes = mem_zalloc(PROBE_BYTES, 1);
     double began_s = clock_now_s();
-    bool written = bytes && write(fd, bytes, PROBE_BYTES) == PROBE_BYTES && fsync(fd) == 0;
+    ssize_t n = bytes ? write(fd, bytes, PROBE_BYTES) : 0;
+    bool written = n == PROBE_BYTES && fsync(fd) == 0;
+    int error = !bytes ? ENOMEM : n >= 0 && n < PROBE_BYTES ? ENOSPC : errno;
     double took_s = clock_now_s() - began_s;
-    int error = errno;
     (void)close(fd);
     (void)unlink(path);
     mem_free(bytes);
@@ -210,7 +212,19 @@ static void judge_cut(const struct patient *p, struct finding *f, uint64_t cut)
                     "cut %" PRIu64 " cannot be used, the one before it will be: %s", cut, e.text);
         return;
     }
-    if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
+    bool sequel = sequel_is_due(&p->job, &m);
+    if (sequel && job_identity_compare_model(m.identity_text, p->job.identity_text, &e)) {
+        finding_say(f, VERDICT_FAIL,
+                    "run \"%s\" would begin with cut %" PRIu64 ", whose model is another: %s",
+                    p->job.checkpoint.run, cut, e.text);
+        finding_mend(f, VERDICT_FAIL,
+                     "give it the model that it had, another --output, or --fresh");
+    } else if (sequel) {
+        finding_say(f, VERDICT_OK,
+                    "run \"%s\" begins with the weights of cut %" PRIu64 ", step %" PRIu64
+                    " of run \"%s\", which is done",
+                    p->job.checkpoint.run, cut, m.step, m.run);
+    } else if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
         finding_say(f, VERDICT_FAIL, "%s has cut %" PRIu64 " of another job: %s", p->checkpoints,
                     cut, e.text);
         finding_mend(f, VERDICT_FAIL, "give it back what it had, another --output, or --fresh");
@@ -261,20 +275,24 @@ void check_grace(struct patient *p, struct finding *f)
         finding_say(f, VERDICT_OK, "this worker hands its work back and leaves");
         return;
     }
-    uint32_t grace_s = p->job.timeouts.grace_s;
+    uint32_t grace_s = p->job.timeouts.grace_s, given_s = (uint32_t)p->flags->grace_s;
+    const char *whose = given_s && given_s < grace_s ? "--grace_s" : "timeouts.grace_s";
+    grace_s = given_s && given_s < grace_s ? given_s : grace_s;
     uint64_t bytes = estimate_cut_bytes(&p->job, share_of(p));
     double takes_s = estimate_cut_s(bytes, p->disk_bytes_per_s);
     char text[24];
     if (takes_s <= grace_s) {
-        finding_say(f, VERDICT_OK, "timeouts.grace_s is %u, a checkpoint will take about %.0f s",
-                    grace_s, takes_s);
+        finding_say(f, VERDICT_OK, "%s is %u, a checkpoint will take about %.0f s", whose, grace_s,
+                    takes_s);
         return;
     }
     finding_say(f, VERDICT_WARN,
-                "timeouts.grace_s is %u, and a ps's part of a checkpoint, %s, will take about %.0f "
+                "%s is %u, and a ps's part of a checkpoint, %s, will take about %.0f "
                 "s: after "
                 "SIGTERM the last one before it stays the last",
-                grace_s, estimate_text(text, bytes), takes_s);
-    finding_mend(f, VERDICT_WARN,
-                 "raise it and terminationGracePeriodSeconds above %.0f, or take more ps", takes_s);
+                whose, grace_s, estimate_text(text, bytes), takes_s);
+    finding_mend(
+        f, VERDICT_WARN,
+        "raise timeouts.grace_s and terminationGracePeriodSeconds above %.0f, or take more ps",
+        takes_s);
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/auth.h"
 #include "common/mem.h"
 #include "common/tls.h"
 #include "common/token.h"
@@ -77,5 +78,7 @@ void check_certificates(struct patient *p, struct finding *f)
     } else {
         certificate_check(f, &files, time(NULL));
     }
+    if (f->verdict != VERDICT_FAIL && auth_check(p->flags->auth, &e)) /* both are known by now */
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
     mem_free(copy);
 }

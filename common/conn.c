@@ -239,6 +239,7 @@ static struct conn *conn_alloc(struct loop *l, int fd, const char *peer, const s
         return NULL;
     c->loop = l;
     c->ending.fn = on_end;
+    c->again.fn = conn_on_again;
     c->ops = ops;
     c->owner = owner;
     c->fd = fd;

@@ -253,6 +253,24 @@ static size_t in_tls(struct conn *c, const struct iovec *iov, bool *more)
     return conn_tls_read(c, to->iov_base, to->iov_len, more);
 }
 
+/* Others have their turn first. An event that activates itself would run again in this pass of libevent's, which looks
+ * at no timer and no socket meanwhile. It is put off while the connection lives, so before its `ending`. */
+static void read_again(struct conn *c)
+{
+    if (c->again_put)
+        return;
+    c->again_put = true;
+    loop_put_off(c->loop, &c->again);
+}
+
+void conn_on_again(struct loop_later *later)
+{
+    struct conn *c = (struct conn *)((char *)later - offsetof(struct conn, again));
+    c->again_put = false;
+    if (c->state == FINISHING || !reading_stopped(c))
+        event_active(&c->read_event, EV_READ, 1);
+}
+
 static void read_frames(struct conn *c)
 {
     size_t total = 0;
@@ -269,8 +287,8 @@ static void read_frames(struct conn *c)
         if (got > 0)
             in_arrived(c, iov[0].iov_len, got);
     }
-    if (c->tls && more && !reading_stopped(c)) /* others have their turn; the socket may not tell */
-        event_active(&c->read_event, EV_READ, 1);
+    if (c->tls && more && !reading_stopped(c)) /* the socket may not tell */
+        read_again(c);
 }
 
 /* A finishing connection: what comes is thrown away. */
@@ -281,7 +299,7 @@ static void read_away(struct conn *c)
     for (size_t total = 0; more && total < CONN_READ_BUDGET_BYTES;)
         total += c->tls ? in_tls(c, iov, &more) : in_recvmsg(c, iov, &more);
     if (c->tls && more && c->state == FINISHING)
-        event_active(&c->read_event, EV_READ, 1);
+        read_again(c);
 }
 
 void conn_on_readable(evutil_socket_t fd, short what, void *arg)

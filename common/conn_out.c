@@ -106,33 +106,27 @@ static void queue_advance(struct conn *c, size_t sent)
         c->copied_bytes -= sent;
 }
 
-/* What the next record has: from where it stands, or small segments side by side in `room`. */
-static const void *record_gather(const struct conn *c, uint8_t room[TLS_RECORD_BYTES],
-                                 size_t *bytes)
+/* The queue's next bytes, side by side. They stay in the queue until they are sent. */
+static void record_gather(const struct conn *c, struct tls_record *r)
 {
-    *bytes = 0;
-    if (c->first->left >= TLS_RECORD_BYTES) {
-        *bytes = TLS_RECORD_BYTES;
-        return c->first->at;
+    r->bytes = 0;
+    for (const struct segment *s = c->first; s && r->bytes < TLS_RECORD_BYTES; s = s->next) {
+        size_t n = least(TLS_RECORD_BYTES - r->bytes, s->left);
+        memcpy(r->at + r->bytes, s->at, n);
+        r->bytes += n;
     }
-    for (const struct segment *s = c->first; s && *bytes < TLS_RECORD_BYTES; s = s->next) {
-        size_t n = least(TLS_RECORD_BYTES - *bytes, s->left);
-        memcpy(room + *bytes, s->at, n);
-        *bytes += n;
-    }
-    return room;
 }
 
-/* Records, a system call each. One that the socket does not take is begun anew from the queue, which still has all of it:
- * OpenSSL wants the same bytes then, and at least as many. */
+/* Records, a system call each. One that the socket does not take waits as it was gathered, whatever becomes of what it was
+ * gathered from. */
 static void flush_tls(struct conn *c)
 {
-    uint8_t room[TLS_RECORD_BYTES];
+    struct tls_record *r = tls_link_record(c->tls);
     size_t sent = 1;
     for (uint64_t total = 0; c->first && sent > 0 && total < CONN_WRITE_BUDGET_BYTES;) {
-        size_t bytes;
-        const void *p = record_gather(c, room, &bytes);
-        sent = conn_tls_write(c, p, bytes);
+        if (r->bytes == 0)
+            record_gather(c, r);
+        sent = conn_tls_write(c);
         queue_advance(c, sent);
         total += sent;
     }

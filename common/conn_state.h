@@ -25,7 +25,8 @@ enum reading { READ_HEADER, READ_HEAD, READ_BODY };
 
 struct conn {
     struct loop *loop;
-    struct loop_later ending;
+    struct loop_later ending, again;
+    bool again_put;
     const struct conn_ops *ops;
     void *owner;
     int fd;
@@ -34,6 +35,7 @@ struct conn {
     struct loop_timer finish_timer; /* for the handshake, and for the end */
     bool writable_wanted, corked, paused, in_on_frame;
     struct tls_link *tls;                 /* NULL: plain */
+    int64_t shaking_ms;                   /* since when */
     bool tls_read_waits, tls_write_waits; /* reading waits until writable, writing until readable */
     int broken; /* errno of a write that failed; the read side goes on to the end */
     enum err code;
@@ -81,6 +83,7 @@ void conn_broken(struct conn *c, int error); /* a write failed */
 
 void conn_on_readable(evutil_socket_t fd, short what, void *arg); /* an event's callback */
 void conn_eof(struct conn *c);
+void conn_on_again(struct loop_later *later); /* of `again` */
 
 /* ---- conn_tls.c ---- */
 
@@ -89,7 +92,7 @@ void conn_shake(struct conn *c);       /* as far as the socket goes */
 void conn_shake_late(struct conn *c);
 /* One record at most; *more: there may be another one. Bytes read. */
 size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
-/* Bytes sent of these, 0 when the socket is full or broken. */
-size_t conn_tls_write(struct conn *c, const void *p, size_t bytes);
+/* Bytes sent of the link's record, 0 when the socket is full or broken. */
+size_t conn_tls_write(struct conn *c);
 
 #endif

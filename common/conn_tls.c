@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/clock.h"
 #include "common/conn_state.h"
 
 enum err conn_secure(struct conn *c, struct tls *t, const char *host)
@@ -64,14 +65,24 @@ static void shake_failed(struct conn *c, const char *why)
         shake_refuse(c, copy);
 }
 
+static void shake_silent(struct conn *c)
+{
+    static const char why[] = "it hung up without a word of TLS: was it started without "
+                              "--tls_cert?";
+    tls_refused(TLS_PLAIN, c->peer, why);
+    conn_close(c, ERR_TLS, why);
+}
+
 static void shake_hung_up(struct conn *c)
 {
     if (tls_link_dialed(c->tls))
         shake_failed(c, "it hung up instead of TLS: was it started without --tls_cert?");
-    else if (tls_link_untouched(c->tls)) /* somebody looked whether the port is there */
-        conn_close(c, ERR_CLOSED, "the peer hung up");
-    else
+    else if (!tls_link_untouched(c->tls))
         shake_failed(c, "it hung up in the middle of the TLS handshake");
+    else if (clock_now_ms() - c->shaking_ms >= TLS_SILENT_MS) /* it waited for a word of ours */
+        shake_silent(c);
+    else /* somebody looked whether the port is there */
+        conn_close(c, ERR_CLOSED, "the peer hung up");
 }
 
 void conn_shake_late(struct conn *c)
@@ -128,6 +139,7 @@ void conn_shake(struct conn *c)
 void conn_shake_begin(struct conn *c)
 {
     c->state = SHAKING;
+    c->shaking_ms = clock_now_ms();
     if (event_add(&c->read_event, NULL) != 0 ||
         loop_timer_once(&c->finish_timer, TLS_HANDSHAKE_MS) != ERR_OK) {
         conn_close(c, ERR_NOMEM, "no memory to wait for the socket");
@@ -169,10 +181,10 @@ size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more)
     return got;
 }
 
-size_t conn_tls_write(struct conn *c, const void *p, size_t bytes)
+size_t conn_tls_write(struct conn *c)
 {
     size_t sent = 0;
-    enum tls_io io = tls_link_write(c->tls, p, bytes, &sent);
+    enum tls_io io = tls_link_write(c->tls, &sent);
     int error = errno;
     c->stats.send_calls++;
     c->stats.out_bytes += sent;

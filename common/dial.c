@@ -314,6 +314,9 @@ static void next_address(struct dialer *d)
         conn_close(d->conn, ERR_NOMEM, err_str(ERR_NOMEM));
 }
 
+/* Of a plain connection: who wants TLS waits for its first word, too. */
+static const char silent[] = "it does not ask for the job's token, and this process has one: was "
+                             "it started without, or with --tls_cert?";
 static const char no_tls[] = "it does not answer TLS: was it started without --tls_cert?";
 
 static void on_timer(void *arg)
@@ -321,7 +324,7 @@ static void on_timer(void *arg)
     struct dialer *d = arg;
     if (d->conn && d->waits_challenge)
         conn_close(d->conn, ERR_TIMEOUT,
-                   conn_tls(d->conn) ? "it does not say that it takes us" : no_token);
+                   conn_tls(d->conn) ? "it does not say that it takes us" : silent);
     else if (d->conn)
         conn_close(d->conn, ERR_TIMEOUT, conn_shaking(d->conn) ? no_tls : "no answer");
     else

@@ -50,14 +50,11 @@ static enum err stamp_files(const struct tls *t, struct tls_stamp stamp[TLS_FILE
             return wrong_file(t, i, strerror(errno), e);
         if (S_ISDIR(s.st_mode))
             return wrong_file(t, i, strerror(EISDIR), e);
-        stamp[i] = (struct tls_stamp){s.st_dev, s.st_ino, s.st_mtim, s.st_size};
+        stamp[i] = (struct tls_stamp){s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
         int fd = open(t->file[i], O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             return wrong_file(t, i, strerror(errno), e);
         (void)close(fd);
-        if (i == TLS_KEY && s.st_mode & S_IROTH)
-            log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
-                     tls_flag(i), t->file[i]);
     }
     return ERR_OK;
 }
@@ -178,6 +175,9 @@ static enum err take_files(struct tls *t, struct errmsg *e)
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     tls_names_of(cert, t->names, sizeof t->names);
     t->expires_s = seconds_of(X509_get0_notAfter(cert));
+    if (stamp[TLS_KEY].mode & S_IROTH)
+        log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
+                 tls_flag(TLS_KEY), t->file[TLS_KEY]);
     return ERR_OK;
 }
 
@@ -226,7 +226,7 @@ static bool changed(const struct tls *t)
         struct stat s;
         if (stat(t->file[i], &s) != 0)
             return true;
-        const struct tls_stamp now = {s.st_dev, s.st_ino, s.st_mtim, s.st_size};
+        const struct tls_stamp now = {s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
         if (!same_stamp(&now, &t->stamp[i]))
             return true;
     }

@@ -20,10 +20,13 @@
 #include "common/err.h"
 
 enum {
-    TLS_RECORD_BYTES = 16384, /* of plain text, at most (RFC 8446, 5.1) */
-    TLS_HANDSHAKE_MS = 10000, /* for the whole of it */
-    TLS_LOOK_MS = 1000,       /* between two looks at the files */
-    TLS_SAY_MS = 10000,       /* between two log lines of a kind about refused peers */
+    TLS_RECORD_BYTES = 16384,    /* of plain text, at most (RFC 8446, 5.1) */
+    TLS_REKEY_RECORDS = 1 << 23, /* under one key; AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
+    TLS_HANDSHAKE_MS = 10000,    /* for the whole of it */
+    TLS_SILENT_MS =
+        2000, /* who says nothing for so long does not only look whether the port is there */
+    TLS_LOOK_MS = 1000, /* between two looks at the files */
+    TLS_SAY_MS = 10000, /* between two log lines of a kind about refused peers */
     TLS_WHY_BYTES = 256,
 };
 
@@ -73,9 +76,15 @@ bool tls_link_dialed(const struct tls_link *l);
 enum tls_io tls_link_shake(struct tls_link *l);
 /* At most one record. */
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got);
-/* At most `bytes`. After TLS_WANTS_* the next call begins with the same bytes, from any place, and has at
- * least as many. */
-enum tls_io tls_link_write(struct tls_link *l, const void *p, size_t bytes, size_t *sent);
+/* What the next record has. After TLS_WANTS_* it waits: the same bytes in the same place go with the next call. The
+ * kernel's TLS demands that: OpenSSL keeps no copy for it, but the address (its issue 21202). */
+struct tls_record {
+    size_t bytes; /* 0: none waits */
+    uint8_t at[TLS_RECORD_BYTES];
+};
+struct tls_record *tls_link_record(struct tls_link *l); /* the link's, as long as it lives */
+/* Write that record. Its `bytes` are 0 again when *sent of them have left. */
+enum tls_io tls_link_write(struct tls_link *l, size_t *sent);
 bool tls_link_pending(
     const struct tls_link *l);         /* bytes are here that the socket will not tell of */
 void tls_link_bye(struct tls_link *l); /* close_notify, if the socket takes it */

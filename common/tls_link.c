@@ -16,7 +16,7 @@ static void name_issuer(const X509 *cert, char *out, size_t bytes)
 }
 
 /* The peer's certificate does not hold: what it is, and what was expected. */
-static void explain_certificate(struct tls_link *l, int error, const X509 *cert)
+static void explain_certificate(struct tls_link *l, int error, int depth, const X509 *cert)
 {
     char names[TLS_NAMES_BYTES] = "?", issuer[100] = "?", at[40] = "?";
     if (cert) {
@@ -24,7 +24,12 @@ static void explain_certificate(struct tls_link *l, int error, const X509 *cert)
         name_issuer(cert, issuer, sizeof issuer);
         tls_time_text(X509_get0_notAfter(cert), at, sizeof at);
     }
-    if (error == X509_V_ERR_CERT_HAS_EXPIRED)
+    if (error == X509_V_ERR_CERT_HAS_EXPIRED && depth > 0)
+        (void)snprintf(l->why, sizeof l->why,
+                       "its certificate (%.70s, issued by %.60s) does not hold: a CA's above it "
+                       "has expired",
+                       names, issuer);
+    else if (error == X509_V_ERR_CERT_HAS_EXPIRED)
         (void)snprintf(l->why, sizeof l->why, "its certificate (%.100s) expired on %s", names, at);
     else if (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH)
         (void)snprintf(l->why, sizeof l->why, "its certificate names %.100s, expected is %.100s",
@@ -42,7 +47,8 @@ static int on_verify(int ok, X509_STORE_CTX *store)
     if (ok)
         return ok;
     l->unverified = true;
-    explain_certificate(l, X509_STORE_CTX_get_error(store), X509_STORE_CTX_get0_cert(store));
+    explain_certificate(l, X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_error_depth(store),
+                        X509_STORE_CTX_get0_cert(store));
     return 0;
 }
 
@@ -129,11 +135,12 @@ static SSL *new_ssl(struct tls_link *l, struct tls *t)
 }
 
 /* Who was dialed is who must be there. */
-static bool expect_host(struct tls_link *l, const char *host)
+static bool expect_host(struct tls_link *l, const char *with_dot)
 {
+    const char *host = l->host;
     struct socket_address address;
     X509_VERIFY_PARAM *rules = SSL_get0_param(l->ssl);
-    (void)snprintf(l->host, sizeof l->host, "%s", host);
+    tls_host_copy(l->host, sizeof l->host, with_dot);
     if (socket_numeric(host, 0, &address))
         return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
     X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
@@ -150,6 +157,7 @@ enum err tls_link_new(struct tls_link **out, struct tls *t, int fd, const char *
     ERR_clear_error();
     l->ssl = new_ssl(l, t);
     l->dialed = host != NULL;
+    l->rekey_records = TLS_REKEY_RECORDS;
     if (!l->ssl || SSL_set_fd(l->ssl, fd) != 1 || (host && !expect_host(l, host))) {
         tls_link_free(l);
         return ERR_NOMEM;
@@ -195,12 +203,31 @@ enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got
     return outcome(l, SSL_read_ex(l->ssl, p, bytes, got));
 }
 
-enum tls_io tls_link_write(struct tls_link *l, const void *p, size_t bytes, size_t *sent)
+struct tls_record *tls_link_record(struct tls_link *l)
+{
+    return &l->record;
+}
+
+/* With the next write. The kernel of Linux before 6.14 cannot, and OpenSSL does not ask a newer one. */
+static void rekey(struct tls_link *l)
+{
+    if (!tls_link_in_kernel(l) && SSL_key_update(l->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        l->rekeyed++;
+    ERR_clear_error();
+}
+
+enum tls_io tls_link_write(struct tls_link *l, size_t *sent)
 {
     ERR_clear_error();
     errno = 0;
     *sent = 0;
-    return outcome(l, SSL_write_ex(l->ssl, p, bytes, sent));
+    enum tls_io io = outcome(l, SSL_write_ex(l->ssl, l->record.at, l->record.bytes, sent));
+    if (io != TLS_OK)
+        return io;
+    l->record.bytes = 0;
+    if (++l->records % l->rekey_records == 0)
+        rekey(l);
+    return io;
 }
 
 bool tls_link_pending(const struct tls_link *l)

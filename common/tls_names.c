@@ -62,9 +62,19 @@ void tls_time_text(const ASN1_TIME *at, char *out, size_t bytes)
     BIO_free(b);
 }
 
-bool tls_names_host(X509 *cert, const char *host)
+void tls_host_copy(char *out, size_t bytes, const char *host)
+{
+    (void)snprintf(out, bytes, "%s", host);
+    size_t n = strlen(out);
+    if (n > 1 && out[n - 1] == '.')
+        out[n - 1] = 0;
+}
+
+bool tls_names_host(X509 *cert, const char *with_dot)
 {
     struct socket_address address;
+    char host[SOCKET_HOST_MAX];
+    tls_host_copy(host, sizeof host, with_dot);
     return socket_numeric(host, 0, &address)
                ? X509_check_ip_asc(cert, host, 0) == 1
                : X509_check_host(cert, host, 0, CHECK_FLAGS, NULL) == 1;
@@ -146,16 +156,26 @@ static const char *address_of(const struct cluster *c, uint32_t worker)
     return c->sparse || i >= c->n_workers ? NULL : c->workers[i];
 }
 
-static bool role_allows(const struct tls_allowed *a, const struct cluster *c, uint32_t worker)
+static bool names_chief(const struct tls *t)
 {
-    return a->chief ? worker == 0 : worker > 0 || !c->separate_chief;
+    for (size_t i = 0; i < t->n_allowed; i++)
+        if (t->allowed[i].chief)
+            return true;
+    return false;
+}
+
+/* The chief is a worker, too, unless it stands apart or has names of its own. */
+static bool role_allows(const struct tls *t, const struct tls_allowed *a, const struct cluster *c,
+                        uint32_t worker)
+{
+    return a->chief ? worker == 0 : worker > 0 || (!c->separate_chief && !names_chief(t));
 }
 
 static bool is_allowed(const struct tls *t, const struct cluster *c, uint32_t worker,
                        const X509 *cert)
 {
     for (size_t i = 0; i < t->n_allowed; i++)
-        if (role_allows(&t->allowed[i], c, worker) && allows(t->allowed[i].name, cert))
+        if (role_allows(t, &t->allowed[i], c, worker) && allows(t->allowed[i].name, cert))
             return true;
     return false;
 }
@@ -166,7 +186,7 @@ static void expected(const struct tls *t, const struct cluster *c, uint32_t work
 {
     int at = snprintf(out, bytes, "%.100s", host);
     for (size_t i = 0; i < t->n_allowed; i++)
-        if (role_allows(&t->allowed[i], c, worker) && at >= 0 && (size_t)at < bytes)
+        if (role_allows(t, &t->allowed[i], c, worker) && at >= 0 && (size_t)at < bytes)
             at += snprintf(out + at, bytes - (size_t)at, "%s%.100s", at ? " or " : "",
                            t->allowed[i].name);
     if (at == 0)

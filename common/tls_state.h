@@ -23,6 +23,7 @@ struct tls_stamp {
     ino_t inode;
     struct timespec changed;
     off_t bytes;
+    mode_t mode; /* for a warning: a change of it alone is none */
 };
 
 enum { TLS_CERT, TLS_KEY, TLS_CA, TLS_FILES };
@@ -48,6 +49,8 @@ struct tls_link {
     char host[SOCKET_HOST_MAX];     /* dialed */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
+    uint64_t records, rekey_records, rekeyed; /* written; between two keys (tests: fewer) */
+    struct tls_record record;
 };
 
 /* ---- tls.c ---- */
@@ -56,7 +59,9 @@ const char *tls_flag(int file); /* "--tls_cert" */
 /* ---- tls_names.c ---- */
 /* "DNS:a.b, IP:1.2.3.4", cut to fit; "no name" where there is none. */
 void tls_names_of(const X509 *cert, char *out, size_t bytes);
-bool tls_names_host(X509 *cert, const char *host);
+/* `host` as a certificate has it: without the dot that ends an absolute name. */
+void tls_host_copy(char *out, size_t bytes, const char *host);
+bool tls_names_host(X509 *cert, const char *with_dot);
 enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e) MUST_CHECK;
 /* "Nov 21 12:00:00 2026 GMT" */
 void tls_time_text(const ASN1_TIME *at, char *out, size_t bytes);

@@ -174,6 +174,10 @@ static bool check_hello(struct client *c, const Gradwire__Hello *m)
         refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
     } else if (!same_ps_list(s, m, why, sizeof why)) {
         refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
+    } else if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0) {
+        (void)snprintf(why, sizeof why, "worker %u says that it is the chief, who is worker 0",
+                       m->worker);
+        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
     } else {
         return true;
     }

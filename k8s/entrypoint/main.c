@@ -63,7 +63,7 @@ static void add_defaults(struct command *c, const struct args *a)
     bool no_proof = a->auth && strcmp(a->auth, "none") == 0;
     if (!a->token && !no_proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
-    if (!a->tls &&
+    if (!a->tls && !no_proof &&
         access(TLS_DIR, F_OK) == 0) { /* one that is missing there is told by the program */
         c->words[c->n++] = "--tls_cert=" TLS_DIR "/tls.crt";
         c->words[c->n++] = "--tls_key=" TLS_DIR "/tls.key";

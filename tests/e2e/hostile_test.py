@@ -271,7 +271,7 @@ class Bytes(PsCase):
 
     def test_hellos_of_others_are_refused(self):
         for fields in ({1: "9.9"}, {2: "another"}, {3: b""}, {3: b"x" * 32}, {3: b"x" * 4000}, {10: 7}, {11: []},
-                       {11: [b"x" * 300] * 100}, {9: 4096}, {9: 2**62}, {1: b"\xff\xfe%n" * 300, 2: b"%s" * 900}):
+                       {11: [b"x" * 300] * 100}, {9: 4096}, {9: 2**62}, {5: 0, 6: 2}, {1: b"\xff\xfe%n" * 300, 2: b"%s" * 900}):
             with Peer(self.port) as peer:
                 peer.send(frame(HELLO, {**self.a_hello(shard=0), **fields}))
                 self.assertEqual(peer.hear()[0], REFUSE, fields)

@@ -24,7 +24,7 @@
 #include "common/mem.h"
 #include "common/openssl.h"
 #include "common/socket.h"
-#include "common/tls.h"
+#include "common/tls_state.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 
@@ -231,7 +231,7 @@ static void many_small_frames_share_records(void **state)
     assert_true(conn_stats(host.conn)->recv_calls < FRAMES / 10);
 }
 
-/* A reader that stops in the middle: records that the socket did not take are begun anew, from copies. */
+/* A reader that stops in the middle: records that the socket did not take wait, what is behind them is copied. */
 static void a_slow_reader_gets_what_was_sent_though_it_was_rewritten(void **state)
 {
     (void)state;
@@ -264,6 +264,122 @@ static void a_slow_reader_gets_what_was_sent_though_it_was_rewritten(void **stat
     assert_int_equal(guest.closed, 0);
     mem_free(body);
     mem_free(was);
+}
+
+/* With the kernel's TLS a record that waits is read a second time, from where it stood at first. */
+static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
+{
+    (void)state;
+    enum { EACH = 4 << 20 };
+    const int small = 64 << 10; /* and no growing */
+    uint8_t *body = mem_zalloc(1, EACH), *was = mem_zalloc(1, EACH);
+    uint8_t *waited = mem_zalloc(1, TLS_RECORD_BYTES);
+    peer_fill(body, EACH, 3);
+    memcpy(was, body, EACH);
+    meet_and_greet();
+    conn_pause(host.conn, true);
+    assert_int_equal(setsockopt(conn_fd(host.conn), SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
+                     0);
+    assert_int_equal(setsockopt(conn_fd(guest.conn), SOL_SOCKET, SO_SNDBUF, &small, sizeof small),
+                     0);
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "h", 1, body, EACH), ERR_OK);
+    for (int i = 0; i < 1000; i++) /* until the socket is full */
+        peer_poll(&loop);
+    struct tls_record *r = tls_link_record(guest.conn->tls);
+    uint64_t queued = guest.conn->queued_bytes;
+    assert_int_equal(r->bytes, TLS_RECORD_BYTES);
+    memcpy(waited, r->at, TLS_RECORD_BYTES);
+    assert_memory_equal(waited, was + EACH - queued, TLS_RECORD_BYTES);
+    uint8_t *behind = body + EACH - queued + TLS_RECORD_BYTES;
+    assert_true(conn_copy_out(guest.conn, behind, (size_t)(body + EACH - behind)) > 0);
+    memset(body, 0xee, EACH);     /* where the record came from, too */
+    conn_queue_flush(guest.conn); /* tried again, in vain */
+    assert_int_equal(guest.conn->queued_bytes, queued);
+    assert_ptr_equal(tls_link_record(guest.conn->tls), r);
+    assert_int_equal(r->bytes, TLS_RECORD_BYTES);
+    assert_memory_equal(r->at, waited, TLS_RECORD_BYTES);
+    conn_pause(host.conn, false);
+    peer_wait_size(&loop, &host.n_over, 1);
+    assert_memory_equal(host.got[0].body, was, EACH);
+    mem_free(body);
+    mem_free(was);
+    mem_free(waited);
+}
+
+static uint64_t calls_at_timer;
+static int timer_ran;
+
+/* Once more, behind the next look of libevent's at its timers. */
+static void on_short_timer(void *arg)
+{
+    if (host.conn)
+        calls_at_timer = conn_stats(host.conn)->recv_calls;
+    if (++timer_ran < 2)
+        assert_int_equal(loop_timer_once(arg, 0), ERR_OK);
+}
+
+/* The host has a budget's worth many times to read, or to throw away, and a timer that is due. */
+static void read_much_beside_a_timer(bool finishing)
+{
+    enum { EACH = 32 << 20 };
+    struct loop_timer timer;
+    uint8_t *body = mem_zalloc(1, EACH);
+    const int large = 8 << 20;
+    const uint64_t each_turn = CONN_READ_BUDGET_BYTES / TLS_RECORD_BYTES;
+    meet_and_greet();
+    conn_pause(host.conn, true);
+    (void)setsockopt(conn_fd(host.conn), SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large);
+    (void)setsockopt(conn_fd(guest.conn), SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large);
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "h", 1, body, EACH), ERR_OK);
+    for (int i = 0; i < 100; i++)
+        peer_poll(&loop);
+    loop_timer_init(&timer, &loop, on_short_timer, &timer);
+    assert_int_equal(loop_timer_once(&timer, 0), ERR_OK);
+    timer_ran = 0;
+    if (finishing)
+        conn_finish(host.conn, ERR_REFUSED, "enough");
+    else
+        conn_pause(host.conn, false);
+    uint64_t before = conn_stats(host.conn)->recv_calls;
+    peer_wait_int(&loop, &timer_ran, 2);
+    assert_in_range(calls_at_timer, before + 1, before + 2 + 2 * each_turn);
+    if (finishing)
+        peer_wait_int(&loop, &host.closed, 1);
+    else
+        peer_wait_size(&loop, &host.n_over, 1);
+    peer_close(&host);
+    peer_close(&guest);
+    mem_free(body);
+}
+
+static void a_connection_with_much_to_read_leaves_others_their_turn(void **state)
+{
+    (void)state;
+    read_much_beside_a_timer(false);
+    teardown(NULL);
+    setup(NULL);
+    read_much_beside_a_timer(true);
+}
+
+/* More often than OpenSSL lets a peer that says nothing else. */
+static void keys_are_changed_under_way(void **state)
+{
+    (void)state;
+    enum { LARGE = 4 << 20, EACH = 4 };
+    uint8_t *body = mem_zalloc(1, LARGE);
+    peer_fill(body, LARGE, 5);
+    meet_and_greet();
+    guest.conn->tls->rekey_records = host.conn->tls->rekey_records = EACH;
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, NULL, 0, body, LARGE), ERR_OK);
+    assert_int_equal(conn_send(host.conn, FRAME_REPLY, NULL, 0, body, LARGE), ERR_OK);
+    peer_wait_size(&loop, &host.n_over, 1);
+    peer_wait_size(&loop, &guest.n_over, 2);
+    assert_memory_equal(host.got[0].body, body, LARGE);
+    assert_memory_equal(guest.got[1].body, body, LARGE);
+    if (!tls_link_in_kernel(guest.conn->tls))
+        assert_in_range(guest.conn->tls->rekeyed, LARGE / TLS_RECORD_BYTES / EACH,
+                        LARGE / TLS_RECORD_BYTES / EACH + 1);
+    mem_free(body);
 }
 
 static int detached_fd = -1;
@@ -357,6 +473,37 @@ static void a_certificate_of_another_host_is_refused_by_name_on_both_sides(void 
     setup(NULL);
     meet(host_tls, guest_tls, "127.0.0.2");
     parted("it refuses our certificate", "expected is 127.0.0.2");
+}
+
+static void a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate(void **state)
+{
+    (void)state;
+    meet(host_tls, guest_tls, "host.example.");
+    assert_int_equal(conn_send(host.conn, FRAME_CHALLENGE, NULL, 0, NULL, 0), ERR_OK);
+    peer_wait_size(&loop, &guest.n_over, 1);
+}
+
+static void a_ca_that_has_expired_is_told_as_such(void **state)
+{
+    (void)state;
+    struct certs_ca old;
+    struct tls *with_old = NULL;
+    certs_ca_init(&old, "an old CA");
+    sign(&old, "of-old", "DNS:guest.example", -HOUR_S, HOUR_S);
+    assert_non_null(X509_gmtime_adj(X509_getm_notAfter(old.cert), -60));
+    assert_true(X509_sign(old.cert, old.key, EVP_sha256()) > 0);
+    certs_ca_write(&old, path("old-ca.crt"));
+    struct tls_files f = files("host");
+    f.ca = path("old-ca.crt");
+    assert_int_equal(tls_new(&with_old, &f, &e), ERR_OK);
+    struct tls *of_old = identity("of-old");
+    meet(with_old, of_old, "host.example");
+    parted("its certificate (DNS:guest.example, issued by CN=an old CA) does not hold: a CA's "
+           "above it has expired",
+           "it refuses our certificate (DNS:guest.example): certificate expired");
+    tls_free(of_old);
+    tls_free(with_old);
+    certs_ca_close(&old);
 }
 
 static void an_address_that_was_dialed_must_be_in_the_certificate(void **state)
@@ -496,6 +643,20 @@ static void who_only_looks_whether_the_port_is_there_is_no_refusal(void **state)
     peer_wait_int(&loop, &host.closed, 1);
     assert_int_equal(host.code, ERR_CLOSED);
     assert_int_equal(tls_refusals(TLS_HANDSHAKE), before);
+}
+
+static void who_says_nothing_for_seconds_and_hangs_up_is_told_of(void **state)
+{
+    (void)state;
+    uint64_t before = tls_refusals(TLS_PLAIN);
+    int fd = knock();
+    host.conn->shaking_ms -= TLS_SILENT_MS;
+    close(fd);
+    peer_wait_int(&loop, &host.closed, 1);
+    assert_int_equal(host.code, ERR_TLS);
+    assert_string_equal(host.why, "it hung up without a word of TLS: was it started without "
+                                  "--tls_cert?");
+    assert_int_equal(tls_refusals(TLS_PLAIN), before + 1);
 }
 
 static void who_hangs_up_in_the_handshake_is_counted(void **state)
@@ -745,6 +906,10 @@ static void a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed(void **sta
     const struct cluster dense = {
         .role = ROLE_PS, .n_workers = 3, .workers = workers, .chief = (char *)"w-0.a.svc:1"};
     struct cluster apart = dense, sparse = {.role = ROLE_PS, .sparse = true};
+    char *with_dots[] = {(char *)"w-0.a.svc.:1", (char *)"w-1.a.svc.:2"};
+    struct cluster absolute = dense;
+    absolute.n_workers = 2;
+    absolute.workers = with_dots;
     apart.separate_chief = true;
     apart.chief = (char *)"the-chief.example:9";
     const struct {
@@ -777,6 +942,11 @@ static void a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed(void **sta
         {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 7, "--tls_names would say"},
         {"DNS:a.pods.example", "chief=*.pods.example", &sparse, 0, NULL},
         {"DNS:a.pods.example", "worker=*.pods.example", &apart, 0, "expected is the-chief.example"},
+        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 0, "expected is boss.x"},
+        {"DNS:a.pods", "worker=*.pods,chief=boss.x", &sparse, 1, NULL},
+        {"DNS:a.pods", "worker=*.pods", &sparse, 0, NULL},
+        {"DNS:w-1.a.svc", "", &absolute, 1, NULL},
+        {"DNS:w-2.a.svc", "", &absolute, 1, "expected is w-1.a.svc"},
         {"IP:10.0.0.7", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1, NULL},
         {"IP:10.0.0.9", "worker=10.0.0.7,worker=10.0.0.8", &sparse, 1,
          "expected is 10.0.0.7 or 10.0.0.8"},
@@ -834,11 +1004,16 @@ int main(void)
         T(frames_go_both_ways_whole),
         T(many_small_frames_share_records),
         T(a_slow_reader_gets_what_was_sent_though_it_was_rewritten),
+        T(a_record_that_waits_stays_as_it_was_where_it_was),
+        T(a_connection_with_much_to_read_leaves_others_their_turn),
+        T(keys_are_changed_under_way),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
         T(a_kernel_without_tls_of_its_own_does_as_well),
         T(an_expired_certificate_is_refused_by_name_on_both_sides),
         T(a_certificate_of_another_host_is_refused_by_name_on_both_sides),
+        T(a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate),
+        T(a_ca_that_has_expired_is_told_as_such),
         T(an_address_that_was_dialed_must_be_in_the_certificate),
         T(a_certificate_of_another_ca_is_refused_by_name_on_both_sides),
         T(who_speaks_no_tls_is_told_so_and_tells),
@@ -846,6 +1021,7 @@ int main(void)
         T(an_older_tls_is_refused),
         T(a_handshake_that_stalls_is_ended),
         T(who_only_looks_whether_the_port_is_there_is_no_refusal),
+        T(who_says_nothing_for_seconds_and_hangs_up_is_told_of),
         T(who_hangs_up_in_the_handshake_is_counted),
         T(garbage_ends_the_handshake_and_nothing_else),
         T(a_record_that_was_tampered_with_ends_the_connection),

@@ -68,6 +68,10 @@ static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
         guest_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
         return false;
     }
+    if (m->role == GRADWIRE__ROLE__CHIEF) { /* whose name is not the worker's that it says it is */
+        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+        return false;
+    }
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX)) {
         (void)snprintf(why, sizeof why, "worker %u dialed the chief: allowed are 1 to %d",
                        m->worker, CHIEF_WORKERS_MAX - 1);

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: short
 """What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
 import json

@@ -72,7 +72,7 @@ class ModesTest(TrainCase):
         self.assert_trained(job, mode)
 
     def test_it_trains_to_the_end(self):
-        for mode in self.each(*(("geo", "backup") if TSAN else ())):
+        for mode in self.each(*(("geo", "backup") if SANITIZED else ())):
             self.assert_trained(self.train("--ps=2", "--workers=3", keys=self.keys(mode), out=self.tmp / mode), mode)
 
     def test_it_outlives_the_death_of_a_worker(self):

@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,33 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fail_point.h"
 #include "common/mem.h"
 
-static atomic_long fail_countdown = -1;
-static atomic_int fail_error, fail_fired;
+static struct fail_point fail = FAIL_POINT_NEVER;
 
 void files_fail_at(long n, int error)
 {
-    atomic_store(&fail_fired, 0);
-    atomic_store(&fail_error, error);
-    atomic_store(&fail_countdown, n);
+    fail_point_set(&fail, n, error);
 }
 
 int files_fail_fired(void)
 {
-    return atomic_load(&fail_fired);
-}
-
-/* Is it this call's turn to fail? Sets errno. */
-static bool must_fail(void)
-{
-    if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) < 0)
-        return false;
-    if (atomic_fetch_sub(&fail_countdown, 1) != 0)
-        return false;
-    atomic_store(&fail_fired, 1);
-    errno = atomic_load(&fail_error);
-    return true;
+    return fail_point_fired(&fail);
 }
 
 static enum err io_error(struct errmsg *e, const char *path)
@@ -76,7 +61,7 @@ static enum err sync_folder(const char *folder, const char *path, struct errmsg 
         return write_error(e, path);
     enum err err = ERR_OK;
     /* Some file systems know no fsync of a folder; there is nothing more to be done on them. */
-    if ((must_fail() || fsync(fd) != 0) && errno != EINVAL && errno != EBADF)
+    if ((fail_point_hit(&fail) || fsync(fd) != 0) && errno != EINVAL && errno != EBADF)
         err = write_error(e, path);
     close(fd);
     return err;
@@ -108,7 +93,7 @@ enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
     enum err err = name_temporary(w, path, e);
     if (err)
         return err;
-    if (must_fail() ||
+    if (fail_point_hit(&fail) ||
         (w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         return write_error(e, path);
     return ERR_OK;
@@ -118,7 +103,7 @@ enum err files_append(struct files_writer *w, const void *data, size_t bytes, st
 {
     const char *p = data;
     while (bytes > 0) {
-        ssize_t n = must_fail() ? -1 : write(w->fd, p, bytes);
+        ssize_t n = fail_point_hit(&fail) ? -1 : write(w->fd, p, bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -145,7 +130,7 @@ void files_abort(struct files_writer *w)
  * removed. */
 static enum err put_in_place(struct files_writer *w, bool *replaced, struct errmsg *e)
 {
-    bool synced = !must_fail() && fsync(w->fd) == 0;
+    bool synced = !fail_point_hit(&fail) && fsync(w->fd) == 0;
     if (!synced) {
         enum err err = write_error(e, w->path);
         files_abort(w);
@@ -154,7 +139,7 @@ static enum err put_in_place(struct files_writer *w, bool *replaced, struct errm
     *replaced = access(w->path, F_OK) == 0;
     bool closed = close(w->fd) == 0;
     w->fd = -1;
-    if (closed && !must_fail() && rename(w->temporary, w->path) == 0)
+    if (closed && !fail_point_hit(&fail) && rename(w->temporary, w->path) == 0)
         return ERR_OK;
     enum err err = write_error(e, w->path);
     unlink(w->temporary);

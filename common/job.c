@@ -262,8 +262,10 @@ static void note_places(struct job_reader *r)
 
 static enum err blame(const struct job *job, uint32_t line, enum err err, struct errmsg *e)
 {
-    if (err == ERR_OK || err == ERR_NOMEM || line == 0)
+    if (err == ERR_OK || err == ERR_NOMEM || !job->file[0])
         return err;
+    if (line == 0)
+        return err_wrap(e, err, "%s: ", job->file);
     return line == JOB_LINE_SET ? err_wrap(e, err, "--set ")
                                 : err_wrap(e, err, "%s:%u: ", job->file, line);
 }

@@ -364,7 +364,7 @@ enum err job_check_workers(const struct job *job, uint32_t workers, struct errms
 /* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
 enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
 /* Say where in the job file it stands: e begins with the key's name, "model.loss: ...", and then with file and line,
- * or --set. Hands the code back; ERR_OK and what was not given in a file or --set stay as they are. */
+ * or --set; with the file alone where it was not given. Hands the code back; ERR_OK and ERR_NOMEM stay as they are. */
 enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e);
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* How many workers' leaves make a step; 0: all, there are no backup workers. */

@@ -1,33 +1,28 @@
 #include "common/mem.h"
 
+#include <errno.h>
 #include <malloc.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_long fail_countdown = -1;
-static atomic_int fail_fired;
+#include "common/fail_point.h"
 
-static int must_fail(void)
+static struct fail_point fail = FAIL_POINT_NEVER;
+
+static bool must_fail(void)
 {
-    if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) < 0)
-        return 0;
-    if (atomic_fetch_sub(&fail_countdown, 1) != 0)
-        return 0;
-    atomic_store(&fail_fired, 1);
-    return 1;
+    return fail_point_hit(&fail);
 }
 
 void mem_fail_at(long n)
 {
-    atomic_store(&fail_fired, 0);
-    atomic_store(&fail_countdown, n);
+    fail_point_set(&fail, n, ENOMEM);
 }
 
 int mem_fail_fired(void)
 {
-    return atomic_load(&fail_fired);
+    return fail_point_fired(&fail);
 }
 
 void *mem_zalloc(size_t count, size_t size)

@@ -103,7 +103,7 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     }
     err = model_new(&p->model, job, e);
     if (err)
-        return err_wrap(e, err, "%s: ", p->flags.job);
+        return err;
     if (!data_first)
         return dataset_load(&p->data, job, 0, model_classes(p->model), e);
     err = dataset_check_classes(&p->data, model_classes(p->model), e);

@@ -55,6 +55,11 @@ class InputTest(TrainCase):
     def test_the_job_as_it_stands_trains(self):
         self.train(job=self.job, keys=dict.fromkeys(self.KEYS))
 
+    def test_a_model_that_cannot_be_has_its_line_once(self):
+        self.job.write_text(JOB.replace("{units: 3}", "{units: 1}"))
+        self.refused("wrong.yaml:5: model.loss: sparse_categorical_crossentropy chooses among classes")
+        self.assertEqual(self.summary()["error"].count("wrong.yaml"), 1)
+
     def test_a_wrong_key_has_its_line_and_the_nearest_name(self):
         self.job.write_text(JOB.replace("batch_size", "batchsize"))
         self.refused("wrong.yaml:8", "training.batchsize", "training.batch_size")

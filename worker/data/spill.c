@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cgroup.h"
+#include "common/fail_point.h"
 #include "common/mem.h"
 
 enum { MIB = 1 << 20, MEMORY_PART = 4 }; /* by default: so much of what this process may use */
@@ -29,31 +29,16 @@ struct spill {
 
 /* ---- faults ---- */
 
-static atomic_long fail_countdown = -1;
-static atomic_int fail_error, fail_fired;
+static struct fail_point fail = FAIL_POINT_NEVER;
 
 void spill_fail_at(long n, int error)
 {
-    atomic_store(&fail_fired, 0);
-    atomic_store(&fail_error, error);
-    atomic_store(&fail_countdown, n);
+    fail_point_set(&fail, n, error);
 }
 
 int spill_fail_fired(void)
 {
-    return atomic_load(&fail_fired);
-}
-
-/* Is it this call's turn to fail? Sets errno. */
-static bool must_fail(void)
-{
-    if (atomic_load_explicit(&fail_countdown, memory_order_relaxed) < 0)
-        return false;
-    if (atomic_fetch_sub(&fail_countdown, 1) != 0)
-        return false;
-    atomic_store(&fail_fired, 1);
-    errno = atomic_load(&fail_error);
-    return true;
+    return fail_point_fired(&fail);
 }
 
 /* ---- life ---- */
@@ -143,7 +128,7 @@ static int make_file(const struct spill *s)
         errno = ENAMETOOLONG;
         return -1;
     }
-    int fd = must_fail() ? -1 : mkostemp(path, O_CLOEXEC);
+    int fd = fail_point_hit(&fail) ? -1 : mkostemp(path, O_CLOEXEC);
     if (fd >= 0)
         unlink(path);
     return fd;
@@ -171,7 +156,7 @@ enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t byte
 {
     const char *p = data;
     while (bytes > 0) {
-        ssize_t n = must_fail() ? -1 : pwrite(s->fd, p, bytes, (off_t)at);
+        ssize_t n = fail_point_hit(&fail) ? -1 : pwrite(s->fd, p, bytes, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -189,7 +174,7 @@ enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes
 {
     char *p = data;
     while (bytes > 0) {
-        ssize_t n = must_fail() ? -1 : pread(s->fd, p, bytes, (off_t)at);
+        ssize_t n = fail_point_hit(&fail) ? -1 : pread(s->fd, p, bytes, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

@@ -108,7 +108,7 @@ void check_job(struct patient *p, struct finding *f)
         return;
     }
     if (model_new(&p->model, &p->job, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s: %s", p->flags->job, e.text);
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
         return;
     }
     finding_say(f, VERDICT_OK, "%s, %" PRIu64 " parameters, %u slots, update %s", p->job.name,
@@ -132,7 +132,7 @@ static void shape_by_data(struct patient *p, struct finding *f)
     p->job.model.rank = p->train.rank;
     memcpy(p->job.model.shape, p->train.shape, sizeof p->job.model.shape);
     if (model_new(&p->model, &p->job, &e))
-        finding_say(f, VERDICT_FAIL, "%s: %s", p->flags->job, e.text);
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
 }
 
 static bool look(struct patient *p, struct finding *f, int eval, struct dataset_look *out)

@@ -1,26 +1,20 @@
 #include "worker/evaluator_http.h"
 
 #include <math.h>
-#include <pthread.h>
 
-#include "common/http.h"
 #include "common/json_number.h"
-#include "common/log.h"
-#include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/process_state.h"
 #include "common/vitals.h"
+#include "worker/http_thread.h"
 #include "worker/model/metric.h"
 
 struct evaluator_http {
     const struct job *job;
     const struct cluster *cluster;
     const struct evaluator_meter *meter;
-    struct loop loop;
-    struct mailbox in; /* any letter ends it */
-    struct http *http;
-    pthread_t pthread;
+    struct http_thread *thread;
 };
 
 /* It listens, and it needs nobody to begin. */
@@ -91,21 +85,6 @@ static json_t *on_status(void *ctx)
 static const struct http_ops ops = {
     .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
 
-static void on_letter(void *arg, struct mail *m)
-{
-    struct evaluator_http *h = arg;
-    (void)m;
-    loop_stop(&h->loop);
-}
-
-static void *run(void *arg)
-{
-    struct evaluator_http *h = arg;
-    if (loop_run(&h->loop))
-        log_warn("HTTP answers no more: the event loop failed");
-    return NULL;
-}
-
 enum err evaluator_http_new(struct evaluator_http **out, int fd, const struct job *job,
                             const struct cluster *cluster, const struct evaluator_meter *meter,
                             struct errmsg *e)
@@ -115,41 +94,22 @@ enum err evaluator_http_new(struct evaluator_http **out, int fd, const struct jo
         return ERR_OK;
     struct evaluator_http *h = mem_zalloc(1, sizeof *h);
     if (!h)
-        goto no_memory;
+        return err_set(e, ERR_NOMEM, "no memory for HTTP");
     h->job = job;
     h->cluster = cluster;
     h->meter = meter;
-    if (loop_init(&h->loop))
-        goto no_loop;
-    if (mailbox_init(&h->in, &h->loop, on_letter, h))
-        goto no_mailbox;
-    if (http_open_again(&h->http, &h->loop, fd, &ops, h))
-        goto no_http;
-    if (pthread_create(&h->pthread, NULL, run, h) == 0) {
+    enum err err = http_thread_new(&h->thread, fd, &ops, h, e);
+    if (err)
+        mem_free(h);
+    else
         *out = h;
-        return ERR_OK;
-    }
-    http_close(h->http);
-no_http:
-    mailbox_close(&h->in);
-no_mailbox:
-    loop_close(&h->loop);
-no_loop:
-    mem_free(h);
-no_memory:
-    return err_set(e, ERR_NOMEM, "no memory for HTTP");
+    return err;
 }
 
 void evaluator_http_free(struct evaluator_http *h)
 {
-    struct mail quit = {.type = 0};
     if (!h)
         return;
-    if (mailbox_post(&h->in, &quit))
-        log_warn("the thread of HTTP cannot be told to end");
-    pthread_join(h->pthread, NULL);
-    http_close(h->http);
-    mailbox_close(&h->in);
-    loop_close(&h->loop);
+    http_thread_free(h->thread);
     mem_free(h);
 }

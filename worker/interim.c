@@ -1,23 +1,17 @@
 #include "worker/interim.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
-#include "common/http.h"
-#include "common/log.h"
-#include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/vitals.h"
+#include "worker/http_thread.h"
 
 struct interim {
     const struct job *job;
     const struct cluster *cluster;
     enum process_state state;
-    struct loop loop;
-    struct mailbox in; /* any letter ends it */
-    struct http *http;
-    pthread_t pthread;
+    struct http_thread *thread;
 };
 
 /* It listens: nobody has to be there for that. */
@@ -56,21 +50,6 @@ static json_t *on_status(void *ctx)
 static const struct http_ops ops = {
     .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
 
-static void on_letter(void *arg, struct mail *m)
-{
-    struct interim *i = arg;
-    (void)m;
-    loop_stop(&i->loop);
-}
-
-static void *run(void *arg)
-{
-    struct interim *i = arg;
-    if (loop_run(&i->loop))
-        log_warn("HTTP answers no more: the event loop failed");
-    return NULL;
-}
-
 enum err interim_new(struct interim **out, int fd, const struct job *job,
                      const struct cluster *cluster, enum process_state state, struct errmsg *e)
 {
@@ -79,41 +58,22 @@ enum err interim_new(struct interim **out, int fd, const struct job *job,
         return ERR_OK;
     struct interim *i = mem_zalloc(1, sizeof *i);
     if (!i)
-        goto no_memory;
+        return err_set(e, ERR_NOMEM, "no memory for HTTP");
     i->job = job;
     i->cluster = cluster;
     i->state = state;
-    if (loop_init(&i->loop))
-        goto no_loop;
-    if (mailbox_init(&i->in, &i->loop, on_letter, i))
-        goto no_mailbox;
-    if (http_open_again(&i->http, &i->loop, fd, &ops, i))
-        goto no_http;
-    if (pthread_create(&i->pthread, NULL, run, i) == 0) {
+    enum err err = http_thread_new(&i->thread, fd, &ops, i, e);
+    if (err)
+        mem_free(i);
+    else
         *out = i;
-        return ERR_OK;
-    }
-    http_close(i->http);
-no_http:
-    mailbox_close(&i->in);
-no_mailbox:
-    loop_close(&i->loop);
-no_loop:
-    mem_free(i);
-no_memory:
-    return err_set(e, ERR_NOMEM, "no memory for HTTP");
+    return err;
 }
 
 void interim_free(struct interim *i)
 {
-    struct mail quit = {.type = 0};
     if (!i)
         return;
-    if (mailbox_post(&i->in, &quit))
-        log_warn("the thread of HTTP cannot be told to end");
-    pthread_join(i->pthread, NULL);
-    http_close(i->http);
-    mailbox_close(&i->in);
-    loop_close(&i->loop);
+    http_thread_free(i->thread);
     mem_free(i);
 }

@@ -28,6 +28,7 @@ struct process {
     char output[4096];
     int listen_fd, http_fd;
     struct fault fault;
+    struct over over; /* the job that is done */
 };
 
 static enum err load_job(struct process *p, struct errmsg *e)
@@ -43,12 +44,14 @@ static enum err load_job(struct process *p, struct errmsg *e)
 }
 
 /* Is the job over already? */
-static enum ending look_back(const struct process *p)
+static enum ending look_back(struct process *p)
 {
     char checkpoints[sizeof p->output + 16];
     struct manifest m = {0};
     (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", p->output);
     enum ending ending = ending_find(checkpoints, &p->job, &m);
+    if (ending == ENDING_DONE)
+        over_set(&p->over, epochs_learned(m.epoch), m.run);
     manifest_close(&m);
     return ending;
 }
@@ -64,7 +67,8 @@ static int live(struct process *p, enum ending ending)
                                          .waits = p->flags.waits,
                                          .grace_s = (uint32_t)p->flags.grace_s,
                                          .fault = p->fault,
-                                         .ending = ending};
+                                         .ending = ending,
+                                         .over = &p->over};
     if (config.listen_fd >= 0)
         return server_run(&config);
     log_error("no descriptor to listen with");

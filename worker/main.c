@@ -355,7 +355,8 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .usable_below = UINT64_MAX,
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
-                                      .finished = p->finished};
+                                      .finished = p->finished,
+                                      .learned_epochs = epochs_learned(p->base.epoch)};
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
                                             .train = train_mailbox(train),
@@ -417,6 +418,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .cluster = &p->cluster,
                                             .train = train_mailbox(train),
                                             .http_fd = p->http_fd,
+                                            .waits = p->flags.waits,
                                             .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)

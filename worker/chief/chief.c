@@ -116,8 +116,12 @@ void chief_end(struct chief *c, int exit_code, const char *text)
 static void send_done(struct chief *c, int exit_code, const char *text, bool to_ps)
 {
     Gradwire__Done m = GRADWIRE__DONE__INIT;
+    Gradwire__Over over = GRADWIRE__OVER__INIT;
     m.exit_code = exit_code;
     m.text = (char *)text;
+    m.over = exit_code ? NULL : &over;
+    over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
+    over.run = (char *)(c->config.run ? c->config.run : "");
     for (uint32_t i = 1; i < c->workers && !to_ps; i++)
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);

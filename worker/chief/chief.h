@@ -68,7 +68,9 @@ struct chief_config {
     const char *store_token;               /* "": none; the caller's */
     uint32_t max_recoveries, max_rejected; /* of the NaN guard */
     const struct journal *journal;         /* of the runs before; copied. NULL: none */
-    bool finished; /* the job was done before: whoever cannot be told is not missed */
+    const char *run;                       /* checkpoint.run; NULL: none; the caller's */
+    bool finished;           /* the job was done before: whoever cannot be told is not missed */
+    uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
 struct chief; /* opaque: worker/chief/chief.c */

@@ -22,6 +22,7 @@ import alerts  # noqa: E402
 import facts  # noqa: E402
 from certificates import Certificates  # noqa: E402
 from cluster import TrainCase, free_ports  # noqa: E402
+import watch  # noqa: E402
 from watch import get, places  # noqa: E402
 
 FOLDER = facts.ROOT / "k8s/tfjob/components/monitoring"
@@ -170,6 +171,10 @@ class PrometheusTest(Certificates, TrainCase):
                     self.ask(address, expression)  # it is understood
                 else:
                     job.until(f"{expression} is answered", lambda: self.ask(address, expression))
+        for target in targets:  # an evaluator's and TLS's families, too
+            page = watch.text(target["targets"][0], "/metrics")
+            got = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
+            self.assertEqual((got.returncode, got.stdout + got.stderr), (0, ""))
         self.assertEqual(self.ask(address, 'ALERTS{alertstate="firing"}'), [])
         rules = json.loads(get(address, "/api/v1/rules")[1])["data"]["groups"]
         self.assertEqual({rule["health"] for group in rules for rule in group["rules"]}, {"ok"})

@@ -34,13 +34,7 @@ struct process {
 static enum err load_job(struct process *p, struct errmsg *e)
 {
     enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
-    if (err)
-        return err;
-    if (p->flags.output[0])
-        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
-    else
-        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
-    return ERR_OK;
+    return err ? err : job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
 }
 
 /* Is the job over already? */

@@ -113,12 +113,10 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
 static enum err load_job(struct process *p, struct errmsg *e)
 {
     enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
+    if (!err)
+        err = job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
     if (err)
         return err;
-    if (p->flags.output[0])
-        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
-    else
-        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
     (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
     if (p->flags.logs[0])
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);

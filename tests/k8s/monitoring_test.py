@@ -16,7 +16,6 @@ except ImportError:
     print("skipped: python3-yaml is not there")
     sys.exit(0)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import alerts  # noqa: E402
 import facts  # noqa: E402

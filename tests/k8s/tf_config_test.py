@@ -3,8 +3,11 @@
 exits 2. Who it is stands in front of its log lines; it ends there, because its job file is not there."""
 import json
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -168,6 +171,16 @@ class EntrypointTest(unittest.TestCase):
         got = self.run_entrypoint("--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=7000", f"--job={NO_JOB}")
         self.assertEqual(got.returncode, 2)
         self.assertRegex(got.stderr, f"error (ps|worker) 0: {ENDS}")  # whichever comes first
+
+    def test_told_to_go_before_its_program_can_listen_it_waits_with_that(self):
+        """Copied beside a program that says which signals wait: those that PID 1 would not hear of otherwise."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(shutil.copy(facts.ENTRYPOINT, folder))
+            worker = copy.with_name("gradwire-worker")
+            worker.write_text(f"#!{sys.executable}\nimport signal\nprint(*sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))\n")
+            worker.chmod(0o755)
+            got = subprocess.run([copy], env=facts.environment(), capture_output=True, text=True)
+        self.assertEqual(got.stdout, f"{signal.SIGINT:d} {signal.SIGTERM:d}\n")
 
     def test_help_tells_of_both(self):
         got = self.run_entrypoint("--help")

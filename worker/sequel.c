@@ -13,9 +13,7 @@
 #include "common/uuid.h"
 
 enum {
-    PIECE_ELEMS =
-        1
-        << 22, /* a file of the cut; what is in memory at a time is this, and as much for each slot */
+    PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */
     FILES_MAX = 1 << 10,
 };
 

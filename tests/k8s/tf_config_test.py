@@ -150,6 +150,16 @@ class EntrypointTest(unittest.TestCase):
         self.assertRegex(ps, r"/ps/ps .*" + both.replace("[", r"\[") + " --job_name=ps$")
         self.assertRegex(worker, r"/worker/worker .*" + both.replace("[", r"\[") + " --job_name=worker$")
 
+    def test_the_two_processes_of_a_host_have_http_ports_of_their_own(self):
+        hosts = ["--worker_ips=10.0.0.1", "--current_ip=10.0.0.1", "--port=7000"]
+        ps, worker = self.run_entrypoint(*hosts, "--http_port=8080", "--print").stdout.splitlines()
+        self.assertEqual([word for word in ps.split() if "http" in word], ["--http_port=8080"])
+        self.assertEqual([word for word in worker.split() if "http" in word], ["--http_port=8080", "--http_port=8081"])  # wins
+        for given in ([], ["--http_port=0"]):
+            self.assertNotIn("--http_port=1", self.run_entrypoint(*hosts, *given, "--print").stdout)
+        self.refused("--http_port: '65535' is not allowed; allowed: 1 to 65534 (the worker has the next)", *hosts,
+                     "--http_port=65535")
+
     def test_hosts_that_do_not_fit_are_refused(self):
         ips, port = "--worker_ips=10.0.0.1,10.0.0.2", "--port=7000"
         self.refused("--current_ip=10.0.0.3 is not in --worker_ips=10.0.0.1,10.0.0.2", ips, port, "--current_ip=10.0.0.3")

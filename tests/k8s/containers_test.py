@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# labels: containers
 # timeout: 1800
 """Overlays as containers of the real image. It wants an image (./gradwire image --storage DIR), named by
 GRADWIRE_IMAGE_STORAGE=DIR, root, podman, runc and dnsmasq; without one it skips, saying so."""
@@ -153,6 +154,7 @@ class ContainersTest(Case):
     def test_golden_a_master(self):
         self.golden_case("dense master (legacy chief)")
 
+    @pods.short
     def test_golden_a_port_of_its_own_for_each_replica_type(self):
         self.golden_case("custom ports per replica type")
 
@@ -162,6 +164,7 @@ class ContainersTest(Case):
     def test_golden_the_sparse_cluster_of_operators_before_1_7(self):
         self.golden_case("dynamic worker (operator 1.1 - 1.6)")
 
+    @pods.short
     def test_golden_a_single_ps_says_what_is_missing(self):
         self.golden_case("single PS: no TF_CONFIG")
 
@@ -248,6 +251,7 @@ class ContainersTest(Case):
 
     # ---- inside ----
 
+    @pods.short
     def test_inside_nobody_is_root_nothing_is_writable_and_sigterm_leaves_a_checkpoint(self):
         cluster = self.cluster("tfjob/overlays/secure", LONG)
         cluster.start_all()
@@ -338,6 +342,7 @@ class ContainersTest(Case):
 
     # ---- pods come and go ----
 
+    @pods.short
     def test_a_ps_that_is_killed_comes_back_at_another_address_and_the_bits_stay(self):
         cluster = self.cluster("tfjob/overlays/secure")
         cluster.start_all()
@@ -391,6 +396,7 @@ class ContainersTest(Case):
         self.assertIn("ps 1 was not there for 5 s (timeouts.start_s)", words["mnist-worker-0"])
         self.assertTrue(all(words.values()), words)
 
+    @pods.short
     def test_a_job_whose_ps_is_killed_and_never_returns_ends_with_the_reason(self):
         cluster = self.cluster("tfjob/overlays/secure", [*LONG, "--set=timeouts.ps_rejoin_s=8"])
         cluster.start_all()
@@ -473,6 +479,7 @@ class ContainersTest(Case):
 
     # ---- NetworkPolicies ----
 
+    @pods.short
     def test_a_stranger_reaches_nothing_monitoring_the_metrics_and_the_job_itself(self):
         docs = overlay("tfjob/overlays/production")
         cluster = self.cluster(docs, LONG, {**TOKEN, "registry": {}})

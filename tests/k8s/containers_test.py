@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# labels: containers
 # timeout: 1800
-"""Overlays as containers of the real image. It wants an image (./gradwire image --storage DIR), named by
-GRADWIRE_IMAGE_STORAGE=DIR, root, podman, runc and dnsmasq; without one it skips, saying so."""
+"""Overlays as containers of the real image. It wants an image, as ./gradwire test containers makes it, or another, named by
+GRADWIRE_IMAGE_STORAGE=DIR (./gradwire image --storage DIR), root, podman, runc and dnsmasq; without one it skips, saying
+so."""
 import copy
 import functools
 import json

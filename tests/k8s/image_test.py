@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# labels: containers
 """The image: the line for docker, always; and where one is there (GRADWIRE_IMAGE_STORAGE=DIR of ./gradwire image --storage
 DIR), its labels, its list of what is in it, its user and its size."""
 import json

@@ -36,7 +36,7 @@ TF_CONTAINER, TF_PORT = "tensorflow", "tfjob-port"
 INDEX_NOTE = "batch.kubernetes.io/job-completion-index"
 ADDRESSES = 20
 TOOLS = ("podman", "runc", "dnsmasq")
-wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
+wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: ./gradwire test containers sets it")
 
 
 def short(test):
@@ -95,8 +95,6 @@ class Cluster:
         """`args`: appended to every container's. `operator`: tf_config's `domain` and `sparse_key`."""
         self.case, self.docs, self.args, self.secrets = case, docs, list(args), dict(secrets)
         self.namespace, self.operator = namespace, dict(operator)
-        if os.environ.get("GRADWIRE_SHORT") and not getattr(getattr(case, case._testMethodName), "short", False):
-            raise unittest.SkipTest("it is not of the short part")
         for tool in TOOLS:
             if not shutil.which(tool):
                 raise unittest.SkipTest(f"{tool} is not there")
@@ -104,6 +102,8 @@ class Cluster:
                          if d["kind"] == "NetworkPolicy"]
         if self.policies and not shutil.which("nft"):
             raise unittest.SkipTest("nft is not there (Debian: nftables), and a NetworkPolicy wants it")
+        if os.environ.get("GRADWIRE_SHORT") and not getattr(getattr(case, case._testMethodName), "short", False):
+            raise unittest.SkipTest("it is not of the short part")
         case.tmp.chmod(0o755)
         self.net = netns.Hosts(case, ADDRESSES)
         self.next, self.pods, self.logs, self.strangers, self.unschedulable = 0, {}, [], [], set()

@@ -338,9 +338,7 @@ void fill(struct flags *f, std::vector<std::string> sets)
     f->tls = {FLAGS_tls_cert.c_str(), FLAGS_tls_key.c_str(), FLAGS_tls_ca.c_str(),
               FLAGS_tls_names.c_str()};
     f->auth = FLAGS_auth.c_str();
-    f->http_port = FLAGS_http_port;
-    f->http_address = FLAGS_http_address.c_str();
-    f->http_fd = FLAGS_http_fd;
+    f->http = {FLAGS_http_port, FLAGS_http_address.c_str(), FLAGS_http_fd};
     f->log_level = FLAGS_log_level.c_str();
     f->cgroup_root = FLAGS_cgroup_root.c_str();
     f->log_json = FLAGS_log_format == "json";

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/cluster.h"
+#include "common/http_place.h"
 #include "common/tls.h"
 
 struct flags {
@@ -24,10 +25,8 @@ struct flags {
     const char *token_file;   /* "": none */
     struct tls_files tls;     /* "": not given */
     const char *auth;         /* auto required none (common/auth.h) */
-    int http_port;            /* 0: no HTTP */
-    const char *http_address; /* "": all addresses of this host */
-    int http_fd;              /* a listening socket handed down for it; -1: none */
-    const char *log_level;    /* debug info warn error */
+    struct http_place http;
+    const char *log_level; /* debug info warn error */
     bool log_json;
     const char *termination_message; /* a file for the last words; "": none */
     const char *cgroup_root;         /* where they are mounted */

@@ -3,15 +3,16 @@
  *
  * Happy path: http_bind -> http_open -> a connection is accepted, sends one GET or HEAD, is answered and closed.
  * Failure modes: another method (405), another path (404), headers beyond HTTP_HEAD_BYTES or a body beyond
- * HTTP_BODY_BYTES (400, 413), what is no HTTP (400), a method that is none (501): answered and closed. A connection that is not over after HTTP_CONNECTION_MS, whatever it does in the
- * meantime, is closed; so is the oldest where HTTP_OPEN_MAX are open and another one comes. No more than
- * HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the kernel. An answer is made whole in memory at once, so
- * nobody waits for a slow reader. */
+ * HTTP_BODY_BYTES (400, 413), what is no HTTP (400), a method that is none (501): answered and closed. A connection that
+ * is not over after HTTP_CONNECTION_MS, whatever it does in the meantime, is closed; so is the oldest where HTTP_OPEN_MAX
+ * are open and another one comes. No more than HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the kernel. An
+ * answer is made whole in memory at once, so nobody waits for a slow reader. */
 #ifndef GRADWIRE_COMMON_HTTP_H
 #define GRADWIRE_COMMON_HTTP_H
 
 #include <jansson.h>
 
+#include "common/http_place.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 
@@ -29,13 +30,6 @@ struct http_ops {
     const char *(*not_ready)(void *ctx); /* NULL: ready. Else why not, until the next call */
     void (*metrics)(void *ctx, struct metrics *m);
     json_t *(*status)(void *ctx); /* an object, the caller's; NULL: no memory */
-};
-
-/* Where to listen, as the flags have it. */
-struct http_place {
-    int port;            /* 0: nowhere */
-    const char *address; /* of this host; "": all of them */
-    int fd;              /* a listening socket that a launcher hands down; -1: none */
 };
 
 /* *fd is the caller's, -1: nowhere. Errors: as listen_bind and listen_adopt, naming the flag. Thread: start-up. */

@@ -92,6 +92,8 @@ static enum err begin(struct process *p, struct errmsg *e)
         err = err_set(e, ERR_INPUT, "--fault=%s: only a worker takes it", p->flags.fault);
     if (!err)
         err = tls_check_cluster(tls_own(), cluster, e);
+    if (!err)
+        err = http_place_check(&p->flags.http, p->flags.listen_fd < 0 ? cluster->bind : NULL, e);
     if (err)
         return err;
     char who[32];
@@ -102,14 +104,13 @@ static enum err begin(struct process *p, struct errmsg *e)
 
 static enum err open_ports(struct process *p, struct errmsg *e)
 {
-    const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
     p->listen_fd = p->flags.listen_fd;
     enum err err = p->listen_fd >= 0
                        ? listen_adopt(p->listen_fd, e)
                        : listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
     if (!err)
         err = auth_check_listener(p->flags.auth, p->listen_fd, e);
-    return err ? err : http_bind(&p->http_fd, &http, e);
+    return err ? err : http_bind(&p->http_fd, &p->flags.http, e);
 }
 
 static int run(struct process *p)

@@ -84,7 +84,11 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     else
         (void)snprintf(who, sizeof who, "worker %u", p->cluster.index);
     log_init(who, level);
-    return tls_check_cluster(tls_own(), &p->cluster, e);
+    err = tls_check_cluster(tls_own(), &p->cluster, e);
+    if (err)
+        return err;
+    bool serves = p->cluster.is_chief && !p->cluster.alone && p->flags.listen_fd < 0;
+    return http_place_check(&p->flags.http, serves ? p->cluster.bind : NULL, e);
 }
 
 /* The model first, which says what labels may be; with model.input.shape: auto the data come first,
@@ -156,8 +160,7 @@ static enum err load(struct process *p, struct errmsg *e)
 
 static enum err open_http(struct process *p, struct errmsg *e)
 {
-    const struct http_place place = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
-    return http_bind(&p->http_fd, &place, e);
+    return http_bind(&p->http_fd, &p->flags.http, e);
 }
 
 static enum err begin_interim(struct process *p, enum process_state state, struct errmsg *e)

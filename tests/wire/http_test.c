@@ -299,6 +299,24 @@ static void it_ends_with_connections_open(void **state)
     (void)close(silent.fd);
 }
 
+static void a_place_is_not_where_the_job_is_served(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    const struct http_place all = {2222, "", -1}, one = {2222, "127.0.0.1", -1},
+                            given = {2222, "", 5}, none = {0, "", -1};
+    assert_int_equal(http_place_check(&all, "10.0.0.1:2222", &e), ERR_INPUT);
+    assert_string_equal(e.text, "--http_port=2222 is the port where this process serves its job "
+                                "(10.0.0.1:2222): HTTP wants one of its own");
+    assert_int_equal(http_place_check(&one, ":2222", &e), ERR_INPUT);
+    assert_int_equal(http_place_check(&one, "127.0.0.1:2222", &e), ERR_INPUT);
+    assert_int_equal(http_place_check(&one, "10.0.0.1:2222", &e), ERR_OK);
+    assert_int_equal(http_place_check(&all, "10.0.0.1:2223", &e), ERR_OK);
+    assert_int_equal(http_place_check(&given, ":2222", &e), ERR_OK);
+    assert_int_equal(http_place_check(&none, ":2222", &e), ERR_OK);
+    assert_int_equal(http_place_check(&all, NULL, &e), ERR_OK);
+}
+
 static void a_place_is_bound_adopted_or_none(void **state)
 {
     (void)state;
@@ -332,6 +350,7 @@ int main(void)
         cmocka_unit_test(of_too_many_connections_the_oldest_goes),
         cmocka_unit_test(who_does_not_read_holds_nobody_up),
         cmocka_unit_test(it_ends_with_connections_open),
+        cmocka_unit_test(a_place_is_not_where_the_job_is_served),
         cmocka_unit_test(a_place_is_bound_adopted_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

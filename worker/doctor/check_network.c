@@ -131,10 +131,14 @@ void check_port(struct patient *p, struct finding *f)
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
     if (listens && c->bind && flags->listen_fd < 0)
         try_bind(f, c->bind, flags->auth);
-    if (flags->http_port && flags->http_fd < 0) {
-        bool v6 = strchr(flags->http_address, ':') != NULL;
-        (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", flags->http_address,
-                       flags->http_port);
+    struct errmsg e = {""};
+    const struct http_place *place = &flags->http;
+    if (http_place_check(place, listens && flags->listen_fd < 0 ? c->bind : NULL, &e)) {
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    } else if (place->port && place->fd < 0) {
+        bool v6 = strchr(place->address, ':') != NULL;
+        (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", place->address,
+                       place->port);
         try_bind(f, http, NULL);
     }
     if (f->verdict == VERDICT_NONE)

@@ -76,10 +76,13 @@ bool tls_link_dialed(const struct tls_link *l);
 enum tls_io tls_link_shake(struct tls_link *l);
 /* At most one record. */
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got);
-/* What the next record has. After TLS_WANTS_* it waits: the same bytes in the same place go with the next call. The
- * kernel's TLS demands that: OpenSSL keeps no copy for it, but the address (its issue 21202). */
+/* What the next record has: `bytes` at `from`, which is `at`, or where the owner has them. After TLS_WANTS_* it waits: as
+ * many bytes, and the same ones, go with the next call. OpenSSL has encrypted them already; so they may stand elsewhere
+ * by then, but not with the kernel's TLS, of which it keeps no copy, but the address (its issue 21202). */
 struct tls_record {
     size_t bytes; /* 0: none waits */
+    bool stays;   /* it is the kernel's: in `at`, which is as it was while it waits */
+    const uint8_t *from;
     uint8_t at[TLS_RECORD_BYTES];
 };
 struct tls_record *tls_link_record(struct tls_link *l); /* the link's, as long as it lives */

@@ -294,6 +294,30 @@ enum err tls_load(const struct tls_files *f, struct errmsg *e)
     return err;
 }
 
+static enum err check_named(const struct tls *t, const char *address, struct errmsg *e)
+{
+    char host[SOCKET_HOST_MAX], text[TLS_NAMES_BYTES + SOCKET_HOST_MAX + 64];
+    uint16_t port;
+    enum err err = socket_split(address, true, host, &port, e);
+    if (err || tls_names_host(SSL_CTX_get0_certificate(t->ctx), host))
+        return err;
+    (void)snprintf(text, sizeof text, "it names %s; expected is %s, as others dial this process",
+                   t->names, host);
+    return wrong_file(t, TLS_CERT, text, e);
+}
+
+enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e)
+{
+    struct tls *t = NULL;
+    enum err err = check_given(f, e);
+    if (!err && *f->cert)
+        err = tls_new(&t, f, e);
+    if (t && address)
+        err = check_named(t, address, e);
+    tls_free(t);
+    return err;
+}
+
 void tls_forget(void)
 {
     tls_free(own);

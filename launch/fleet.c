@@ -400,8 +400,7 @@ static enum err camp_map_tls(struct camp *c, const struct tls_files *here, struc
     enum err err = ERR_OK;
     for (int i = 0; i < 3 && !err; i++)
         err = camp_map(c, c->tls_file[i], from[i], e);
-    c->site.tls =
-        (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
+    c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
     return err;
 }
 

@@ -17,7 +17,7 @@ struct camp {
     char program[PATH_MAX]; /* the launcher there */
     struct site site;
     char tls_file[3][PATH_MAX]; /* of site.tls */
-    struct event *again; /* when the link is opened again */
+    struct event *again;        /* when the link is opened again */
     int64_t again_ms, lost_ms;
     char said[LINK_WORDS_BYTES + 128]; /* why it was last said to be away */
     bool settled;                      /* its ports are bound: processes may start */

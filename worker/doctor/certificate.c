@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 struct papers {
-    STACK_OF(X509) *cert; /* ours, and behind it those between it and the authority */
-    X509_STORE *ca;       /* all of them: while an authority is changed there are two */
+    STACK_OF(X509) * cert; /* ours, and behind it those between it and the authority */
+    X509_STORE *ca;        /* all of them: while an authority is changed there are two */
     EVP_PKEY *key;
 };
 

@@ -172,6 +172,11 @@ class DoctorTest(TrainCase):
         out = self.cluster("ps", 0, [f"0.0.0.0:{self.ports[0]}"])
         self.says(self.doctor(*out, code=2), "port", "FAIL", "where others reach it, and there is no token")
         self.says(self.doctor(*out, "--auth=none"), "port", "ok", "can be bound")
+        self.says(self.doctor(*out, "--auth=none", f"--token_file={self.token}", code=2), "certificates", "FAIL",
+                  "--auth=none and a token are both given")
+        env = {**{k: v for k, v in os.environ.items() if k != "TF_CONFIG"}, "GRADWIRE_POD": "1"}
+        self.says(self.doctor(*out, env=env), "port", "ok", "can be bound")
+        self.says(self.doctor(*out, "--auth=required", env=env, code=2), "certificates", "FAIL", "--auth=required")
 
     def test_memory_that_does_not_suffice(self):
         group = self.tmp / "cgroup"
@@ -207,6 +212,7 @@ class DoctorTest(TrainCase):
         for flags, verdict, texts in (
                 ([*ps, *good], "ok", ["good.crt, of good, is good until"]),
                 ([*ps, *good, "--auth=required"], "ok", ["good.crt"]),
+                ([*ps, *good, "--auth=none"], "FAIL", ["--auth=none and a token, or certificates, are both given"]),
                 ([*ps, *certs.flags(self.tmp, "soon")], "warn", ["soon.crt expires on", "renew it"]),
                 ([*ps, *certs.flags(self.tmp, "old")], "FAIL", ["old.crt: it expired on"]),
                 ([*ps, *elsewhere], "FAIL", [expected, "subjectAltName"]),

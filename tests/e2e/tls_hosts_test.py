@@ -46,7 +46,7 @@ class TlsHostsTest(TrainCase):
                            *flags, cwd=self.folders[0], **options)
 
     def test_hosts_with_a_certificate_each_train_and_say_nothing_in_the_clear(self):
-        keys = {"data.synthetic_train_rows": 4000, "training.epochs": 4, "checkpoint.every_steps": 20,
+        keys = {"data.synthetic_train_rows": 3000, "training.epochs": 3, "checkpoint.every_steps": 10,
                 "checkpoint.every_seconds": 0}
         listening = [self.hosts.record(0, lambda payload, mark=mark: mark in payload)
                      for mark in (b"GRW1", b"mnist-mlp", b"\x17\x03\x03")]

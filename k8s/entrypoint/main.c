@@ -14,6 +14,7 @@
 #include "common/auth.h"
 #include "common/cluster_given.h"
 #include "common/log.h"
+#include "common/signals.h"
 #include "common/termination.h"
 #include "k8s/entrypoint/args.h"
 #include "k8s/entrypoint/pair.h"
@@ -247,6 +248,7 @@ int main(int argc, char **argv)
     static struct args args;
     struct errmsg e = {""};
     char pod[HOST_NAME_MAX + 1] = "";
+    signals_block(); /* until the program that takes this one's place handles them */
     log_init("entrypoint", log_level_of("info"));
     (void)gethostname(pod, sizeof pod - 1);
     int code = 0;

@@ -200,7 +200,7 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
 {
     static struct command ps, worker;
     static struct place_hosts hosts;
-    static char lists[2][PLACE_LIST_BYTES + 32], index[32];
+    static char lists[2][PLACE_LIST_BYTES + 32], index[32], http[32];
     enum err err = place_hosts(a, &hosts, e);
     if (!err)
         err = say_pod(a, e);
@@ -218,6 +218,9 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
         ps.words[ps.n++] = worker.words[worker.n++] = of[i];
     ps.words[ps.n++] = "--job_name=ps";
     worker.words[worker.n++] = "--job_name=worker";
+    (void)snprintf(http, sizeof http, "--http_port=%u", hosts.worker_http);
+    if (hosts.worker_http)
+        worker.words[worker.n++] = http; /* the last one wins */
     if (a->print) {
         command_print(&ps);
         command_print(&worker);

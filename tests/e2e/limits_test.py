@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import certs  # noqa: E402
+import certificates as certs  # noqa: E402
 from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import metrics  # noqa: E402
 

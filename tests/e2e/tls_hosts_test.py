@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import certs  # noqa: E402
+import certificates as certs  # noqa: E402
 from cluster import LAUNCH, TSAN, Process, TrainCase  # noqa: E402
 from netns import Hosts  # noqa: E402
 

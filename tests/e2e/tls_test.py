@@ -10,21 +10,12 @@ import unittest
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-import certs  # noqa: E402
+from certificates import Certificates  # noqa: E402
 from cluster import PS, TSAN, WORKER, Process, TrainCase, command_line, free_ports  # noqa: E402
 from watch import metrics, text  # noqa: E402
 
 
-class TlsTest(TrainCase):
-    def make_ca(self, name):
-        certs.make_ca(self.tmp, name)
-
-    def make(self, name, names, **options):
-        certs.make(self.tmp, name, names, **options)
-
-    def tls(self, name, ca="ca"):
-        return certs.flags(self.tmp, name, ca)
-
+class TlsTest(Certificates, TrainCase):
     def setUp(self):
         super().setUp()
         self.make_ca("ca")

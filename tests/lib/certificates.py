@@ -23,3 +23,16 @@ def make(folder, name, names, ca="ca", days=100, usage="serverAuth,clientAuth"):
 
 def flags(folder, name, ca="ca"):
     return [f"--tls_cert={folder}/{name}.crt", f"--tls_key={folder}/{name}.key", f"--tls_ca={folder}/{ca}.crt"]
+
+
+class Certificates:
+    """Of a test case, in its `tmp`."""
+
+    def make_ca(self, name):
+        make_ca(self.tmp, name)
+
+    def make(self, name, names, days=1, **options):
+        make(self.tmp, name, names, days=days, **options)
+
+    def tls(self, name, ca="ca"):
+        return flags(self.tmp, name, ca)

@@ -106,30 +106,47 @@ static void queue_advance(struct conn *c, size_t sent)
         c->copied_bytes -= sent;
 }
 
-/* The queue's next bytes, side by side. They stay in the queue until they are sent. */
-static void record_gather(const struct conn *c, struct tls_record *r)
+/* The queue's next bytes, side by side. */
+static void record_gather(const struct conn *c, struct tls_record *r, size_t bytes)
 {
     r->bytes = 0;
-    for (const struct segment *s = c->first; s && r->bytes < TLS_RECORD_BYTES; s = s->next) {
-        size_t n = least(TLS_RECORD_BYTES - r->bytes, s->left);
+    for (const struct segment *s = c->first; s && r->bytes < bytes; s = s->next) {
+        size_t n = least(bytes - r->bytes, s->left);
         memcpy(r->at + r->bytes, s->at, n);
         r->bytes += n;
     }
+    r->from = r->at;
 }
 
-/* Records, a system call each. One that the socket does not take waits as it was gathered, whatever becomes of what it was
- * gathered from. */
+/* They stay in the queue until they are sent. One that waits has as many bytes as before: the queue's first, wherever they
+ * are by now. */
+static void record_next(const struct conn *c, struct tls_record *r)
+{
+    size_t bytes = r->bytes > 0 ? r->bytes : TLS_RECORD_BYTES;
+    if (!r->stays && c->first->left >= bytes) {
+        r->from = c->first->at;
+        r->bytes = bytes;
+    } else if (!r->stays || r->bytes == 0) {
+        record_gather(c, r, bytes);
+    }
+}
+
+/* Records, a system call each, but packets that are full whatever the records. */
 static void flush_tls(struct conn *c)
 {
     struct tls_record *r = tls_link_record(c->tls);
+    bool many = c->queued_bytes > TLS_RECORD_BYTES;
     size_t sent = 1;
+    if (many)
+        socket_cork(c->fd, true);
     for (uint64_t total = 0; c->first && sent > 0 && total < CONN_WRITE_BUDGET_BYTES;) {
-        if (r->bytes == 0)
-            record_gather(c, r);
+        record_next(c, r);
         sent = conn_tls_write(c);
         queue_advance(c, sent);
         total += sent;
     }
+    if (many)
+        socket_cork(c->fd, false);
 }
 
 /* Plain: one system call. The rest waits for the socket. */

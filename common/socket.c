@@ -42,6 +42,11 @@ void socket_tune(int fd)
     set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SOCKET_UNACKED_MS);
 }
 
+void socket_cork(int fd, bool corked)
+{
+    set_int(fd, IPPROTO_TCP, TCP_CORK, corked);
+}
+
 /* Decimal digits only: no sign, no space, no hex. -1 when it is no port. */
 static long parse_port(const char *s)
 {

@@ -32,6 +32,8 @@ int socket_open(int family);
 /* No Nagle, keepalive, unacknowledged timeout, buffers, nonblocking: what every connection has.
  * What a kind of socket does not know is left out. */
 void socket_tune(int fd);
+/* While corked only full packets leave; uncorking sends what is left. */
+void socket_cork(int fd, bool corked);
 
 /* "host:port", "[v6]:port", ":port" (host is "" then). Port 1..65535; 0 only if `zero_ok`.
  * Errors: ERR_INPUT with a line that names what is wrong; outputs unchanged. */

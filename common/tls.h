@@ -55,6 +55,9 @@ bool tls_look(struct tls *t, int64_t now_ms);
 enum err tls_load(const struct tls_files *f, struct errmsg *e) MUST_CHECK;
 void tls_forget(void);
 struct tls *tls_own(void); /* NULL: none */
+/* For who starts others: would tls_load do, and does the certificate name `address` (host:port), as others dial it? NULL:
+ * nobody does. Nothing is kept. Errors: as tls_load. */
+enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e) MUST_CHECK;
 /* Tests: another one, which stays the caller's. */
 void tls_own_set(struct tls *t);
 
@@ -76,10 +79,13 @@ bool tls_link_dialed(const struct tls_link *l);
 enum tls_io tls_link_shake(struct tls_link *l);
 /* At most one record. */
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got);
-/* What the next record has. After TLS_WANTS_* it waits: the same bytes in the same place go with the next call. The
- * kernel's TLS demands that: OpenSSL keeps no copy for it, but the address (its issue 21202). */
+/* What the next record has: `bytes` at `from`, which is `at`, or where the owner has them. After TLS_WANTS_* it waits: as
+ * many bytes, and the same ones, go with the next call. OpenSSL has encrypted them already; so they may stand elsewhere
+ * by then, but not with the kernel's TLS, of which it keeps no copy, but the address (its issue 21202). */
 struct tls_record {
     size_t bytes; /* 0: none waits */
+    bool stays;   /* it is the kernel's: in `at`, which is as it was while it waits */
+    const uint8_t *from;
     uint8_t at[TLS_RECORD_BYTES];
 };
 struct tls_record *tls_link_record(struct tls_link *l); /* the link's, as long as it lives */

@@ -192,7 +192,9 @@ enum tls_io tls_link_shake(struct tls_link *l)
     ERR_clear_error();
     errno = 0;
     l->why[0] = 0;
-    return outcome(l, SSL_do_handshake(l->ssl));
+    enum tls_io io = outcome(l, SSL_do_handshake(l->ssl));
+    l->record.stays = io == TLS_OK && tls_link_in_kernel(l);
+    return io;
 }
 
 enum tls_io tls_link_read(struct tls_link *l, void *p, size_t bytes, size_t *got)
@@ -221,7 +223,7 @@ enum tls_io tls_link_write(struct tls_link *l, size_t *sent)
     ERR_clear_error();
     errno = 0;
     *sent = 0;
-    enum tls_io io = outcome(l, SSL_write_ex(l->ssl, l->record.at, l->record.bytes, sent));
+    enum tls_io io = outcome(l, SSL_write_ex(l->ssl, l->record.from, l->record.bytes, sent));
     if (io != TLS_OK)
         return io;
     l->record.bytes = 0;

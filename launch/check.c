@@ -17,6 +17,7 @@
 #include "common/paths.h"
 #include "common/reach.h"
 #include "common/sha256.h"
+#include "common/tls.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
 
@@ -122,6 +123,24 @@ static void check_data(json_t *answer, const struct job *job)
         (void)json_object_set_new(answer, "data_sha256", json_string(hex));
 }
 
+/* ---- TLS ---- */
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+static void check_tls(json_t *answer, const json_t *tls)
+{
+    const struct tls_files files = {text_of(tls, "cert"), text_of(tls, "key"), text_of(tls, "ca"),
+                                    text_of(tls, "names")};
+    const char *address = text_of(tls, "address");
+    struct errmsg e = {""};
+    if (tls_try(&files, *address ? address : NULL, &e))
+        check_problem(answer, "%s", e.text);
+}
+
 json_t *check_job(const json_t *ask)
 {
     json_t *answer = check_answer_new(), *sets = json_object_get(ask, "sets");
@@ -135,6 +154,7 @@ json_t *check_job(const json_t *ask)
     for (size_t i = 0; set && i < n; i++)
         set[i] = json_string_value(json_array_get(sets, i));
     check_programs(answer, json_object_get(ask, "programs"));
+    check_tls(answer, json_object_get(ask, "tls"));
     if (!set || !path || !wanted)
         check_problem(answer, "out of memory");
     else if (!check_hash_file(path, hex))

@@ -248,7 +248,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
         args_add(&a, "--progress_fd=%d", fds->progress);
     if (c->token_flag)
         args_add(&a, "%s", c->token_flag);
-    args_add_tls(&a, &o->tls);
+    args_add_tls(&a, &site->tls);
     args_add_threads(&a, c, i, job, site, site_of);
     args_add_memory(&a, c, i, job, site, site_of);
     for (size_t k = 0; k < o->n_sets; k++)

@@ -14,6 +14,7 @@
 struct site {
     char ps_program[PATH_MAX], worker_program[PATH_MAX];
     char job[PATH_MAX], output[PATH_MAX];
+    struct tls_files tls;
     uint32_t cores;        /* shared out among the processes there */
     uint64_t memory_bytes; /* the same */
 };

@@ -393,6 +393,17 @@ static enum err camp_map(const struct camp *c, char out[PATH_MAX], const char *p
                                   : err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
 }
 
+/* Each host has certificates of its own, under the same path. */
+static enum err camp_map_tls(struct camp *c, const struct tls_files *here, struct errmsg *e)
+{
+    const char *const from[] = {here->cert, here->key, here->ca};
+    enum err err = ERR_OK;
+    for (int i = 0; i < 3 && !err; i++)
+        err = camp_map(c, c->tls_file[i], from[i], e);
+    c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
+    return err;
+}
+
 /* Text in single quotes for a shell, behind what stands in *out. */
 static void quote(char *out, size_t room, const char *text)
 {
@@ -460,6 +471,8 @@ static enum err camp_init(struct camp *c, struct fleet *f, uint32_t index, const
         err = camp_map(c, c->site.job, here->job, e);
     if (!err)
         err = camp_map(c, c->site.output, f->config.output, e);
+    if (!err)
+        err = camp_map_tls(c, &f->config.options->tls, e);
     if (err)
         return err;
     c->again = evtimer_new(f->config.base, on_again, c);

@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/skew.h"
+#include "common/socket.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"
 #include "launch/rundir.h"
@@ -117,15 +118,38 @@ static bool camp_trains(const struct camp *c)
     return false;
 }
 
+/* Is anybody there whose certificate has to name the host? Names of workers may be given. */
+static bool camp_is_named(const struct camp *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    bool named = !*config->options->tls.names;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index &&
+            (config->crew->process[i].role == ROLE_PS || i == config->crew->chief))
+            named = true;
+    return named;
+}
+
+static json_t *ask_tls(const struct camp *c)
+{
+    const struct tls_files *f = &c->site.tls;
+    char address[SOCKET_NAME_MAX] = "";
+    if (camp_is_named(c))
+        (void)snprintf(address, sizeof address, "%s:0", c->line->address);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "cert", f->cert, "key", f->key, "ca", f->ca,
+                     "names", f->names, "address", address);
+}
+
 static json_t *ask_check(struct camp *c)
 {
     const struct options *o = c->fleet->config.options;
     json_t *sets = json_array();
     for (size_t i = 0; i < o->n_sets; i++)
         (void)json_array_append_new(sets, json_string(o->sets[i]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b}", "what", "check", "job", c->site.job,
-                     "job_sha256", c->fleet->job_hash, "sets", sets, "programs", c->site.ps_program,
-                     c->site.worker_program, "data", (int)camp_trains(c));
+    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
+                     c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
+                     c->site.ps_program, c->site.worker_program, "data", (int)camp_trains(c), "tls",
+                     ask_tls(c));
 }
 
 /* Names and sizes of the data are those of the first host that trains. */

@@ -16,7 +16,8 @@ struct camp {
     char *command;          /* for the remote shell */
     char program[PATH_MAX]; /* the launcher there */
     struct site site;
-    struct event *again; /* when the link is opened again */
+    char tls_file[3][PATH_MAX]; /* of site.tls */
+    struct event *again;        /* when the link is opened again */
     int64_t again_ms, lost_ms;
     char said[LINK_WORDS_BYTES + 128]; /* why it was last said to be away */
     bool settled;                      /* its ports are bound: processes may start */

@@ -259,8 +259,7 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (!err)
         err = check_token(r->token_file, e);
     if (!err)
-        err = tls_load(&r->options.tls, e);
-    tls_forget();
+        err = tls_try(&r->options.tls, NULL, e);
     if (!err)
         err = crew_find_programs(&r->site, &r->options, e);
     if (!err)
@@ -278,6 +277,7 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
         return err_set(e, ERR_INPUT, "the job file's path is too long");
     memcpy(r->site.job, r->options.job, strlen(r->options.job) + 1);
     memcpy(r->site.output, r->output, strlen(r->output) + 1);
+    r->site.tls = r->options.tls;
     return crew_init(&r->crew, &r->options, r->output, e);
 }
 
@@ -485,6 +485,9 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
         err = rank_bind(r, e);
     if (!err)
         err = rank_name_address(r, address, sizeof address, e);
+    bool dialed = r->rank <= r->options.ps; /* a ps, or the chief */
+    if (!err && (dialed || !*r->options.tls.names))
+        err = tls_try(&r->options.tls, address, e);
     if (!err && r->rank == 0 && !r->token_file)
         err = rank_leave_token(r, e);
     if (!err)

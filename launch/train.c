@@ -70,6 +70,7 @@ static enum err train_set_output(struct train *t, struct errmsg *e)
     if (strlen(t->options.job) >= sizeof t->here.job)
         return err_set(e, ERR_INPUT, "the job file's path is too long");
     memcpy(t->here.job, t->options.job, strlen(t->options.job) + 1);
+    t->here.tls = t->options.tls;
     t->here.cores = cores_usable();
     t->here.memory_bytes = cgroup_memory_bytes();
     return ERR_OK;
@@ -101,9 +102,8 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_check_workers(&t->job, options_trainers(&t->options), e);
     if (!err && t->options.evaluator)
         err = job_check_evaluator(&t->job, e);
-    if (!err && !t->options.hosts) /* with hosts the files are theirs, and each process tells */
-        err = tls_load(&t->options.tls, e);
-    tls_forget();
+    if (!err && !t->options.hosts) /* with hosts the files are theirs, and each tells */
+        err = tls_try(&t->options.tls, "127.0.0.1:0", e);
     if (!err)
         err = train_set_output(t, e);
     if (!err)

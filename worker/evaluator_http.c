@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/process_state.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/http_thread.h"
 #include "worker/model/metric.h"
@@ -39,6 +40,7 @@ static void on_metrics(void *ctx, struct metrics *m)
                 METRICS_NUMBER(h->cluster->index), "update",
                 job_update_word(h->job->training.update), NULL);
     process_state_metrics(m, state_of(h));
+    tls_metrics(m);
     metrics_counter(m, "gradwire_evaluator_results_total",
                     "Checkpoints that this process has evaluated.", results);
     if (results == 0)
@@ -73,13 +75,13 @@ static json_t *on_status(void *ctx)
 {
     const struct evaluator_http *h = ctx;
     bool seen = atomic_load(&h->meter->seen);
-    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:s, s:I, s:o, s:o}", "process",
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:s, s:I, s:o, s:o, s:o}", "process",
                      "evaluator 0", "version", GRADWIRE_VERSION, "role", "evaluator", "index", 0,
                      "job", h->job->name, "update", job_update_word(h->job->training.update),
                      "ready", 1, "state", process_state_word(state_of(h)), "waiting_for",
                      seen ? "the next checkpoint" : "the first checkpoint", "results",
                      (json_int_t)atomic_load(&h->meter->results), "last", last_json(h), "system",
-                     vitals_json());
+                     vitals_json(), "tls", tls_json());
 }
 
 static const struct http_ops ops = {

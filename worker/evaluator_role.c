@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/reach.h"
+#include "common/tls.h"
 #include "worker/curves.h"
 #include "worker/eval_log.h"
 #include "worker/evaluate.h"
@@ -319,6 +320,8 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
         bool done = false, more = false;
         err = take_next(v, &done, &more, e);
         int64_t now = clock_now_ms();
+        if (tls_own()) /* it dials nobody with it, but tells of it */
+            (void)tls_look(tls_own(), now);
         if (err == ERR_IO) { /* its storage is away */
             if (now - v->away_said_ms >= SAY_MS)
                 log_warn("%s", e->text);

@@ -4,6 +4,7 @@
 
 #include "common/mem.h"
 #include "common/msg.h"
+#include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/http_thread.h"
 
@@ -31,6 +32,7 @@ static void on_metrics(void *ctx, struct metrics *m)
                 job_update_word(i->job->training.update), NULL);
     metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", c->is_chief);
     process_state_metrics(m, i->state);
+    tls_metrics(m);
 }
 
 static json_t *on_status(void *ctx)
@@ -39,12 +41,12 @@ static json_t *on_status(void *ctx)
     const struct cluster *c = i->cluster;
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(c->role), c->index);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:n, s:s, s:n, s:b, s:o}",
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:n, s:s, s:n, s:b, s:o, s:o}",
                      "process", name, "version", GRADWIRE_VERSION, "role", role_str(c->role),
                      "index", (int)c->index, "worker", (int)c->worker_id, "is_chief", c->is_chief,
                      "job", i->job->name, "update", job_update_word(i->job->training.update),
                      "ready", 1, "not_ready", "state", process_state_word(i->state), "waits_for",
-                     "draining", 0, "system", vitals_json());
+                     "draining", 0, "system", vitals_json(), "tls", tls_json());
 }
 
 static const struct http_ops ops = {

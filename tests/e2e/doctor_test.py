@@ -11,6 +11,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import certificates as certs  # noqa: E402
 from cluster import LAUNCH, PS, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
 import hostile_test as wire  # noqa: E402
 
@@ -196,6 +197,11 @@ class DoctorTest(TrainCase):
         out = self.cluster("ps", 0, [f"0.0.0.0:{self.ports[0]}"])
         self.says(self.doctor(*out, code=2), "port", "FAIL", "where others reach it, and there is no token")
         self.says(self.doctor(*out, "--auth=none"), "port", "ok", "can be bound")
+        self.says(self.doctor(*out, "--auth=none", f"--token_file={self.token}", code=2), "certificates", "FAIL",
+                  "--auth=none and a token are both given")
+        env = {**{k: v for k, v in os.environ.items() if k != "TF_CONFIG"}, "GRADWIRE_POD": "1"}
+        self.says(self.doctor(*out, env=env), "port", "ok", "can be bound")
+        self.says(self.doctor(*out, "--auth=required", env=env, code=2), "certificates", "FAIL", "--auth=required")
 
     def test_memory_that_does_not_suffice(self):
         group = self.tmp / "cgroup"
@@ -217,6 +223,51 @@ class DoctorTest(TrainCase):
     def test_certificates_that_are_not_there(self):
         lines = self.doctor(f"--certificates={self.tmp}/a.crt,{self.tmp}/a.key,{self.tmp}/ca.crt", code=2)
         self.says(lines, "certificates", "FAIL", "a.crt: No such file")
+
+    def test_each_thing_that_is_wrong_with_certificates_is_named(self):
+        certs.make_ca(self.tmp)
+        certs.make_ca(self.tmp, "other")
+        for name, names, options in (("good", "IP:127.0.0.1", {}), ("soon", "IP:127.0.0.1", {"days": 3}),
+                                     ("elsewhere", "DNS:elsewhere.example", {}), ("old", "IP:127.0.0.1", {"days": 0}),
+                                     ("server", "IP:127.0.0.1", {"usage": "serverAuth"})):
+            certs.make(self.tmp, name, names, **options)
+        good, ps, worker = certs.flags(self.tmp, "good"), self.cluster("ps", 0), self.cluster("worker", 1)
+        elsewhere = certs.flags(self.tmp, "elsewhere")
+        expected = "elsewhere.crt: it names DNS:elsewhere.example; expected is 127.0.0.1"
+        for flags, verdict, texts in (
+                ([*ps, *good], "ok", ["good.crt, of good, is good until"]),
+                ([*ps, *good, "--auth=required"], "ok", ["good.crt"]),
+                ([*ps, *good, "--auth=none"], "FAIL", ["--auth=none and a token, or certificates, are both given"]),
+                ([*ps, *certs.flags(self.tmp, "soon")], "warn", ["soon.crt expires on", "renew it"]),
+                ([*ps, *certs.flags(self.tmp, "old")], "FAIL", ["old.crt: it expired on"]),
+                ([*ps, *elsewhere], "FAIL", [expected, "subjectAltName"]),
+                ([*worker, *elsewhere], "warn", [expected, "or --tls_names=worker=NAME"]),
+                ([*worker, *elsewhere, "--tls_names=worker=elsewhere.example"], "ok", ["elsewhere.crt"]),
+                ([*ps, *certs.flags(self.tmp, "good", ca="other")], "FAIL", ["good.crt is not signed by", "other.crt"]),
+                ([*ps, *certs.flags(self.tmp, "server")], "FAIL", ["server.crt is not for both sides", "client auth"]),
+                ([*ps, good[0], f"--tls_key={self.tmp}/soon.key", good[2]], "FAIL",
+                 ["soon.key: it is not the key of the certificate in", "good.crt"]),
+                ([*ps, *certs.flags(self.tmp, "none")], "FAIL", ["--tls_cert", "none.crt: No such file"]),
+                ([*ps, good[0], good[1], f"--tls_ca={self.tmp}/none"], "FAIL", ["--tls_ca", "none: No such file"]),
+                ([*ps, *good[:2]], "FAIL", ["--tls_ca is not; TLS wants all three"])):
+            with self.subTest(flags=flags):
+                self.says(self.doctor(*flags, code=2 if verdict == "FAIL" else 0), "certificates", verdict, *texts)
+
+    def test_a_peer_with_tls_is_asked_under_tls(self):
+        certs.make_ca(self.tmp)
+        certs.make_ca(self.tmp, "other")
+        certs.make(self.tmp, "good", "IP:127.0.0.1")
+        certs.make(self.tmp, "strange", "IP:127.0.0.1", ca="other")
+        self.start_ps(*certs.flags(self.tmp, "good"))
+        worker = self.cluster("worker", 1)
+        lines = self.doctor(*worker, *certs.flags(self.tmp, "good"))
+        self.says(lines, "token", "ok", "none is wanted beside TLS")
+        self.says(lines, "versions", "ok", "1 of 2 peers told theirs")
+        strange = certs.flags(self.tmp, "strange", ca="other")
+        self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "ps 0 at", "issued by CN=ca) does not hold")
+        strange[2] = certs.flags(self.tmp, "good")[2]
+        self.says(self.doctor(*worker, *strange, code=2), "peers", "FAIL", "it refuses our certificate (IP:127.0.0.1)")
+        self.says(self.doctor(*worker, code=2), "peers", "FAIL", "it speaks TLS, and this process was started without")
 
     def test_the_folder_of_checkpoints(self):
         subprocess.run([LAUNCH, "train", self.job, f"--output={self.out}", "--ps=1", "--workers=1"], check=True,

@@ -219,9 +219,9 @@ class PsCase(Case):
         self.addCleanup(peer.s.close)
         return peer
 
-    def worker(self, worker=1):
+    def worker(self, worker=1, incarnation=1):
         peer = Peer(self.port)
-        peer.send(frame(HELLO, self.a_hello(worker=worker, incarnation=1, generation=GENERATION, shard=0)))
+        peer.send(frame(HELLO, self.a_hello(worker=worker, incarnation=incarnation, generation=GENERATION, shard=0)))
         self.assertEqual(peer.hear()[0], HELLO_REPLY)
         self.addCleanup(peer.s.close)
         return peer
@@ -325,8 +325,8 @@ class Chief(PsCase):
 class Worker(PsCase):
     PUSH = {1: GENERATION, 2: 0, 3: 0, 4: 0, 5: 8, 6: 0, 7: 8}
 
-    def push(self, fields, body):
-        with self.worker() as peer:
+    def push(self, fields, body, **who):
+        with self.worker(**who) as peer:
             peer.send(frame(PUSH, fields, body))
             peer.send(frame(PULL, {1: GENERATION, 2: 1}))
             try:
@@ -355,6 +355,15 @@ class Worker(PsCase):
         self.entered()
         for generation in ({}, {1: 2, 2: Fixed64(77)}, {1: 1, 2: Fixed64(78)}):
             self.assertTrue(self.push({**self.PUSH, 1: generation, 7: 77}, b"\x00" * 12345))
+
+    def test_half_a_push_holds_up_nobody_and_its_workers_next_process_takes_its_place(self):
+        self.entered()
+        whole = frame(PUSH, self.PUSH, struct.pack("<f", 1) * ELEMS)
+        silent = self.worker()
+        silent.send(whole[:len(whole) // 2])
+        self.assertTrue(self.push({**self.PUSH, 1: {1: 9}}, b"\x00" * 12345, worker=0))  # heard and refused: it serves
+        self.assertTrue(self.push(self.PUSH, whole[-4 * ELEMS:], incarnation=2))  # and what was half has changed nothing
+        silent.until_closed()
 
     def test_random_pushes_and_pulls_leave_it_serving(self):
         self.entered()

@@ -13,13 +13,14 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import certificates as certs  # noqa: E402
 from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import metrics  # noqa: E402
 
 HEADER = struct.Struct("<4sHHIIQ")
 HELLO = 1
 SLOW = HEADER.pack(b"GRW1", 1, HELLO, 200, 0, 0) + b"\x0a\x05" + b"x" * 198  # a hello, byte by byte
-SAID = (b"", SLOW[:10], SLOW[:24], SLOW[:100])  # nothing, half a header, no head, half a head
+SLOW_TLS = b"\x16\x03\x01\x00\xc8" + b"\x01\x00\x00\xc4\x03\x03" + b"x" * 194  # a ClientHello that could be one
 QUIET_S, LOOKS = 0.5, 25
 
 
@@ -34,6 +35,7 @@ def listens(port):
 class LimitsTest(TrainCase):
     KEYS = {**TrainCase.KEYS, "timeouts.start_s": 20}
     want = None  # the digest of a job that nobody disturbs
+    SLOW, TLS = SLOW, []
 
     def setUp(self):
         super().setUp()
@@ -55,7 +57,7 @@ class LimitsTest(TrainCase):
             s = socket.create_connection(("127.0.0.1", port), timeout=20)
             s.setblocking(False)
             self.strangers.append(s)
-            s.send(SAID[i % len(SAID)])
+            s.send(self.SLOW[:(0, 3, 24, 100)[i % 4]])  # nothing, half a header, a header, half of what is behind it
 
     def over(self):
         """How many of them were hung up on."""
@@ -84,7 +86,7 @@ class LimitsTest(TrainCase):
         """Of n strangers at the ps, and as many at the chief, so many are closed; a job that comes later trains."""
         LimitsTest.want = LimitsTest.want or self.undisturbed()
         ports = free_ports(3)
-        of = ["--task_index=0", f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}"]
+        of = [*self.TLS, "--task_index=0", f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}"]
         ps = self.start(PS, "ps", nofile, "--job_name=ps", *of, f"--http_port={ports[2]}", "--http_address=127.0.0.1")
         self.until("the ps answers", lambda: metrics(f"127.0.0.1:{ports[2]}"))
         self.strange(ports[0], n)
@@ -99,7 +101,7 @@ class LimitsTest(TrainCase):
                 slow.send(bytes([byte]))
                 select.select([slow], [], [], 0.005)
 
-        slowly(SLOW[:20])  # who is no more than slow is not shed
+        slowly(self.SLOW[:20])  # who is no more than slow is not shed
         ps.process.send_signal(signal.SIGSTOP)  # so that the job is not over before the chief has its strangers
         chief = self.start(WORKER, "chief", nofile, "--job_name=worker", *of)
         self.until("the chief listens", lambda: listens(ports[1]))
@@ -107,7 +109,7 @@ class LimitsTest(TrainCase):
         self.assertEqual(select.select([slow], [], [], 0), ([], [], []))
         ps.process.send_signal(signal.SIGCONT)
         try:
-            slowly(SLOW[20:-1])
+            slowly(self.SLOW[20:-1])
         except OSError:
             pass  # the job's end was sooner
         chief.wait(0)
@@ -115,6 +117,12 @@ class LimitsTest(TrainCase):
         self.assertEqual(self.summary()["digest"], LimitsTest.want)
 
     def test_a_thousand_strangers_do_not_disturb_a_job(self):
+        self.among(4096, 1000, 0)
+
+    def test_a_thousand_who_stall_a_tls_handshake_do_not_disturb_a_job(self):
+        certs.make_ca(self.tmp)
+        certs.make(self.tmp, "all", "IP:127.0.0.1")
+        self.SLOW, self.TLS = SLOW_TLS, certs.flags(self.tmp, "all")
         self.among(4096, 1000, 0)
 
     def test_with_256_descriptors_the_oldest_go_and_the_job_trains(self):

@@ -5,7 +5,6 @@
 is refused, and both sides say why."""
 import json
 import pathlib
-import subprocess
 import sys
 import unittest
 import urllib.request
@@ -13,6 +12,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from certificates import Certificates  # noqa: E402
 from cluster import PS, TSAN, WORKER, Process, TrainCase, command_line, free_ports  # noqa: E402
+from watch import metrics, text  # noqa: E402
 
 
 class TlsTest(Certificates, TrainCase):
@@ -76,6 +76,25 @@ class TlsTest(Certificates, TrainCase):
         self.start(WORKER, "worker", *role, *self.tls("all")).wait(0)  # which finds the ps as it was
         ps.wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed())
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_an_idle_worker_and_an_evaluator_take_new_certificates_and_tell_of_them(self):
+        http = free_ports(2)
+        for i, role in enumerate((["--job_name=worker", "--task_index=1", "--when_done=wait"], ["--job_name=evaluator"])):
+            self.start(WORKER, f"waits-{i}", *self.of(workers=2), *role, f"--http_port={http[i]}",
+                       "--http_address=127.0.0.1", *self.tls("all"), keys={"timeouts.start_s": 1 if i == 0 else 60})
+
+        def tell(names):
+            def told():
+                said = [json.loads(text(f"127.0.0.1:{port}", "/status") or "{}") for port in http]
+                return all((s.get("tls") or {}).get("names") == names for s in said) and said
+            return self.until(f"both tell of {names}", told)
+        self.until("the worker is idle", lambda: tell("IP:127.0.0.1, DNS:localhost")[0]["state"] == "idle")
+        self.make("all", "IP:127.0.0.1,DNS:renewed")
+        for s in tell("IP:127.0.0.1, DNS:renewed"):
+            self.assertGreater(s["tls"]["reloads"], 0)
+        for port in http:
+            self.assertTrue(metrics(f"127.0.0.1:{port}")("gradwire_tls_certificate_expires_timestamp_seconds"))
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_tls_to_a_plain_ps_and_files_that_do_not_fit_are_named(self):

@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #undef ERR_STATE
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,20 @@ static X509 *certificate_new(const char *name, EVP_PKEY *key, const X509 *issuer
     return x;
 }
 
+static void extend(X509 *x, EVP_PKEY *signer, int nid, const char *value)
+{
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
+    assert_non_null(extension);
+    assert_int_equal(X509_add_ext(x, extension, -1), 1);
+    X509_EXTENSION_free(extension);
+    assert_true(X509_sign(x, signer, EVP_sha256()) > 0);
+}
+
+static void may_sign(X509 *x, EVP_PKEY *key)
+{
+    extend(x, key, NID_basic_constraints, "critical,CA:TRUE");
+}
+
 static const char *path_of(char out[static 128], const char *name)
 {
     (void)snprintf(out, 128, "%s/%s", folder, name);
@@ -208,6 +223,17 @@ static void write_certificate(const char *name, X509 *x)
     assert_int_equal(PEM_write_X509(file, x), 1);
     assert_int_equal(fclose(file), 0);
     X509_free(x);
+}
+
+/* As while an authority is changed. Frees neither. */
+static void write_both(const char *name, X509 *a, X509 *b)
+{
+    char path[128];
+    FILE *file = fopen(path_of(path, name), "w");
+    assert_non_null(file);
+    assert_int_equal(PEM_write_X509(file, a), 1);
+    assert_int_equal(PEM_write_X509(file, b), 1);
+    assert_int_equal(fclose(file), 0);
 }
 
 static void write_key(const char *name, EVP_PKEY *key)
@@ -228,11 +254,20 @@ static int papers_make(void **state)
         return -1;
     EVP_PKEY *ca = key_new(), *key = key_new(), *other = key_new();
     X509 *authority = certificate_new("our authority", ca, NULL, ca, -10, 1000);
+    X509 *lapsed = certificate_new("an old authority", other, NULL, other, -100, -1);
+    X509 *server = certificate_new("ps", key, authority, ca, -1, 100);
+    may_sign(authority, ca);
+    may_sign(lapsed, other);
+    extend(server, ca, NID_ext_key_usage, "serverAuth");
     write_certificate("good.crt", certificate_new("ps", key, authority, ca, -1, 100));
     write_certificate("soon.crt", certificate_new("ps", key, authority, ca, -1, 3));
     write_certificate("old.crt", certificate_new("ps", key, authority, ca, -100, -1));
     write_certificate("early.crt", certificate_new("ps", key, authority, ca, 1, 100));
     write_certificate("strange.crt", certificate_new("ps", key, authority, other, -1, 100));
+    write_certificate("server.crt", server);
+    write_certificate("of-old.crt", certificate_new("ps", key, lapsed, other, -1, 100));
+    write_both("both.crt", lapsed, authority);
+    write_certificate("old-ca.crt", lapsed);
     write_certificate("ca.crt", authority);
     write_key("good.key", key);
     write_key("other.key", other);
@@ -250,15 +285,21 @@ static int papers_remove(void **state)
     return system(command);
 }
 
-static void look_at(const char *cert, const char *key, enum verdict verdict, const char *said)
+static void look_at_all(const char *cert, const char *key, const char *ca, enum verdict verdict,
+                        const char *said)
 {
     char at[3][128];
     const struct certificate_files files = {path_of(at[0], cert), path_of(at[1], key),
-                                            path_of(at[2], "ca.crt")};
+                                            path_of(at[2], ca)};
     struct finding f = {.name = "certificates"};
     certificate_check(&f, &files, now);
     if (f.verdict != verdict || !strstr(f.text, said))
         fail_msg("%s, %s: verdict %d: %s", cert, key, f.verdict, f.text);
+}
+
+static void look_at(const char *cert, const char *key, enum verdict verdict, const char *said)
+{
+    look_at_all(cert, key, "ca.crt", verdict, said);
 }
 
 static void a_certificate_is_of_its_key_its_authority_and_its_time(void **state)
@@ -273,6 +314,20 @@ static void a_certificate_is_of_its_key_its_authority_and_its_time(void **state)
     look_at("nowhere.crt", "good.key", VERDICT_FAIL, "nowhere.crt: No such file");
     look_at("good.key", "good.key", VERDICT_FAIL, "good.key holds no certificate");
     look_at("good.crt", "good.crt", VERDICT_FAIL, "good.crt holds no private key");
+}
+
+static void of_several_authorities_only_its_own_has_to_be_of_this_time(void **state)
+{
+    (void)state;
+    look_at_all("good.crt", "good.key", "both.crt", VERDICT_OK, "good.crt, of ps, is good until");
+    look_at_all("of-old.crt", "good.key", "both.crt", VERDICT_FAIL, "both.crt has expired on");
+    look_at_all("good.crt", "good.key", "old-ca.crt", VERDICT_FAIL, "good.crt is not signed by");
+}
+
+static void a_certificate_is_for_both_sides(void **state)
+{
+    (void)state;
+    look_at("server.crt", "good.key", VERDICT_FAIL, "server.crt is not for both sides");
 }
 
 static void a_key_that_everybody_can_read_is_warned_of(void **state)
@@ -307,6 +362,8 @@ int main(void)
         cmocka_unit_test(a_clock_is_off_when_the_time_on_the_way_does_not_explain_it),
         cmocka_unit_test(each_address_is_reached_refused_or_nameless),
         cmocka_unit_test(a_certificate_is_of_its_key_its_authority_and_its_time),
+        cmocka_unit_test(of_several_authorities_only_its_own_has_to_be_of_this_time),
+        cmocka_unit_test(a_certificate_is_for_both_sides),
         cmocka_unit_test(a_key_that_everybody_can_read_is_warned_of),
         cmocka_unit_test(files_of_certificates_go_together),
     };

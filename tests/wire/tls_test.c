@@ -197,6 +197,7 @@ static void frames_go_both_ways_whole(void **state)
     uint8_t *body = mem_zalloc(1, LARGE);
     peer_fill(body, LARGE, 7);
     meet_and_greet();
+    assert_string_equal(SSL_get_cipher_name(guest.conn->tls->ssl), "TLS_AES_128_GCM_SHA256");
     guest.piece_bytes = 65537;
     assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "head", 4, body, LARGE), ERR_OK);
     assert_int_equal(conn_send(host.conn, FRAME_REPLY, "back", 4, body, LARGE), ERR_OK);
@@ -277,6 +278,8 @@ static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
     peer_fill(body, EACH, 3);
     memcpy(was, body, EACH);
     meet_and_greet();
+    struct tls_record *r = tls_link_record(guest.conn->tls);
+    r->stays = true;
     conn_pause(host.conn, true);
     assert_int_equal(setsockopt(conn_fd(host.conn), SOL_SOCKET, SO_RCVBUF, &small, sizeof small),
                      0);
@@ -285,7 +288,6 @@ static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
     assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "h", 1, body, EACH), ERR_OK);
     for (int i = 0; i < 1000; i++) /* until the socket is full */
         peer_poll(&loop);
-    struct tls_record *r = tls_link_record(guest.conn->tls);
     uint64_t queued = guest.conn->queued_bytes;
     assert_int_equal(r->bytes, TLS_RECORD_BYTES);
     memcpy(waited, r->at, TLS_RECORD_BYTES);
@@ -427,8 +429,8 @@ static void a_last_word_arrives(void **state)
     assert_string_equal(guest.why, "the peer hung up");
 }
 
-/* TLS of the kernel's is taken where it is, and not missed where it is not. */
-static void a_kernel_without_tls_of_its_own_does_as_well(void **state)
+/* It encrypts what is sent where OpenSSL was built for it; where it is missing nobody misses it. */
+static void the_kernels_tls_is_taken_where_it_is(void **state)
 {
     (void)state;
     meet_and_greet();
@@ -436,10 +438,11 @@ static void a_kernel_without_tls_of_its_own_does_as_well(void **state)
     bool there =
         setsockopt(probe, IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") == 0 || errno == EEXIST;
     close(probe);
-    if (there)
-        assert_true(conn_tls(guest.conn) != NULL); /* whether it is used is OpenSSL's to say */
-    else
-        assert_false(tls_link_in_kernel(conn_tls(guest.conn)));
+#ifdef OPENSSL_NO_KTLS
+    there = false;
+#endif
+    assert_int_equal(tls_link_in_kernel(conn_tls(guest.conn)), there);
+    assert_int_equal(tls_link_record(guest.conn->tls)->stays, there);
     assert_int_equal(conn_send(guest.conn, FRAME_PULL, "more", 4, NULL, 0), ERR_OK);
     peer_wait_size(&loop, &host.n_over, 1);
 }
@@ -708,6 +711,89 @@ static void a_record_that_was_tampered_with_ends_the_connection(void **state)
     assert_int_equal(host.n_got, 0);
 }
 
+/* Who sits between the two, and writes down what the guest says. */
+static struct {
+    int guest, host; /* sockets; -1: closed */
+    uint8_t said[64 << 10];
+    size_t bytes;
+} between;
+
+static void carry(int from, int to, bool write_down)
+{
+    uint8_t some[16 << 10];
+    ssize_t n = recv(from, some, sizeof some, MSG_DONTWAIT);
+    if (n <= 0)
+        return;
+    peer_write(to, some, (size_t)n);
+    if (write_down) {
+        assert_true(between.bytes + (size_t)n <= sizeof between.said);
+        memcpy(between.said + between.bytes, some, (size_t)n);
+        between.bytes += (size_t)n;
+    }
+}
+
+static void carry_until(const size_t *what, size_t least)
+{
+    for (int64_t until_ms = clock_now_ms() + PEER_DEADLINE_MS; *what < least;) {
+        assert_true(clock_now_ms() < until_ms);
+        carry(between.guest, between.host, true);
+        carry(between.host, between.guest, false);
+        peer_poll(&loop);
+    }
+}
+
+/* A whole session through `between`: the guest is told something, and says one frame. */
+static void record_a_session(void)
+{
+    int listener = peer_listen();
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(socket_port(listener)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    between.bytes = 0;
+    between.host = knock();
+    assert_int_equal(conn_dial(&guest.conn, &loop, (struct sockaddr *)&to, sizeof to, "the host",
+                               &peer_ops, &guest),
+                     ERR_OK);
+    assert_int_equal(conn_secure(guest.conn, guest_tls, "host.example"), ERR_OK);
+    between.guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(between.guest >= 0);
+    close(listener);
+    carry_until(&guest.n_over, 1);
+    assert_int_equal(conn_send(guest.conn, FRAME_PUSH, "once", 4, NULL, 0), ERR_OK);
+    carry_until(&host.n_over, 1);
+}
+
+static void a_recorded_session_is_of_no_use_on_another_connection(void **state)
+{
+    (void)state;
+    record_a_session();
+    peer_close(&host);
+    peer_close(&guest);
+    close(between.host);
+    close(between.guest);
+    memset(&host, 0, sizeof host);
+    host.loop = &loop;
+    int fd = knock();
+    peer_write(fd, between.said, between.bytes);
+    peer_wait_int(&loop, &host.closed, 1);
+    assert_int_equal(host.code, ERR_TLS);
+    assert_int_equal(host.n_got, 0);
+    close(fd);
+}
+
+static void a_recorded_frame_is_of_no_use_a_second_time(void **state)
+{
+    (void)state;
+    record_a_session();
+    size_t frame = FRAME_HEADER_BYTES + 4 + 5 + 1 + 16; /* in a record: its header, kind and tag */
+    peer_write(between.host, between.said + between.bytes - frame, frame);
+    peer_wait_int(&loop, &host.closed, 1);
+    assert_int_equal(host.code, ERR_TLS);
+    assert_int_equal(host.n_got, 1);
+    close(between.host);
+    close(between.guest);
+}
+
 static void without_memory_a_connection_is_not_secured_and_none_is_lost(void **state)
 {
     (void)state;
@@ -881,6 +967,32 @@ static void all_three_files_are_wanted_or_none(void **state)
     assert_null(tls_own());
 }
 
+static void who_starts_others_looks_whether_the_certificate_names_them(void **state)
+{
+    (void)state;
+    const struct {
+        const char *address, *why; /* NULL: it does */
+    } cases[] = {
+        {"host.example:2222", NULL},
+        {"127.0.0.1:0", NULL},
+        {NULL, NULL},
+        {"other.example:1", "host.crt: it names DNS:host.example, IP:127.0.0.1; expected is "
+                            "other.example, as others dial this process"},
+        {"[::1]:0", "expected is ::1"},
+    };
+    struct tls_files none = {"", "", "", ""}, f = files("host"), half = f;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum err err = tls_try(&f, cases[i].address, &e);
+        assert_int_equal(err, cases[i].why ? ERR_INPUT : ERR_OK);
+        if (cases[i].why && !strstr(e.text, cases[i].why))
+            fail_msg("%s", e.text);
+    }
+    half.key = "";
+    assert_int_equal(tls_try(&half, "host.example:1", &e), ERR_INPUT);
+    assert_int_equal(tls_try(&none, "other.example:1", &e), ERR_OK);
+    assert_null(tls_own());
+}
+
 static void nothing_of_a_key_is_told(void **state)
 {
     (void)state;
@@ -1009,7 +1121,7 @@ int main(void)
         T(keys_are_changed_under_way),
         T(a_detached_connection_goes_on_in_other_hands),
         T(a_last_word_arrives),
-        T(a_kernel_without_tls_of_its_own_does_as_well),
+        T(the_kernels_tls_is_taken_where_it_is),
         T(an_expired_certificate_is_refused_by_name_on_both_sides),
         T(a_certificate_of_another_host_is_refused_by_name_on_both_sides),
         T(a_dot_at_the_end_of_a_host_that_was_dialed_is_not_in_its_certificate),
@@ -1025,11 +1137,14 @@ int main(void)
         T(who_hangs_up_in_the_handshake_is_counted),
         T(garbage_ends_the_handshake_and_nothing_else),
         T(a_record_that_was_tampered_with_ends_the_connection),
+        T(a_recorded_session_is_of_no_use_on_another_connection),
+        T(a_recorded_frame_is_of_no_use_a_second_time),
         T(without_memory_a_connection_is_not_secured_and_none_is_lost),
         T(changed_files_are_taken_for_new_connections_and_old_ones_go_on),
         T(half_written_files_are_kept_out_and_looked_at_again),
         T(wrong_files_are_named_with_what_would_be_right),
         T(all_three_files_are_wanted_or_none),
+        T(who_starts_others_looks_whether_the_certificate_names_them),
         T(nothing_of_a_key_is_told),
         T(a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed),
         T(a_ps_that_cannot_know_its_workers_names_wants_to_be_told),

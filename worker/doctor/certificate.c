@@ -5,12 +5,14 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 struct papers {
-    X509 *cert, *ca;
+    STACK_OF(X509) * cert; /* ours, and behind it those between it and the authority */
+    X509_STORE *ca;        /* all of them: while an authority is changed there are two */
     EVP_PKEY *key;
 };
 
@@ -22,15 +24,34 @@ static FILE *open_file(struct finding *f, const char *path)
     return file;
 }
 
-static X509 *read_certificate(struct finding *f, const char *path)
+/* All that are in the file; NULL: none. */
+static STACK_OF(X509) * read_certificates(struct finding *f, const char *path)
 {
+    STACK_OF(X509) *all = sk_X509_new_null();
     FILE *file = open_file(f, path);
-    X509 *x = file ? PEM_read_X509(file, NULL, NULL, NULL) : NULL;
-    if (file && !x)
-        finding_say(f, VERDICT_FAIL, "%s holds no certificate (PEM)", path);
+    X509 *x = NULL;
+    while (all && file && (x = PEM_read_X509(file, NULL, NULL, NULL)))
+        if (sk_X509_push(all, x) <= 0)
+            X509_free(x);
+    ERR_clear_error();
     if (file)
         (void)fclose(file);
-    return x;
+    if (sk_X509_num(all) > 0)
+        return all;
+    if (file)
+        finding_say(f, VERDICT_FAIL, "%s holds no certificate (PEM)", path);
+    sk_X509_free(all);
+    return NULL;
+}
+
+static X509_STORE *read_authorities(struct finding *f, const char *path)
+{
+    STACK_OF(X509) *all = read_certificates(f, path);
+    X509_STORE *store = all ? X509_STORE_new() : NULL;
+    for (int i = 0; store && i < sk_X509_num(all); i++)
+        (void)X509_STORE_add_cert(store, sk_X509_value(all, i));
+    sk_X509_pop_free(all, X509_free);
+    return store;
 }
 
 /* Nobody is there who would type a password. */
@@ -86,16 +107,44 @@ static void check_time(struct finding *f, const char *path, const X509 *x, time_
 static void check_pair(struct finding *f, const struct certificate_files *files,
                        const struct papers *p)
 {
-    if (p->cert && p->key && X509_check_private_key(p->cert, p->key) != 1) {
+    if (X509_check_private_key(sk_X509_value(p->cert, 0), p->key) != 1) {
         finding_say(f, VERDICT_FAIL, "%s is not the key of %s", files->key, files->cert);
         finding_mend(f, VERDICT_FAIL, "give the two that were made together");
     }
-    EVP_PKEY *signer = p->ca ? X509_get0_pubkey(p->ca) : NULL;
-    if (p->cert && signer && X509_verify(p->cert, signer) != 1) {
-        finding_say(f, VERDICT_FAIL, "%s is not signed by %s", files->cert, files->ca);
-        finding_mend(f, VERDICT_FAIL, "all processes of a job want certificates of one authority");
-    }
     ERR_clear_error();
+}
+
+static void say_unsigned(struct finding *f, const struct certificate_files *files, int error)
+{
+    if (error == X509_V_ERR_INVALID_PURPOSE) {
+        finding_say(f, VERDICT_FAIL, "%s is not for both sides of a connection", files->cert);
+        finding_mend(f, VERDICT_FAIL,
+                     "make it without extended key usage, or with server auth and client auth");
+        return;
+    }
+    finding_say(f, VERDICT_FAIL, "%s is not signed by %s (%s)", files->cert, files->ca,
+                X509_verify_cert_error_string(error));
+    finding_mend(f, VERDICT_FAIL, "all processes of a job want certificates of one authority");
+}
+
+/* As the other side of a connection will: the chain, and what each of it is for. Its times are looked at one by one. */
+static bool check_chain(struct finding *f, const struct certificate_files *files,
+                        const struct papers *p, const char *purpose, time_t now)
+{
+    X509_STORE_CTX *c = X509_STORE_CTX_new();
+    bool ready = c && X509_STORE_CTX_init(c, p->ca, sk_X509_value(p->cert, 0), p->cert) == 1 &&
+                 X509_STORE_CTX_set_default(c, purpose) == 1;
+    if (ready)
+        X509_STORE_CTX_set_flags(c, X509_V_FLAG_NO_CHECK_TIME);
+    bool good = ready && X509_verify_cert(c) == 1;
+    STACK_OF(X509) *chain = good ? X509_STORE_CTX_get0_chain(c) : NULL;
+    for (int i = 1; i < sk_X509_num(chain); i++)
+        check_time(f, files->ca, sk_X509_value(chain, i), now);
+    if (!good)
+        say_unsigned(f, files, ready ? X509_STORE_CTX_get_error(c) : X509_V_ERR_OUT_OF_MEM);
+    X509_STORE_CTX_free(c);
+    ERR_clear_error();
+    return good;
 }
 
 static void say_good(struct finding *f, const struct certificate_files *files, const X509 *x)
@@ -121,17 +170,18 @@ void certificate_check(struct finding *f, const struct certificate_files *files,
         finding_mend(f, VERDICT_FAIL, "certificate, key and authority go together");
         return;
     }
-    struct papers p = {.cert = read_certificate(f, files->cert),
-                       .ca = read_certificate(f, files->ca),
+    struct papers p = {.cert = read_certificates(f, files->cert),
+                       .ca = read_authorities(f, files->ca),
                        .key = read_key(f, files->key)};
     if (p.cert)
-        check_time(f, files->cert, p.cert, now);
-    if (p.ca)
-        check_time(f, files->ca, p.ca, now);
-    check_pair(f, files, &p);
+        check_time(f, files->cert, sk_X509_value(p.cert, 0), now);
+    if (p.cert && p.key)
+        check_pair(f, files, &p);
+    if (p.cert && p.ca && check_chain(f, files, &p, "ssl_server", now))
+        (void)check_chain(f, files, &p, "ssl_client", now);
     if (p.cert)
-        say_good(f, files, p.cert);
-    X509_free(p.cert);
-    X509_free(p.ca);
+        say_good(f, files, sk_X509_value(p.cert, 0));
+    sk_X509_pop_free(p.cert, X509_free);
+    X509_STORE_free(p.ca);
     EVP_PKEY_free(p.key);
 }

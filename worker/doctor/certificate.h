@@ -13,7 +13,8 @@ struct certificate_files { /* PEM; NULL: not given */
     const char *cert, *key, *ca;
 };
 
-/* Readable, of this time, the key the certificate's, the certificate signed by `ca`; whom it names, and when it ends. */
+/* Readable, of this time, the key the certificate's, the certificate good for both sides of a connection by what is in
+ * `ca`; whom it is of, and when it ends. */
 void certificate_check(struct finding *f, const struct certificate_files *files, time_t now);
 
 #endif

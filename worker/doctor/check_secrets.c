@@ -61,6 +61,23 @@ void check_token(struct patient *p, struct finding *f)
                  "--token_file=FILE, in Kubernetes the Secret gradwire-token (k8s/README.md)");
 }
 
+/* Who is dialed has to be whom others expect; so has a worker, unless its ps are told otherwise. */
+static void check_name(const struct patient *p, struct finding *f)
+{
+    const struct cluster *c = &p->cluster;
+    bool dialed = c->role == ROLE_PS || c->is_chief;
+    enum verdict v = dialed ? VERDICT_FAIL : VERDICT_WARN;
+    struct errmsg e;
+    if (!p->has_cluster || c->alone || !c->self || c->role == ROLE_EVALUATOR ||
+        (!dialed && p->flags->tls.names[0]) || !tls_try(&p->flags->tls, c->self, &e))
+        return;
+    finding_say(f, v, "%s", e.text);
+    finding_mend(f, v,
+                 dialed ? "a certificate with that subjectAltName"
+                        : "a certificate with that subjectAltName, or --tls_names=worker=NAME for "
+                          "all processes");
+}
+
 void check_certificates(struct patient *p, struct finding *f)
 {
     char *copy = mem_strdup(p->flags->certificates), *rest = copy;
@@ -75,6 +92,7 @@ void check_certificates(struct patient *p, struct finding *f)
     } else if (tls_own() && !files.cert) {
         files = (struct certificate_files){own->cert, own->key, own->ca};
         certificate_check(f, &files, time(NULL));
+        check_name(p, f);
     } else {
         certificate_check(f, &files, time(NULL));
     }

@@ -117,7 +117,8 @@ def reconcile_replicas(kind, spec, pods, operator):
     """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed for good or None)."""
     n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # defaulting_utils.go: Never
     there = {pod.index for pod in pods}
-    create = tuple((kind, i) for i in range(n) if i not in there)
+    size = max(n, 1, *(i + 1 for i in there))  # core/pod.go CalculatePodSliceSize: a gap below one too many is filled, too
+    create = tuple((kind, i) for i in range(size) if i not in there)
     delete, restarting, why = [], False, None
     for pod in pods:
         again = pod.phase == "Failed" and (policy == "ExitCode" and retryable(pod.code, operator)
@@ -128,6 +129,13 @@ def reconcile_replicas(kind, spec, pods, operator):
         if pod.phase == "Failed" and policy == "ExitCode" and not again and operator >= (1, 8):
             why = f"{kind} {pod.index} exited with {pod.code}"
     return tuple(delete), create, restarting, why
+
+
+def beyond_sparse(job, plan):
+    """tensorflow/tensorflow.go convertClusterSpecToSparseClusterSpec: the operator panics at a worker that ReconcilePods makes
+    to fill a gap beyond `replicas`."""
+    return job["spec"].get("enableDynamicWorker") and any(
+        kind == "Worker" and i >= job["spec"]["tfReplicaSpecs"][kind].get("replicas", 1) for kind, i in plan.create)
 
 
 ORDER = ("Chief", "Evaluator", "Master", "PS", "Worker")  # tensorflow/tfjob_controller.go UpdateJobStatus, allTypes
@@ -160,13 +168,21 @@ def update_status(job, pods, restarting, why, operator):
     return (condition if condition == SUCCEEDED else RESTARTING if restarting else RUNNING), restarting
 
 
+def suspended(job, status, operator):
+    """common/job.go ReconcileJobs; Restarting stays. 1.7 ends there in CleanupJob, with an error, where a
+    ttlSecondsAfterFinished is given: the pods are gone by then, and the status stays what it was."""
+    if operator < (1, 8) and "ttlSecondsAfterFinished" in job["spec"]["runPolicy"]:
+        return status
+    return dataclasses.replace(status, condition=SUSPENDED)
+
+
 def tfjob_plan(job, pods, status=Status(), active_s=0, operator=NEWEST):
     """common/job.go ReconcileJobs, once. `active_s`: since the job's start, or since it was resumed."""
     policy = job["spec"].get("runPolicy", {})
     if finished(status.condition):
         return Plan(status, cleaned(job, pods, status.condition))
     if policy.get("suspend") and operator >= (1, 7):
-        return Plan(Status(SUSPENDED), cleaned(job, pods, SUSPENDED))
+        return Plan(suspended(job, status, operator), cleaned(job, pods, SUSPENDED))
     if past_backoff_limit(job, pods) or first_failure_is_too_many(job, pods, status):
         return Plan(Status(failed("it has reached the specified backoff limit")), cleaned(job, pods, RUNNING))
     if "activeDeadlineSeconds" in policy and active_s >= policy["activeDeadlineSeconds"]:  # core/job.go PastActiveDeadline

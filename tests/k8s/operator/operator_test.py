@@ -1,60 +1,35 @@
 #!/usr/bin/env python3
 # timeout: 1800
 """Every rendered TFJob, and every golden case, through the training-operator's own code, of each version that we say we run
-under: it takes them, changes nothing that they say, and gives each pod the TF_CONFIG that facts.py expects; and each of
-these, as it came out of the operator, tells our programs who they are. Where an image is there, containers of it run with
-them.
+under: it takes them, changes nothing that they say, and creates pods whose TF_CONFIG facts.py expects, and Services of the
+names in it; each pod's TF_CONFIG tells our programs who they are. What the operator does when pods come and go is what
+controllers.py says. Where an image is there, containers of it run: the operator's pods, when the operator makes them.
 
-The operator is a Go module: its code is built here (main.go, a minute or two for the first time), from Go's proxy."""
-import functools
+The operator is a Go module: build.py compiles its code, main.go is around it."""
 import json
-import os
 import pathlib
+import random
+import re
 import subprocess
 import sys
 import unittest
-import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+import build  # noqa: E402
+import controllers  # noqa: E402
 import facts  # noqa: E402
 import pods  # noqa: E402
+import real  # noqa: E402
 import render  # noqa: E402
 import rules  # noqa: E402
-from cluster import Case  # noqa: E402
+from cluster import SHORT, Case  # noqa: E402
+from controllers import Seen  # noqa: E402
 
-HERE = pathlib.Path(__file__).resolve().parent
-VERSIONS = {"v1.7": ["-modfile=v1.7.mod", "-tags=operator_1_7"], "v1.8": ["-modfile=v1.8.mod"], "v1.9": []}
 NAMESPACE = "team"
 NO_JOB = "/no/such/job.yaml"
+TOKEN = {"gradwire-token": {"token": "0123456789abcdef0123456789abcdef\n"}}
 SMALL = ["--set=data.synthetic_train_rows=20000", "--epochs=2"]
-
-
-@functools.cache
-def program(version):
-    """The path of what has this version's code; raises SkipTest where it cannot be had."""
-    go = render.go()
-    out = facts.BUILD / "operator" / version
-    env = {**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
-    got = subprocess.run([go, "build", *VERSIONS[version], "-o", out, "."], cwd=HERE, env=env, capture_output=True, text=True)
-    if got.returncode == 0:
-        return out
-    proxy = subprocess.run([go, "list", "-m", "-versions", "sigs.k8s.io/yaml"], cwd=HERE, capture_output=True, text=True)
-    if proxy.returncode == 0:
-        raise AssertionError(got.stderr)
-    why = f"no Go proxy is to be had: {proxy.stderr.strip().splitlines()[-1]}"
-    print(f"skipping: operator {version}: {why}", file=sys.stderr)
-    raise unittest.SkipTest(why)
-
-
-def take(version, jobs, domain=""):
-    """The operator's answer to each of these objects."""
-    texts = [json.dumps(job) for job in jobs]
-    env = {**os.environ, "CUSTOM_CLUSTER_DOMAIN": domain}
-    got = subprocess.run([program(version)], input=json.dumps(texts), env=env, capture_output=True, text=True)
-    if got.returncode:
-        raise AssertionError(got.stderr)
-    return json.loads(got.stdout)
 
 
 def overlays():
@@ -92,6 +67,11 @@ def tf_config(template):
     return said[-1] if said else None
 
 
+def number(version):
+    """As controllers.py has it."""
+    return tuple(map(int, version[1:].split(".")))
+
+
 def said_again(wanted, got, where=""):
     """Where `got` does not say what `wanted` says. Quantities are written in the operator's way."""
     if isinstance(wanted, dict):
@@ -117,9 +97,24 @@ wants_go = facts.skip_without(render.go(), "Go is not there")
 @facts.wanted
 class OperatorTest(Case):
     def each_version(self, check):
-        for version in VERSIONS:
+        for version in build.FLAGS:
             with self.subTest(operator=version):
                 check(version)
+
+    def taken(self, version, job, domain=""):
+        """The operator's answer to a new TFJob, resumed where it is suspended: then it has no pod before."""
+        operator = real.operator(version, domain)
+        answer = operator.reconcile(job)
+        self.assertNotIn("refused", answer)
+        self.assertEqual(list(said_again(job, answer["job"])), [])
+        policy = job["spec"].get("runPolicy", {})
+        if not policy.get("suspend"):
+            self.assertNotIn("error", answer)
+            return answer
+        status = controllers.suspended(job, controllers.Status(), number(version))
+        self.assertEqual((real.condition(answer["status"]), answer["pods"]), (status.condition, {}))
+        resumed = {**job, "spec": {**job["spec"], "runPolicy": {**policy, "suspend": False}}}
+        return operator.reconcile(resumed, answer["status"])
 
     def identity(self, config, kind, index, dynamic, lone):
         """What the pod's program says last, without a job file."""
@@ -141,23 +136,34 @@ class OperatorTest(Case):
 
         def check(version):
             seen = 0
-            for (folder, job), answer in zip(jobs, take(version, [job for _, job in jobs])):
+            for folder, job in jobs:
                 with self.subTest(overlay=folder):
-                    self.assertNotIn("error", answer)
-                    self.assertEqual(list(said_again(job, answer["job"])), [])
-                    specs = job["spec"]["tfReplicaSpecs"]
-                    replicas = {kind: spec.get("replicas", 1) for kind, spec in specs.items()}
+                    answer = self.taken(version, job)
+                    replicas = {kind: spec.get("replicas", 1) for kind, spec in job["spec"]["tfReplicaSpecs"].items()}
                     dynamic = job["spec"].get("enableDynamicWorker", False)
                     self.assertEqual(len(answer["pods"]), sum(replicas.values()))
-                    for kind, count in replicas.items():
-                        for i in range(count):
-                            config = tf_config(answer["pods"][f"{job['metadata']['name']}-{kind.lower()}-{i}"])
-                            self.assertEqual(config, facts.tf_config(job["metadata"]["name"], NAMESPACE, replicas, kind, i,
-                                                                     dynamic=dynamic))
-                            self.identity(config, kind.lower(), i, dynamic, config is None)
-                            seen += 1
+                    for kind, i in ((kind, i) for kind, n in replicas.items() for i in range(n)):
+                        config = tf_config(answer["pods"][f"{job['metadata']['name']}-{kind.lower()}-{i}"])
+                        self.assertEqual(config, facts.tf_config(job["metadata"]["name"], NAMESPACE, replicas, kind, i,
+                                                                 dynamic=dynamic))
+                        self.identity(config, kind.lower(), i, dynamic, config is None)
+                        seen += 1
+                    self.services_find_their_pods(answer)
             self.assertGreater(seen, 40)
         self.each_version(check)
+
+    def services_find_their_pods(self, answer):
+        """Each name in a TF_CONFIG is a headless Service's, on a port of it, and that finds the pod of its name alone."""
+        services = answer["services"]
+        self.assertEqual(set(services), set(answer["pods"]))
+        for name, service in services.items():
+            spec = service["spec"]
+            self.assertEqual((spec["clusterIP"], spec.get("publishNotReadyAddresses", False)), ("None", False))
+            self.assertEqual([pod for pod, made in answer["pods"].items()
+                              if spec["selector"].items() <= made["metadata"]["labels"].items()], [name])
+        for config in filter(None, map(tf_config, answer["pods"].values())):
+            for name, port in re.findall(r'"([^".]+)\.[^":]+:(\d+)"', config):
+                self.assertIn(int(port), [p["port"] for p in services[name]["spec"]["ports"]])
 
     def test_the_golden_cases_are_what_the_operator_makes(self):
         cases = [case for case in facts.cases() if case["in"].get("sparse_key", "cluster") == "cluster"]  # the other: 1.6
@@ -165,8 +171,7 @@ class OperatorTest(Case):
         def check(version):
             for case in cases:
                 with self.subTest(case=case["name"]):
-                    answer, = take(version, [golden_job(case)], case["in"].get("domain", ""))
-                    self.assertNotIn("error", answer)
+                    answer = self.taken(version, golden_job(case), case["in"].get("domain", ""))
                     self.assertEqual({name: tf_config(pod) for name, pod in answer["pods"].items()}, case["pods"])
         self.each_version(check)
 
@@ -186,15 +191,15 @@ class OperatorTest(Case):
                  (broken(lambda job, specs: job["spec"].update(runPolices={})), 'unknown field "runPolices"'))
 
         def check(version):
-            for (job, says), answer in zip(cases, take(version, [job for job, _ in cases])):
+            for job, says in cases:
                 with self.subTest(says=says):
-                    self.assertRegex(answer.get("error", "nothing"), says)
+                    self.assertRegex(real.operator(version).reconcile(job).get("refused", "nothing"), says)
         self.each_version(check)
 
     def test_what_is_not_said_is_as_we_say_it_is(self):
         """k8s/README.md and rules.py rest on these defaults."""
         def check(version):
-            answer, = take(version, [golden_job(facts.cases()[2])])
+            answer = self.taken(version, golden_job(facts.cases()[2]))
             specs = answer["job"]["spec"]["tfReplicaSpecs"]
             self.assertEqual(answer["job"]["spec"]["runPolicy"]["cleanPodPolicy"], "None")
             self.assertEqual({spec["restartPolicy"] for spec in specs.values()}, {"Never"})
@@ -203,28 +208,183 @@ class OperatorTest(Case):
         self.each_version(check)
 
 
+# ---- pods come and go ----
+
+CODES = (1, 2, 127, 128, 130, 137, 138, 143)
+LEADERS = ({}, {"Chief": 1}, {"Master": 1}, {"Chief": 1, "Evaluator": 1})
+
+
+def some_job(r):
+    """A TFJob, with any policies."""
+    replicas = {**r.choice(LEADERS), "PS": r.randint(1, 2), "Worker": r.randint(1, 3)}
+    job = golden_job({"in": {"job": "walk", "ns": NAMESPACE, "replicas": replicas, "dynamic": r.random() < 0.3}})
+    one = r.choice(("Never", "OnFailure", "Always", "ExitCode"))
+    for spec in job["spec"]["tfReplicaSpecs"].values():
+        spec["restartPolicy"] = one if r.random() < 0.7 else r.choice(("Never", "OnFailure", "Always", "ExitCode"))
+    job["spec"]["successPolicy"] = r.choice(("", "", "AllWorkers"))
+    job["spec"]["runPolicy"] = {"cleanPodPolicy": r.choice(("None", "Running", "All")),
+                                **r.choice(({}, {}, {"backoffLimit": 2}, {"backoffLimit": 0})),
+                                **r.choice(({}, {"ttlSecondsAfterFinished": 3600}))}
+    return job
+
+
+def next_of(pod, r):
+    """What may become of a pod, or None: it is gone."""
+    if pod.deleting:
+        return None if r.random() < 0.5 else pod
+    if pod.phase == "Pending":
+        return r.choice((Seen(*pod.key),) * 8 + (Seen(*pod.key, "Failed"),))  # evicted before it began
+    if pod.phase == "Running":
+        return r.choice((pod, Seen(*pod.key, "Succeeded", 0), Seen(*pod.key, "Failed", r.choice(CODES)),
+                         Seen(*pod.key, restarts=pod.restarts + 1), Seen(*pod.key, restarts=pod.restarts, deleting=True)))
+    return pod
+
+
+def edit(job, r):
+    """What a user does meanwhile."""
+    policy, worker = job["spec"]["runPolicy"], job["spec"]["tfReplicaSpecs"]["Worker"]
+    if r.random() < 0.06 or policy.get("suspend"):
+        policy["suspend"] = not policy.get("suspend")
+    if r.random() < 0.06:
+        worker["replicas"] = r.randint(0, 3)
+
+
+def said(condition):
+    """The operator says Running when the leader does, and gives other reasons."""
+    words = {controllers.RUNNING: "goes on", controllers.CREATED: "goes on"}
+    return words.get(condition, condition.split(":")[0])
+
+
+@wants_go
+@facts.wanted
+class ControllerTest(unittest.TestCase):
+    WALKS, STEPS = 30 if SHORT else 100, 14
+
+    def walk(self, version, seed):
+        """One job's life, told to both. Returns its last condition."""
+        r = random.Random(seed)
+        job, live, status = some_job(r), {}, controllers.Status()
+        operator = real.Controller(real.operator(version), job)
+        told = []
+        for _ in range(self.STEPS):
+            pods_seen = list(live.values())
+            ours, theirs = controllers.tfjob_plan(job, pods_seen, status, operator=number(version)), operator.plan(pods_seen)
+            told.append(f"{status} {pods_seen}")
+            if operator.error and controllers.beyond_sparse(job, ours):
+                self.assertIn("panic: runtime error: index out of range", operator.error)
+                return "panic"
+            self.assertEqual((said(ours.status.condition), set(ours.delete), set(ours.create)),
+                             (said(theirs.status.condition), set(theirs.delete), set(theirs.create)),
+                             f"{job['spec']}\n" + "\n".join(told))
+            status = ours.status
+            for key in ours.delete:
+                pod = live.pop(key)
+                if pod.phase == "Running":
+                    live[key] = Seen(*key, restarts=pod.restarts, deleting=True)
+            live.update({key: Seen(*key, "Pending") for key in ours.create})
+            for key in r.sample(sorted(live), min(len(live), r.choice((0, 1, 2, 9)))):
+                pod = next_of(live.pop(key), r)
+                live.update({key: pod} if pod else {})
+            edit(job, r)
+        return said(status.condition)
+
+    def test_the_controllers_of_these_tests_do_what_the_operator_does(self):
+        for version in build.FLAGS:
+            ends = set()
+            for seed in range(self.WALKS):
+                with self.subTest(operator=version, seed=seed):
+                    ends.add(self.walk(version, seed))
+            self.assertLessEqual({"Succeeded", "Failed"} | (set() if SHORT else {"panic"}), ends)
+
+    def test_a_deadline_is_counted_from_the_start_or_the_last_resume(self):
+        for version in build.FLAGS:
+            with self.subTest(operator=version):
+                job = golden_job(facts.cases()[2])
+                job["spec"]["runPolicy"] = {"activeDeadlineSeconds": 3600}
+                operator = real.Controller(real.operator(version), job)
+                started = [Seen(*key) for key in operator.plan([]).create]
+                self.assertEqual(said(operator.plan(started).status.condition), "goes on")
+                operator.status["startTime"] = real.CREATED
+                plan = operator.plan(started)
+                self.assertIn("was active longer than specified deadline", plan.status.condition)
+                self.assertEqual(set(plan.delete), {pod.key for pod in started})
+
+
+# ---- containers ----
+
+class OperatorsCluster(pods.Cluster):
+    """A TFJob's pods are those that the operator makes, when it makes them."""
+
+    def __init__(self, version, case, docs, args, secrets):
+        super().__init__(case, docs, args, secrets, NAMESPACE)
+        self.controllers = {}
+        for owner in self.owners:
+            owner.doc["metadata"]["namespace"] = NAMESPACE
+            self.controllers[owner.name] = real.Controller(real.operator(version), owner.doc)
+
+    def plan(self, owner, mine):
+        return self.controllers[owner.name].plan([pod.seen() for pod in mine])
+
+    def pod_of(self, owner, kind, index):
+        pod, made = super().pod_of(owner, kind, index), self.controllers[owner.name].pods[kind, index]
+        self.case.assertEqual(pod.name, made["metadata"]["name"])
+        self.case.assertIn(pod.name, self.controllers[owner.name].services)  # what gives it a name in DNS
+        pod.labels, pod.annotations = made["metadata"]["labels"], made["metadata"].get("annotations", {})
+        pod.spec = made["spec"]
+        return pod
+
+
 @pods.wanted
 @wants_go
 @render.wanted
-@facts.wanted
 class OperatorContainersTest(Case):
     IN_MEMORY = False
 
-    def test_containers_run_with_what_came_out_of_the_operator(self):
-        docs = render.kustomize(facts.ROOT / "k8s/tfjob/overlays/secure")
-        job, = rules.of_kind(docs, "TFJob")
-        job["metadata"]["namespace"] = NAMESPACE
-        answer, = take("v1.9", [job])
-
-        def made(name, _, __, kind, index, **___):
-            return tf_config(answer["pods"][f"{name}-{kind.lower()}-{index}"])
-        self.enterContext(unittest.mock.patch.object(facts, "tf_config", made))
-        cluster = pods.Cluster(self, [doc for doc in docs if doc["kind"] != "TFJob"] + [answer["job"]], SMALL,
-                               {"gradwire-token": {"token": "0123456789abcdef0123456789abcdef\n"}})
+    def runs(self, version, overlay, args=(), secrets=(), deadline_s=180, meanwhile=None):
+        cluster = OperatorsCluster(version, self, render.kustomize(facts.ROOT / "k8s" / overlay), args, secrets)
         cluster.start_all()
-        self.assertEqual(cluster.run(120), "Succeeded", cluster.all_logs())
-        summary = json.loads((self.tmp / "volumes/gradwire-output/summary.json").read_text())
+        if meanwhile:
+            meanwhile(cluster)
+        self.assertEqual(cluster.run(deadline_s), "Succeeded", cluster.all_logs())
+        return cluster
+
+    def summary(self):
+        return json.loads((self.tmp / "volumes/gradwire-output/summary.json").read_text())
+
+    def all_end_with_0(self, cluster):
+        self.assertEqual(set(cluster.wait_all(60).values()), {0}, cluster.all_logs())
+
+    def test_operator_1_7_runs_the_base(self):
+        cluster = self.runs("v1.7", "tfjob/base", SMALL)
+        self.all_end_with_0(cluster)
+        summary = self.summary()
         self.assertEqual((summary["status"], summary["ps"], summary["workers"]), ("done", 2, 3))
+        self.assertTrue(summary["evaluator"]["final"])
+
+    def test_operator_1_8_runs_the_upstream_example_as_it_is(self):
+        cluster = self.runs("v1.8", "tfjob/overlays/dist-mnist", deadline_s=240)
+        self.assertEqual(set(cluster.pods), {"dist-mnist-chief-0", "dist-mnist-ps-0", "dist-mnist-worker-0",
+                                             "dist-mnist-worker-1"})
+        self.all_end_with_0(cluster)
+
+    def test_operator_1_9_runs_one_worker_without_tf_config(self):
+        cluster = self.runs("v1.9", "tfjob/overlays/one-worker", SMALL)
+        self.assertEqual([tf_config(pod) for pod in cluster.controllers["mnist"].pods.values()], [None])
+        self.assertEqual((self.summary()["status"], self.summary()["workers"]), ("done", 1))
+        self.all_end_with_0(cluster)
+
+    def test_operator_1_9_makes_a_killed_ps_anew_and_the_job_goes_on(self):
+        def kill(cluster):
+            ps = cluster.pods["mnist-ps-1"]
+            cluster.until("a cut", lambda: list((self.tmp / "volumes/gradwire-output").glob("checkpoints/cut-*/manifest.gw")))
+            cluster.kill(ps)
+            cluster.until("it is made anew", lambda: ps.starts == 2)
+        cluster = self.runs("v1.9", "tfjob/overlays/secure",
+                            [*SMALL, "--epochs=6", "--set=checkpoint.every_steps=20", "--set=checkpoint.every_seconds=0"],
+                            TOKEN, meanwhile=kill)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["ps"], summary["workers"], summary["exact"]), ("done", 2, 3, True))
+        self.all_end_with_0(cluster)
 
 
 if __name__ == "__main__":

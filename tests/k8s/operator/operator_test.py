@@ -388,4 +388,4 @@ class OperatorContainersTest(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

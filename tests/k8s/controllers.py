@@ -1,8 +1,9 @@
 """What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
 
 Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
-pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is
-pkg/controller/job, `statefulset/` pkg/controller/statefulset).
+pkg/controller.v1/tensorflow, `core/` pkg/core, `util/` pkg/util, `train/` pkg/util/train, `apis/`
+pkg/apis/kubeflow.org/v1), and Kubernetes 1.29 (`job/` is pkg/controller/job, `statefulset/` pkg/controller/statefulset).
+tests/k8s/operator holds what is said here of the operator against its code.
 
 Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
 plan is empty. Left out: back-off times, of the kubelet's and the Job's; events; pod groups."""
@@ -82,7 +83,7 @@ def fails(pod, operator):
 
 
 def active(pod):
-    """pkg/util/k8sutil/k8sutil.go IsPodActive."""
+    """util/k8sutil/k8sutil.go IsPodActive."""
     return pod.phase not in ("Succeeded", "Failed") and not pod.deleting
 
 
@@ -106,7 +107,7 @@ def first_failure_is_too_many(job, pods, status):
 
 def cleaned(job, pods, condition):
     """common/job.go DeletePodsAndServices: before the job's end the policy counts for nothing, and all go."""
-    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None")  # tensorflow_defaults.go SetDefaults_TFJob
+    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None")  # apis/tensorflow_defaults.go SetDefaults_TFJob
     if finished(condition) and policy == "None":
         return ()
     return tuple(pod.key for pod in pods if not pod.deleting and not (
@@ -115,7 +116,7 @@ def cleaned(job, pods, condition):
 
 def reconcile_replicas(kind, spec, pods, operator):
     """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed for good or None)."""
-    n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # defaulting_utils.go: Never
+    n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # apis/defaulting_utils.go setDefaultRestartPolicy
     there = {pod.index for pod in pods}
     size = max(n, 1, *(i + 1 for i in there))  # core/pod.go CalculatePodSliceSize: a gap below one too many is filled, too
     create = tuple((kind, i) for i in range(size) if i not in there)
@@ -142,10 +143,10 @@ ORDER = ("Chief", "Evaluator", "Master", "PS", "Worker")  # tensorflow/tfjob_con
 
 
 def update_status(job, pods, restarting, why, operator):
-    """tensorflow/tfjob_controller.go UpdateJobStatus. `why`: it failed in ReconcilePods; pkg/util/status.go setCondition: a
+    """tensorflow/tfjob_controller.go UpdateJobStatus. `why`: it failed in ReconcilePods; util/status.go setCondition: a
     failed job stays failed."""
     specs, condition, was = job["spec"]["tfReplicaSpecs"], RUNNING, restarting
-    led = "Chief" in specs or "Master" in specs  # pkg/controller.v1/tensorflow/util.go ContainsChiefOrMasterSpec
+    led = "Chief" in specs or "Master" in specs  # tensorflow/util.go ContainsChiefOrMasterSpec
     done = {pod.key for pod in pods if pod.phase == "Succeeded"}
     for kind in [kind for kind in ORDER if kind in specs]:
         mine = [pod for pod in pods if pod.kind == kind]
@@ -157,7 +158,7 @@ def update_status(job, pods, restarting, why, operator):
             if all_done or first:
                 condition = SUCCEEDED
             elif running:
-                restarting = False  # status.go filterOutCondition: Running takes Restarting away
+                restarting = False  # util/status.go filterOutCondition: Running takes Restarting away
         if lost and was:
             restarting = True
         elif lost and not (job["spec"].get("enableDynamicWorker") and kind == "Worker"):
@@ -217,8 +218,7 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
         return Plan(status)
     if spec.get("suspend"):
         return Plan(Status(SUSPENDED, failures=status.failures), tuple(p.key for p in pods if active(p)))
-    lost = [pod for pod in pods if pod.phase == "Failed" or pod.deleting and pod.phase == "Running" and pod.disrupted]
-    actions = [(pod, failure_action(job, pod)) for pod in lost if pod.phase == "Failed"]
+    actions = [(pod, failure_action(job, pod)) for pod in pods if pod.phase == "Failed"]  # isPodFailed, with a failure policy
     failures = status.failures + sum(action != "Ignore" for _, action in actions)
     why = next((f"{name}: a pod exited with {pod.code}" for pod, action in actions if action == "FailJob"), None)
     if not why and failures > spec.get("backoffLimit", 6):
@@ -236,7 +236,7 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
 
 def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
     """statefulset/stateful_set_control.go updateStatefulSet, podManagementPolicy Parallel: what is missing or has ended is
-    made anew, what is too many goes, the last one first."""
+    made anew (processReplica), what is too many goes, the last one first (processCondemned)."""
     n = job["spec"].get("replicas", 1)
     there = {pod.index for pod in pods}
     delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]

@@ -94,7 +94,7 @@ LIMITS = (  # runPolicy, restartPolicy, ps 0, seconds since the start -> the con
 CLEANED = (  # cleanPodPolicy, the condition, who is deleted of a running ps 0 and a chief that has ended
     ("Running", c.SUCCEEDED, {("PS", 0)}, "common/job.go DeletePodsAndServices"),
     ("None", c.SUCCEEDED, set(), "common/job.go DeletePodsAndServices"),
-    (None, c.SUCCEEDED, set(), "tensorflow_defaults.go SetDefaults_TFJob: None, since 1.6"),
+    (None, c.SUCCEEDED, set(), "apis/tensorflow_defaults.go SetDefaults_TFJob: None, since 1.6"),
     ("All", c.SUCCEEDED, {("PS", 0), ("Chief", 0)}, "common/job.go DeletePodsAndServices"),
     ("Running", c.failed("x"), {("PS", 0)}, "common/job.go DeletePodsAndServices"),
 )
@@ -181,7 +181,7 @@ class ControllersTest(unittest.TestCase):
 
     def test_a_job_that_is_suspended_while_it_restarts_is_restarting_when_it_is_resumed(self):
         doc, restarting = job("ExitCode", {"suspend": True}, Chief=1, PS=1), Status(c.RESTARTING, True, 1)
-        plan = c.tfjob_plan(doc, running(doc), restarting)  # pkg/util/status.go filterOutCondition leaves Restarting
+        plan = c.tfjob_plan(doc, running(doc), restarting)  # util/status.go filterOutCondition leaves Restarting
         self.assertEqual(plan.status, Status(c.SUSPENDED, True, 1))
         doc["spec"]["runPolicy"] = {}
         self.assertEqual(c.tfjob_plan(doc, [], plan.status).status.condition, c.RESTARTING)
@@ -223,7 +223,7 @@ class ControllersTest(unittest.TestCase):
         self.assertEqual(c.job_plan(self.indexed(), both).status.condition, c.SUCCEEDED)
 
     def test_a_job_has_its_limits(self):
-        pods = [Seen("Job", 0, "Failed", 138), Seen("Job", 1)]  # job/job_controller.go exceedsBackoffLimit, pastActiveDeadline
+        pods = [Seen("Job", 0, "Failed", 138), Seen("Job", 1)]  # job/job_controller.go syncJob: exceedsBackoffLimit, pastActiveDeadline
         for n, finished in ((1, False), (2, True)):
             plan = c.job_plan(self.indexed(backoffLimit=2), pods, Status(failures=n))
             self.assertEqual(c.finished(plan.status.condition), finished)

@@ -72,6 +72,15 @@ def program(version):
     return out
 
 
+def folder(version):
+    """Where this version's sources are."""
+    program(version)
+    got = go("list", "-m", "-f", "{{.Dir}}", *FLAGS[version], "github.com/kubeflow/training-operator")
+    if got.returncode:
+        raise AssertionError(got.stderr)
+    return pathlib.Path(got.stdout.strip())
+
+
 def main():
     if not render.go():
         print("operator: skipped: Go is not there", file=sys.stderr)

@@ -34,13 +34,11 @@ SMALL = ["--set=data.synthetic_train_rows=20000", "--epochs=2"]
 
 def overlays():
     """(overlay, TFJob), as it is when it was applied to a namespace."""
-    for path in sorted((facts.ROOT / "k8s").rglob("kustomization.yaml")):
-        if "kind: Kustomization\n" not in path.read_text():
-            continue
-        docs = render.kustomize(path.parent)
+    for folder in render.overlays():
+        docs = render.kustomize(folder)
         for job in rules.of_kind(docs + render.created(docs), "TFJob"):
             job["metadata"]["namespace"] = NAMESPACE
-            yield str(path.parent.relative_to(facts.ROOT / "k8s")), job
+            yield str(folder.relative_to(facts.ROOT / "k8s")), job
 
 
 def golden_job(case):
@@ -295,6 +293,21 @@ class ControllerTest(unittest.TestCase):
                 with self.subTest(operator=version, seed=seed):
                     ends.add(self.walk(version, seed))
             self.assertLessEqual({"Succeeded", "Failed"} | (set() if SHORT else {"panic"}), ends)
+
+    SHORT_FOR = {"apis": "apis/kubeflow.org/v1", "common": "controller.v1/common", "tensorflow": "controller.v1/tensorflow",
+                 "train": "util/train"}
+
+    def test_each_function_that_is_cited_is_in_each_version(self):
+        files = (pathlib.Path(controllers.__file__), pathlib.Path(controllers.__file__).with_name("controllers_test.py"))
+        cited = {named for path in files
+                 for named in re.findall(r"\b(apis|common|core|tensorflow|train|util)/([\w/]+\.go) (\w+)", path.read_text())}
+        self.assertGreater(len(cited), 15)
+        for version in build.FLAGS:
+            package = build.folder(version) / "pkg"
+            for short, path, function in sorted(cited):
+                with self.subTest(operator=version, cited=f"{short}/{path} {function}"):
+                    text = (package / self.SHORT_FOR.get(short, short) / path).read_text()
+                    self.assertRegex(text, re.compile(rf"^func (\([^)]*\) )?{function}\(", re.M))
 
     def test_a_deadline_is_counted_from_the_start_or_the_last_resume(self):
         for version in build.FLAGS:

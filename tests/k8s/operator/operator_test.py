@@ -150,6 +150,10 @@ class OperatorTest(Case):
             self.assertGreater(seen, 40)
         self.each_version(check)
 
+    def test_every_overlay_of_a_tfjob_is_run_in_containers(self):
+        apart = {"tfjob/base", "tfjob/overlays/dist-mnist", "tfjob/overlays/one-worker", "tfjob/overlays/secure"}
+        self.assertEqual({folder for folder, _ in overlays()}, apart | {overlay for _, overlay in RUNS})
+
     def services_find_their_pods(self, answer):
         """Each name in a TF_CONFIG is a headless Service's, on a port of it, and that finds the pod of its name alone."""
         services = answer["services"]
@@ -325,11 +329,17 @@ class ControllerTest(unittest.TestCase):
 
 # ---- containers ----
 
+FEW = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--epochs=2"]
+RUNS = (("v1.7", "tfjob/overlays/kueue"), ("v1.7", "tfjob/overlays/one-claim"), ("v1.7", "tfjob/overlays/tls"),
+        ("v1.8", "tfjob/overlays/dynamic"), ("v1.8", "tfjob/overlays/monitored"), ("v1.8", "nightly"),
+        ("v1.9", "tfjob/overlays/gang"), ("v1.9", "tfjob/overlays/local-data"), ("v1.9", "tfjob/overlays/production"))
+
+
 class OperatorsCluster(pods.Cluster):
     """A TFJob's pods are those that the operator makes, when it makes them."""
 
     def __init__(self, version, case, docs, args, secrets):
-        super().__init__(case, docs, args, secrets, NAMESPACE)
+        super().__init__(case, docs + render.created(docs), args, secrets, NAMESPACE)
         self.controllers = {}
         for owner in self.owners:
             owner.doc["metadata"]["namespace"] = NAMESPACE
@@ -354,8 +364,11 @@ class OperatorContainersTest(Case):
     IN_MEMORY = False
 
     def runs(self, version, overlay, args=(), secrets=(), deadline_s=180, meanwhile=None):
+        """A suspended job has no pods; then its queue has room."""
         cluster = OperatorsCluster(version, self, render.kustomize(facts.ROOT / "k8s" / overlay), args, secrets)
         cluster.start_all()
+        policy = cluster.owners[0].doc["spec"].get("runPolicy", {})
+        self.assertEqual(bool(cluster.pods), not policy.pop("suspend", False))
         if meanwhile:
             meanwhile(cluster)
         self.assertEqual(cluster.run(deadline_s), "Succeeded", cluster.all_logs())
@@ -366,6 +379,27 @@ class OperatorContainersTest(Case):
 
     def all_end_with_0(self, cluster):
         self.assertEqual(set(cluster.wait_all(60).values()), {0}, cluster.all_logs())
+
+    def tls_secret(self):
+        """As k8s/README.md makes it by hand."""
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        names = f"subjectAltName=DNS:*.{NAMESPACE}.svc\nextendedKeyUsage=serverAuth,clientAuth\n"
+        (self.tmp / "tls.ext").write_text(names)
+        for words in (["req", "-x509", *key, "-days", "2", "-subj", "/CN=training", "-keyout", "ca.key", "-out", "ca.crt"],
+                      ["req", *key, "-subj", "/CN=gradwire", "-keyout", "tls.key", "-out", "tls.csr"],
+                      ["x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                       "-extfile", "tls.ext", "-out", "tls.crt"]):
+            subprocess.run(["openssl", *words], cwd=self.tmp, check=True, capture_output=True)
+        return {name: (self.tmp / name).read_text() for name in ("tls.crt", "tls.key", "ca.crt")}
+
+    def runs_to_success(self, version, overlay):
+        secrets = {**TOKEN, "registry": {}, **({"gradwire-tls": self.tls_secret()} if overlay.endswith("/tls") else {})}
+        cluster = self.runs(version, overlay, FEW, secrets)
+        listed = sum(kind in ("Chief", "Worker") for kind, _ in cluster.controllers["mnist"].pods)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["ps"]), ("done", 2))
+        self.assertIn(summary["workers"], (1, listed) if overlay.endswith("/dynamic") else (listed,))
+        self.all_end_with_0(cluster)
 
     def test_operator_1_7_runs_the_base(self):
         cluster = self.runs("v1.7", "tfjob/base", SMALL)
@@ -399,6 +433,10 @@ class OperatorContainersTest(Case):
         self.assertEqual((summary["status"], summary["ps"], summary["workers"], summary["exact"]), ("done", 2, 3, True))
         self.all_end_with_0(cluster)
 
+
+for made in RUNS:
+    setattr(OperatorContainersTest, "test_operator_{}_runs_{}".format(*(re.sub(r"\W", "_", word) for word in made)),
+            lambda self, made=made: self.runs_to_success(*made))
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -313,7 +313,7 @@ class ControllerTest(unittest.TestCase):
                     text = (package / self.SHORT_FOR.get(short, short) / path).read_text()
                     self.assertRegex(text, re.compile(rf"^func (\([^)]*\) )?{function}\(", re.M))
 
-    def test_a_deadline_is_counted_from_the_start_or_the_last_resume(self):
+    def test_a_deadline_is_counted_from_the_start(self):
         for version in build.FLAGS:
             with self.subTest(operator=version):
                 job = golden_job(facts.cases()[2])
@@ -325,6 +325,21 @@ class ControllerTest(unittest.TestCase):
                 plan = operator.plan(started)
                 self.assertIn("was active longer than specified deadline", plan.status.condition)
                 self.assertEqual(set(plan.delete), {pod.key for pod in started})
+
+
+    def test_a_resumed_job_has_its_deadline_anew_but_under_1_7_with_a_ttl(self):
+        """k8s/README.md says so."""
+        for version, ttl in ((version, ttl) for version in build.FLAGS for ttl in ({}, {"ttlSecondsAfterFinished": 60})):
+            with self.subTest(operator=version, **ttl):
+                job, policy = golden_job(facts.cases()[2]), {"activeDeadlineSeconds": 3600, **ttl}
+                job["spec"]["runPolicy"] = policy
+                operator = real.Controller(real.operator(version), job)
+                started = [Seen(*key) for key in operator.plan([]).create]
+                operator.status["startTime"] = real.CREATED
+                policy["suspend"] = True
+                self.assertEqual(set(operator.plan(started).delete), {pod.key for pod in started})
+                policy["suspend"] = False
+                self.assertEqual("deadline" in operator.plan([]).status.condition, version == "v1.7" and bool(ttl))
 
 
 # ---- containers ----

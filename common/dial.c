@@ -1,39 +1,17 @@
 #include "common/dial.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <netdb.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/lookup.h"
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/socket.h"
 #include "common/tls.h"
 #include "common/token.h"
-
-enum { ADDRESSES_MAX = 16 };
-
-/* One look-up on its helper thread. Two hold it, the dialer and the thread: who lets go last frees
- * it, so a dialer does not wait for a resolver that is slow. */
-struct lookup {
-    atomic_int holders;
-    char host[SOCKET_HOST_MAX];
-    uint16_t port;
-    int fd;           /* readable when it is done */
-    atomic_bool done; /* from here on the dialer may read what follows */
-    int code;         /* of getaddrinfo */
-    int error;
-    size_t n;
-    struct socket_address address[ADDRESSES_MAX];
-};
 
 struct dialer {
     struct loop *loop;
@@ -49,7 +27,7 @@ struct dialer {
     struct lookup *lookup; /* in flight, or NULL */
     struct event looked_up;
     size_t n, next; /* addresses of this round */
-    struct socket_address address[ADDRESSES_MAX];
+    struct socket_address address[LOOKUP_ADDRESSES_MAX];
     struct conn *conn;                /* connecting, or NULL */
     uint8_t nonce[TOKEN_NONCE_BYTES]; /* of the last challenge */
 };
@@ -57,84 +35,12 @@ struct dialer {
 static void next_address(struct dialer *d);
 static void round_begin(struct dialer *d);
 
-/* ---- Names ---- */
-
-static void lookup_unref(struct lookup *u)
-{
-    if (atomic_fetch_sub(&u->holders, 1) > 1)
-        return;
-    close(u->fd);
-    mem_free(u);
-}
-
-static void lookup_fill(struct lookup *u, const struct addrinfo *found)
-{
-    for (const struct addrinfo *a = found; a && u->n < ADDRESSES_MAX; a = a->ai_next) {
-        struct socket_address *to = &u->address[u->n];
-        if (a->ai_addrlen > sizeof(to->addr))
-            continue;
-        memcpy(&to->addr, a->ai_addr, a->ai_addrlen);
-        to->bytes = a->ai_addrlen;
-        u->n++;
-    }
-}
-
-static void *lookup_main(void *arg)
-{
-    struct lookup *u = arg;
-    char service[8];
-    uint64_t one = 1;
-    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    snprintf(service, sizeof(service), "%u", u->port);
-    u->code = getaddrinfo(u->host, service, &hints, &found);
-    u->error = errno;
-    if (u->code == 0) {
-        lookup_fill(u, found);
-        freeaddrinfo(found);
-    }
-    atomic_store(&u->done, true);
-    (void)!write(u->fd, &one, sizeof(one));
-    lookup_unref(u);
-    return NULL;
-}
-
-static struct lookup *lookup_new(const char *host, uint16_t port)
-{
-    struct lookup *u = mem_zalloc(1, sizeof(*u));
-    if (!u)
-        return NULL;
-    u->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (u->fd < 0) {
-        mem_free(u);
-        return NULL;
-    }
-    atomic_store(&u->holders, 1);
-    snprintf(u->host, sizeof(u->host), "%s", host);
-    u->port = port;
-    return u;
-}
-
-static bool lookup_start(struct lookup *u)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    if (pthread_attr_init(&attr) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    atomic_fetch_add(&u->holders, 1);
-    bool started = pthread_create(&thread, &attr, lookup_main, u) == 0;
-    if (!started)
-        atomic_fetch_sub(&u->holders, 1);
-    pthread_attr_destroy(&attr);
-    return started;
-}
-
-static void lookup_drop(struct dialer *d)
+static void lookup_end(struct dialer *d)
 {
     if (!d->lookup)
         return;
     event_del(&d->looked_up);
-    lookup_unref(d->lookup);
+    lookup_drop(d->lookup);
     d->lookup = NULL;
 }
 
@@ -173,17 +79,13 @@ static void on_looked_up(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct dialer *d = arg;
-    struct lookup *u = d->lookup;
+    const struct socket_address *address;
     char why[sizeof(d->why)];
-    assert(atomic_load(&u->done));
-    snprintf(why, sizeof(why), "%s",
-             u->code == EAI_SYSTEM ? strerror(u->error) : gai_strerror(u->code));
-    bool found = u->code == 0 && u->n > 0;
-    if (found)
-        memcpy(d->address, u->address, u->n * sizeof(*u->address));
-    d->n = found ? u->n : 0;
-    lookup_drop(d);
-    if (found)
+    d->n = lookup_addresses(d->lookup, &address);
+    memcpy(d->address, address, d->n * sizeof(*address));
+    snprintf(why, sizeof(why), "%s", lookup_why(d->lookup));
+    lookup_end(d);
+    if (d->n)
         next_address(d);
     else
         round_failed(d, why);
@@ -191,23 +93,17 @@ static void on_looked_up(evutil_socket_t fd, short what, void *arg)
 
 static void look_up(struct dialer *d)
 {
-    struct lookup *u = lookup_new(d->host, d->port);
-    if (!u) {
-        round_failed(d, "no memory or descriptor to look the name up");
+    d->lookup = lookup_start(d->host, d->port);
+    if (!d->lookup) {
+        round_failed(d, "no memory, descriptor or thread to look the name up");
         return;
     }
-    event_assign(&d->looked_up, d->loop->base, u->fd, EV_READ, on_looked_up, d);
-    if (event_add(&d->looked_up, NULL) != 0)
-        goto failed;
-    if (!lookup_start(u))
-        goto remove;
-    d->lookup = u;
-    return;
-remove:
-    event_del(&d->looked_up);
-failed:
-    lookup_unref(u);
-    round_failed(d, "no thread to look the name up");
+    event_assign(&d->looked_up, d->loop->base, lookup_fd(d->lookup), EV_READ, on_looked_up, d);
+    if (event_add(&d->looked_up, NULL) == 0)
+        return;
+    lookup_drop(d->lookup);
+    d->lookup = NULL;
+    round_failed(d, "no memory to look the name up");
 }
 
 static void round_begin(struct dialer *d)
@@ -385,7 +281,7 @@ void dial_stop(struct dialer *d)
     d->trying = d->waits_challenge = false;
     d->conn = NULL;
     loop_timer_stop(&d->timer);
-    lookup_drop(d);
+    lookup_end(d);
     if (!c)
         return;
     conn_set_owner(c, &no_ops, NULL); /* it ends after the dialer may be gone */

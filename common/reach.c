@@ -1,25 +1,26 @@
 #include "common/reach.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/lookup.h"
 #include "common/mem.h"
 #include "common/socket.h"
 
-/* One of them on its way. */
+/* One of them on its way: first its name, then its addresses, one after the other. */
 struct attempt {
-    char host[SOCKET_HOST_MAX], service[8];
-    struct addrinfo hints;
-    struct gaicb lookup;
-    bool asked; /* the resolver has it */
+    char host[SOCKET_HOST_MAX];
+    uint16_t port;
+    struct lookup *lookup;         /* NULL: an address, or no attempt is made */
+    struct socket_address numeric; /* the one address, where `host` is one */
+    const struct socket_address *address;
+    size_t n, next;
     int fd;
 };
 
@@ -40,37 +41,30 @@ static int left_ms(int64_t until_ms)
 static void ask(struct reach *r, struct attempt *a)
 {
     struct errmsg e = {""};
-    uint16_t port;
-    struct gaicb *list[] = {&a->lookup};
     a->fd = -1;
-    if (socket_split(r->address, false, a->host, &port, &e)) {
+    settle(r, REACH_OPEN, "");
+    if (socket_split(r->address, false, a->host, &a->port, &e)) {
         settle(r, REACH_FAILED, e.text);
-        return;
+    } else if (socket_numeric(a->host, a->port, &a->numeric)) {
+        a->address = &a->numeric;
+        a->n = 1;
+    } else if (!(a->lookup = lookup_start(a->host, a->port))) {
+        settle(r, REACH_NAMELESS, "no memory, descriptor or thread to look the name up");
     }
-    (void)snprintf(a->service, sizeof a->service, "%u", port);
-    a->hints = (struct addrinfo){.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    a->lookup =
-        (struct gaicb){.ar_name = a->host, .ar_service = a->service, .ar_request = &a->hints};
-    int error = getaddrinfo_a(GAI_NOWAIT, list, 1, NULL);
-    a->asked = error == 0;
-    settle(r, error ? REACH_NAMELESS : REACH_OPEN, error ? gai_strerror(error) : "");
 }
 
-/* Whether the resolver has given the memory back. */
-static bool await_name(struct reach *r, struct attempt *a, int64_t until_ms)
+static void await_name(struct reach *r, struct attempt *a, int64_t until_ms)
 {
-    const struct gaicb *list[] = {&a->lookup};
-    while (gai_error(&a->lookup) == EAI_INPROGRESS && left_ms(until_ms)) {
-        int ms = left_ms(until_ms);
-        struct timespec wait = {ms / 1000, ms % 1000 * 1000000L};
-        (void)gai_suspend(list, 1, &wait);
-    }
-    int error = gai_error(&a->lookup);
-    if (error == EAI_INPROGRESS)
+    struct pollfd p = {.fd = lookup_fd(a->lookup), .events = POLLIN};
+    while (!lookup_done(a->lookup) && left_ms(until_ms))
+        (void)poll(&p, 1, left_ms(until_ms));
+    if (!lookup_done(a->lookup)) {
         settle(r, REACH_NAMELESS, "the resolver does not answer");
-    else if (error)
-        settle(r, REACH_NAMELESS, gai_strerror(error));
-    return error != EAI_INPROGRESS || gai_cancel(&a->lookup) == EAI_CANCELED;
+        return;
+    }
+    a->n = lookup_addresses(a->lookup, &a->address);
+    if (!a->n)
+        settle(r, REACH_NAMELESS, lookup_why(a->lookup));
 }
 
 /* ---- connections ---- */
@@ -85,16 +79,20 @@ static void settle_error(struct reach *r, int error)
            error ? strerror(error) : "");
 }
 
+/* The first of the addresses that are left for which a connection is on its way. */
 static void dial(struct reach *r, struct attempt *a)
 {
-    const struct addrinfo *to = a->lookup.ar_result;
-    a->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (a->fd >= 0 && (connect(a->fd, to->ai_addr, to->ai_addrlen) == 0 || errno == EINPROGRESS))
-        return;
-    settle_error(r, errno);
-    if (a->fd >= 0)
-        (void)close(a->fd);
-    a->fd = -1;
+    while (a->fd < 0 && a->next < a->n) {
+        const struct socket_address *to = &a->address[a->next++];
+        const struct sockaddr *addr = (const struct sockaddr *)&to->addr;
+        a->fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (a->fd >= 0 && (connect(a->fd, addr, to->bytes) == 0 || errno == EINPROGRESS))
+            return;
+        settle_error(r, errno);
+        if (a->fd >= 0)
+            (void)close(a->fd);
+        a->fd = -1;
+    }
 }
 
 static void await_connection(struct reach *r, struct attempt *a, int64_t until_ms)
@@ -109,6 +107,8 @@ static void await_connection(struct reach *r, struct attempt *a, int64_t until_m
     settle_error(r, error);
     (void)close(a->fd);
     a->fd = -1;
+    if (error)
+        dial(r, a);
 }
 
 /* ---- all ---- */
@@ -117,25 +117,22 @@ static enum err look(struct reach *r, size_t n, int ms, bool connections)
 {
     struct attempt *a = mem_zalloc(n + 1, sizeof *a);
     int64_t until_ms = clock_now_ms() + ms;
-    bool ours = true;
     if (!a)
         return ERR_NOMEM;
     for (size_t i = 0; i < n; i++)
         ask(&r[i], &a[i]);
     for (size_t i = 0; i < n; i++)
-        ours = (!a[i].asked || await_name(&r[i], &a[i], until_ms)) && ours;
+        if (a[i].lookup)
+            await_name(&r[i], &a[i], until_ms);
     until_ms = clock_now_ms() + ms; /* one slow name leaves the others their time */
     for (size_t i = 0; i < n && connections; i++)
-        if (r[i].is == REACH_OPEN)
-            dial(&r[i], &a[i]);
+        dial(&r[i], &a[i]);
     for (size_t i = 0; i < n; i++) {
-        if (a[i].fd >= 0)
+        while (a[i].fd >= 0)
             await_connection(&r[i], &a[i], until_ms);
-        if (a[i].lookup.ar_result)
-            freeaddrinfo(a[i].lookup.ar_result);
+        lookup_drop(a[i].lookup);
     }
-    if (ours) /* else the resolver's threads still write to it: it stays until the process ends */
-        mem_free(a);
+    mem_free(a);
     return ERR_OK;
 }
 

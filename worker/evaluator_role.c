@@ -1,16 +1,11 @@
 #include "worker/evaluator_role.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <netdb.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +14,7 @@
 #include "common/cores.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/reach.h"
 #include "worker/curves.h"
 #include "worker/eval_log.h"
 #include "worker/evaluate.h"
@@ -69,37 +65,11 @@ static void on_signal(int number)
 
 /* ---- is the job alive? ---- */
 
-static bool connects(const struct addrinfo *a)
-{
-    int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-    if (fd < 0)
-        return false;
-    int error = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
-    socklen_t size = sizeof error;
-    struct pollfd wait = {.fd = fd, .events = POLLOUT};
-    if (error == EINPROGRESS && (poll(&wait, 1, ALIVE_CONNECT_MS) != 1 ||
-                                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0))
-        error = ETIMEDOUT;
-    (void)close(fd);
-    return error == 0;
-}
-
 /* A ps serves until its job is over, so whoever listens there means that more may come. */
 static bool ps_is_there(const char *address)
 {
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    size_t n = (size_t)(colon - address);
-    struct addrinfo *all = NULL, hints = {.ai_socktype = SOCK_STREAM};
-    bool bracketed = address[0] == '[';
-    (void)snprintf(host, sizeof host, "%.*s", (int)(bracketed ? n - 2 : n), address + bracketed);
-    if (getaddrinfo(host, colon + 1, &hints, &all) != 0)
-        return false;
-    bool there = false;
-    for (const struct addrinfo *a = all; a && !there; a = a->ai_next)
-        there = connects(a);
-    freeaddrinfo(all);
-    return there;
+    struct reach r = {.address = address};
+    return reach_all(&r, 1, ALIVE_CONNECT_MS) == ERR_OK && r.is == REACH_OPEN;
 }
 
 static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)

@@ -132,18 +132,20 @@ static void each_address_is_reached_refused_or_nameless(void **state)
 {
     (void)state;
     int fd = -1, closed = -1;
-    char open_at[32], closed_at[32], name[64];
+    char open_at[32], closed_at[32], by_name[32], name[64];
     assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
     assert_int_equal(listen_bind(&closed, "127.0.0.1:0", 0, NULL), ERR_OK);
     (void)snprintf(open_at, sizeof open_at, "127.0.0.1:%u", socket_port(fd));
     (void)snprintf(closed_at, sizeof closed_at, "127.0.0.1:%u", socket_port(closed));
+    (void)snprintf(by_name, sizeof by_name, "localhost:%u", socket_port(fd));
     assert_int_equal(holder_of_port(socket_port(fd), name, sizeof name), getpid());
     close(closed);
     struct reach r[] = {{.address = open_at},
                         {.address = closed_at},
                         {.address = "no-such-host.invalid:1"},
-                        {.address = "127.0.0.1"}};
-    assert_int_equal(reach_all(r, 4, 2000), ERR_OK);
+                        {.address = "127.0.0.1"},
+                        {.address = by_name}};
+    assert_int_equal(reach_all(r, 5, 2000), ERR_OK);
     assert_int_equal(r[0].is, REACH_OPEN);
     assert_string_equal(r[0].why, "");
     assert_int_equal(r[1].is, REACH_REFUSED);
@@ -151,6 +153,7 @@ static void each_address_is_reached_refused_or_nameless(void **state)
     assert_int_equal(r[2].is, REACH_NAMELESS);
     assert_int_equal(r[3].is, REACH_FAILED);
     assert_non_null(strstr(r[3].why, "has no port"));
+    assert_int_equal(r[4].is, REACH_OPEN);             /* where ::1 is its first address, too */
     assert_int_equal(reach_names(r, 2, 2000), ERR_OK); /* a name is one, whether somebody listens */
     assert_int_equal(r[1].is, REACH_OPEN);
     close(fd);

@@ -1,9 +1,8 @@
 """What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
 
 Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
-pkg/controller.v1/tensorflow, `core/` pkg/core, `util/` pkg/util, `train/` pkg/util/train, `apis/`
-pkg/apis/kubeflow.org/v1), and Kubernetes 1.29 (`job/` is pkg/controller/job, `statefulset/` pkg/controller/statefulset).
-tests/k8s/operator holds what is said here of the operator against its code.
+pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is
+pkg/controller/job, `statefulset/` pkg/controller/statefulset).
 
 Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
 plan is empty. Left out: back-off times, of the kubelet's and the Job's; events; pod groups."""
@@ -70,7 +69,8 @@ def after_container(policy, code):
     return "Succeeded" if code == 0 else "Failed"
 
 
-# ---- the TFJob operator ----
+# ---- the TFJob operator: tests/k8s/operator holds this part against its code ----
+# `util/` is pkg/util, `apis/` pkg/apis/kubeflow.org/v1.
 
 def retryable(code, operator=NEWEST):
     """train/train_util.go IsRetryableExitCode; before 1.5 (kubeflow/common) only these four were."""

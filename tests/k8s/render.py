@@ -27,6 +27,23 @@ def go():
     return shutil.which("go") or next((p for p in ("/usr/local/go/bin/go", "/usr/lib/go/bin/go") if os.access(p, os.X_OK)), None)
 
 
+def run_go(folder, *words, **env):
+    """What is wrong, or None."""
+    got = subprocess.run([go(), *words], cwd=folder, capture_output=True, text=True,
+                         env={**os.environ, "GOFLAGS": "-mod=mod", **env})
+    return (got.stderr.strip().splitlines() or ["?"])[-1] if got.returncode else None
+
+
+def made(package, program):
+    """Go makes a package's program. What is wrong, or None."""
+    why = run_go(None, "install", package, GOBIN=str(program.parent))
+    if not why or "the main module" not in why:
+        return why
+    with tempfile.TemporaryDirectory() as folder:  # one that excludes others wants a module of its own
+        (pathlib.Path(folder) / "go.mod").write_text("module tools\n\ngo 1.16\n")
+        return run_go(folder, "get", package) or run_go(folder, "build", "-o", str(program), package.split("@")[0])
+
+
 @functools.cache
 def built(package):
     """The program of a package@version, as Go makes it; None where that cannot be: no Go, or no network."""
@@ -36,14 +53,9 @@ def built(package):
     program = facts.BUILD / "go-tools" / version / [word for word in path.split("/") if not word.startswith("v")][-1]
     if not program.exists():
         print(f"Go makes {package}: minutes, the first time", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory() as folder:  # a module of its own: `go install` refuses one that excludes others
-            (pathlib.Path(folder) / "go.mod").write_text("module tools\n\ngo 1.16\n")
-            for words in (("get", package), ("build", "-o", program, path)):
-                got = subprocess.run([go(), *words], cwd=folder, capture_output=True, text=True,
-                                     env={**os.environ, "GOFLAGS": "-mod=mod"})
-                if got.returncode:
-                    print(f"{package} cannot be made: {got.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-                    return None
+        if why := made(package, program):
+            print(f"{package} cannot be made: {why}", file=sys.stderr)
+            return None
     return str(program)
 
 

@@ -29,6 +29,7 @@ CNN = os.path.join("examples", "mnist", "cnn.yaml")
 NAMES = ["exchange", "roundtrip", "tls", "apply", "csv", "layers", "ready", "train"]
 QUARTILES_APART_MAX = 0.20
 EXIT_INPUT = 2  # what was asked for is wrong
+EXIT_INTERRUPTED = 130  # Ctrl-C
 SEED = 1
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -598,4 +599,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("gradwire bench: interrupted", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from run import BUILD, EXIT_INPUT, QUARTILES_APART_MAX, ROOT, Failed, blas_core, cpu_model, measure, run
+from run import BUILD, EXIT_INPUT, EXIT_INTERRUPTED, QUARTILES_APART_MAX, ROOT, Failed, blas_core, cpu_model, measure, run
 import update_modes_report as report
 
 MODES = ["sync", "backup", "ssp-2", "ssp-8", "async", "geo"]  # backup: sync with one backup worker, from 2 workers on
@@ -146,6 +146,13 @@ def link_works(rate):
 
 
 # ---- one run ----
+
+# What makes a mode, and what a flag of the harness says: a --set of these would measure something else under its name.
+SET_BY = {"training": "the modes", "training.update": "--modes", "training.batch_size": "--batch",
+          "training.microbatches": "--batch", "training.staleness": "--modes", "training.geo_every": "--modes",
+          "sync": "the modes", "sync.replicas_to_aggregate": "--modes", "training.epochs": "--epochs",
+          "training.seed": "--seed"}
+
 
 class Refused(Exception):
     """What was asked for cannot be measured: no other run would go better."""
@@ -416,6 +423,9 @@ def options_parse(arguments):
         options.epochs = 1 if options.quick else 5
     if min(options.ps, options.batch, options.epochs, options.repeats) < 1:
         parser.error("--ps, --batch, --epochs and --repeats are at least 1")
+    for given in options.set:
+        if by := SET_BY.get(given.partition("=")[0]):
+            parser.error(f"--set {given}: that key is set by {by} here")
     if options.job and not os.path.isfile(options.job):
         parser.error(f"{options.job}: there is no such job file")
     if not any(cases_of(options)):
@@ -447,6 +457,9 @@ def main(arguments):
     except Refused as refused:
         print(f"gradwire bench update-modes: {refused}", file=sys.stderr)
         return EXIT_INPUT
+    except KeyboardInterrupt:
+        print("gradwire bench update-modes: interrupted; the same line goes on with what is left", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 def measure_all(options):

@@ -213,7 +213,7 @@ static void own_metrics(const struct http *h, struct metrics *m)
     metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.",
                   h->ops->not_ready(h->ctx) ? 0 : 1);
     metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
-                   "Always 1; what who dials the job's ports has to prove: token or none.");
+                   "Always 1; what who dials the job's ports has to prove: tls, token or none.");
     metrics_put(m, 1, "auth", auth_word(), NULL);
     metrics_family(m, "gradwire_http_responses_total", METRICS_COUNTER,
                    "Requests that were answered, by their status.");

@@ -63,11 +63,16 @@ static enum err check_schedule(struct job_reader *r)
 {
     const struct job_schedule *s = &r->job->optimizer.schedule;
     const char *own = "training.learning_rate_schedule.cosine_decay.warmup_target";
+    const char *steps = "training.learning_rate_schedule.cosine_decay.warmup_steps";
     if (s->kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY)
         return check_piecewise(r);
-    if (s->kind != SCHEDULE_COSINE_DECAY || s->warmup_target == 0)
+    if (s->kind != SCHEDULE_COSINE_DECAY)
         return ERR_OK;
-    if (s->warmup_steps)
+    if (s->warmup_target == 0 && s->warmup_target_steps)
+        return job_refuse(r, job_given(r, steps), steps,
+                          "it is of the climb to warmup_target; give that too, or "
+                          "training.warmup_steps, which climbs to the rate");
+    if (s->warmup_target > 0 && s->warmup_steps)
         return job_refuse(r, job_given(r, own), own,
                           "training.warmup_steps is a warm-up too; give one of them");
     return ERR_OK;
@@ -96,6 +101,18 @@ static enum err check_accumulation(struct job_reader *r)
                           "training.clip_norm is the norm of accumulated gradients' mean, which is "
                           "known in training.update: sync alone; give one of them");
     return ERR_OK;
+}
+
+static enum err check_decay(struct job_reader *r)
+{
+    const struct job_optimizer *o = &r->job->optimizer;
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "optimizer.%s.exclude_from_weight_decay", word);
+    if (!r->job->decay_exclude[0] || o->weight_decay > 0)
+        return ERR_OK;
+    return job_refuse(r, job_given(r, path), path,
+                      "no tensor is decayed: weight_decay is 0; give that, or leave it out");
 }
 
 /* What would do nothing, or be lost: in geo the optimizer runs at workers, which come and go. */
@@ -174,6 +191,18 @@ static enum err check_augment(struct job_reader *r)
     return ERR_OK;
 }
 
+/* Who names files and leaves the format as an example has it would train on what is drawn. */
+static enum err check_synthetic(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
+    if (job->data.format != DATA_SYNTHETIC || !key)
+        return ERR_OK;
+    return job_refuse(r, job_given(r, key), key,
+                      "data.format: synthetic reads no files; give the files' format, or leave it "
+                      "out");
+}
+
 static enum err check_data(struct job_reader *r)
 {
     const struct job_node *format = job_given(r, "data.format");
@@ -182,7 +211,9 @@ static enum err check_data(struct job_reader *r)
             r, format, "data.train",
             "it is missing; data.format: %s needs a path, glob, or list of these",
             job_word_of(job_key_find("data.format")->words, (int)r->job->data.format));
-    enum err err = check_augment(r);
+    enum err err = check_synthetic(r);
+    if (!err)
+        err = check_augment(r);
     return err ? err : job_check_csv(r);
 }
 
@@ -338,6 +369,8 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         err = check_lamb(r);
     if (!err)
         err = check_accumulation(r);
+    if (!err)
+        err = check_decay(r);
     if (!err)
         err = check_ema(r);
     if (!err)

@@ -1,4 +1,5 @@
 /* What a job says of csv data: the list of columns, and the texts in it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/job_read.h"
@@ -62,6 +63,57 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
+/* ---- a word that stands twice ---- */
+
+struct slice {
+    const char *text;
+    size_t bytes;
+};
+
+static int slice_order(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->bytes < y->bytes ? x->bytes : y->bytes);
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* The words of `lines`, between the characters of `ends`; with `out` NULL how many. */
+static size_t slices_of(const char *lines, const char *ends, struct slice *out)
+{
+    size_t n = 0;
+    for (const char *at = lines;; n++) {
+        size_t bytes = strcspn(at, ends);
+        if (out)
+            out[n] = (struct slice){at, bytes};
+        if (!at[bytes])
+            return n + 1;
+        at += bytes + 1;
+    }
+}
+
+/* Of two equal words the second would be a class, or a feature, that no row has. */
+static enum err refuse_twin_word(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    const char *ends = c->kind == COLUMN_LABEL ? "\n|" : "\n";
+    if (!c->words)
+        return ERR_OK;
+    size_t n = slices_of(c->words, ends, NULL);
+    struct slice *word = mem_zalloc(n, sizeof *word);
+    if (!word)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    (void)slices_of(c->words, ends, word);
+    qsort(word, n, sizeof *word, slice_order);
+    enum err err = ERR_OK;
+    for (size_t i = 1; i < n && !err; i++)
+        if (slice_order(&word[i - 1], &word[i]) == 0)
+            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%.*s' stands twice in its %s",
+                             (int)word[i].bytes, word[i].text,
+                             c->kind == COLUMN_LABEL ? "classes" : "vocabulary");
+    mem_free(word);
+    return err;
+}
+
 /* ---- the list ---- */
 
 void job_columns_free(struct job_csv *csv)
@@ -111,6 +163,8 @@ enum err job_read_columns(struct job_reader *r, const struct job_node *node)
         err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), c, NULL);
         if (!err)
             err = refuse_twin(r, c);
+        if (!err)
+            err = refuse_twin_word(r, c);
     }
     return err;
 }

@@ -234,19 +234,29 @@ static bool entry_of_group(const char *path, const char *group, char *out, size_
     return true;
 }
 
+/* A key before this one has that entry, too: a group's keys may stand apart. */
+static bool entry_before(const struct job_key *key, const char *group, const char *name)
+{
+    char other[JOB_PATH_MAX];
+    for (const struct job_key *k = job_key_next(NULL); k != key; k = job_key_next(k))
+        if (k->type != KEY_LATER && entry_of_group(k->path, group, other, sizeof other) &&
+            strcmp(other, name) == 0)
+            return true;
+    return false;
+}
+
 static void hint_list(const char *group, char *out, size_t bytes)
 {
-    char name[JOB_PATH_MAX], before[JOB_PATH_MAX] = "";
+    char name[JOB_PATH_MAX];
     size_t n = (size_t)snprintf(out, bytes, "allowed: ");
     bool first = true;
     for (const struct job_key *key = job_key_next(NULL); key && n < bytes;
          key = job_key_next(key)) {
         if (key->type == KEY_LATER || !entry_of_group(key->path, group, name, sizeof name) ||
-            strcmp(name, before) == 0)
+            entry_before(key, group, name))
             continue;
         n += (size_t)snprintf(out + n, bytes - n, "%s%s", first ? "" : ", ", name);
         first = false;
-        memcpy(before, name, sizeof before);
     }
     if (first)
         (void)snprintf(out, bytes, "no options are allowed here");

@@ -43,6 +43,26 @@ static void name_layer(struct job_layer *layer, const char *base, uint32_t numbe
         (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
 }
 
+/* minval may be maxval: all are that. */
+static enum err check_uniform(struct job_reader *r, const struct job_node *node, const char *what,
+                              enum init_kind initializer, float minval, float maxval)
+{
+    if (initializer != INIT_RANDOM_UNIFORM || minval <= maxval)
+        return ERR_OK;
+    return job_refuse(r, node, JOB_LAYER_PREFIX, "its %s is from %g to %g: minval is above maxval",
+                      what, (double)minval, (double)maxval);
+}
+
+static enum err check_initializers(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    enum err err = check_uniform(r, node, "kernel_initializer", l->kernel_initializer,
+                                 l->kernel_init_other, l->kernel_init_value);
+    return err ? err
+               : check_uniform(r, node, "bias_initializer", l->bias_initializer, l->bias_init_other,
+                               l->bias_init_value);
+}
+
 static enum err read_layer(struct job_reader *r, const struct job_node *node,
                            struct layer_nodes *at)
 {
@@ -53,6 +73,8 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
     job_read_forget(r, JOB_LAYER_PREFIX);
     r->inputs = NULL;
     enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node, &word);
+    if (!err)
+        err = check_initializers(r, node);
     if (err)
         return err;
     activation_of_word(layer, word);

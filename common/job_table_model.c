@@ -153,10 +153,10 @@ static const struct job_word metric_words[] = {
      .fallback_doc = "as Keras makes it: `" as "`, `" as "_1`, ..",                                \
      .doc = "unique among the layers"},                                                            \
         LAYER_INPUTS(word, true)
-#define INITIALIZER_REAL(of, what, option, member, by_default, text)                               \
+#define INITIALIZER_REAL(of, what, option, member, range, by_default, text)                        \
     {                                                                                              \
         .path = JOB_LAYER_PREFIX "." of "." #what "_initializer." option, .type = KEY_REAL,        \
-        IN_LAYER(member), ANY_REAL, .identity = true, .fallback = by_default, .doc = text          \
+        IN_LAYER(member), range, .identity = true, .fallback = by_default, .doc = text             \
     }
 #define REGULARIZER_REAL(of, what, option, member, by_default, text)                               \
     {                                                                                              \
@@ -185,15 +185,20 @@ static const struct job_word metric_words[] = {
      .words = initializer_words,                                                                   \
      .fallback = by_default,                                                                       \
      .doc = "first values; `{constant: 0.5}` for a number"},                                       \
-        INITIALIZER_REAL(of, what, "constant.value", what##_init_value, "0", "the number"),        \
-        INITIALIZER_REAL(of, what, "random_normal.mean", what##_init_other, "0", "mean"),          \
-        INITIALIZER_REAL(of, what, "random_normal.stddev", what##_init_value, "0.05",              \
-                         "standard deviation"),                                                    \
-        INITIALIZER_REAL(of, what, "random_uniform.minval", what##_init_other, "-0.05", "from"),   \
-        INITIALIZER_REAL(of, what, "random_uniform.maxval", what##_init_value, "0.05", "to"),      \
-        INITIALIZER_REAL(of, what, "truncated_normal.mean", what##_init_other, "0", "mean"),       \
-        INITIALIZER_REAL(of, what, "truncated_normal.stddev", what##_init_value, "0.05",           \
-                         "standard deviation; redrawn beyond two of them")
+        INITIALIZER_REAL(of, what, "constant.value", what##_init_value, ANY_REAL, "0",             \
+                         "the number"),                                                            \
+        INITIALIZER_REAL(of, what, "random_normal.mean", what##_init_other, ANY_REAL, "0",         \
+                         "mean"),                                                                  \
+        INITIALIZER_REAL(of, what, "random_normal.stddev", what##_init_value, NOT_NEGATIVE,        \
+                         "0.05", "standard deviation"),                                            \
+        INITIALIZER_REAL(of, what, "random_uniform.minval", what##_init_other, ANY_REAL, "-0.05",  \
+                         "from"),                                                                  \
+        INITIALIZER_REAL(of, what, "random_uniform.maxval", what##_init_value, ANY_REAL, "0.05",   \
+                         "to"),                                                                    \
+        INITIALIZER_REAL(of, what, "truncated_normal.mean", what##_init_other, ANY_REAL, "0",      \
+                         "mean"),                                                                  \
+        INITIALIZER_REAL(of, what, "truncated_normal.stddev", what##_init_value, NOT_NEGATIVE,     \
+                         "0.05", "standard deviation; redrawn beyond two of them")
 /* Height and width. */
 #define PAIR(of, member, given_or_not, text)                                                       \
     {                                                                                              \

@@ -24,6 +24,20 @@ void signals_hold(void)
     held = 1;
 }
 
+static void mask(int how)
+{
+    sigset_t ends;
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGINT);
+    (void)sigprocmask(how, &ends, NULL);
+}
+
+void signals_block(void)
+{
+    mask(SIG_BLOCK);
+}
+
 void signals_init(void)
 {
     struct sigaction action;
@@ -35,4 +49,5 @@ void signals_init(void)
     action.sa_handler = leave;
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
+    mask(SIG_UNBLOCK);
 }

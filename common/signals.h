@@ -6,8 +6,12 @@
 #include <stdbool.h>
 
 /* First thing in main: SIGPIPE and SIGXFSZ are ignored (a write says EPIPE, EFBIG); SIGTERM and SIGINT end the process
- * at once with 143: it holds nothing yet that a cut could save. */
+ * at once with 143: it holds nothing yet that a cut could save. One that signals_block kept ends it here. */
 void signals_init(void);
+
+/* For who becomes another program of ours: SIGTERM and SIGINT wait for its signals_init. Without this they kill a process
+ * whose main has not begun, and PID 1 of a container, which the kernel spares, never hears of them. */
+void signals_block(void);
 
 /* From now on the handlers of signals_init do nothing: the process is about to end by itself, and what it still writes
  * must not be cut off. Those of an event loop are not touched. */

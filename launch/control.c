@@ -25,7 +25,8 @@ enum {
     CONTROL_FAILED = 1,
     CONTROL_INPUT = 2,
     CONTROL_SAY_EVERY_MS = 10000,
-    CONTROL_LOGS_MAX = 4096
+    CONTROL_LOGS_MAX = 4096,
+    CONTROL_LOGS_NAMED = 16 /* where none is of the wanted name */
 };
 
 /* DIR of the command line, or NULL after one line on stderr. */
@@ -219,6 +220,22 @@ static size_t control_find_logs(const char *dir, char **wanted, char **found, si
     return n;
 }
 
+/* What was asked for, and what there is. */
+static void control_no_log(const char *dir, char **wanted)
+{
+    char *any = NULL, *found[CONTROL_LOGS_NAMED];
+    (void)fprintf(stderr, "gradwire: %s/processes has no log", dir);
+    for (const char *before = " of"; *wanted; wanted++, before = ",")
+        (void)fprintf(stderr, "%s %s", before, *wanted);
+    size_t n = control_find_logs(dir, &any, found, CONTROL_LOGS_NAMED);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = strrchr(found[i], '/') + 1;
+        (void)fprintf(stderr, "%s%.*s", i ? ", " : "; there are ", (int)strlen(name) - 4, name);
+        free(found[i]);
+    }
+    (void)fprintf(stderr, "%s\n", n == CONTROL_LOGS_NAMED ? ", .." : "");
+}
+
 /* The -f of "DIR [-f] [PROCESS]...", taken out of argv; the rest are processes. */
 static bool control_take_follow(int argc, char **argv)
 {
@@ -235,6 +252,8 @@ static bool control_take_follow(int argc, char **argv)
 
 int control_logs(int argc, char **argv)
 {
+    enum { TAIL, ALL_LINES, LAST_LINES, FOLLOW, END_OF_FLAGS, WORDS };
+    static char words[WORDS][16] = {"tail", "--lines=+1", "--lines=20", "--follow=name", "--"};
     static char *tail[CONTROL_LOGS_MAX + 8];
     char pid_flag[32];
     const char *dir = control_dir(argc, argv, "logs DIR [-f] [PROCESS]...");
@@ -242,19 +261,19 @@ int control_logs(int argc, char **argv)
         return CONTROL_INPUT;
     bool follow = control_take_follow(argc, argv);
     size_t n = 0;
-    tail[n++] = (char[]){"tail"};
-    tail[n++] = follow ? (char[]){"--lines=20"} : (char[]){"--lines=+1"};
+    tail[n++] = words[TAIL];
+    tail[n++] = words[follow ? LAST_LINES : ALL_LINES];
     bool launcher_lives;
     pid_t launcher = dirlock_holder(dir, &launcher_lives);
     if (follow && launcher > 0 && launcher_lives) {
         (void)snprintf(pid_flag, sizeof pid_flag, "--pid=%ld", (long)launcher);
-        tail[n++] = (char[]){"--follow=name"};
+        tail[n++] = words[FOLLOW];
         tail[n++] = pid_flag;
     }
-    tail[n++] = (char[]){"--"};
+    tail[n++] = words[END_OF_FLAGS];
     size_t logs = control_find_logs(dir, argv + 2, tail + n, CONTROL_LOGS_MAX);
     if (logs == 0) {
-        (void)fprintf(stderr, "gradwire: %s/processes has no such log\n", dir);
+        control_no_log(dir, argv + 2);
         return CONTROL_INPUT;
     }
     execvp(tail[0], tail);

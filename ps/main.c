@@ -15,10 +15,10 @@
 #include "common/token.h"
 #include "ps/server.h"
 
-static int wrong(const struct errmsg *e)
+static int wrong(enum err err, const struct errmsg *e)
 {
     log_error("%s", e->text);
-    return 2;
+    return err_exit_code(err);
 }
 
 struct process {
@@ -71,53 +71,63 @@ static int live(struct process *p, enum ending ending)
     return 138;
 }
 
-static int run(struct process *p)
+/* Who it is, and the job: all that may be wrong before it touches anything. */
+static enum err begin(struct process *p, struct errmsg *e)
 {
-    struct errmsg e = {""};
     const struct cluster *cluster = &p->cluster;
-    if (token_load(p->flags.token_fd, p->flags.token_file, &e) || tls_load(&p->flags.tls, &e))
-        return wrong(&e);
-    if (auth_check(p->flags.auth, &e))
-        return wrong(&e);
-    if (cluster_init(&p->cluster, &p->flags.cluster, getenv("TF_CONFIG"), &e))
-        return wrong(&e);
-    if (cluster->alone || cluster->role != ROLE_PS) {
-        log_error("this is ps, and the cluster says %s: give --job_name=ps --task_index=I "
-                  "--ps_hosts=H:P,.., or TF_CONFIG",
-                  cluster->alone ? "nothing of it" : role_str(cluster->role));
-        return 2;
-    }
-    if (fault_parse(&p->fault, p->flags.fault, &e))
-        return wrong(&e);
-    if (p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK) {
-        log_error("--fault=%s: only a worker takes it", p->flags.fault);
-        return 2;
-    }
-    if (tls_check_cluster(tls_own(), cluster, &e))
-        return wrong(&e);
+    enum err err = token_load(p->flags.token_fd, p->flags.token_file, e);
+    if (!err)
+        err = tls_load(&p->flags.tls, e);
+    if (!err)
+        err = auth_check(p->flags.auth, e);
+    if (!err)
+        err = cluster_init(&p->cluster, &p->flags.cluster, getenv("TF_CONFIG"), e);
+    if (err)
+        return err;
+    if (cluster->alone || cluster->role != ROLE_PS)
+        return err_set(e, ERR_INPUT,
+                       "this is ps, and the cluster says %s: give --job_name=ps --task_index=I "
+                       "--ps_hosts=H:P,.., or TF_CONFIG",
+                       cluster->alone ? "nothing of it" : role_str(cluster->role));
+    err = fault_parse(&p->fault, p->flags.fault, e);
+    if (!err && p->fault.kind != FAULT_NONE && p->fault.kind != FAULT_DISK)
+        err = err_set(e, ERR_INPUT, "--fault=%s: only a worker takes it", p->flags.fault);
+    if (!err)
+        err = tls_check_cluster(tls_own(), cluster, e);
+    if (err)
+        return err;
     char who[32];
     (void)snprintf(who, sizeof who, "ps %u", cluster->index);
     log_init(who, log_level_of(p->flags.log_level));
-    if (load_job(p, &e))
-        return wrong(&e);
-    p->listen_fd = p->flags.listen_fd;
+    return load_job(p, e);
+}
+
+static enum err open_ports(struct process *p, struct errmsg *e)
+{
     const struct http_place http = {p->flags.http_port, p->flags.http_address, p->flags.http_fd};
+    p->listen_fd = p->flags.listen_fd;
     enum err err = p->listen_fd >= 0
-                       ? listen_adopt(p->listen_fd, &e)
-                       : listen_bind(&p->listen_fd, cluster->bind, LISTEN_TAKEN_MS, &e);
+                       ? listen_adopt(p->listen_fd, e)
+                       : listen_bind(&p->listen_fd, p->cluster.bind, LISTEN_TAKEN_MS, e);
     if (!err)
-        err = auth_check_listener(p->flags.auth, p->listen_fd, &e);
+        err = auth_check_listener(p->flags.auth, p->listen_fd, e);
+    return err ? err : http_bind(&p->http_fd, &http, e);
+}
+
+static int run(struct process *p)
+{
+    struct errmsg e = {""};
+    enum err err = begin(p, &e);
     if (!err)
-        err = http_bind(&p->http_fd, &http, &e);
-    if (err) {
-        log_error("%s", e.text);
-        return err == ERR_INPUT ? 2 : 1;
-    }
+        err = open_ports(p, &e);
+    if (err)
+        return wrong(err, &e);
     int exit_code = live(p, look_back(p));
     while (exit_code == SERVER_RESTS) {
         job_close(&p->job); /* the next chief may have another file: more epochs, say */
-        if (load_job(p, &e))
-            return wrong(&e);
+        err = load_job(p, &e);
+        if (err)
+            return wrong(err, &e);
         mem_give_back();
         exit_code = live(p, ENDING_DONE);
     }

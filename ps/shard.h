@@ -132,10 +132,9 @@ const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t
 uint64_t shard_max_incarnation(const struct shard *s);
 /* Backup workers: the last set of leaves that was accepted, and of which step. False: none yet. */
 bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves);
-/* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
 /* What a snapshot of it holds: weights and slots. */
 uint64_t shard_state_bytes(const struct shard *s);
-
+/* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
 void shard_waits_for(const struct shard *s, char *out, size_t bytes);
 
 #endif

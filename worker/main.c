@@ -207,6 +207,8 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
     p->has_base = err == ERR_OK;
     if (err == ERR_OK || err == ERR_NOTFOUND)
         return ERR_OK;
+    if (err == ERR_NOMEM)
+        return err;
     if (err == ERR_NEWER) {
         const struct errmsg what = *e;
         return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",

@@ -84,9 +84,19 @@ void progress_step(struct progress *p, const struct model_sums *sums, uint64_t e
     p->window_examples = 0;
 }
 
+/* " loss L METRIC M" for people, from what JSON is told; without a metric " loss L". */
+static const char *words(char out[96], const char *loss, const char *name, const char *metric)
+{
+    if (*name)
+        (void)snprintf(out, 96, " loss %s %s %s", loss, name, metric);
+    else
+        (void)snprintf(out, 96, " loss %s", loss);
+    return out;
+}
+
 void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval, double now_s)
 {
-    char a[32], b[32], c[32], d[32];
+    char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "";
     const struct job *job = p->job;
     bool metrics = job->model.metrics > 0;
     double loss = mean(p->sums.loss, p->sums.examples);
@@ -99,9 +109,13 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
                epoch, job->training.epochs, number(loss, a), number(metric, b),
                number(eval ? eval->loss : NAN, c),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
-    log_info("epoch %" PRIu64 "/%u: loss %s %s %s, eval%s loss %s %s %s", epoch,
-             job->training.epochs, a, name, b, job->optimizer.use_ema ? " of the averages:" : "", c,
-             name, d);
+    if (p->sums.examples > 0) /* else it was learned before this run began */
+        (void)words(learned, a, name, b);
+    if (eval)
+        (void)words(evaluated, c, name, d);
+    log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s", epoch, job->training.epochs, learned,
+             *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
+             *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated);
     p->sums = (struct model_sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;

@@ -13,9 +13,7 @@
 #include "common/uuid.h"
 
 enum {
-    PIECE_ELEMS =
-        1
-        << 22, /* a file of the cut; what is in memory at a time is this, and as much for each slot */
+    PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */
     FILES_MAX = 1 << 10,
 };
 
@@ -148,12 +146,25 @@ void sequel_settle(const struct sequel *s, const struct manifest *newest)
     mem_free(cuts);
 }
 
+/* Above all that are there: a damaged one that is newer would outlast it when the others are removed. */
+static enum err next_cut(const struct sequel *s, const struct manifest *newest, uint64_t *cut,
+                         struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(s->checkpoints, &cuts, &n, e);
+    if (err)
+        return err;
+    *cut = (n > 0 && cuts[0] > newest->cut ? cuts[0] : newest->cut) + 1;
+    mem_free(cuts);
+    return ERR_OK;
+}
+
 enum err sequel_begin(const struct sequel *s, const struct manifest *newest, struct errmsg *e)
 {
     uint64_t random[2];
     struct checkpoint_file files[FILES_MAX];
-    struct manifest to = {.cut = newest->cut + 1,
-                          .generation = newest->generation,
+    struct manifest to = {.generation = newest->generation,
                           .total_elems = newest->total_elems,
                           .microbatches = s->job->training.microbatches,
                           .identity_text = s->job->identity_text,
@@ -161,6 +172,8 @@ enum err sequel_begin(const struct sequel *s, const struct manifest *newest, str
                           .ps = newest->ps,
                           .ps_threads = newest->ps_threads};
     enum err err = check(s, newest, e);
+    if (!err)
+        err = next_cut(s, newest, &to.cut, e);
     if (err)
         return err;
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)

@@ -215,6 +215,8 @@ static struct chief_facts facts(const struct summarize *what)
         f = *host_facts(what->host);
     if (what->base && (what->finished || !f.running))
         facts_from_base(what->base, &f);
+    if (what->result->exit_code == 143 && f.running)
+        f.steps = f.cut_step; /* what was learned behind it is learned again */
     if (!f.running) {
         f.rejected = journal_rejected(what->journal);
         f.recoveries = journal_all_recoveries(what->journal);

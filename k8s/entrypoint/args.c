@@ -34,6 +34,7 @@ static const struct known {
     {"token_fd", NOTED, offsetof(struct args, token), NULL},
     {"tls_cert", NOTED, offsetof(struct args, tls), NULL},
     {"auth", NOTED, offsetof(struct args, auth), NULL},
+    {"http_port", NOTED, offsetof(struct args, http_port), NULL},
     {"print", ASK, offsetof(struct args, print), NULL},
     {"help", ASK, offsetof(struct args, help), NULL},
     {"version", ASK, offsetof(struct args, version), NULL},
@@ -146,6 +147,7 @@ const char *args_help(void)
            "  --index=I             default: JOB_COMPLETION_INDEX, or the host name's end\n"
            "Without TF_CONFIG, on hosts: each runs a ps (port P) and a worker (P + 1)\n"
            "  --worker_ips=IP,IP,.. --current_ip=IP --port=P\n"
+           "  --http_port=H         of the ps; the worker has H + 1\n"
            "Files: /etc/gradwire/job.yaml (or --job=FILE), /run/secrets/gradwire/token,\n"
            "/run/secrets/gradwire-tls/{tls.crt,tls.key,ca.crt},\n"
            "/output (or --output=DIR). All other flags go to the program:\n\n";

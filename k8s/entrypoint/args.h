@@ -13,7 +13,7 @@ enum { ARGS_MAX = 1024 };
 struct args {                                                        /* NULL: not given */
     const char *role, *index, *ps, *workers, *ps_host, *worker_host; /* ordinals -> TF_CONFIG */
     const char *worker_ips, *current_ip, *port;                      /* the hosts form */
-    const char *job_name, *job, *token, *tls, *auth;                 /* looked at, and handed on */
+    const char *job_name, *job, *token, *tls, *auth, *http_port;     /* looked at, and handed on */
     bool print, help, version, doctor;
     const char *rest[ARGS_MAX]; /* for the program, short flags written out; with argv's lifetime */
     size_t n_rest;

@@ -14,6 +14,7 @@
 #include "common/auth.h"
 #include "common/cluster_given.h"
 #include "common/log.h"
+#include "common/signals.h"
 #include "common/termination.h"
 #include "k8s/entrypoint/args.h"
 #include "k8s/entrypoint/pair.h"
@@ -199,7 +200,7 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
 {
     static struct command ps, worker;
     static struct place_hosts hosts;
-    static char lists[2][PLACE_LIST_BYTES + 32], index[32];
+    static char lists[2][PLACE_LIST_BYTES + 32], index[32], http[32];
     enum err err = place_hosts(a, &hosts, e);
     if (!err)
         err = say_pod(a, e);
@@ -217,6 +218,9 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
         ps.words[ps.n++] = worker.words[worker.n++] = of[i];
     ps.words[ps.n++] = "--job_name=ps";
     worker.words[worker.n++] = "--job_name=worker";
+    (void)snprintf(http, sizeof http, "--http_port=%u", hosts.worker_http);
+    if (hosts.worker_http)
+        worker.words[worker.n++] = http; /* the last one wins */
     if (a->print) {
         command_print(&ps);
         command_print(&worker);
@@ -247,6 +251,7 @@ int main(int argc, char **argv)
     static struct args args;
     struct errmsg e = {""};
     char pod[HOST_NAME_MAX + 1] = "";
+    signals_block(); /* until the program that takes this one's place handles them */
     log_init("entrypoint", log_level_of("info"));
     (void)gethostname(pod, sizeof pod - 1);
     int code = 0;

@@ -149,6 +149,16 @@ static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint3
     }
 }
 
+/* A port of the ps, whose worker has the next one. */
+static enum err port_of_two(const char *flag, const char *text, uint32_t *port, struct errmsg *e)
+{
+    if (number(text, 65534, port) && *port > 0)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s: '%.40s' is not allowed; allowed: 1 to 65534 (the worker has the next)",
+                   flag, text);
+}
+
 static enum err check_hosts(const struct args *a, uint32_t *port, struct errmsg *e)
 {
     if (!a->worker_ips || !a->current_ip || !a->port)
@@ -157,17 +167,27 @@ static enum err check_hosts(const struct args *a, uint32_t *port, struct errmsg 
                        !a->worker_ips   ? "--worker_ips"
                        : !a->current_ip ? "--current_ip"
                                         : "--port");
-    if (number(a->port, 65534, port) && *port > 0)
+    return port_of_two("--port", a->port, port, e);
+}
+
+static enum err http_of_worker(const struct args *a, uint32_t *port, struct errmsg *e)
+{
+    uint32_t of_ps = 0;
+    *port = 0;
+    if (!a->http_port || strcmp(a->http_port, "0") == 0)
         return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "--port: '%.40s' is not allowed; allowed: 1 to 65534 (the worker has the next)",
-                   a->port);
+    enum err err = port_of_two("--http_port", a->http_port, &of_ps, e);
+    if (!err)
+        *port = of_ps + 1;
+    return err;
 }
 
 enum err place_hosts(const struct args *a, struct place_hosts *h, struct errmsg *e)
 {
     uint32_t port = 0, index;
     enum err err = check_hosts(a, &port, e);
+    if (!err)
+        err = http_of_worker(a, &h->worker_http, e);
     if (err)
         return err;
     if (!occurrences(a->worker_ips, a->current_ip, strlen(a->current_ip), &h->index))

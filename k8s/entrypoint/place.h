@@ -16,7 +16,7 @@ enum { PLACE_HOSTS_MAX = 256, PLACE_LIST_BYTES = 32 * 1024 };
 
 struct place_hosts { /* both processes of a host, of the hosts form */
     char ps_hosts[PLACE_LIST_BYTES], worker_hosts[PLACE_LIST_BYTES]; /* as the flags want them */
-    uint32_t index;
+    uint32_t index, worker_http; /* the worker's --http_port; 0: neither has one */
 };
 
 /* Errors: ERR_INPUT with one line: current_ip is not in the list, an address stands twice, a wrong port. */

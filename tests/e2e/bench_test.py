@@ -169,9 +169,27 @@ class HarnessTest(unittest.TestCase):
         said = self.bench(*narrow, "--fresh", "--compare", old, bound=25000.0)[1]  # on a machine half as fast
         self.assertIn("nothing got slower", said)
 
+    def test_ctrl_c_is_one_line_and_130_and_the_rest_is_measured_when_it_is_started_again(self):
+        narrow = ["--modes", "sync,async", "--workers", "1", "--links", "unlimited", "--stragglers", "none"]
+        play = self.play
+
+        def ended(options, case, pause_s):
+            if case["mode"] == "async":
+                raise KeyboardInterrupt
+            return play(options, case, pause_s)
+
+        self.play = ended
+        code, said = self.bench(*narrow)
+        self.assertEqual(code, 130)
+        self.assertIn("interrupted; the same line goes on", said)
+        self.play = play
+        self.assertIn("1 of 2 runs are known", self.bench(*narrow)[1])
+
     def test_what_cannot_be_measured_is_one_line_and_2(self):
         for flags, why in ((("--modes", "sink"), "sink: not among"), (("--workers", "0"), "numbers of workers"),
                            (("--modes", "backup", "--workers", "1"), "nothing to measure"),
+                           (("--set", "training.update=async"), "that key is set by --modes"),
+                           (("--set", "training.batch_size=9"), "that key is set by --batch"),
                            (("no.yaml",), "there is no such job file"), (("--compare", "no.json"), "--compare no.json")):
             err = io.StringIO()
             with self.assertRaises(SystemExit) as left, redirect_stderr(err):

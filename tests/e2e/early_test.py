@@ -106,6 +106,14 @@ class LearningRateTest(TrainCase):
             tables.add((self.out / "learning-rates.csv").read_text())
         self.assertEqual(len(tables), 1)
 
+    def test_schedule_and_warm_up_of_the_job_do_not_bend_the_rates(self):
+        tables = set()
+        for flags in ((), ("--set=training.learning_rate_schedule={cosine_decay: {decay_steps: 20}}",),
+                      ("--set=training.warmup_steps=500",)):
+            self.find(*flags)
+            tables.add((self.out / "learning-rates.csv").read_text())
+        self.assertEqual(len(tables), 1)
+
     @unittest.skipUnless(BUILD == ROOT / "build", "the front door has the release build")
     def test_the_front_door_has_it(self):
         got = subprocess.run([ROOT / "gradwire", "lr-finder", self.JOB, f"--output={self.out}", *self.sets({}),

@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -231,6 +232,14 @@ class HandTest(HandCase):
                 self.until(lambda p=p: f"takes SIGTERM:\n{p.log()}", lambda p=p: p.takes(signal.SIGTERM))
                 p.process.send_signal(signal.SIGTERM)
                 p.wait(143)
+
+    def test_told_to_go_before_its_main_it_ends_with_143(self):
+        """As the image's entrypoint leaves it: the signal waits until somebody handles it."""
+        for program in (PS, WORKER):
+            held = subprocess.Popen([program], stderr=subprocess.DEVNULL,
+                                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]))
+            held.send_signal(signal.SIGTERM)
+            self.assertEqual(held.wait(20), 143)
 
     @unittest.skipIf(SHORT or SANITIZED, "the launcher's tests have it")
     def test_a_cluster_told_to_go_ends_with_143_and_goes_on(self):

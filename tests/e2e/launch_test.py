@@ -503,9 +503,18 @@ class LaunchTest(Case):
         self.assertIn("hello there", self.control("logs", str(self.out)).stdout)
         self.assertIn("hello there", self.control("logs", str(self.out), "worker-0").stdout)
         self.assertNotIn("hello there", self.control("logs", str(self.out), "ps-0").stdout)
+        missing = self.control("logs", str(self.out), "ps", "worker-7")
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("no log of ps, worker-7; there are launcher, ps-0, ps-1, worker-0, worker-1", missing.stderr)
+        follow = subprocess.Popen([str(LAUNCH), "logs", str(self.out), "-f", "worker-0"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(follow.kill)
+        self.assertIn("hello there", follow.stdout.readline())  # and goes on as long as the launcher
         stop = self.control("stop", str(self.out))
         self.assertEqual(stop.returncode, 0, stop.stderr)
         self.assertFalse(alive(launcher))
+        self.assertEqual((follow.wait(DEADLINE_S), follow.stdout.read()), (0, ""))
+        follow.stdout.close()
         self.assertEqual(self.summary()["exit_code"], 143)
         self.assertIn("interrupted", (self.out / "processes/launcher.log").read_text())
         self.assertIn("not running", self.control("status", str(self.out)).stdout)

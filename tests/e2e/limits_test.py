@@ -13,7 +13,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import metrics  # noqa: E402
 
 HEADER = struct.Struct("<4sHHIIQ")
@@ -122,6 +122,21 @@ class LimitsTest(TrainCase):
 
     def test_with_hardly_any_descriptors_a_stranger_makes_room_for_a_worker(self):
         self.among(48, 100, 100 - 16)
+
+
+@unittest.skipIf(SANITIZED, "their shadow is address space, too")
+class MemoryTest(TrainCase):
+    def test_a_ps_without_memory_for_its_job_file_asks_to_be_started_again(self):
+        codes = set()
+        for kib in range(12 << 10, 32 << 10, 256):  # what the program takes, and then more of what it allocates
+            p = Process(self, ["prlimit", f"--as={kib << 10}", PS, "--job_name=ps", "--task_index=0", f"--job={self.JOB}",
+                               "--ps_hosts=127.0.0.1:1", "--worker_hosts=127.0.0.1:2", "--listen_fd=999"], "small")
+            p.process.wait(DEADLINE_S)
+            if "error ps 0: out of memory" in p.log():
+                codes.add(p.process.returncode)
+            elif "descriptor 999" in p.log():
+                break
+        self.assertEqual(codes, {138})
 
 
 if __name__ == "__main__":

@@ -84,8 +84,9 @@ class SyncTest(TrainCase):
         self.assertEqual((s["status"], s["exit_code"]), ("interrupted", 143))
         self.assertFalse(job.pids())
         steps = s["steps"]
+        self.assertIn(f"step {steps}, is published, and the job goes on from it", s["error"])
         job = self.launch("--ps=3", "--workers=1", keys=DISTURBED)
-        job.until_said("worker-0", "going on from cut")
+        job.until_said("worker-0", f"(step {steps})")  # going on from cut N
         job.until_cut(job.cuts()[-1] + 1)
         job.signal(signal.SIGINT)
         s = job.wait(130).summary()

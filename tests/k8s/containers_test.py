@@ -3,7 +3,6 @@
 """Overlays as containers of the real image. It wants an image (./gradwire image --storage DIR), named by
 GRADWIRE_IMAGE_STORAGE=DIR, root, podman, runc and dnsmasq; without one it skips, saying so."""
 import copy
-import functools
 import json
 import os
 import pathlib
@@ -12,41 +11,11 @@ import sys
 import time
 import unittest
 
-try:
-    import yaml
-except ImportError:
-    print("skipped: python3-yaml is not there")
-    sys.exit(0)
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
 import pods  # noqa: E402
-import watch  # noqa: E402
-from cluster import Case  # noqa: E402
-
-TOKEN = {"gradwire-token": {"token": "0123456789abcdef0123456789abcdef\n"}}
-SMALL = ["--set=data.synthetic_train_rows=20000", "--epochs=4", "--set=checkpoint.every_steps=20",
-         "--set=checkpoint.every_seconds=0"]
-FEW = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--epochs=2"]
-LONG = [*FEW, "--epochs=2000", "--set=checkpoint.every_steps=50", "--set=checkpoint.every_seconds=0"]
-
-
-@functools.cache
-def rendered(name):
-    return subprocess.run(["kubectl", "kustomize", facts.ROOT / "k8s" / name], capture_output=True, text=True, check=True).stdout
-
-
-def overlay(name):
-    return list(yaml.safe_load_all(rendered(name)))
-
-
-def of_kind(docs, kind):
-    return next(doc for doc in docs if doc["kind"] == kind)
-
-
-def tensorflow(replica):
-    return replica["template"]["spec"]["containers"][0]
+import render  # noqa: E402
+from podcase import FEW, LONG, SMALL, TOKEN, PodCase, of_kind, overlay, tensorflow  # noqa: E402
 
 
 def tfjob(replicas, ports=(), dynamic=False, name="mnist", **more):
@@ -63,38 +32,10 @@ def tfjob(replicas, ports=(), dynamic=False, name="mnist", **more):
     return docs
 
 
+@render.wanted
 @pods.wanted
 @facts.wanted
-class ContainersTest(Case):
-    IN_MEMORY = False
-
-    def cluster(self, name, args=SMALL, secrets=TOKEN, **more):
-        return pods.Cluster(self, overlay(name) if isinstance(name, str) else name, args, secrets, **more)
-
-    @property
-    def claim(self):
-        return self.tmp / "volumes/gradwire-output"
-
-    def summary_of(self, path=None):
-        return json.loads(((path or self.claim) / "summary.json").read_text())
-
-    def cuts(self):
-        return len(list((self.claim / "checkpoints").glob("cut-*/manifest.gw")))
-
-    def done(self, cluster, deadline_s=180, **more):
-        self.assertEqual(cluster.run(deadline_s, **more), "Succeeded", cluster.all_logs())
-        summary = self.summary_of()
-        self.assertEqual((summary["status"], summary["exit_code"]), ("done", 0))
-        return summary
-
-    def all_end_with(self, cluster, *codes, deadline_s=60):
-        self.assertLessEqual(set(cluster.wait_all(deadline_s).values()), set(codes), cluster.all_logs())
-
-    def trains(self, name, **more):
-        cluster = self.cluster(name, **more)
-        cluster.start_all()
-        return self.done(cluster), cluster
-
+class ContainersTest(PodCase):
     def alone(self, args=SMALL):
         """The same job in one process tree on this host: the same bits."""
         config = of_kind(overlay("job"), "ConfigMap")
@@ -267,9 +208,6 @@ class ContainersTest(Case):
             cluster.kill(pod, "TERM")
         self.assertEqual(set(cluster.wait_all(60).values()), {143}, cluster.all_logs())
         self.assertEqual(self.summary_of()["status"], "interrupted", cluster.log(chief))
-
-    def metrics_of(self, cluster, pod):
-        return cluster.until(f"{pod.name} answers", lambda: watch.metrics(f"{pod.address}:8080"))
 
     def test_threads_follow_the_cpu_limit_and_limits_are_told(self):
         docs, seen = overlay("tfjob/overlays/monitored"), {}
@@ -453,7 +391,7 @@ class ContainersTest(Case):
         self.assertEqual(summary["digest"], self.alone(args)["digest"])
 
     def test_elastic_workers_are_scaled_up_and_drained(self):
-        docs = overlay("plain/elastic")
+        docs = overlay("plain/overlays/elastic")  # with the token, a network policy, probes
         workers, = (d for d in docs if d["kind"] == "StatefulSet" and d["metadata"]["name"] == "mnist-worker")
         workers["spec"]["replicas"] = 2  # as the autoscaler has it
         workers["spec"]["template"]["spec"]["containers"][0]["args"].append("--fault=straggle:5")

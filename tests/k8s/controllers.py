@@ -1,11 +1,13 @@
 """What the kubelet and the controllers do with pods: pure, each rule with the place that it was read from.
 
 Sources: training-operator 1.7.0, 1.8.1 and 1.9.3 (`common/` is pkg/controller.v1/common, `tensorflow/`
-pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), and Kubernetes 1.29 (`job/` is
-pkg/controller/job, `statefulset/` pkg/controller/statefulset).
+pkg/controller.v1/tensorflow, `core/` pkg/core, `train/` pkg/util/train), Kubernetes 1.29 (`job/` is
+pkg/controller/job, `statefulset/` pkg/controller/statefulset), and JobSet 0.8 (`jobset/` is pkg/controllers).
 
 Happy path: pods as the API shows them -> plan() -> whom to delete, whom to create, the job's condition -> again, until the
-plan is empty. Left out: back-off times, of the kubelet's and the Job's; events; pod groups."""
+plan is empty. A JobSet's controller makes Jobs, not pods. Left out: back-off times, of the kubelet's and the Job's; events;
+pod groups."""
+import copy
 import dataclasses
 
 CREATED, RUNNING, RESTARTING, SUSPENDED, SUCCEEDED = "Created", "Running", "Restarting", "Suspended", "Succeeded"
@@ -242,6 +244,64 @@ def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
     delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]
     return Plan(Status(RUNNING), tuple(p.key for p in sorted(delete, key=lambda p: -p.index)),
                 tuple(("StatefulSet", i) for i in range(n) if i not in there))
+
+
+# ---- JobSet ----
+
+JOBSET = "jobset.sigs.k8s.io"
+JOBSET_SPEC = {"replicatedJobs", "network", "successPolicy", "failurePolicy", "ttlSecondsAfterFinished", "suspend"}
+
+
+def jobset_objects(doc):
+    """jobset/jobset_controller.go constructJob, createHeadlessSvcIfNecessary: its Jobs, and the Service of all their pods."""
+    name, spec = doc["metadata"]["name"], doc["spec"]
+    if unknown := set(spec) - JOBSET_SPEC:
+        raise ValueError(f"JobSet {name}: not modelled: {', '.join(sorted(unknown))}")
+    if spec.get("failurePolicy", {"maxRestarts": 0}) != {"maxRestarts": 0}:
+        raise ValueError(f"JobSet {name}: failurePolicy: only maxRestarts: 0 is modelled")
+    network, made = spec.get("network", {}), []
+    subdomain = network.get("subdomain", name)
+    for replicated in spec["replicatedJobs"]:
+        for i in range(replicated.get("replicas", 1)):
+            job = {"apiVersion": "batch/v1", "kind": "Job", **copy.deepcopy(replicated["template"])}
+            labels = {f"{JOBSET}/jobset-name": name, f"{JOBSET}/replicatedjob-name": replicated["name"],
+                      f"{JOBSET}/job-index": str(i)}
+            for meta in (job.setdefault("metadata", {}), job["spec"]["template"].setdefault("metadata", {})):
+                for key in ("labels", "annotations"):
+                    meta[key] = {**meta.get(key, {}), **labels}
+            job["metadata"]["name"] = f"{name}-{replicated['name']}-{i}"
+            job["spec"]["suspend"] = spec.get("suspend", False)  # and as that is later: suspendJobs, resumeJobsIfNecessary
+            if network.get("enableDNSHostnames"):
+                job["spec"]["template"]["spec"]["subdomain"] = subdomain
+            made.append(job)
+    if network.get("enableDNSHostnames"):
+        made.append({"apiVersion": "v1", "kind": "Service", "metadata": {"name": subdomain}, "spec": {
+            "clusterIP": "None", "selector": {f"{JOBSET}/jobset-name": name},
+            "publishNotReadyAddresses": network.get("publishNotReadyAddresses", True)}})
+    return made
+
+
+def jobset_expected(spec):
+    """jobset/success_policy.go numJobsExpectedToSucceed: (of which replicated jobs, how many Jobs)."""
+    policy = spec.get("successPolicy", {"operator": "All"})
+    wanted = policy.get("targetReplicatedJobs") or [replicated["name"] for replicated in spec["replicatedJobs"]]
+    every = sum(r.get("replicas", 1) for r in spec["replicatedJobs"] if r["name"] in wanted)
+    return wanted, 1 if policy["operator"] == "Any" else every
+
+
+def jobset_plan(doc, jobs, status=Status()):
+    """jobset/jobset_controller.go reconcile, once. `jobs`: (replicated job, condition) by the name of each Job that is there;
+    `delete` has names of Jobs."""
+    active = tuple(name for name, (_, condition) in jobs.items() if not finished(condition))
+    if finished(status.condition):
+        return Plan(status, active)
+    lost = [condition for _, condition in jobs.values() if condition.startswith("Failed")]
+    if lost:  # jobset/failure_policy.go executeFailurePolicy, with maxRestarts 0
+        return Plan(Status(lost[0]))
+    wanted, n = jobset_expected(doc["spec"])
+    if sum(condition == SUCCEEDED and name in wanted for name, condition in jobs.values()) >= n:
+        return Plan(Status(SUCCEEDED))
+    return Plan(Status(SUSPENDED if doc["spec"].get("suspend") else RUNNING))
 
 
 PLANS = {"TFJob": tfjob_plan, "Job": job_plan, "StatefulSet": statefulset_plan}

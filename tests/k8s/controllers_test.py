@@ -238,6 +238,51 @@ class ControllersTest(unittest.TestCase):
         self.assertEqual(c.statefulset_plan(doc, pods[1:2]).create, (("StatefulSet", 0),))
         self.assertEqual(c.after_container(c.policy_of(doc, "StatefulSet"), 0), c.IN_PLACE)
 
+    def jobset(self, **more):
+        job = {"spec": {"completionMode": "Indexed", "completions": 2, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}}
+        return {"kind": "JobSet", "metadata": {"name": "j"}, "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": "s"},
+            "replicatedJobs": [{"name": "ps", "replicas": 1, "template": job}, {"name": "worker", "replicas": 2, "template": job}],
+            **more}}
+
+    def test_a_jobset_makes_jobs_of_its_names_and_one_service_for_all_their_pods(self):
+        *jobs, service = c.jobset_objects(self.jobset())  # jobset/jobset_controller.go constructJob, createHeadlessSvcIfNecessary
+        self.assertEqual([job["metadata"]["name"] for job in jobs], ["j-ps-0", "j-worker-0", "j-worker-1"])
+        template = jobs[2]["spec"]["template"]
+        self.assertEqual(template["spec"]["subdomain"], "s")
+        self.assertEqual(template["metadata"]["labels"], {
+            "a": "b", "jobset.sigs.k8s.io/jobset-name": "j", "jobset.sigs.k8s.io/replicatedjob-name": "worker",
+            "jobset.sigs.k8s.io/job-index": "1"})
+        self.assertEqual((service["metadata"]["name"], service["spec"]["publishNotReadyAddresses"]), ("s", True))
+        self.assertEqual(service["spec"]["selector"], {"jobset.sigs.k8s.io/jobset-name": "j"})
+        for more in ({"startupPolicy": {}}, {"failurePolicy": {"maxRestarts": 1}}):
+            with self.assertRaisesRegex(ValueError, "modelled"):
+                c.jobset_objects(self.jobset(**more))
+
+    def test_a_jobset_ends_with_the_jobs_that_its_policy_names_and_fails_with_any(self):
+        done, runs = c.SUCCEEDED, c.RUNNING
+        bad, of_workers = c.failed("x"), {"operator": "All", "targetReplicatedJobs": ["worker"]}
+        for policy, ps, workers, condition, _ in self.rows((
+                (of_workers, runs, (done, done), done, "jobset/success_policy.go jobMatchesSuccessPolicy"),
+                (of_workers, done, (done, runs), runs, "jobset/success_policy.go numJobsExpectedToSucceed"),
+                ({"operator": "All"}, runs, (done, done), runs, "jobset/success_policy.go: none named are all"),
+                ({"operator": "All"}, done, (done, done), done, "jobset/success_policy.go: none named are all"),
+                ({"operator": "Any", "targetReplicatedJobs": ["worker"]}, runs, (runs, done), done, "jobset/success_policy.go"),
+                (of_workers, bad, (done, done), bad, "jobset/jobset_controller.go reconcile: failures first"))):
+            doc = self.jobset(successPolicy=policy, suspend=False)
+            jobs = {"j-ps-0": ("ps", ps), "j-worker-0": ("worker", workers[0]), "j-worker-1": ("worker", workers[1])}
+            plan = c.jobset_plan(doc, jobs)
+            self.assertEqual((plan.status.condition, plan.delete), (condition, ()))
+            if c.finished(condition):  # jobset/jobset_controller.go reconcile: the next look cleans up
+                self.assertEqual(c.jobset_plan(doc, jobs, plan.status).delete,
+                                 tuple(name for name, (_, said) in jobs.items() if said == runs))
+
+    def test_a_suspended_jobset_has_suspended_jobs(self):
+        doc = self.jobset(suspend=True)  # jobset/jobset_controller.go constructJob, suspendJobs
+        *jobs, _ = c.jobset_objects(doc)
+        self.assertEqual({job["spec"]["suspend"] for job in jobs}, {True})
+        self.assertEqual(c.jobset_plan(doc, {"j-ps-0": ("ps", c.SUSPENDED)}).status.condition, c.SUSPENDED)
+
 
 if __name__ == "__main__":
     unittest.main()

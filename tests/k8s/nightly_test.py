@@ -80,6 +80,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Answers(http.server.ThreadingHTTPServer):
+    """Objects to be read, by their paths."""
+
+    def __init__(self, objects):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.objects = objects
+
+    def answer(self, method, path, _):
+        return (200, self.objects[path]) if method == "GET" and path in self.objects else status(404, "NotFound")
+
+
+def serve(case, server):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    case.addCleanup(server.server_close)
+    case.addCleanup(server.shutdown)
+    return server
+
+
+def kubectl(server, home, *words):
+    return subprocess.run([shutil.which("kubectl"), *words, "--namespace=team", f"--server=http://127.0.0.1:{server.server_port}"],
+                          capture_output=True, text=True,
+                          env={"PATH": "/usr/bin:/bin", "HOME": str(home), "KUBECONFIG": "/dev/null"})
+
+
 @render.wanted
 class NightlyTest(unittest.TestCase):
     def setUp(self):
@@ -91,11 +115,7 @@ class NightlyTest(unittest.TestCase):
     def serve(self):
         rule, = self.docs["Role", "gradwire-nightly"]["rules"]
         self.assertEqual((rule["apiGroups"], rule["resources"]), (["kubeflow.org"], ["tfjobs"]))
-        server = ApiServer(rule["verbs"])
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        return server
+        return serve(self, ApiServer(rule["verbs"]))
 
     def mounted(self, container, text):
         """A path of the pod, as a path here."""
@@ -113,9 +133,7 @@ class NightlyTest(unittest.TestCase):
             (self.tmp / "nightly" / key).write_text(text)
         env = {"PATH": "/usr/bin:/bin", "FROM": str(self.tmp / "nightly"), "TO": str(self.tmp / "made"), "NIGHT": name}
         subprocess.run([self.mounted(make, word) for word in make["command"]], env=env, check=True)
-        return subprocess.run([shutil.which("kubectl"), *[self.mounted(create, arg) for arg in create["args"]], "--namespace=team",
-                               f"--server=http://127.0.0.1:{server.server_port}"], capture_output=True, text=True,
-                              env={"PATH": "/usr/bin:/bin", "HOME": str(self.tmp), "KUBECONFIG": "/dev/null"})
+        return kubectl(server, self.tmp, *[self.mounted(create, arg) for arg in create["args"]])
 
     def created(self, server):
         job, = server.jobs.values()

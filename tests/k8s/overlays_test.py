@@ -83,6 +83,20 @@ class OverlaysTest(unittest.TestCase):
             self.assertEqual(rules.broken(docs, wanted), [])
         self.each(check)
 
+    def test_where_a_secret_is_wanted_every_pod_wants_it(self):
+        seen = 0
+        for folder in OVERLAYS:
+            for name, component in (("gradwire-token", "token"), ("gradwire-tls", "tls")):
+                given = any(component == pathlib.Path(line).name
+                            for line in yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components", []))
+                for pod in rules.pods(rendered(folder)) if given else ():
+                    with self.subTest(overlay=label(folder), pod=pod.where, secret=name):
+                        self.assertIn(("Secret", name), set(rules.referenced(pod)))
+                        mounted, = (v["name"] for v in pod.spec["volumes"] if v.get("secret", {}).get("secretName") == name)
+                        self.assertIn(mounted, [m["name"] for c in pod.spec["containers"] for m in c["volumeMounts"]])
+                        seen += 1
+        self.assertGreater(seen, 30)
+
     def test_every_component_is_in_an_overlay(self):
         used = {(folder / line).resolve() for folder in OVERLAYS
                 for line in yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components", [])}
@@ -91,7 +105,7 @@ class OverlaysTest(unittest.TestCase):
     def test_the_readme_tells_of_every_overlay_and_component(self):
         text = (K8S / "README.md").read_text()
         for folder in OVERLAYS + kustomizations("Component"):
-            self.assertIn(f"`{label(folder)}`", text)
+            self.assertTrue(f"`{label(folder)}`" in text, label(folder))
 
     # ---- what the pods would run ----
 

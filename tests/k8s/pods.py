@@ -33,7 +33,7 @@ IMAGE = os.environ.get("GRADWIRE_IMAGE", "localhost/gradwire:0.1.0")
 DOMAIN = "cluster.local"
 LOOK_S = 0.05
 TF_CONTAINER, TF_PORT = "tensorflow", "tfjob-port"
-INDEX_NOTE = "batch.kubernetes.io/job-completion-index"
+INDEX_NOTE, JOB_LABEL = "batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name"
 ADDRESSES = 20
 TOOLS = ("podman", "runc", "dnsmasq")
 wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
@@ -73,10 +73,10 @@ class Pod:
 
 
 class Owner:
-    """A TFJob, Job or StatefulSet, and what its controller remembers of it."""
+    """A TFJob, Job, StatefulSet or JobSet, and what its controller remembers of it. `of`: the JobSet of a Job."""
 
-    def __init__(self, doc):
-        self.doc, self.name, self.kind = doc, doc["metadata"]["name"], doc["kind"]
+    def __init__(self, doc, of=None):
+        self.doc, self.name, self.kind, self.of = doc, doc["metadata"]["name"], doc["kind"], of
         self.status, self.since = controllers.Status(), time.monotonic()
 
     def template(self, kind):
@@ -85,10 +85,11 @@ class Owner:
 
 
 class Cluster:
-    def __init__(self, case, docs, args=(), secrets=(), namespace="team", operator=()):
-        """`args`: appended to every container's. `operator`: tf_config's `domain` and `sparse_key`."""
-        self.case, self.docs, self.args, self.secrets = case, docs, list(args), dict(secrets)
-        self.namespace, self.operator = namespace, dict(operator)
+    def __init__(self, case, docs, args=(), secrets=(), namespace="team", operator=(), nodes=()):
+        """`args`: appended to every container's. `operator`: tf_config's `domain` and `sparse_key`. `nodes`: addresses of
+        nodes by name, for pods in their node's network."""
+        self.case, self.docs, self.args, self.secrets = case, list(docs), list(args), dict(secrets)
+        self.namespace, self.operator, self.nodes = namespace, dict(operator), dict(nodes)
         for tool in TOOLS:
             if not shutil.which(tool):
                 raise unittest.SkipTest(f"{tool} is not there")
@@ -99,7 +100,9 @@ class Cluster:
         case.tmp.chmod(0o755)
         self.net = netns.Hosts(case, ADDRESSES)
         self.next, self.pods, self.logs, self.strangers, self.unschedulable = 0, {}, [], [], set()
-        self.owners = [Owner(doc) for doc in docs if doc["kind"] in controllers.PLANS]
+        self.owners, self.sets = [], []
+        for doc in docs:
+            self.own(doc)
         self.ends, self.poll = {}, select.poll()  # descriptor of a container's monitor: its pod
         self.stopping = []
         self.names = case.tmp / "names"
@@ -107,8 +110,33 @@ class Cluster:
         case.addCleanup(self.close)
         self.dns = subprocess.Popen(
             ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root",
-             f"--hostsdir={self.names}", f"--local=/{DOMAIN}/svc/", "--bind-interfaces", f"--listen-address={self.net.own}",
+             f"--hostsdir={self.names}", "--local=/#/", "--bind-interfaces", f"--listen-address={self.net.own}",
              "--local-ttl=0", "--pid-file=", "--except-interface=lo"], stderr=subprocess.PIPE, text=True)
+
+    def own(self, doc):
+        if doc["kind"] == "JobSet":
+            self.sets.append(Owner(doc))
+            made = controllers.jobset_objects(doc)
+            self.docs += made
+            self.owners += [Owner(d, of=self.sets[-1]) for d in made if d["kind"] == "Job"]
+        elif doc["kind"] in controllers.PLANS:
+            self.owners.append(Owner(doc))
+
+    def apply(self, doc):
+        """kubectl create, while the cluster runs."""
+        self.docs.append(doc)
+        self.own(doc)
+        self.reconcile()
+
+    def forget(self, name):
+        """An object that has ended is removed, with its pods: its ttlSecondsAfterFinished is over."""
+        owner = self.owner(name)
+        self.case.assertTrue(controllers.finished(owner.status.condition), owner.status)
+        for pod in [pod for pod in self.pods.values() if pod.owner is owner]:
+            self.case.assertFalse(pod.running, f"{pod.name} still runs\n{self.all_logs()}")
+            self.gone(pod)
+        self.owners.remove(owner)
+        self.docs.remove(owner.doc)
 
     def close(self):
         for pod in self.pods.values():
@@ -135,6 +163,7 @@ class Cluster:
             self.pods[name] = Pod(owner, name, *self.dns_of(owner, name), kind, index)
             self.pods[name].early = self.publishes_early(owner)
         pod, template = self.pods[name], copy.deepcopy(owner.template(kind))
+        pod.owner = owner  # its last one may have been removed
         meta = template.get("metadata") or {}
         pod.labels, pod.annotations = dict(meta.get("labels", {})), dict(meta.get("annotations", {}))
         pod.spec = template["spec"]
@@ -142,13 +171,19 @@ class Cluster:
             self.write_tfjob(owner, pod)
         elif owner.kind == "StatefulSet":
             pod.labels["apps.kubernetes.io/pod-index"] = str(index)
-        elif owner.doc["spec"].get("completionMode") == "Indexed":
-            pod.annotations[INDEX_NOTE] = str(index)
-            for c in pod.spec["containers"]:
-                c.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": {
-                    "fieldRef": {"fieldPath": f"metadata.annotations['{INDEX_NOTE}']"}}})
+        else:
+            self.write_job(owner, pod)
         pod.spec["restartPolicy"] = controllers.policy_of(owner.doc, kind)
         return pod
+
+    def write_job(self, owner, pod):
+        pod.labels[JOB_LABEL] = owner.name
+        if owner.doc["spec"].get("completionMode") != "Indexed":
+            return
+        pod.annotations[INDEX_NOTE] = str(pod.index)
+        for c in pod.spec["containers"]:
+            c.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "valueFrom": {
+                "fieldRef": {"fieldPath": f"metadata.annotations['{INDEX_NOTE}']"}}})
 
     def write_tfjob(self, owner, pod):
         specs = owner.doc["spec"]["tfReplicaSpecs"]
@@ -214,13 +249,34 @@ class Cluster:
 
     def files(self, name, data, mode, group):
         path = self.folder(name, group)
-        if any(path.iterdir()):  # another pod reads it
-            return path
-        for key, text in data.items():
-            (path / key).write_text(text)
-            os.chown(path / key, 0, group or 0)
-            (path / key).chmod(mode)
+        if not any(path.iterdir()):  # otherwise another pod reads it
+            self.write_files(path, data, mode, group)
         return path
+
+    def write_files(self, path, data, mode, group):
+        """As the kubelet writes a ConfigMap or Secret (pkg/volume/util/atomic_writer.go): a folder for each state of it, which
+        `..data` names; the files are links through that."""
+        before = [p for p in path.iterdir() if p.is_dir() and not p.is_symlink()]
+        state = path / f"..{time.monotonic_ns()}"
+        state.mkdir()
+        state.chmod(0o755)
+        for key, text in data.items():
+            (state / key).write_text(text)
+            os.chown(state / key, 0, group or 0)
+            (state / key).chmod(mode)
+            if not (path / key).is_symlink():
+                (path / key).symlink_to(f"..data/{key}")
+        (path / "..data_tmp").symlink_to(state.name)
+        (path / "..data_tmp").rename(path / "..data")
+        for old in before:
+            shutil.rmtree(old)
+
+    def change(self, name, data):
+        """A Secret that pods have mounted has new contents, and the kubelets have seen it."""
+        self.secrets[name] = data
+        path = self.case.tmp / "volumes" / name
+        was = next(iter((path / "..data").iterdir())).stat()
+        self.write_files(path, data, was.st_mode & 0o777, was.st_gid)
 
     def check_sizes(self, pod):
         """The kubelet evicts a pod whose emptyDir is above its sizeLimit: no pod of ours comes there."""
@@ -238,11 +294,21 @@ class Cluster:
         pod.there, pod.phase, pod.deleting, pod.disrupted, pod.code = True, "Pending", False, False, None
         if pod.name in self.unschedulable:
             return
-        pod.host, self.next = self.next, self.next + 1
+        before, pod.host, self.next = pod.host, self.next, self.next + 1
         self.case.assertLess(pod.host, ADDRESSES, f"no more addresses: a pod is made anew over and over\n{self.all_logs()}")
         pod.address = self.net.address(pod.host)
+        if pod.spec.get("hostNetwork"):
+            self.take_node(pod, before)
         self.apply_policies()
         self.start(pod)
+
+    def take_node(self, pod, before):
+        """The namespace of a pod is its node's: it has that one's address, too."""
+        address = self.nodes.get(pod.spec.get("nodeSelector", {}).get("kubernetes.io/hostname"))
+        if address and before is not None:
+            netns.ip("-n", self.net.name(before), "addr", "delete", f"{address}/24", "dev", "eth0")
+        if address:
+            netns.ip("-n", self.net.name(pod.host), "addr", "add", f"{address}/24", "dev", "eth0")
 
     def start(self, pod):
         pod.runs, pod.code, pod.probed, pod.missed = pod.runs + 1, None, {}, {}
@@ -423,6 +489,8 @@ class Cluster:
     def reconcile(self):
         """Asks every controller until none has anything to do."""
         for owner in self.owners:
+            if owner.of:
+                owner.doc["spec"]["suspend"] = owner.of.doc["spec"].get("suspend", False)
             while True:
                 mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
                 was = owner.status
@@ -434,6 +502,13 @@ class Cluster:
                     break  # clean() does what cleanPodPolicy says
                 self.carry_out(owner, mine, plan)
 
+        for owner in self.sets:
+            owner.status = controllers.jobset_plan(owner.doc, self.jobs_of(owner), owner.status).status
+
+    def jobs_of(self, owner):
+        return {o.name: (o.doc["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"], o.status.condition)
+                for o in self.owners if o.of is owner}
+
     def carry_out(self, owner, mine, plan):
         for key in plan.delete:
             self.terminate(next(pod for pod in mine if (pod.kind, pod.index) == key))
@@ -441,7 +516,12 @@ class Cluster:
             self.create(self.pod_of(owner, kind, index))  # who leads is last: a short job is not over before all are there
 
     def clean(self):
-        """The controllers' next look after a job's end: cleanPodPolicy."""
+        """The controllers' next look after a job's end: cleanPodPolicy; the Jobs that a JobSet has no more use for."""
+        for owner in self.sets:
+            for name in controllers.jobset_plan(owner.doc, self.jobs_of(owner), owner.status).delete:
+                for pod in [pod for pod in self.pods.values() if pod.owner is self.owner(name)]:
+                    self.terminate(pod)
+                self.owners.remove(self.owner(name))
         for owner in self.owners:
             mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
             plan = self.plan(owner, mine)
@@ -450,9 +530,11 @@ class Cluster:
 
     def condition(self):
         """Of all jobs together."""
-        said = [owner.status.condition for owner in self.owners if owner.kind != "StatefulSet"]
+        said = [owner.status.condition for owner in self.owners + self.sets
+                if owner.kind != "StatefulSet" and not owner.of]
         bad = [condition for condition in said if condition.startswith("Failed")]
-        return bad[0] if bad else controllers.SUCCEEDED if set(said) == {controllers.SUCCEEDED} else said[0]
+        going_on = [condition for condition in said if condition != controllers.SUCCEEDED]
+        return (bad + going_on + [controllers.SUCCEEDED])[0]
 
     def start_all(self, but=()):
         self.unschedulable |= set(but)

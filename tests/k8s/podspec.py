@@ -14,6 +14,7 @@ SCHEDULING = {  # field of a pod: why nothing is to be done for it on one machin
     "tolerations": "there is one node",
     "topologySpreadConstraints": "there is one node",
     "priorityClassName": "nobody is preempted",
+    "schedulerName": "there is one node",
     "imagePullSecrets": "the image is there",
 }
 POD = {"containers", "initContainers", "volumes", "securityContext", "restartPolicy", "terminationGracePeriodSeconds",

@@ -49,7 +49,7 @@ TRANSLATED = (  # of the pod, of the container -> flags
      [NEVER, "--volume={v}/pod-3:/a:ro", "--env=P=pod-3"]),
     ({"volumes": [{"name": "none", "secret": {"secretName": "s", "optional": True}}]},
      {"volumeMounts": [{"name": "none", "mountPath": "/a"}]}, [NEVER]),
-    ({"nodeSelector": {"a": "b"}, "affinity": {}, "tolerations": [], "topologySpreadConstraints": [], "priorityClassName": "p",
+    ({"nodeSelector": {"a": "b"}, "affinity": {}, "tolerations": [], "topologySpreadConstraints": [], "priorityClassName": "p", "schedulerName": "s",
       "imagePullSecrets": [], "dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True, "enableServiceLinks": False,
       "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 5, "subdomain": "s"},
      {"ports": [{"name": "a", "containerPort": 2222, "hostPort": 2222}], "imagePullPolicy": "IfNotPresent"}, [NEVER]),

@@ -15,6 +15,7 @@ class Pod:
 
     def __init__(self, owner, where, labels, spec, annotations, count):
         self.owner, self.where, self.labels, self.spec, self.count = owner, where, labels, spec, count
+        self.annotations = annotations
         notes = (owner["metadata"].get("annotations", {}), annotations)
         self.by_hand = {word.strip() for a in notes for word in a.get(BY_HAND, "").split(",")}
 
@@ -135,6 +136,9 @@ def one_chief(docs):
             yield f"{title(job)}: {n} chiefs (or masters); one is allowed"
 
 
+GROUP = "scheduling.k8s.io/group-name"  # Volcano's
+
+
 def whole_gang(docs):
     """Half of a job waits for the other half, and holds the nodes that it would need."""
     for job in of_kind(docs, "TFJob"):
@@ -142,6 +146,18 @@ def whole_gang(docs):
         total = sum(spec.get("replicas", 1) for spec in replica_specs(job).values())
         if least is not None and least != total:
             yield f"{title(job)}: schedulingPolicy.minAvailable is {least}, and the job has {total} pods"
+    members = {}
+    for pod in pods(docs):
+        if group := pod.annotations.get(GROUP):
+            members[group] = members.get(group, 0) + pod.count
+            if ("PodGroup", group) not in [(doc["kind"], doc["metadata"]["name"]) for doc in docs]:
+                yield f"{pod.where}: PodGroup {group} is not there"
+            if pod.spec.get("schedulerName", "default-scheduler") == "default-scheduler":
+                yield f"{pod.where}: the default scheduler knows no PodGroup"
+    for doc in of_kind(docs, "PodGroup"):
+        least, total = doc["spec"]["minMember"], members.get(doc["metadata"]["name"], 0)
+        if least != total:
+            yield f"{title(doc)}: minMember is {least}, and {total} pods are of it"
 
 
 # ---- what must fit together ----
@@ -353,6 +369,17 @@ def restarts(docs):
                 yield f"{title(job)}: runPolicy.{key} is not said"
 
 
+MESH = "sidecar.istio.io/inject"
+
+
+def meshes(docs):
+    """A mesh's proxy does not end, and so neither does the pod that it was put into; a pod in its host's network gets none."""
+    for pod in pods(docs):
+        of_pod = pod.labels.get(MESH), pod.annotations.get(MESH)
+        if of_pod != ("false", "false") and not pod.spec.get("hostNetwork"):
+            yield f"{pod.where}: {MESH}: \"false\" is wanted, as label and as annotation"
+
+
 TIME_ZONE = re.compile(r"[A-Z][A-Za-z_+-]*(/[A-Za-z0-9_+-]+)*")
 
 
@@ -381,8 +408,8 @@ def privileges(docs):
 
 
 RULES = (replica_types, enums, containers_and_ports, one_chief, whole_gang, references, selectors, budgets, resources, names,
-         images, hardened, grace, restarts, schedules, privileges)
-OURS = (resources, hardened, restarts)  # what an operator runs without, as his own examples do
+         images, hardened, grace, restarts, meshes, schedules, privileges)
+OURS = (resources, hardened, restarts, meshes)  # what an operator runs without, as his own examples do
 
 
 def broken(docs, rules=RULES):

@@ -33,7 +33,7 @@ spec:
       replicas: 1
       restartPolicy: ExitCode
       template: &template
-        metadata: {labels: {app.kubernetes.io/component: ps}}
+        metadata: {labels: {app.kubernetes.io/component: ps, sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
         spec:
           automountServiceAccountToken: false
           terminationGracePeriodSeconds: 60
@@ -120,6 +120,7 @@ spec:
         spec:
           completionMode: Indexed
           template:
+            metadata: {labels: {sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
             spec:
               automountServiceAccountToken: false
               terminationGracePeriodSeconds: 61
@@ -138,7 +139,7 @@ spec:
   podManagementPolicy: Parallel
   selector: {matchLabels: {app: other}}
   template:
-    metadata: {labels: {app: other}}
+    metadata: {labels: {app: other, sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
     spec:
       automountServiceAccountToken: false
       terminationGracePeriodSeconds: 60
@@ -170,15 +171,22 @@ kind: Service
 metadata: {name: ranks, labels: {app.kubernetes.io/name: gradwire}}
 spec: {clusterIP: None, selector: {app: rank}, ports: [{port: 2222}]}
 ---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: gang, labels: {app.kubernetes.io/name: gradwire}}
+spec: {minMember: 3}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: ranks, labels: {app.kubernetes.io/name: gradwire}}
 spec:
   completionMode: Indexed
+  parallelism: 3
   podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [1]}}]}
   template:
-    metadata: {labels: {app: rank}}
+    metadata: {labels: {app: rank, sidecar.istio.io/inject: "false"}, annotations: {scheduling.k8s.io/group-name: gang, sidecar.istio.io/inject: "false"}}
     spec:
+      schedulerName: volcano
       subdomain: ranks
       restartPolicy: Never
       imagePullSecrets: [{name: key}]
@@ -209,6 +217,7 @@ spec:
     spec:
       activeDeadlineSeconds: 61
       template:
+        metadata: {labels: {sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}
         spec:
           restartPolicy: OnFailure
           serviceAccountName: creator
@@ -239,6 +248,9 @@ BAD = (
     (rules.one_chief, "replicas: 1\n", "replicas: 2\n", "TFJob ctr: 2 chiefs (or masters); one is allowed"),
     (rules.one_chief, "    Worker:", "    Master:", "TFJob ctr: 2 chiefs (or masters); one is allowed"),
     (rules.whole_gang, "{minAvailable: 4}", "{minAvailable: 3}", "minAvailable is 3, and the job has 4 pods"),
+    (rules.whole_gang, "spec: {minMember: 3}", "spec: {minMember: 2}", "PodGroup gang: minMember is 2, and 3 pods are of it"),
+    (rules.whole_gang, "group-name: gang", "group-name: gong", "Job ranks: PodGroup gong is not there"),
+    (rules.whole_gang, "      schedulerName: volcano\n", "", "Job ranks: the default scheduler knows no PodGroup"),
     (rules.references, "secretName: key", "secretName: kye", "TFJob ctr: Chief: Secret kye is not there"),
     (rules.references, "configMap: {name: job}", "configMap: {name: jobs}", "Chief: ConfigMap jobs is not there"),
     (rules.references, "claimName: out", "claimName: output", "PersistentVolumeClaim output is not there"),
@@ -296,6 +308,10 @@ BAD = (
     (rules.grace, "grace_s: 45", "grace_s: 60", "terminationGracePeriodSeconds is 60, and timeouts.grace_s 60"),
     (rules.restarts, "restartPolicy: ExitCode", "restartPolicy: OnFailure", "Chief: restartPolicy is OnFailure"),
     (rules.restarts, "    backoffLimit: 1\n", "", "runPolicy.backoffLimit is not said"),
+    (rules.meshes, 'ps, sidecar.istio.io/inject: "false"', 'ps', "TFJob ctr: Chief: sidecar.istio.io/inject"),
+    (rules.meshes, 'rank, sidecar.istio.io/inject: "false"}, annotations: {scheduling.k8s.io/group-name: gang, sidecar.istio.io/inject: "false"}',
+     "rank}",
+     "Job ranks: sidecar.istio.io/inject"),
     (rules.references, "subdomain: ranks", "subdomain: rank", "Job ranks: Service rank is not there"),
     (rules.references, "imagePullSecrets: [{name: key}]", "imagePullSecrets: [{name: pull}]", "Job ranks: Secret pull is not there"),
     (rules.references, "serviceAccountName: creator", "serviceAccountName: other", "CronJob nightly: ServiceAccount other is not there"),
@@ -305,7 +321,7 @@ BAD = (
     (rules.references, "[{kind: ServiceAccount, name: creator}]", "[{kind: ServiceAccount, name: made}]",
      "RoleBinding may: ServiceAccount made is not there"),
     (rules.enums, "action: FailJob", "action: Fail", "spec.podFailurePolicy.rules.*.action: 'Fail' is not allowed"),
-    (rules.enums, "completionMode: Indexed\n  pod", "completionMode: Index\n  pod", "Job ranks: spec.completionMode: 'Index'"),
+    (rules.enums, "completionMode: Indexed\n  par", "completionMode: Index\n  par", "Job ranks: spec.completionMode: 'Index'"),
     (rules.enums, "concurrencyPolicy: Forbid", "concurrencyPolicy: Forbidden", "spec.concurrencyPolicy: 'Forbidden' is not allowed"),
     (rules.enums, "restartPolicy: OnFailure", "restartPolicy: Always", "CronJob nightly: spec.jobTemplate.spec.template.spec.restartPolicy"),
     (rules.schedules, "concurrencyPolicy: Forbid", "concurrencyPolicy: Allow", "concurrencyPolicy is Allow, Forbid is wanted"),

@@ -3,8 +3,11 @@
 exits 2. Who it is stands in front of its log lines; it ends there, because its job file is not there."""
 import json
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -183,6 +186,16 @@ class EntrypointTest(unittest.TestCase):
         self.assertRegex(ps, r"/ps/ps .*" + both.replace("[", r"\[") + " --job_name=ps$")
         self.assertRegex(worker, r"/worker/worker .*" + both.replace("[", r"\[") + " --job_name=worker$")
 
+    def test_the_two_processes_of_a_host_have_http_ports_of_their_own(self):
+        hosts = ["--worker_ips=10.0.0.1", "--current_ip=10.0.0.1", "--port=7000"]
+        ps, worker = self.run_entrypoint(*hosts, "--http_port=8080", "--print").stdout.splitlines()
+        self.assertEqual([word for word in ps.split() if "http" in word], ["--http_port=8080"])
+        self.assertEqual([word for word in worker.split() if "http" in word], ["--http_port=8080", "--http_port=8081"])  # wins
+        for given in ([], ["--http_port=0"]):
+            self.assertNotIn("--http_port=1", self.run_entrypoint(*hosts, *given, "--print").stdout)
+        self.refused("--http_port: '65535' is not allowed; allowed: 1 to 65534 (the worker has the next)", *hosts,
+                     "--http_port=65535")
+
     def test_hosts_that_do_not_fit_are_refused(self):
         ips, port = "--worker_ips=10.0.0.1,10.0.0.2", "--port=7000"
         self.refused("--current_ip=10.0.0.3 is not in --worker_ips=10.0.0.1,10.0.0.2", ips, port, "--current_ip=10.0.0.3")
@@ -204,6 +217,16 @@ class EntrypointTest(unittest.TestCase):
         got = self.run_entrypoint("--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=7000", f"--job={NO_JOB}")
         self.assertEqual(got.returncode, 2)
         self.assertRegex(got.stderr, f"error (ps|worker) 0: {ENDS}")  # whichever comes first
+
+    def test_told_to_go_before_its_program_can_listen_it_waits_with_that(self):
+        """Copied beside a program that says which signals wait: those that PID 1 would not hear of otherwise."""
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(shutil.copy(facts.ENTRYPOINT, folder))
+            worker = copy.with_name("gradwire-worker")
+            worker.write_text(f"#!{sys.executable}\nimport signal\nprint(*sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))\n")
+            worker.chmod(0o755)
+            got = subprocess.run([copy], env=facts.environment(), capture_output=True, text=True)
+        self.assertEqual(got.stdout, f"{signal.SIGINT:d} {signal.SIGTERM:d}\n")
 
     def test_help_tells_of_both(self):
         got = self.run_entrypoint("--help")

@@ -554,6 +554,32 @@ static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
     blocks_free(&b);
 }
 
+/* Nor for want of memory: nothing is wrong with it. */
+static void no_memory_is_no_reason_to_go_back_to_an_older_cut(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    assert_ok(write_cut(&b, 1, 1, &e));
+    assert_ok(write_cut(&b, 2, 1, &e));
+    for (long n = 0;; n++) {
+        struct errmsg text = {""};
+        struct manifest m = {0};
+        mem_fail_at(n);
+        enum err err = host_find_cut(dir, UINT64_MAX, &m, &text);
+        bool fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+        assert_int_equal(m.cut, fired ? 0 : 2);
+        manifest_close(&m);
+        if (!fired) {
+            assert_true(n >= 8);
+            break;
+        }
+        assert_non_null(strstr(text.text, "out of memory"));
+    }
+    blocks_free(&b);
+}
+
 /* Fields were added within a format: a release before them left them out, and what is absent has its default. So is
  * `eval` before the first one, and metrics that a job does not have. */
 static void fields_that_an_earlier_release_did_not_know_have_their_defaults(void **state)
@@ -1148,6 +1174,7 @@ int main(void)
         TEST(a_checkpoint_of_three_shards_loads_into_any_number_of_ranges),
         TEST(a_newer_format_is_refused_naming_both),
         TEST(a_newer_cut_is_not_passed_over_for_an_older_one),
+        TEST(no_memory_is_no_reason_to_go_back_to_an_older_cut),
         TEST(fields_that_an_earlier_release_did_not_know_have_their_defaults),
         TEST(a_shard_of_several_frames_is_read_from_any_element_to_any),
         TEST(shards_without_elements_are_shards_too),

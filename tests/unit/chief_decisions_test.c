@@ -26,7 +26,7 @@ struct said {
     int journaled, finishes;
     int awaited; /* the evaluator */
     uint64_t awaited_cut;
-    int done;           /* DONE to a worker */
+    int done, ps_done;  /* DONE to a worker, to a ps */
     char momentum[200]; /* what was said of it last */
     int momenta;        /* and how often */
     int ended;          /* the exit code, -1: not yet */
@@ -37,6 +37,7 @@ struct fixture {
     struct said said;
     struct layout layout;
     const struct manifest *base; /* what is on disk */
+    enum err no_base;            /* or why that cannot be said */
     int64_t now_ms;
 };
 
@@ -57,6 +58,7 @@ static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const Protobu
         said->fence = ((const Gradwire__Fence *)m)->incarnation;
     }
     said->cut_ats += type == FRAME_CUT_AT;
+    said->ps_done += type == FRAME_DONE;
 }
 
 static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
@@ -81,6 +83,8 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     const struct fixture *f = ctx;
+    if (f->no_base)
+        return f->no_base;
     if (!f->base || f->base->cut >= below)
         return ERR_NOTFOUND;
     *m = *f->base;
@@ -109,7 +113,8 @@ static void io_finish(void *ctx)
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
-    if ((said->awaited && exit_code == 143) || (said->done && exit_code == 0)) {
+    if (((struct fixture *)ctx)->no_base || (said->awaited && exit_code == 143) ||
+        (said->done && exit_code == 0)) {
         said->ended = exit_code;
         return;
     }
@@ -377,6 +382,21 @@ static void generation_is_above_that_of_the_disk(void **state)
     close_fixture(&f);
 }
 
+/* Others wait for the next chief process: nothing is wrong with what is on disk. */
+static void chief_without_memory_for_a_cut_begins_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    f.no_base = ERR_NOMEM;
+    for (uint32_t ps = 0; ps < PS; ps++)
+        ps_up(&f, ps);
+    assert_int_equal(f.said.ended, 138);
+    assert_true(f.said.mode == NO_MODE);
+    assert_int_equal(f.said.ps_done, 0);
+    close_fixture(&f);
+}
+
 static void generation_is_on_when_every_shard_has_entered(void **state)
 {
     (void)state;
@@ -539,6 +559,7 @@ int main(void)
         cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
+        cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),
         cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),

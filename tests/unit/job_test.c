@@ -29,6 +29,16 @@ static const char mlp[] = "name: mnist-mlp\n"
                           "optimizer: adam\n"
                           "training: {epochs: 10, batch_size: 64, learning_rate: 0.002}\n";
 
+static const char mlp_of_files[] =
+    "model:\n"
+    "  input: {shape: [28, 28]}\n"
+    "  layers: [flatten, dense: 10]\n"
+    "  loss: {sparse_categorical_crossentropy: {from_logits: true}}\n"
+    "  metrics: [accuracy]\n"
+    "data: {format: idx, train: a, scale: 255}\n"
+    "optimizer: adam\n"
+    "training: {batch_size: 64}\n";
+
 static const char least[] = "model:\n"
                             "  input: {shape: [4]}\n"
                             "  layers: [dense: 1]\n"
@@ -393,6 +403,9 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
     refused_line("batch_size: 3",
                  "j.yaml:7: batch_size: unknown key; did you mean training.batch_size?");
     refused_line("worker: {quux: 3}", "j.yaml:7: worker.quux: unknown key; allowed: threads");
+    refused_line("QUUX: 3", "j.yaml:7: QUUX: unknown key; allowed: name, model, data, optimizer, "
+                            "training, early_stopping, sync, compression, checkpoint, timeouts, "
+                            "logs, ps, worker");
     refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
     refused_set("model.layers.2.dropout.rat=3",
                 "--set model.layers.2.dropout.rat: model.layers[2].dropout.rat: unknown key; did "
@@ -806,6 +819,42 @@ static void excluded_names_are_a_list_of_words(void **state)
                 "allowed; allowed: list of words of letters, digits, . _ - /, like [bias]");
 }
 
+static void what_would_do_nothing_is_refused(void **state)
+{
+    (void)state;
+    refused_set("optimizer.adam.exclude_from_weight_decay=[bias]",
+                "--set optimizer.adam.exclude_from_weight_decay: no tensor is decayed: "
+                "weight_decay is 0; give that, or leave it out");
+    struct job job =
+        parsed(mlp, "optimizer={adam: {weight_decay: 0.1, exclude_from_weight_decay: [bias]}}");
+    job_close(&job);
+    refused_set("training.learning_rate_schedule={cosine_decay: {decay_steps: 9, warmup_steps: 3}}",
+                "--set training.learning_rate_schedule: "
+                "training.learning_rate_schedule.cosine_decay.warmup_steps: it is of the climb to "
+                "warmup_target; give that too, or training.warmup_steps, which climbs to the rate");
+    refused_set("data.train=data/train-*.gz",
+                "--set data.train: data.format: synthetic reads no files; give the files' format, "
+                "or leave it out");
+    refused_set("data.eval=/x", "--set data.eval: data.format: synthetic reads no files; give the "
+                                "files' format, or leave it out");
+}
+
+static void first_values_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refused_set(
+        "model.layers[3].dense={units: 1, kernel_initializer: {random_normal: {stddev: -1}}}",
+        "--set model.layers[3].dense: model.layers[3].dense.kernel_initializer."
+        "random_normal.stddev: '-1' is not allowed; allowed: number from 0");
+    refused_set(
+        "model.layers[3].dense={units: 1, bias_initializer: {random_uniform: {minval: 1}}}",
+        "j.yaml:8: model.layers[3]: its bias_initializer is from 1 to 0.05: minval is above "
+        "maxval");
+    struct job job = parsed(mlp, "model.layers[3].dense={units: 1, kernel_initializer: "
+                                 "{random_uniform: {minval: 1, maxval: 1}}}");
+    job_close(&job);
+}
+
 static void options_of_another_optimizer_are_refused(void **state)
 {
     (void)state;
@@ -822,13 +871,13 @@ static void options_of_another_optimizer_are_refused(void **state)
 static void a_set_value_is_plain_text_unless_it_opens_yaml(void **state)
 {
     (void)state;
-    struct job job = parsed(mlp, "data.train=/d/a: b #c");
+    struct job job = parsed(mlp_of_files, "data.train=/d/a: b #c");
     assert_string_equal(job.data.train, "/d/a: b #c");
     job_close(&job);
-    job = parsed(mlp, "data.train=\"/d/x\"");
+    job = parsed(mlp_of_files, "data.train=\"/d/x\"");
     assert_string_equal(job.data.train, "/d/x");
     job_close(&job);
-    job = parsed(mlp, "data.train=[/d/x, /d/y*]");
+    job = parsed(mlp_of_files, "data.train=[/d/x, /d/y*]");
     assert_string_equal(job.data.train, "/d/x\n/d/y*");
     job_close(&job);
     refused_set("training={epochs: [}",
@@ -974,7 +1023,9 @@ static void the_canonical_text_reads_back_as_the_same_job(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        struct job once = parsed(mlp, sets[i]);
+        bool path = sets[i] && (strncmp(sets[i], "data.train", 10) == 0 ||
+                                strncmp(sets[i], "data.eval", 9) == 0);
+        struct job once = parsed(path ? mlp_of_files : mlp, sets[i]);
         struct job twice = parsed(once.canonical, NULL);
         assert_string_equal(once.canonical, twice.canonical);
         assert_string_equal(once.identity_text, twice.identity_text);
@@ -998,7 +1049,6 @@ static void run_time_keys_leave_the_identity_alone(void **state)
         "checkpoint.keep=9",
         "timeouts.start_s=9",
         "worker.threads=9",
-        "data.train=/x",
         "data.memory_mb=9",
         "data.spill=/x",
         "optimizer.adam.learning_rate=9",
@@ -1011,6 +1061,11 @@ static void run_time_keys_leave_the_identity_alone(void **state)
         assert_int_equal(job_identity_compare(was.identity_text, is.identity_text, NULL), ERR_OK);
         job_close(&is);
     }
+    job_close(&was);
+    was = parsed(mlp_of_files, NULL);
+    struct job is = parsed(mlp_of_files, "data.train=/x");
+    assert_memory_equal(was.identity, is.identity, sizeof is.identity);
+    job_close(&is);
     job_close(&was);
 }
 
@@ -1075,6 +1130,12 @@ static void columns_that_make_no_sense_are_refused(void **state)
             "j.yaml:11: data.columns[3]: data.columns[2] is the label already: there is one");
     refused(csv, "data.columns[2]={ignore: age}",
             "--set data.columns[2]: its name, age, is that of data.columns[0] too");
+    refused(csv, "data.columns[3]={label: {classes: [a, b|c, a]}}",
+            "--set data.columns[3]: 'a' stands twice in its classes");
+    refused(csv, "data.columns[3]={label: {classes: [a, b|a]}}",
+            "--set data.columns[3]: 'a' stands twice in its classes");
+    refused(csv, "data.columns[1].category.vocabulary=[a, a|b, '', a]",
+            "j.yaml:9: data.columns[1]: 'a' stands twice in its vocabulary");
     refused(csv, "data.columns=[label: y, ignore]",
             "--set data.columns: no column is a number or a category: there is nothing to learn "
             "from");
@@ -1310,6 +1371,8 @@ int main(void)
         cmocka_unit_test(schedules_are_read_and_checked),
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),
+        cmocka_unit_test(what_would_do_nothing_is_refused),
+        cmocka_unit_test(first_values_that_cannot_be_are_refused),
         cmocka_unit_test(a_set_value_is_plain_text_unless_it_opens_yaml),
         cmocka_unit_test(a_later_set_wins),
         cmocka_unit_test(paths_start_at_the_job_file_or_at_the_current_folder),

@@ -1,4 +1,4 @@
-/* What the chief tells the launcher (launch/progress.h). */
+/* What the chief tells the launcher (launch/progress.h), and its log (worker/progress.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "launch/progress.h"
+#include "worker/progress.h"
 
 static struct progress_event parse(const char *line)
 {
@@ -126,12 +128,42 @@ progress_lines_come_whole_however_they_arrive_and_too_long_ones_are_dropped(void
     assert_string_equal(got, "<next>");
 }
 
+static void assert_epoch_is_logged(const struct job *job, double examples,
+                                   const struct evaluation *eval, const char *want)
+{
+    char got[200];
+    struct progress p;
+    progress_init(&p, job, -1, 0);
+    p.sums = (struct model_sums){.loss = examples / 4, .examples = examples};
+    p.sums.metric[0] = examples / 2;
+    progress_epoch(&p, 1, eval, 1);
+    log_last_words(false, got, sizeof got);
+    assert_string_equal(got, want);
+}
+
+static void progress_logs_of_an_epoch_what_there_is(void **state)
+{
+    (void)state;
+    struct job job = {.training = {.epochs = 2}};
+    const struct evaluation eval = {.loss = 0.125, .metric = {0.75}};
+    assert_epoch_is_logged(&job, 8, &eval, "epoch 1/2: loss 0.25, eval loss 0.125");
+    job.model.metrics = 1;
+    job.model.metric[0] = METRIC_ACCURACY;
+    assert_epoch_is_logged(&job, 8, &eval,
+                           "epoch 1/2: loss 0.25 accuracy 0.5, eval loss 0.125 accuracy 0.75");
+    job.optimizer.use_ema = true;
+    assert_epoch_is_logged(&job, 0, &eval,
+                           "epoch 1/2: eval of the averages: loss 0.125 accuracy 0.75");
+    assert_epoch_is_logged(&job, 8, NULL, "epoch 1/2: loss 0.25 accuracy 0.5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_reads_a_step_and_words_it_with_the_time_left),
         cmocka_unit_test(progress_leaves_out_what_is_null_or_missing),
         cmocka_unit_test(progress_words_an_epoch),
+        cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),
         cmocka_unit_test(progress_refuses_what_is_no_message_and_leaves_the_event_alone),
         cmocka_unit_test(progress_takes_absurd_numbers_as_none),

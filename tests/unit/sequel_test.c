@@ -234,6 +234,30 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
     elems = ELEMS;
 }
 
+/* A cut that is newer than the newest usable one is damaged, and its number is taken all the same. */
+static void a_damaged_cut_does_not_outlast_it(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
+    struct errmsg e = {""};
+    elems = 64;
+    write_final(7, "monday");
+    write_final(8, "monday");
+    write_final(9, "monday");
+    put_file("checkpoints/cut-0000000008", "shard-0.gw");
+    put_file("checkpoints/cut-0000000009", "shard-0.gw");
+    struct manifest old = loaded(7);
+    if (sequel_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    struct manifest m = loaded(10);
+    assert_string_equal(m.run, "tuesday");
+    assert_false(there("checkpoints/cut-0000000007") || there("checkpoints/cut-0000000009"));
+    manifest_close(&m);
+    manifest_close(&old);
+    elems = ELEMS;
+}
+
 static void another_model_is_refused_by_name(void **state)
 {
     (void)state;
@@ -267,6 +291,7 @@ int main(void)
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
         TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),
         TEST(what_one_that_died_left_of_the_old_job_goes),
+        TEST(a_damaged_cut_does_not_outlast_it),
         TEST(another_model_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

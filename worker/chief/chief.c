@@ -304,6 +304,10 @@ static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
     enum err err = find_base(c);
+    if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
+        chief_end(c, 138, "no memory to look at the checkpoints");
+        return;
+    }
     if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
         chief_fail(
             c, "there are checkpoints, and none of them can be used: mend them, or start anew with "

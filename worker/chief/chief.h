@@ -35,7 +35,7 @@ struct chief_io {
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
     void (*to_worker)(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
     /* The newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: there never was one;
-     * ERR_CORRUPT: there are some, and none can be used. *m is the caller's. */
+     * ERR_CORRUPT, ERR_NEWER: there are some, and none can be used; ERR_NOMEM. *m is the caller's. */
     enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m);
     /* Write the manifest on another thread, answer with chief_on_published. The core fills what it knows; the shell
      * adds evaluation, seconds, identity and fingerprint. `m` is valid during the call. */

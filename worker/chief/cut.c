@@ -4,6 +4,7 @@
  * Failure modes: a worker that does not hold (fenced), a shard that cannot save (the cut is dropped and tried again),
  * a new generation (the cut is dropped). */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "worker/chief/chief_state.h"
@@ -459,8 +460,14 @@ static void let_go(struct chief *c)
             c->io->to_ps(c->ctx, i, FRAME_LEAVE, &m.base);
         c->ps[i].going = false;
     }
-    if (c->going)
-        chief_end(c, 143, "told to go: the cut is published");
+    if (!c->going)
+        return;
+    char text[128];
+    (void)snprintf(text, sizeof text,
+                   "ended by SIGTERM: cut %" PRIu64 ", step %" PRIu64
+                   ", is published, and the job goes on from it",
+                   c->published_cut, c->published_step);
+    chief_end(c, 143, text);
 }
 
 void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms)

@@ -45,7 +45,7 @@ bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out
 /* The newest cut of DIR that is whole and checked, below `below`; what is skipped is logged. The identity of the job
  * and of the data that it was taken with are compared by the caller. Errors: ERR_NOTFOUND there is none;
  * ERR_CORRUPT there are some, and none can be used: never a reason to begin anew; ERR_NEWER the newest is of a newer
- * release: what it learned is not thrown away for an older one. *m is the caller's. */
+ * release, ERR_NOMEM: what it learned is not thrown away for an older one. *m is the caller's. */
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e) MUST_CHECK;
 

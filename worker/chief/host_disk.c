@@ -23,28 +23,35 @@ static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifes
     return err;
 }
 
+/* Nothing is wrong with the cut itself, so what it has learned is not given up for an older one. */
+static bool is_no_fault_of_it(enum err err)
+{
+    return err == ERR_NEWER || err == ERR_NOMEM;
+}
+
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
-    if (checkpoint_list(checkpoints, &cuts, &n, e)) {
+    enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
+    if (err) {
         log_warn("%s", e->text);
-        return ERR_CORRUPT;
+        return is_no_fault_of_it(err) ? err : ERR_CORRUPT;
     }
-    enum err err = ERR_NOTFOUND;
-    for (size_t i = 0; i < n && err && err != ERR_NEWER; i++) {
+    err = ERR_NOTFOUND;
+    for (size_t i = 0; i < n && err && !is_no_fault_of_it(err); i++) {
         if (cuts[i] >= below)
             continue;
         err = load_whole(checkpoints, cuts[i], m, e);
-        if (err == ERR_NEWER)
+        if (is_no_fault_of_it(err))
             log_warn("cut %" PRIu64 " is not read: %s", cuts[i], e->text);
         else if (err)
             log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
                      e->text);
     }
     mem_free(cuts);
-    return err && err != ERR_NEWER && n ? ERR_CORRUPT : err;
+    return err && !is_no_fault_of_it(err) && n ? ERR_CORRUPT : err;
 }
 
 /* ---- manifests ---- */

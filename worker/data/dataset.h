@@ -43,9 +43,8 @@ void dataset_close(struct dataset *d);
 struct dataset_look {
     size_t files;
     uint64_t rows, bytes; /* bytes: in memory, once it is loaded */
-    bool
-        estimated; /* rows and bytes are not what headers say, but what the beginnings make likely */
-    bool grows;    /* csv: words are learned, and those further on make more features */
+    bool estimated; /* rows and bytes are not what headers say, but what beginnings make likely */
+    bool grows;     /* csv: words are learned, and those further on make more features */
     uint32_t rank, shape[JOB_RANK_MAX]; /* of one row, as far as it is known */
 };
 /* Open each file and read its beginning: is it of this format, of the model's shape and classes? Errors: as

@@ -1,0 +1,65 @@
+"""What the tests share that start overlays as containers of the real image: the overlays' objects, short jobs, and a case
+with a cluster and the job's claim."""
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import facts  # noqa: E402
+import pods  # noqa: E402
+import render  # noqa: E402
+import watch  # noqa: E402
+from cluster import Case  # noqa: E402
+
+TOKEN = {"gradwire-token": {"token": "0123456789abcdef0123456789abcdef\n"}}
+SMALL = ["--set=data.synthetic_train_rows=20000", "--epochs=4", "--set=checkpoint.every_steps=20",
+         "--set=checkpoint.every_seconds=0"]
+FEW = ["--set=data.synthetic_train_rows=2000", "--set=data.synthetic_eval_rows=100", "--epochs=2"]
+LONG = [*FEW, "--epochs=2000", "--set=checkpoint.every_steps=50", "--set=checkpoint.every_seconds=0"]
+
+
+def overlay(name):
+    return render.kustomize(facts.ROOT / "k8s" / name)
+
+
+def of_kind(docs, kind):
+    return next(doc for doc in docs if doc["kind"] == kind)
+
+
+def tensorflow(replica):
+    return replica["template"]["spec"]["containers"][0]
+
+
+class PodCase(Case):
+    """Its tests want render.wanted, pods.wanted and facts.wanted."""
+    IN_MEMORY = False
+
+    def cluster(self, name, args=SMALL, secrets=TOKEN, **more):
+        return pods.Cluster(self, overlay(name) if isinstance(name, str) else name, args, secrets, **more)
+
+    @property
+    def claim(self):
+        return self.tmp / "volumes/gradwire-output"
+
+    def summary_of(self, path=None):
+        return json.loads(((path or self.claim) / "summary.json").read_text())
+
+    def cuts(self):
+        return len(list((self.claim / "checkpoints").glob("cut-*/manifest.gw")))
+
+    def done(self, cluster, deadline_s=180, **more):
+        self.assertEqual(cluster.run(deadline_s, **more), "Succeeded", cluster.all_logs())
+        summary = self.summary_of()
+        self.assertEqual((summary["status"], summary["exit_code"]), ("done", 0))
+        return summary
+
+    def all_end_with(self, cluster, *codes, deadline_s=60):
+        self.assertLessEqual(set(cluster.wait_all(deadline_s).values()), set(codes), cluster.all_logs())
+
+    def trains(self, name, **more):
+        cluster = self.cluster(name, **more)
+        cluster.start_all()
+        return self.done(cluster), cluster
+
+    def metrics_of(self, cluster, pod):
+        return cluster.until(f"{pod.name} answers", lambda: watch.metrics(f"{pod.address}:8080"))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/socket.h"
 #include "common/words.h"
 
 enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };
@@ -24,6 +25,18 @@ static const char *port_problem(const char *port)
     return value >= 1 && value <= 65535 ? NULL : "its port is no number from 1 to 65535";
 }
 
+/* Would be an address, and is none: no resolver has to be waited for to know that. */
+static bool is_no_address(const char *text, size_t bytes)
+{
+    char host[HOST_BYTES_MAX + 1];
+    struct socket_address ignored;
+    bool v6 = text[0] == '[', v4 = strspn(text, "0123456789.") == bytes;
+    (void)snprintf(host, sizeof host, "%.*s", (int)(v6 ? bytes - 2 : bytes), text + v6);
+    if (v6)
+        host[strcspn(host, "%")] = 0; /* [fe80::1%eth0] */
+    return (v6 || v4) && !socket_numeric(host, 0, &ignored);
+}
+
 const char *cluster_address_problem(const char *address)
 {
     const char *colon = strrchr(address, ':');
@@ -40,6 +53,8 @@ const char *cluster_address_problem(const char *address)
         return "write an IPv6 address in brackets: [::1]:2222";
     if ((bracketed && host < 3) || (!bracketed && strpbrk(address, "[]")))
         return "write it as host:port";
+    if (is_no_address(address, host))
+        return "its host is no IP address";
     return port_problem(colon + 1);
 }
 

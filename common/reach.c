@@ -95,12 +95,13 @@ static void dial(struct reach *r, struct attempt *a)
     }
 }
 
+/* What is left of the time is shared with the addresses behind this one: the first may be silent. */
 static void await_connection(struct reach *r, struct attempt *a, int64_t until_ms)
 {
     struct pollfd p = {.fd = a->fd, .events = POLLOUT};
-    int error = 0;
+    int error = 0, ms = left_ms(until_ms) / (int)(a->n - a->next + 1);
     socklen_t bytes = sizeof error;
-    if (poll(&p, 1, left_ms(until_ms)) != 1)
+    if (poll(&p, 1, ms) != 1)
         error = ETIMEDOUT;
     else if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;

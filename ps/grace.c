@@ -62,7 +62,7 @@ double grace_needs_s(const struct grace *g)
 
 bool grace_suffices(const struct grace *g)
 {
-    return grace_needs_s(g) <= g->allowed_s;
+    return grace_needs_s(g) * 1000 <= (double)grace_bound_ms(g);
 }
 
 void grace_say(const struct grace *g, char *out, size_t bytes)

@@ -167,8 +167,8 @@ enum err idle_wait(const struct job *job, const struct cluster *cluster, struct 
     err = start(&i, e);
     if (!err)
         log_info("idle until a chief comes (--when_done=wait)");
-    if (!err && loop_run(&i.loop))
-        err = err_set(e, ERR_IO, "the event loop failed");
+    if (!err && (err = loop_run(&i.loop)))
+        (void)err_set(e, err, "the event loop failed: %s", err_str(err));
     stop(&i);
     *called = i.called;
     return err;

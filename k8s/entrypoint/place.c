@@ -7,6 +7,7 @@
 
 #include "common/cluster.h"
 #include "common/cluster_given.h"
+#include "common/socket.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)
 {
@@ -135,13 +136,26 @@ static enum err append(char *out, const char *ip, size_t n, uint32_t port, struc
     return ERR_OK;
 }
 
+/* ::1 has other spellings. */
+static bool same_host(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    char host[2][SOCKET_HOST_MAX];
+    struct socket_address at[2];
+    if (a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0)
+        return true;
+    (void)snprintf(host[0], sizeof host[0], "%.*s", (int)a_bytes, a);
+    (void)snprintf(host[1], sizeof host[1], "%.*s", (int)b_bytes, b);
+    return socket_numeric(host[0], 0, &at[0]) && socket_numeric(host[1], 0, &at[1]) &&
+           at[0].bytes == at[1].bytes && memcmp(&at[0].addr, &at[1].addr, at[0].bytes) == 0;
+}
+
 /* How often `ip` stands in the list; *index: where first. */
 static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint32_t *index)
 {
     uint32_t times = 0, i = 0;
     for (const char *at = ips;; i++) {
         size_t n = strcspn(at, ",");
-        if (n == bytes && memcmp(at, ip, n) == 0 && times++ == 0)
+        if (same_host(at, n, ip, bytes) && times++ == 0)
             *index = i;
         if (!at[n])
             return times;

@@ -346,6 +346,8 @@ static void addresses_are_host_and_port(void **state)
         {"http://a:1", "its host is no name and no IP address"},
         {"$(POD):1", "its host is no name and no IP address"},
         {"::1:2222", "write an IPv6 address in brackets: [::1]:2222"},
+        {"10.0.0.256:2222", "its host is no IP address"},
+        {"[::g]:2222", "its host is no IP address"},
         {"[]:1", "write it as host:port"},
         {"[a:1", "write it as host:port"},
     };

@@ -76,6 +76,10 @@ static void who_is_killed_behind_the_grace_leaves_before(void **state)
     assert_int_equal(grace_bound_ms(&g), 30000);
     grace_init(&g, 30, 30);
     assert_int_equal(grace_bound_ms(&g), 29000);
+    grace_note(&g, 0, 1400 * MIB, 0);
+    assert_true(grace_suffices(&g));
+    grace_note(&g, 0, 1425 * MIB, 0); /* 29.5 s: it would have left by then */
+    assert_false(grace_suffices(&g));
     grace_init(&g, 30, 10);
     assert_int_equal(g.allowed_s, 10);
     assert_int_equal(grace_bound_ms(&g), 9000);

@@ -40,6 +40,9 @@ struct epoch_sums {
     double examples, loss, metric[JOB_SUMS_MAX];
 };
 
+/* Epochs of which anything was learned: their sums travel with the gradients. */
+uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS]);
+
 /* sync.dropped: redo: where in its epoch the cut stands (common/epochs.h). */
 struct manifest_redo {
     bool there;

@@ -1,24 +1,31 @@
 #include "common/ending.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "common/mem.h"
 
-/* Epochs of which anything was learned: their sums travel with the gradients. */
-static uint64_t epochs_of(const struct manifest *m)
+void over_set(struct over *o, uint64_t epochs, const char *run)
 {
-    uint64_t epochs = 0;
-    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
-        if (m->epoch[i].batches && m->epoch[i].epoch + 1 > epochs)
-            epochs = m->epoch[i].epoch + 1;
-    return epochs;
+    o->epochs = epochs;
+    (void)snprintf(o->run, sizeof o->run, "%s", run);
+}
+
+static bool is_another_run(const char *run, const struct job *job)
+{
+    return job->checkpoint.run[0] && strcmp(job->checkpoint.run, run) != 0;
+}
+
+bool over_suffices(const struct over *o, const struct job *job)
+{
+    return o->epochs >= job->training.epochs && !is_another_run(o->run, job);
 }
 
 bool ending_is_of_another_run(const struct manifest *m, const struct job *job)
 {
-    return job->checkpoint.run[0] && strcmp(job->checkpoint.run, m->run) != 0;
+    return is_another_run(m->run, job);
 }
 
 enum ending ending_of(const struct manifest *m, const struct job *job)
@@ -27,7 +34,7 @@ enum ending ending_of(const struct manifest *m, const struct job *job)
     if (!m->final || ending_is_of_another_run(m, job) || !m->identity_text ||
         job_identity_compare(m->identity_text, job->identity_text, &e))
         return ENDING_NONE;
-    if (epochs_of(m) >= job->training.epochs)
+    if (epochs_learned(m->epoch) >= job->training.epochs)
         return ENDING_DONE;
     return job->early_stopping.patience ? ENDING_EARLY : ENDING_NONE;
 }

@@ -12,6 +12,18 @@ enum ending {
     ENDING_DONE,  /* all epochs that our job file asks for are learned */
 };
 
+/* Who finds a job done, and would not stay, waits as long for a chief that was told to train on. */
+enum { ENDING_ALONE_MS = 10000 };
+
+/* What is told of a job that is done. */
+struct over {
+    uint64_t epochs; /* that were learned; 0: nothing is known */
+    char run[JOB_NAME_MAX];
+};
+void over_set(struct over *o, uint64_t epochs, const char *run);
+/* All that our job file asks for was learned then, in the run that it names. A job that was stopped early is not. */
+bool over_suffices(const struct over *o, const struct job *job);
+
 /* The job names a run (checkpoint.run), and this is of another: the first cut of the next may be due. */
 bool ending_is_of_another_run(const struct manifest *m, const struct job *job);
 

@@ -454,6 +454,17 @@ static enum err read_file(const char *path, char **text, size_t *bytes, struct e
                   : err_set(e, ERR_NOMEM, "out of memory");
 }
 
+enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
+                    struct errmsg *e)
+{
+    bool named = given && *given;
+    const char *name = named ? given : job->name;
+    if (strlen(name) + sizeof "runs/" > bytes)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    (void)snprintf(out, bytes, "%s%s", named ? "" : "runs/", name);
+    return ERR_OK;
+}
+
 enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
                   struct errmsg *e)
 {

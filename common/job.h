@@ -355,6 +355,10 @@ enum err job_parse(struct job *job, const char *text, size_t bytes, const char *
 
 void job_close(struct job *job);
 
+/* DIR: --output as it was given; runs/NAME where it was not (NULL, ""). Unchanged on error. Errors: ERR_INPUT too long. */
+enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
+                    struct errmsg *e) MUST_CHECK;
+
 /* "sync" */
 const char *job_update_word(enum update_mode update);
 

@@ -23,6 +23,15 @@ void manifest_close(struct manifest *m)
     *m = (struct manifest){0};
 }
 
+uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS])
+{
+    uint64_t epochs = 0;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (sums[i].batches && sums[i].epoch + 1 > epochs)
+            epochs = sums[i].epoch + 1;
+    return epochs;
+}
+
 uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)
 {
     return m->redo.there ? m->redo.epoch : m->step / per_epoch;

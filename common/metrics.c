@@ -243,3 +243,15 @@ void metrics_codec(struct metrics *m, const struct codec_cost *push, const struc
     put_codec_error(m, "push", push);
     put_codec_error(m, "reply", reply);
 }
+
+void metrics_codec_family(struct metrics *m)
+{
+    metrics_family(m, "gradwire_compression_codec_info", METRICS_GAUGE,
+                   "Always 1; the codec in use here, with auto the one that it has chosen.");
+}
+
+void metrics_put_codec(struct metrics *m, const char *direction, uint32_t shard, enum codec codec)
+{
+    metrics_put(m, 1, "direction", direction, "shard", METRICS_NUMBER(shard), "codec",
+                codec_str(codec), NULL);
+}

@@ -66,5 +66,8 @@ struct metrics_number metrics_number(uint64_t n);
 /* What compression cost: families gradwire_compression_*, of pushes and replies. */
 void metrics_codec(struct metrics *m, const struct codec_cost *push,
                    const struct codec_cost *reply);
+/* Family gradwire_compression_codec_info, and a sample of it: with what this process encodes for a shard, or the shard. */
+void metrics_codec_family(struct metrics *m);
+void metrics_put_codec(struct metrics *m, const char *direction, uint32_t shard, enum codec codec);
 
 #endif

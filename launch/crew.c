@@ -10,7 +10,7 @@
 #include "common/cores.h"
 #include "common/mem.h"
 
-enum { CREW_ARGS_FIXED = 16 };
+enum { ARGS_MORE = 16 };
 
 /* ---- programs ---- */
 
@@ -125,12 +125,24 @@ static enum err crew_list_hosts(struct crew *c, struct errmsg *e)
     return c->ps_hosts && c->worker_hosts ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 
-/* A command line that grows; a failed allocation sticks. */
+/* A command line that grows, NULL at its end; a failed allocation sticks. */
 struct args {
     char **argv;
     size_t n, room;
     bool failed;
 };
+
+static bool args_have_room(struct args *a)
+{
+    if (a->n + 1 < a->room)
+        return true;
+    char **more = mem_resize(a->argv, a->room + ARGS_MORE, sizeof *more);
+    if (!more)
+        return false;
+    a->argv = more;
+    a->room += ARGS_MORE;
+    return true;
+}
 
 static void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void args_add(struct args *a, const char *fmt, ...)
@@ -141,12 +153,13 @@ static void args_add(struct args *a, const char *fmt, ...)
     if (vasprintf(&text, fmt, args) < 0)
         text = NULL;
     va_end(args);
-    if (!text || a->n + 1 >= a->room) {
+    if (!text || !args_have_room(a)) {
         a->failed = true;
         free(text);
         return;
     }
     a->argv[a->n++] = text;
+    a->argv[a->n] = NULL;
 }
 
 static bool is_ps(const struct process *p)
@@ -212,13 +225,10 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
                         const struct crew_fds *fds, struct errmsg *e)
 {
     struct process *p = &c->process[i];
-    struct args a = {.room = CREW_ARGS_FIXED + o->n_sets + o->n_faults};
+    struct args a = {.n = 0};
     enum err err = crew_list_hosts(c, e);
     if (err)
         return err;
-    a.argv = p->argv = mem_zalloc(a.room, sizeof *a.argv);
-    if (!a.argv)
-        return err_set(e, ERR_NOMEM, "out of memory");
     args_add(&a, "%s", is_ps(p) ? site->ps_program : site->worker_program);
     args_add(&a, "--job_name=%s", role_str(p->role));
     args_add(&a, "--task_index=%u", p->index);
@@ -244,6 +254,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
     for (size_t k = 0; k < o->n_sets; k++)
         args_add(&a, "--set=%s", o->sets[k]);
     args_add_faults(&a, p, o);
+    p->argv = a.argv;
     return a.failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 

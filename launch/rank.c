@@ -271,10 +271,11 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     err = job_check_workers(&r->job, r->options.workers, e);
     if (err)
         return err;
-    int n = r->options.output ? snprintf(r->output, sizeof r->output, "%s", r->options.output)
-                              : snprintf(r->output, sizeof r->output, "runs/%s", r->job.name);
-    if (n < 0 || (size_t)n >= sizeof r->output || strlen(r->options.job) >= sizeof r->site.job)
-        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    err = job_output(&r->job, r->options.output, r->output, sizeof r->output, e);
+    if (err)
+        return err;
+    if (strlen(r->options.job) >= sizeof r->site.job)
+        return err_set(e, ERR_INPUT, "the job file's path is too long");
     memcpy(r->site.job, r->options.job, strlen(r->options.job) + 1);
     memcpy(r->site.output, r->output, strlen(r->output) + 1);
     return crew_init(&r->crew, &r->options, r->output, e);

@@ -64,10 +64,11 @@ static int train_exit_code(enum err err)
 
 static enum err train_set_output(struct train *t, struct errmsg *e)
 {
-    int n = t->options.output ? snprintf(t->output, sizeof t->output, "%s", t->options.output)
-                              : snprintf(t->output, sizeof t->output, "runs/%s", t->job.name);
-    if (n < 0 || (size_t)n >= sizeof t->output || strlen(t->options.job) >= sizeof t->here.job)
-        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    enum err err = job_output(&t->job, t->options.output, t->output, sizeof t->output, e);
+    if (err)
+        return err;
+    if (strlen(t->options.job) >= sizeof t->here.job)
+        return err_set(e, ERR_INPUT, "the job file's path is too long");
     memcpy(t->here.job, t->options.job, strlen(t->options.job) + 1);
     t->here.cores = cores_usable();
     t->here.memory_bytes = cgroup_memory_bytes();

@@ -28,27 +28,24 @@ struct process {
     char output[4096];
     int listen_fd, http_fd;
     struct fault fault;
+    struct over over; /* the job that is done */
 };
 
 static enum err load_job(struct process *p, struct errmsg *e)
 {
     enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
-    if (err)
-        return err;
-    if (p->flags.output[0])
-        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
-    else
-        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
-    return ERR_OK;
+    return err ? err : job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
 }
 
 /* Is the job over already? */
-static enum ending look_back(const struct process *p)
+static enum ending look_back(struct process *p)
 {
     char checkpoints[sizeof p->output + 16];
     struct manifest m = {0};
     (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", p->output);
     enum ending ending = ending_find(checkpoints, &p->job, &m);
+    if (ending == ENDING_DONE)
+        over_set(&p->over, epochs_learned(m.epoch), m.run);
     manifest_close(&m);
     return ending;
 }
@@ -64,7 +61,8 @@ static int live(struct process *p, enum ending ending)
                                          .waits = p->flags.waits,
                                          .grace_s = (uint32_t)p->flags.grace_s,
                                          .fault = p->fault,
-                                         .ending = ending};
+                                         .ending = ending,
+                                         .over = &p->over};
     if (config.listen_fd >= 0)
         return server_run(&config);
     log_error("no descriptor to listen with");

@@ -29,7 +29,6 @@ enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
-    DONE_ALONE_MS = 10000, /* the job is done: for a chief that was told to train on */
 };
 
 struct client {
@@ -200,6 +199,18 @@ static void answer_waiting_workers(struct server *s)
     }
 }
 
+/* There is nothing to wait for, unless it was told to train on. */
+static void tell_over(struct client *c)
+{
+    const struct server *s = c->server;
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Over over = GRADWIRE__OVER__INIT;
+    over.epochs = s->config->over->epochs;
+    over.run = s->config->over->run;
+    m.over = &over;
+    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+}
+
 static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
@@ -239,6 +250,8 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
+        else if (s->done && s->config->over->epochs && !m->idle)
+            tell_over(c);
         return;
     }
     if (m->shard >= (int64_t)s->threads) {
@@ -439,6 +452,8 @@ static void to_shards(struct server *s, enum frame_type type, const ProtobufCMes
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
     bool rests = s->config->waits && !m->exit_code;
+    if (m->over)
+        over_set(s->config->over, m->over->epochs, m->over->run);
     if (m->exit_code)
         log_error("the chief ended the job: %s", m->text);
     else
@@ -466,6 +481,7 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
     case FRAME_ENTER:
         s->entered = true;
         s->done = s->idle = false;
+        s->config->over->epochs = 0;
         s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
             ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
@@ -731,8 +747,8 @@ static void check_rest(struct server *s, int64_t now)
 {
     int64_t away_ms = now - s->chief_lost_ms;
     int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
-    if (s->config->ending == ENDING_DONE && start_ms > DONE_ALONE_MS)
-        bound_ms = DONE_ALONE_MS;
+    if (s->config->ending == ENDING_DONE && start_ms > ENDING_ALONE_MS)
+        bound_ms = ENDING_ALONE_MS;
     if (s->config->waits && (s->done || s->idle))
         return;
     if (s->config->waits && away_ms > start_ms) {

@@ -25,6 +25,7 @@ struct server_config {
     struct fault fault; /* a slow disk, for tests */
     /* What was found when it began; ENDING_DONE, too, in the lives behind a job's end. */
     enum ending ending;
+    struct over *over; /* what is known of a job that is done; written when one is */
 };
 
 /* The job is done, and `waits`: to be run again, with nothing of the job left. */

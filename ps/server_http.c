@@ -204,6 +204,9 @@ static void put_codecs(const struct server_http *w, struct metrics *m)
         codec_cost_add(&reply, &one);
     }
     metrics_codec(m, &push, &reply);
+    metrics_codec_family(m);
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        metrics_put_codec(m, "reply", r->status->shard, r->reply_codec);
 }
 
 static void on_metrics(void *ctx, struct metrics *m)

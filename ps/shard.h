@@ -128,6 +128,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s);
 /* What the shell and tests look at. */
 bool shard_entered(const struct shard *s);
 struct generation shard_generation(const struct shard *s);
+enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
 const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems);
 uint64_t shard_max_incarnation(const struct shard *s);
 /* Backup workers: the last set of leaves that was accepted, and of which step. False: none yet. */

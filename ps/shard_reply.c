@@ -85,6 +85,11 @@ static enum codec choose(struct shard *s)
     return codec_choice_next(&s->reply_choice);
 }
 
+enum codec shard_reply_codec(const struct shard *s)
+{
+    return s->reply_codec == CODEC_AUTO ? s->reply_choice.now : s->reply_codec;
+}
+
 void shard_reply_sent(struct shard *s, struct shard_peer *to)
 {
     struct socket_progress progress;

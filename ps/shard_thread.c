@@ -518,6 +518,7 @@ static void measure(const struct shard_thread *t, struct shard_report *r)
             r->worker[r->workers++] =
                 (struct shard_worker){p->base.worker, bytes->in_bytes, bytes->out_bytes};
     }
+    r->reply_codec = shard_reply_codec(t->shard);
     shard_waits_for(t->shard, r->waits_for, sizeof r->waits_for);
 }
 

@@ -45,6 +45,7 @@ struct shard_report {
     Gradwire__ShardStatus *status; /* a copy */
     uint64_t elems;
     struct shard_counts counts; /* with the bytes of all connections */
+    enum codec reply_codec;
     size_t workers;
     struct shard_worker *worker;
     char waits_for[160];

@@ -60,6 +60,7 @@ struct control_config {
     const struct cluster *cluster;
     struct mailbox *train;
     int http_fd; /* the caller's; -1: none */
+    bool waits;  /* --when_done=wait */
     const struct meter *meter;
 };
 

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/conn.h"
 #include "common/dial.h"
+#include "common/ending.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/msg_send.h"
@@ -27,6 +28,7 @@ struct liaison {
     bool said_hello;   /* on this connection: nothing may go before it */
     char address[300], refusal[400], waits_for[600];
     int64_t lost_ms, dialed_ms, said_ms;
+    int64_t over_ms; /* since then ps 0 says that the job is done; 0: it does not */
     ProtobufCMessage *message;
     uint16_t type;
 };
@@ -90,6 +92,25 @@ static void on_refuse(struct liaison *l, const Gradwire__Refuse *m)
     memcpy(l->refusal, text, sizeof text);
 }
 
+/* The job that was is done; the connection stays, for a chief that comes to train on. */
+static void on_over(struct liaison *l, const Gradwire__Over *m)
+{
+    struct over over;
+    over_set(&over, m->epochs, m->run);
+    if (!over_suffices(&over, l->control->config.job))
+        return;
+    if (!l->over_ms)
+        log_info("ps 0 says that the job is done, and no more epochs are asked for");
+    l->over_ms = clock_now_ms();
+}
+
+static void on_answer(struct liaison *l, const Gradwire__HelloReply *m)
+{
+    l->over_ms = 0;
+    (void)snprintf(l->address, sizeof l->address, "%s", m->chief_address);
+    conn_close(l->conn, ERR_OK, "answered");
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct liaison *l = owner;
@@ -99,9 +120,11 @@ static enum err on_frame(struct conn *c, void *owner)
         on_refuse(l, (const Gradwire__Refuse *)m);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
-        (void)snprintf(l->address, sizeof l->address, "%s",
-                       ((const Gradwire__HelloReply *)m)->chief_address);
-        conn_close(c, ERR_OK, "answered");
+        const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
+        if (reply->over)
+            on_over(l, reply->over);
+        else
+            on_answer(l, reply);
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
         l->welcomed = l->welcomed || l->type == FRAME_WELCOME;
         l->refusal[0] = 0;
@@ -210,6 +233,16 @@ static void give_up(struct liaison *l, int64_t away_s)
                        why[0] ? ": " : "", why);
 }
 
+/* Whoever stays rests at once; whoever does not waits as a ps does, for a chief that trains on. */
+static void leave_done(struct liaison *l)
+{
+    l->control->nobody_came = !l->welcomed;
+    control_stop_train(l->control, 0,
+                       l->control->config.waits
+                           ? "the job is done"
+                           : "the job is done, and no chief has come to train on");
+}
+
 static void liaison_on_tick(void *role, int64_t now)
 {
     struct liaison *l = role;
@@ -221,6 +254,9 @@ static void liaison_on_tick(void *role, int64_t now)
     if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
         now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
+    } else if (l->over_ms && (l->control->config.waits || now - l->over_ms > ENDING_ALONE_MS ||
+                              away_s >= bound)) {
+        leave_done(l);
     } else if (away_s >= bound) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {

@@ -521,6 +521,16 @@ void links_costs(const struct links *l, struct codec_cost *push, struct codec_co
     *reply = l->reply_cost;
 }
 
+uint32_t links_shards(const struct links *l)
+{
+    return l->n;
+}
+
+enum codec links_codec(const struct links *l, uint32_t shard)
+{
+    return push_codec_in_use(l->codec, shard);
+}
+
 bool links_idle(const struct links *l)
 {
     for (uint32_t i = 0; i < l->n; i++)

@@ -53,6 +53,9 @@ void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
 bool links_withhold(const struct links *l);
 /* What encoding gradients and decoding parameters cost. */
 void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply);
+/* How many shards there are; what each one's pushes travel in. */
+uint32_t links_shards(const struct links *l);
+enum codec links_codec(const struct links *l, uint32_t shard);
 /* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */
 bool links_idle(const struct links *l);
 /* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */

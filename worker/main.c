@@ -113,12 +113,10 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
 static enum err load_job(struct process *p, struct errmsg *e)
 {
     enum err err = job_load(&p->job, p->flags.job, p->flags.sets, p->flags.n_sets, e);
+    if (!err)
+        err = job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
     if (err)
         return err;
-    if (p->flags.output[0])
-        (void)snprintf(p->output, sizeof p->output, "%s", p->flags.output);
-    else
-        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
     (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
     if (p->flags.logs[0])
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
@@ -357,7 +355,8 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .usable_below = UINT64_MAX,
                                       .journal = &p->journal,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
-                                      .finished = p->finished};
+                                      .finished = p->finished,
+                                      .learned_epochs = epochs_learned(p->base.epoch)};
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
                                             .train = train_mailbox(train),
@@ -419,6 +418,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .cluster = &p->cluster,
                                             .train = train_mailbox(train),
                                             .http_fd = p->http_fd,
+                                            .waits = p->flags.waits,
                                             .meter = train_meter(train)};
     enum err err = liaison_new(&liaison, e);
     if (err)

@@ -16,6 +16,7 @@ void meter_welcome(struct meter *m, uint64_t generation, uint64_t incarnation)
     SET(m->generation, generation);
     SET(m->incarnation, incarnation);
     SET(m->generations, GET(m->generations) + 1);
+    SET(m->shards, 0); /* there may be fewer */
 }
 
 void meter_task(struct meter *m, double examples)
@@ -51,6 +52,13 @@ void meter_codecs(struct meter *m, const struct codec_cost *push, const struct c
 {
     set_codec(&m->codec[METER_CODEC_PUSH], push);
     set_codec(&m->codec[METER_CODEC_REPLY], reply);
+}
+
+void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec)
+{
+    SET(m->push_codec[shard], (uint8_t)codec);
+    if (GET(m->shards) <= shard)
+        SET(m->shards, shard + 1);
 }
 
 struct codec_cost meter_codec(const struct meter *m, int which)
@@ -99,4 +107,7 @@ void meter_metrics(const struct meter *m, struct metrics *to)
     const struct codec_cost push = meter_codec(m, METER_CODEC_PUSH),
                             reply = meter_codec(m, METER_CODEC_REPLY);
     metrics_codec(to, &push, &reply);
+    metrics_codec_family(to);
+    for (uint32_t i = 0; i < GET(m->shards); i++)
+        metrics_put_codec(to, "push", i, (enum codec)GET(m->push_codec[i]));
 }

@@ -5,6 +5,7 @@
 
 #include "common/codec.h"
 #include "common/metrics.h"
+#include "common/plan.h"
 
 /* A step's parts, one behind the other. */
 enum meter_phase {
@@ -31,6 +32,8 @@ struct meter {
     _Atomic double examples; /* computed here */
     _Atomic double loss;     /* of the last step, or batch; NAN: none yet */
     struct meter_codec codec[METER_CODECS];
+    _Atomic uint32_t shards;
+    _Atomic uint8_t push_codec[PLAN_SHARDS_MAX]; /* enum codec, for each of them */
 };
 
 void meter_init(struct meter *m);
@@ -41,6 +44,8 @@ void meter_task(struct meter *m, double examples);
 void meter_step(struct meter *m, uint64_t number, double loss);
 void meter_bytes(struct meter *m, uint64_t out, uint64_t in);
 void meter_codecs(struct meter *m, const struct codec_cost *push, const struct codec_cost *reply);
+/* Of this generation's shards. */
+void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec);
 
 /* Thread: any. */
 struct codec_cost meter_codec(const struct meter *m, int which);

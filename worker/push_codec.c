@@ -122,6 +122,11 @@ void push_codec_sent(struct push_codec *p, uint32_t shard, const struct conn *co
         codec_choice_sent(&p->link[shard].choice, &p->link[shard].link, &progress);
 }
 
+enum codec push_codec_in_use(const struct push_codec *p, uint32_t shard)
+{
+    return p->configured == CODEC_AUTO ? p->link[shard].choice.now : p->configured;
+}
+
 const struct codec_cost *push_codec_cost(const struct push_codec *p)
 {
     return &p->cost;

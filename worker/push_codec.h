@@ -56,6 +56,8 @@ bool push_codec_withholds(const struct push_codec *p);
 struct residual;
 const struct residual *push_codec_residual(const struct push_codec *p); /* NULL: none is kept */
 
+/* What this shard's pushes travel in; where codecs are chosen, the one that is the best now. */
+enum codec push_codec_in_use(const struct push_codec *p, uint32_t shard);
 /* What it cost, over all generations. */
 const struct codec_cost *push_codec_cost(const struct push_codec *p);
 

@@ -204,7 +204,7 @@ static void put_compression(const struct summarize *what, const struct chief_fac
     reply.norm += f->reply.norm;
     s->push = codec_summary(what->job->compression.push, &push);
     s->push.feedback = what->job->compression.push == CODEC_TOP_K;
-    s->push.residuals_lost = f->residuals_lost;
+    s->push.residuals_lost = f->residuals_lost + f->residuals_away;
     s->reply = codec_summary(what->job->compression.reply, &reply);
 }
 

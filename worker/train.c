@@ -717,6 +717,8 @@ static void end_exchange(struct train *t, double now_s)
     meter_bytes(&t->meter, out, in);
     links_costs(t->links, &push, &reply);
     meter_codecs(&t->meter, &push, &reply);
+    for (uint32_t i = 0; i < links_shards(t->links); i++)
+        meter_push_codec(&t->meter, i, links_codec(t->links, i));
 }
 
 void train_run(struct train *t, struct control *control, struct train_result *result)

@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import TSAN, TrainCase  # noqa: E402
+from watch import metrics, places  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 10000, "training.epochs": 2, "checkpoint.every_steps": 20,
         "checkpoint.every_seconds": 0}
@@ -123,10 +124,14 @@ class CompressionTest(TrainCase):
                 self.assertGreater(s["eval"]["accuracy"], 0.2 if TSAN else accuracy)
 
     def test_what_top_k_withheld_is_lost_with_its_worker_and_counted(self):
-        job = self.launch("--ps=1", "--workers=2", out=self.tmp / "lost",
+        job = self.launch("--ps=1", "--workers=2", "--evaluator", out=self.tmp / "lost",
                           keys={**KEYS, **self.SGD, "compression.push": "top_k"})
         job.until_cut(1)
+        job.kill("evaluator-0", signal.SIGSTOP)  # the end waits for it
         job.kill("worker-1", signal.SIGKILL)
+        chief = places(job.out)["worker-0"]
+        job.until("the metric says it", lambda: metrics(chief).get("gradwire_job_lost_residuals_total") == 1)
+        job.kill("evaluator-0", signal.SIGCONT)
         s = job.wait().summary()
         self.assertEqual(s["compression"]["push"]["residuals_lost"], 1, job.logs())
         self.assertEqual(s["batches"]["applied_min"], s["batches"]["dealt"])

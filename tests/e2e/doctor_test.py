@@ -6,10 +6,13 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import LAUNCH, PS, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
+import hostile_test as wire  # noqa: E402
 
 JOB = """name: patient
 model:
@@ -136,6 +139,28 @@ class DoctorTest(TrainCase):
         self.says(lines, "clocks", "ok", "1 of 2 peers told theirs")
         self.says(self.doctor(*self.cluster("ps", 0)), "port", "warn", f"held by pid {ps.process.pid}, ps")
         self.assertNotIn("is refused", ps.log())
+
+    def test_a_peer_whose_clock_is_another(self):
+        server = socket.create_server(("127.0.0.1", self.ports[0]))
+        self.addCleanup(server.close)
+
+        def answer():  # as ps 0 does, an hour ago
+            while True:
+                try:
+                    s = server.accept()[0]
+                except OSError:
+                    return
+                with wire.Peer.__new__(wire.Peer) as peer:
+                    peer.s = s
+                    try:
+                        peer.hear()
+                    except EOFError:  # somebody only looked whether it listens
+                        continue
+                    peer.send(wire.frame(wire.HELLO_REPLY, {11: int((time.time() - 3600) * 1000)}))
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        lines = self.doctor(*self.cluster("worker", 1), code=2)
+        self.says(lines, "clocks", "FAIL", "that of ps 0 is 3600", "s behind")
 
     def test_a_peer_of_another_job_or_another_token_would_refuse_it(self):
         self.start_ps()

@@ -109,6 +109,37 @@ class DoneTest(TrainCase):
         ps.until_said("waiting a while for a chief")
         self.end(ps, 143)
 
+    def test_where_no_storage_is_shared_ps_0_says_that_the_job_is_done(self):
+        own = self.tmp / "own"
+        stay = [self.start("ps", i, WAIT, out=own / f"ps-{i}") for i in (0, 1)]
+        self.start("worker", 0, "--set=timeouts.worker_rejoin_s=1").wait(0)
+        for p in stay:
+            self.until_state(p, "done")
+        worker = self.start("worker", 1, WAIT, out=own)
+        self.until_state(worker, "done")
+        self.assertIn("ps 0 says that the job is done", worker.log())
+        worker.until_said("idle until a chief comes")  # and takes signals again
+        self.end(worker, 0)
+        # One that would not stay leaves as a ps does, and with 0: nothing failed.
+        worker = self.start("worker", 1, "--set=timeouts.start_s=1", out=own).wait(0)
+        self.assertIn("the job is done, and no chief has come to train on", worker.last_line())
+        # More epochs, or another run, are no job that is done.
+        for more in "training.epochs=2", "checkpoint.run=another":
+            worker = self.start("worker", 1, f"--set={more}", "--set=timeouts.start_s=1", out=own).wait(1)
+            self.assertNotIn("is done", worker.log())
+            self.assertIn("the chief was not there for 1 s", worker.last_line())
+        # The chief of a job that was done tells them, too; and who waits goes on with one that is not.
+        for p in stay:
+            self.end(p, 0)
+        stay = [self.start("ps", i, WAIT, out=own / f"ps-{i}") for i in (0, 1)]
+        self.start("worker", 0).wait(0)
+        self.until_state(stay[0], "done")
+        worker = self.start("worker", 1, WAIT, out=own)
+        self.until_state(worker, "done")
+        self.start("worker", 0, "--set=training.epochs=2").wait(0)
+        self.until_state(worker, "done")
+        self.assertEqual([w["worker"] for w in self.summary()["per_worker"] if w["tasks"]], [0, 1])
+
     def test_an_idle_worker_tries_again_and_reads_its_job_again(self):
         refused = hellos = 0  # of an idle worker
         server = socket.create_server(("127.0.0.1", 0))

@@ -213,6 +213,11 @@ class EventsTest(TrainCase):
             self.assertEqual(len(points), len(dict(points)))
         self.assertEqual({tag: got["plugins"][tag] for tag in ("epoch_loss", "dense/kernel", "dense/kernel_grad", "job")},
                          {"epoch_loss": "scalars", "dense/kernel": "histograms", "dense/kernel_grad": "histograms", "job": "text"})
+        for tag in ("dense/kernel", "dense/kernel_grad"):
+            rows = dict(got["histograms"][tag])[s["steps"]]
+            self.assertEqual(sum(row[2] for row in rows), 784 * 128)
+            self.assertTrue(rows[0][0] < 0 < rows[-1][1], rows)
+        self.assertIn("name: mnist-mlp", got["texts"]["job"])
         self.assertEqual((got["hparams"]["optimizer"], got["hparams"]["learning_rate"]), ("adam", 0.001))
 
 

@@ -143,6 +143,27 @@ class HandTest(HandCase):
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
 
+    def test_a_ps_that_never_comes_back_ends_all_with_the_reason(self):
+        ps, workers, _, _ = self.cluster(2, 2, keys={"training.epochs": 100000, "timeouts.ps_rejoin_s": 2})
+        for worker in workers:
+            worker.until_said("generation 1")
+        ps[1].process.kill()
+        for p in (*workers, ps[0]):
+            p.wait(1)
+            self.assertIn("ps 1 was not there for 2 s (timeouts.ps_rejoin_s)", p.last_line())
+        self.assertIn(": Connection refused", workers[0].last_line())  # who dialed
+        s = self.summary()
+        self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
+        self.assertIn("ps 1 was not there", s["error"])
+
+    def test_a_worker_whose_ps_and_chief_stay_away_gives_up_by_itself(self):
+        ps, workers, _, _ = self.cluster(1, 2, keys={"training.epochs": 100000, "timeouts.ps_rejoin_s": 2})
+        workers[1].until_said("generation 1")
+        for p in (workers[0], ps[0]):
+            p.process.kill()
+        workers[1].wait(1)
+        self.assertIn("ps 0 was not there for 2 s (timeouts.ps_rejoin_s): Connection refused", workers[1].last_line())
+
     def test_a_ps_without_a_chief_ends_too(self):
         a, b = self.addresses(2)
         ps = self.start(PS, "ps", "--job_name=ps", "--task_index=0", f"--ps_hosts={a}", f"--worker_hosts={b}",

@@ -114,6 +114,11 @@ class HttpTest(TrainCase):
         job = self.launch(keys={"training.epochs": 100000, "training.update": "async", "compression.push": "int8"})
         of = self.everybody(job)
         job.until("an epoch is evaluated", lambda: "gradwire_job_eval_loss" in text(of["worker-0"], "/metrics"))
+        for shard in (0, 1):
+            for name, direction, codec in (("worker-0", "push", "int8"), ("worker-1", "push", "int8"),
+                                           (f"ps-{shard}", "reply", "none")):
+                labels = {"direction": direction, "shard": shard, "codec": codec}
+                job.until(f"{name} says {labels}", lambda: metrics(of[name]).get("gradwire_compression_codec_info", **labels) == 1)
         for address in of.values():
             p = subprocess.run(["promtool", "check", "metrics"], input=text(address, "/metrics"), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

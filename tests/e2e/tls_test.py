@@ -11,28 +11,11 @@ import unittest
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from certificates import Certificates  # noqa: E402
 from cluster import PS, TSAN, WORKER, Process, TrainCase, command_line, free_ports  # noqa: E402
 
 
-class TlsTest(TrainCase):
-    def openssl(self, *words):
-        subprocess.run(["openssl", *map(str, words)], cwd=self.tmp, check=True, capture_output=True)
-
-    def make_ca(self, name):
-        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                     "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt")
-
-    def make(self, name, names, ca="ca"):
-        """As k8s/README.md says it."""
-        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
-                     "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        (self.tmp / f"{name}.ext").write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth\n")
-        self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial",
-                     "-days", "1", "-extfile", f"{name}.ext", "-out", f"{name}.crt")
-
-    def tls(self, name, ca="ca"):
-        return [f"--tls_cert={self.tmp}/{name}.crt", f"--tls_key={self.tmp}/{name}.key", f"--tls_ca={self.tmp}/{ca}.crt"]
-
+class TlsTest(Certificates, TrainCase):
     def setUp(self):
         super().setUp()
         self.make_ca("ca")

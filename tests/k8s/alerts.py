@@ -48,6 +48,11 @@ def auth(*of):
     return {f'gradwire_auth_info{{{who},auth="{auth}"}}': "1x20" for who, auth in of}
 
 
+def expires(at):
+    """promtool's clock begins at 0."""
+    return {f"gradwire_tls_certificate_expires_timestamp_seconds{{{PS}}}": at}
+
+
 def evaluator(results, cut):
     pod = 'namespace="team",job="mnist",pod="mnist-evaluator-0"'
     return {f"gradwire_evaluator_results_total{{{pod}}}": results, **chief("gradwire_job_cut", cut)}
@@ -95,6 +100,7 @@ CASES = (  # alert, minute; series that fire it, and the labels and the value th
     ("GradwireNoProof", 10, auth((PS, "none"), (CHIEF, "token")), {**PS_LABELS, "auth": "none"}, "", auth((CHIEF, "none"))),
     ("GradwireShedsConnections", 15, {f"gradwire_shed_connections_total{{{PS}}}": "0+90x20"}, PS_LABELS, "",
      {f"gradwire_shed_connections_total{{{PS}}}": "0x5 50x20"}),
+    ("GradwireCertificateExpires", 10, expires("80000x20"), PS_LABELS, "22h 3m 20s", expires("90000x20")),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",
      evaluator("0+1x60", "0+1x60")),
     ("GradwireEvaluatorBehind", 50, evaluator("1x60", "0+1x60"), {**LABELS, "pod": "mnist-evaluator-0"}, "",

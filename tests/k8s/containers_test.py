@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # timeout: 1800
-"""Overlays as containers of the real image. It wants an image (./gradwire image --storage DIR), named by
-GRADWIRE_IMAGE_STORAGE=DIR, root, podman, runc and dnsmasq; without one it skips, saying so."""
+"""Overlays as containers of the real image. It wants an image, as ./gradwire test containers makes it, or another, named by
+GRADWIRE_IMAGE_STORAGE=DIR (./gradwire image --storage DIR), root, podman, runc and dnsmasq; without one it skips, saying
+so."""
 import copy
 import json
 import os
@@ -94,6 +95,7 @@ class ContainersTest(PodCase):
     def test_golden_a_master(self):
         self.golden_case("dense master (legacy chief)")
 
+    @pods.short
     def test_golden_a_port_of_its_own_for_each_replica_type(self):
         self.golden_case("custom ports per replica type")
 
@@ -103,6 +105,7 @@ class ContainersTest(PodCase):
     def test_golden_the_sparse_cluster_of_operators_before_1_7(self):
         self.golden_case("dynamic worker (operator 1.1 - 1.6)")
 
+    @pods.short
     def test_golden_a_single_ps_says_what_is_missing(self):
         self.golden_case("single PS: no TF_CONFIG")
 
@@ -189,6 +192,7 @@ class ContainersTest(PodCase):
 
     # ---- inside ----
 
+    @pods.short
     def test_inside_nobody_is_root_nothing_is_writable_and_sigterm_leaves_a_checkpoint(self):
         cluster = self.cluster("tfjob/overlays/secure", LONG)
         cluster.start_all()
@@ -276,6 +280,7 @@ class ContainersTest(PodCase):
 
     # ---- pods come and go ----
 
+    @pods.short
     def test_a_ps_that_is_killed_comes_back_at_another_address_and_the_bits_stay(self):
         cluster = self.cluster("tfjob/overlays/secure")
         cluster.start_all()
@@ -329,6 +334,7 @@ class ContainersTest(PodCase):
         self.assertIn("ps 1 was not there for 5 s (timeouts.start_s)", words["mnist-worker-0"])
         self.assertTrue(all(words.values()), words)
 
+    @pods.short
     def test_a_job_whose_ps_is_killed_and_never_returns_ends_with_the_reason(self):
         cluster = self.cluster("tfjob/overlays/secure", [*LONG, "--set=timeouts.ps_rejoin_s=8"])
         cluster.start_all()
@@ -411,6 +417,7 @@ class ContainersTest(PodCase):
 
     # ---- NetworkPolicies ----
 
+    @pods.short
     def test_a_stranger_reaches_nothing_monitoring_the_metrics_and_the_job_itself(self):
         docs = overlay("tfjob/overlays/production")
         cluster = self.cluster(docs, LONG, {**TOKEN, "registry": {}})

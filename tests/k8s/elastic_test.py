@@ -8,7 +8,6 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
 import render  # noqa: E402
@@ -67,7 +66,7 @@ class ElasticTest(Case):
         """The chief ends the job, and everybody with it."""
         self.ends("chief-0", 0)
         for pod in [pod for pod, process in self.running.items() if process.poll() is None]:
-            self.until(f"{pod} stays", lambda: "idle until a chief comes" in self.log(pod))
+            self.until(lambda: f"{pod} stays\n{self.log(pod)}", lambda: "idle until a chief comes" in self.log(pod))
             self.running[pod].send_signal(signal.SIGTERM)
             self.ends(pod, 0)
             self.assertIn("told to go: the job is done", self.log(pod))
@@ -91,6 +90,10 @@ class ElasticTest(Case):
         self.ends("worker-2", 143)
         self.assertIn("the chief has taken back what was ours to do", self.log("worker-2"))
         self.assertIsNone(self.running["chief-0"].poll(), "the job ended before the worker was taken away: more epochs")
+        self.ends("chief-0", 0)
+        self.start("worker", 3, f"--epochs={epochs}", f"--output={self.tmp}/own")  # as in the pods: it sees no checkpoint
+        self.until(lambda: f"ps 0 tells it\n{self.log('worker-3')}",
+                   lambda: "ps 0 says that the job is done" in self.log("worker-3"))
         many = self.all_learned()
         self.out = self.tmp / "again"
         self.running.clear()

@@ -2,6 +2,7 @@
 """The image: the line for docker, always; and where one is there (GRADWIRE_IMAGE_STORAGE=DIR of ./gradwire image --storage
 DIR), its labels, its list of what is in it, its user and its size."""
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -50,10 +51,28 @@ class PrintTest(unittest.TestCase):
 
     def test_flags_that_are_none_are_refused(self):
         for words, says in ((["--engine", "docker"], "buildah or podman"), (["--tagg=x"], "--tagg: no such flag"),
-                            (["--tag"], "--tag wants a value")):
+                            (["--tag"], "--tag wants a value"), (["--programs", "/nowhere"], "no build's folder"),
+                            (["--programs", facts.BUILD], "docker compiles them")):
             got = self.image("--print", *words)
             self.assertEqual(got.returncode, 2)
             self.assertIn(says, got.stderr)
+
+
+class HereTest(unittest.TestCase):
+    """tests/k8s/image_here: what ./gradwire test containers goes by."""
+
+    def here(self, **env):
+        tools = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for tool in ("bash", "dirname", "readlink", "podman", "buildah", "runc", "dnsmasq", "nft"):  # no ip
+            path = shutil.which(tool) if tool in ("bash", "dirname", "readlink") else "/bin/true"
+            (tools / tool).symlink_to(path)
+        return subprocess.run([facts.ROOT / "tests/k8s/image_here", facts.BUILD, tools / "image"], capture_output=True,
+                              text=True, env={"PATH": str(tools), **env})
+
+    def test_a_machine_that_cannot_run_containers_is_told_why(self):
+        got = self.here()
+        why = "ip is not there" if os.geteuid() == 0 else "they want root"
+        self.assertEqual((got.returncode, got.stderr), (3, f"gradwire: skipping containers: {why}\n"))
 
 
 @pods.wanted

@@ -36,7 +36,13 @@ TF_CONTAINER, TF_PORT = "tensorflow", "tfjob-port"
 INDEX_NOTE, JOB_LABEL = "batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name"
 ADDRESSES = 20
 TOOLS = ("podman", "runc", "dnsmasq")
-wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: DIR of ./gradwire image --storage DIR")
+wanted = facts.skip_without(STORAGE, "GRADWIRE_IMAGE_STORAGE is not set: ./gradwire test containers sets it")
+
+
+def short(test):
+    """One of the few that `./gradwire test containers --short` runs."""
+    test.short = True
+    return test
 
 
 def command(*words):
@@ -97,6 +103,8 @@ class Cluster:
                          if d["kind"] == "NetworkPolicy"]
         if self.policies and not shutil.which("nft"):
             raise unittest.SkipTest("nft is not there (Debian: nftables), and a NetworkPolicy wants it")
+        if os.environ.get("GRADWIRE_SHORT") and not getattr(getattr(case, case._testMethodName), "short", False):
+            raise unittest.SkipTest("it is not of the short part")
         case.tmp.chmod(0o755)
         self.net = netns.Hosts(case, ADDRESSES)
         self.next, self.pods, self.logs, self.strangers, self.unschedulable = 0, {}, [], [], set()

@@ -465,6 +465,15 @@ static void to_shards(struct sim_ps *ps, enum letter_kind kind, enum frame_type 
         (void)post(&ps->thread[i], kind, type, m);
 }
 
+/* Whoever comes later is told what was learned. In geo all batches of an epoch may have been lost. */
+static void check_over(struct sim *sim, const Gradwire__Done *m)
+{
+    const Gradwire__Settings *s = &sim->config.settings;
+    uint64_t epochs = m->over ? m->over->epochs : 0, want = m->exit_code ? 0 : s->epochs;
+    if (s->update == GRADWIRE__UPDATE__GEO ? epochs > want : epochs != want)
+        sim_fail(sim, "a ps is told that %" PRIu64 " epochs are learned", epochs);
+}
+
 static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn *c, uint16_t type,
                             const ProtobufCMessage *m)
 {
@@ -504,6 +513,7 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         on_lease_note(ps, (const Gradwire__LeaseNote *)m);
         break;
     case FRAME_DONE:
+        check_over(sim, (const Gradwire__Done *)m);
         sim_exit(sim, &ps->proc, ((const Gradwire__Done *)m)->exit_code);
         break;
     default:

@@ -4,6 +4,7 @@ import json
 import sys
 
 from tensorboard.backend.event_processing import plugin_event_multiplexer
+from tensorboard.util import tensor_util
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 SESSION = "_hparams_/session_start_info"
@@ -16,7 +17,7 @@ def value(field):
 reader = plugin_event_multiplexer.EventMultiplexer()
 reader.AddRunsFromDirectory(sys.argv[1])
 reader.Reload()
-runs, plugins = {}, {}
+runs, plugins, histograms, texts = {}, {}, {}, {}
 for run, found in reader.Runs().items():
     runs[run] = {}
     for tag in found["tensors"]:
@@ -25,6 +26,11 @@ for run, found in reader.Runs().items():
             plugins[tag] = name
         if name == "scalars":
             runs[run][tag] = [(e.step, e.tensor_proto.float_val[0]) for e in reader.Tensors(run, tag)]
+        elif name == "histograms":  # rows of left, right, count
+            histograms[tag] = [(e.step, tensor_util.make_ndarray(e.tensor_proto).tolist()) for e in reader.Tensors(run, tag)]
+        elif name == "text":
+            texts[tag] = tensor_util.make_ndarray(reader.Tensors(run, tag)[-1].tensor_proto).item().decode()
 content = reader.SummaryMetadata("logs", SESSION).plugin_data.content
 start = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
-print(json.dumps({"runs": runs, "plugins": plugins, "hparams": {key: value(v) for key, v in start.hparams.items()}}))
+print(json.dumps({"runs": runs, "plugins": plugins, "histograms": histograms, "texts": texts,
+                  "hparams": {key: value(v) for key, v in start.hparams.items()}}))

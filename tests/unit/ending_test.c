@@ -57,6 +57,25 @@ static void a_job_that_may_stop_early_may_have_been(void **state)
     assert_int_equal(ending_of(&m, &job), ENDING_DONE);
 }
 
+static void what_is_told_of_a_job_suffices_for_no_more_epochs_and_no_other_run(void **state)
+{
+    (void)state;
+    struct job job = job_of(3, 5);
+    struct over over;
+    over_set(&over, 3, "");
+    assert_true(over_suffices(&over, &job));
+    over.epochs = 2; /* stopped early: another patience might go on */
+    assert_false(over_suffices(&over, &job));
+    over_set(&over, 4, "monday");
+    assert_true(over_suffices(&over, &job)); /* which names none */
+    memcpy(job.checkpoint.run, "monday", sizeof "monday");
+    assert_true(over_suffices(&over, &job));
+    memcpy(job.checkpoint.run, "friday", sizeof "friday");
+    assert_false(over_suffices(&over, &job));
+    over_set(&over, 0, "friday");
+    assert_false(over_suffices(&over, &job)); /* nothing is known */
+}
+
 static void another_jobs_end_is_not_ours(void **state)
 {
     (void)state;
@@ -159,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_done_when_all_its_epochs_are_in_the_final_cut),
         cmocka_unit_test(a_job_that_may_stop_early_may_have_been),
+        cmocka_unit_test(what_is_told_of_a_job_suffices_for_no_more_epochs_and_no_other_run),
         cmocka_unit_test(another_jobs_end_is_not_ours),
         cmocka_unit_test(a_cut_that_cannot_be_used_ends_nothing),
         cmocka_unit_test(another_runs_end_is_not_ours),

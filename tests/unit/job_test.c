@@ -1335,6 +1335,23 @@ static void distances_count_edits_and_swaps(void **state)
     assert_int_equal(words_distance(lengthy + 1, lengthy + 1), 0);
 }
 
+static void the_folder_is_as_it_was_given_or_of_the_jobs_name(void **state)
+{
+    (void)state;
+    const struct job job = {.name = "digits"};
+    struct errmsg e = {""};
+    char out[16] = "", same[16] = "as it was";
+    assert_int_equal(job_output(&job, NULL, out, sizeof out, &e), ERR_OK);
+    assert_string_equal(out, "runs/digits");
+    assert_int_equal(job_output(&job, "", out, sizeof out, &e), ERR_OK);
+    assert_string_equal(out, "runs/digits");
+    assert_int_equal(job_output(&job, "/a", out, sizeof out, &e), ERR_OK);
+    assert_string_equal(out, "/a");
+    assert_int_equal(job_output(&job, "/a/b/c/d/e/f/g/h", same, sizeof same, &e), ERR_INPUT);
+    assert_string_equal(e.text, "--output: the path is too long");
+    assert_string_equal(same, "as it was");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1392,6 +1409,7 @@ int main(void)
         cmocka_unit_test(the_reference_in_docs_is_what_the_table_says),
         cmocka_unit_test(every_key_is_in_order),
         cmocka_unit_test(distances_count_edits_and_swaps),
+        cmocka_unit_test(the_folder_is_as_it_was_given_or_of_the_jobs_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,8 +116,12 @@ void chief_end(struct chief *c, int exit_code, const char *text)
 static void send_done(struct chief *c, int exit_code, const char *text, bool to_ps)
 {
     Gradwire__Done m = GRADWIRE__DONE__INIT;
+    Gradwire__Over over = GRADWIRE__OVER__INIT;
     m.exit_code = exit_code;
     m.text = (char *)text;
+    m.over = exit_code ? NULL : &over;
+    over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
+    over.run = (char *)(c->config.run ? c->config.run : "");
     for (uint32_t i = 1; i < c->workers && !to_ps; i++)
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);
@@ -892,7 +896,7 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
         f->workers_up += w->up;
-        f->residuals_lost += c->feedback && w->given && !w->up && !w->acked;
+        f->residuals_away += c->feedback && w->given && !w->up && !w->acked;
     }
     memcpy(f->uuid, c->uuid, sizeof f->uuid);
 }

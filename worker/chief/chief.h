@@ -68,7 +68,9 @@ struct chief_config {
     const char *store_token;               /* "": none; the caller's */
     uint32_t max_recoveries, max_rejected; /* of the NaN guard */
     const struct journal *journal;         /* of the runs before; copied. NULL: none */
-    bool finished; /* the job was done before: whoever cannot be told is not missed */
+    const char *run;                       /* checkpoint.run; NULL: none; the caller's */
+    bool finished;           /* the job was done before: whoever cannot be told is not missed */
+    uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
 struct chief; /* opaque: worker/chief/chief.c */
@@ -128,6 +130,7 @@ struct chief_facts {
     uint32_t recoveries;        /* after which a batch is skipped */
     uint64_t
         residuals_lost; /* of workers that died with what they withheld; in this chief's life */
+    uint32_t residuals_away; /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     uint32_t workers_up;
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */

@@ -199,7 +199,9 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .max_recoveries = job->training.max_recoveries,
         .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
+        .run = job->checkpoint.run,
         .finished = h->config.finished,
+        .learned_epochs = h->config.learned_epochs,
     };
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }

@@ -22,6 +22,7 @@ struct host_config {
     double seconds_before; /* of training, in former runs */
     bool
         finished; /* the job was done before this process began: only tell the others, for a few seconds */
+    uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
 struct host;

@@ -52,6 +52,9 @@ static void put_job(const struct host *h, const struct chief_facts *f, struct me
                     "Microbatches that backup workers made needless.", f->dropped);
     metrics_counter(m, "gradwire_job_recoveries_total", "Rollbacks by the NaN guard.",
                     f->recoveries);
+    metrics_counter(m, "gradwire_job_lost_residuals_total",
+                    "Workers with whom what top_k withheld was lost, in this chief's life.",
+                    f->residuals_lost);
 }
 
 static void put_cuts(const struct host *h, const struct chief_facts *f, struct metrics *m)

@@ -63,12 +63,11 @@ void check_cluster(struct patient *p, struct finding *f)
 
 /* ---- the job file, the model ---- */
 
-static void find_folders(struct patient *p)
+static void find_folders(struct patient *p, struct finding *f)
 {
-    if (p->flags->output[0])
-        (void)snprintf(p->output, sizeof p->output, "%s", p->flags->output);
-    else
-        (void)snprintf(p->output, sizeof p->output, "runs/%s", p->job.name);
+    struct errmsg e = {""};
+    if (job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e))
+        finding_say(f, VERDICT_FAIL, "%s", e.text);
     (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
 }
 
@@ -101,7 +100,7 @@ void check_job(struct patient *p, struct finding *f)
         return;
     }
     p->has_job = true;
-    find_folders(p);
+    find_folders(p, f);
     check_roles(p, f);
     if (p->job.model.rank == 0) {
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);

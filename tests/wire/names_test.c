@@ -1,0 +1,120 @@
+/* A peer whose name comes and goes, and moves: the resolver is this test's own. */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/dial.h"
+#include "common/socket.h"
+#include "tests/lib/peer.h"
+
+#define POD "mnist-ps-0.mnist.svc"
+
+static _Atomic(const char *) pod_at; /* NULL: no such name */
+static atomic_int lookups;
+
+/* In place of libc's, for all that is linked here. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    struct {
+        struct addrinfo info;
+        struct sockaddr_in to;
+    } * one;
+    bool pod = strcmp(host, POD) == 0;
+    const char *at = pod ? atomic_load(&pod_at) : host;
+    (void)hints;
+    atomic_fetch_add(&lookups, pod);
+    if (!at)
+        return EAI_NONAME;
+    if (!(one = calloc(1, sizeof *one)))
+        return EAI_MEMORY;
+    one->to.sin_family = AF_INET;
+    one->to.sin_port = htons((uint16_t)atoi(service));
+    assert_int_equal(inet_pton(AF_INET, at, &one->to.sin_addr), 1);
+    one->info.ai_family = AF_INET;
+    one->info.ai_socktype = SOCK_STREAM;
+    one->info.ai_addr = (struct sockaddr *)&one->to;
+    one->info.ai_addrlen = sizeof one->to;
+    *found = &one->info;
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *found)
+{
+    free(found);
+}
+
+static struct loop loop;
+static struct peer p;
+
+static int listens_at(const char *address, uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    assert_int_equal(inet_pton(AF_INET, address, &to.sin_addr), 1);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    return fd;
+}
+
+static void a_name_that_comes_late_and_moves_is_looked_up_at_each_try(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct dialer *d = NULL;
+    char name[64];
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    p.loop = &loop;
+    int first = listens_at("127.0.0.1", 0);
+    int then = listens_at("127.0.0.2", socket_port(first));
+    (void)snprintf(name, sizeof name, POD ":%u", socket_port(first));
+    assert_int_equal(dial_new(&d, &loop, "ps 0", name, &peer_ops, &p, &e), ERR_OK);
+    dial_start(d);
+    while (atomic_load(&lookups) < 3)
+        assert_int_equal(loop_tick(&loop, NULL), ERR_OK);
+    assert_string_equal(dial_why(d), gai_strerror(EAI_NONAME));
+    assert_int_equal(p.opened, 0);
+
+    atomic_store(&pod_at, "127.0.0.1"); /* it is ready */
+    peer_wait_int(&loop, &p.opened, 1);
+    int fd = accept(first, NULL, NULL);
+    assert_true(fd >= 0);
+
+    atomic_store(&pod_at, "127.0.0.2"); /* made anew; another pod has its address now */
+    close(fd);
+    peer_wait_int(&loop, &p.closed, 1);
+    p = (struct peer){.loop = &loop};
+    dial_start(d);
+    peer_wait_int(&loop, &p.opened, 1);
+    fd = accept(then, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(accept(first, NULL, NULL), -1);
+
+    close(fd);
+    close(first);
+    close(then);
+    dial_free(d);
+    peer_close(&p);
+    loop_close(&loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_that_comes_late_and_moves_is_looked_up_at_each_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

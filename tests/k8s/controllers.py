@@ -71,7 +71,8 @@ def after_container(policy, code):
     return "Succeeded" if code == 0 else "Failed"
 
 
-# ---- the TFJob operator ----
+# ---- the TFJob operator: tests/k8s/operator holds this part against its code ----
+# `util/` is pkg/util, `apis/` pkg/apis/kubeflow.org/v1.
 
 def retryable(code, operator=NEWEST):
     """train/train_util.go IsRetryableExitCode; before 1.5 (kubeflow/common) only these four were."""
@@ -84,7 +85,7 @@ def fails(pod, operator):
 
 
 def active(pod):
-    """pkg/util/k8sutil/k8sutil.go IsPodActive."""
+    """util/k8sutil/k8sutil.go IsPodActive."""
     return pod.phase not in ("Succeeded", "Failed") and not pod.deleting
 
 
@@ -108,7 +109,7 @@ def first_failure_is_too_many(job, pods, status):
 
 def cleaned(job, pods, condition):
     """common/job.go DeletePodsAndServices: before the job's end the policy counts for nothing, and all go."""
-    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None")  # tensorflow_defaults.go SetDefaults_TFJob
+    policy = job["spec"].get("runPolicy", {}).get("cleanPodPolicy", "None")  # apis/tensorflow_defaults.go SetDefaults_TFJob
     if finished(condition) and policy == "None":
         return ()
     return tuple(pod.key for pod in pods if not pod.deleting and not (
@@ -117,9 +118,10 @@ def cleaned(job, pods, condition):
 
 def reconcile_replicas(kind, spec, pods, operator):
     """common/pod.go ReconcilePods of one replica type: (delete, create, restarting, why it has failed for good or None)."""
-    n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # defaulting_utils.go: Never
+    n, policy = spec.get("replicas", 1), spec.get("restartPolicy", "Never")  # apis/defaulting_utils.go setDefaultRestartPolicy
     there = {pod.index for pod in pods}
-    create = tuple((kind, i) for i in range(n) if i not in there)
+    size = max(n, 1, *(i + 1 for i in there))  # core/pod.go CalculatePodSliceSize: a gap below one too many is filled, too
+    create = tuple((kind, i) for i in range(size) if i not in there)
     delete, restarting, why = [], False, None
     for pod in pods:
         again = pod.phase == "Failed" and (policy == "ExitCode" and retryable(pod.code, operator)
@@ -132,14 +134,21 @@ def reconcile_replicas(kind, spec, pods, operator):
     return tuple(delete), create, restarting, why
 
 
+def beyond_sparse(job, plan):
+    """tensorflow/tensorflow.go convertClusterSpecToSparseClusterSpec: the operator panics at a worker that ReconcilePods makes
+    to fill a gap beyond `replicas`."""
+    return job["spec"].get("enableDynamicWorker") and any(
+        kind == "Worker" and i >= job["spec"]["tfReplicaSpecs"][kind].get("replicas", 1) for kind, i in plan.create)
+
+
 ORDER = ("Chief", "Evaluator", "Master", "PS", "Worker")  # tensorflow/tfjob_controller.go UpdateJobStatus, allTypes
 
 
 def update_status(job, pods, restarting, why, operator):
-    """tensorflow/tfjob_controller.go UpdateJobStatus. `why`: it failed in ReconcilePods; pkg/util/status.go setCondition: a
+    """tensorflow/tfjob_controller.go UpdateJobStatus. `why`: it failed in ReconcilePods; util/status.go setCondition: a
     failed job stays failed."""
     specs, condition, was = job["spec"]["tfReplicaSpecs"], RUNNING, restarting
-    led = "Chief" in specs or "Master" in specs  # pkg/controller.v1/tensorflow/util.go ContainsChiefOrMasterSpec
+    led = "Chief" in specs or "Master" in specs  # tensorflow/util.go ContainsChiefOrMasterSpec
     done = {pod.key for pod in pods if pod.phase == "Succeeded"}
     for kind in [kind for kind in ORDER if kind in specs]:
         mine = [pod for pod in pods if pod.kind == kind]
@@ -151,7 +160,7 @@ def update_status(job, pods, restarting, why, operator):
             if all_done or first:
                 condition = SUCCEEDED
             elif running:
-                restarting = False  # status.go filterOutCondition: Running takes Restarting away
+                restarting = False  # util/status.go filterOutCondition: Running takes Restarting away
         if lost and was:
             restarting = True
         elif lost and not (job["spec"].get("enableDynamicWorker") and kind == "Worker"):
@@ -162,13 +171,21 @@ def update_status(job, pods, restarting, why, operator):
     return (condition if condition == SUCCEEDED else RESTARTING if restarting else RUNNING), restarting
 
 
+def suspended(job, status, operator):
+    """common/job.go ReconcileJobs; Restarting stays. 1.7 ends there in CleanupJob, with an error, where a
+    ttlSecondsAfterFinished is given: the pods are gone by then, and the status stays what it was."""
+    if operator < (1, 8) and "ttlSecondsAfterFinished" in job["spec"]["runPolicy"]:
+        return status
+    return dataclasses.replace(status, condition=SUSPENDED)
+
+
 def tfjob_plan(job, pods, status=Status(), active_s=0, operator=NEWEST):
     """common/job.go ReconcileJobs, once. `active_s`: since the job's start, or since it was resumed."""
     policy = job["spec"].get("runPolicy", {})
     if finished(status.condition):
         return Plan(status, cleaned(job, pods, status.condition))
     if policy.get("suspend") and operator >= (1, 7):
-        return Plan(Status(SUSPENDED), cleaned(job, pods, SUSPENDED))
+        return Plan(suspended(job, status, operator), cleaned(job, pods, SUSPENDED))
     if past_backoff_limit(job, pods) or first_failure_is_too_many(job, pods, status):
         return Plan(Status(failed("it has reached the specified backoff limit")), cleaned(job, pods, RUNNING))
     if "activeDeadlineSeconds" in policy and active_s >= policy["activeDeadlineSeconds"]:  # core/job.go PastActiveDeadline
@@ -203,8 +220,7 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
         return Plan(status)
     if spec.get("suspend"):
         return Plan(Status(SUSPENDED, failures=status.failures), tuple(p.key for p in pods if active(p)))
-    lost = [pod for pod in pods if pod.phase == "Failed" or pod.deleting and pod.phase == "Running" and pod.disrupted]
-    actions = [(pod, failure_action(job, pod)) for pod in lost if pod.phase == "Failed"]
+    actions = [(pod, failure_action(job, pod)) for pod in pods if pod.phase == "Failed"]  # isPodFailed, with a failure policy
     failures = status.failures + sum(action != "Ignore" for _, action in actions)
     why = next((f"{name}: a pod exited with {pod.code}" for pod, action in actions if action == "FailJob"), None)
     if not why and failures > spec.get("backoffLimit", 6):
@@ -222,7 +238,7 @@ def job_plan(job, pods, status=Status(), active_s=0, operator=None):
 
 def statefulset_plan(job, pods, status=Status(), active_s=0, operator=None):
     """statefulset/stateful_set_control.go updateStatefulSet, podManagementPolicy Parallel: what is missing or has ended is
-    made anew, what is too many goes, the last one first."""
+    made anew (processReplica), what is too many goes, the last one first (processCondemned)."""
     n = job["spec"].get("replicas", 1)
     there = {pod.index for pod in pods}
     delete = [pod for pod in pods if not pod.deleting and (pod.index >= n or pod.phase in ("Succeeded", "Failed"))]

@@ -94,7 +94,7 @@ LIMITS = (  # runPolicy, restartPolicy, ps 0, seconds since the start -> the con
 CLEANED = (  # cleanPodPolicy, the condition, who is deleted of a running ps 0 and a chief that has ended
     ("Running", c.SUCCEEDED, {("PS", 0)}, "common/job.go DeletePodsAndServices"),
     ("None", c.SUCCEEDED, set(), "common/job.go DeletePodsAndServices"),
-    (None, c.SUCCEEDED, set(), "tensorflow_defaults.go SetDefaults_TFJob: None, since 1.6"),
+    (None, c.SUCCEEDED, set(), "apis/tensorflow_defaults.go SetDefaults_TFJob: None, since 1.6"),
     ("All", c.SUCCEEDED, {("PS", 0), ("Chief", 0)}, "common/job.go DeletePodsAndServices"),
     ("Running", c.failed("x"), {("PS", 0)}, "common/job.go DeletePodsAndServices"),
 )
@@ -179,6 +179,27 @@ class ControllersTest(unittest.TestCase):
         doc["spec"]["runPolicy"] = {}
         self.assertEqual(len(c.tfjob_plan(doc, [], plan.status).create), 2)
 
+    def test_a_job_that_is_suspended_while_it_restarts_is_restarting_when_it_is_resumed(self):
+        doc, restarting = job("ExitCode", {"suspend": True}, Chief=1, PS=1), Status(c.RESTARTING, True, 1)
+        plan = c.tfjob_plan(doc, running(doc), restarting)  # util/status.go filterOutCondition leaves Restarting
+        self.assertEqual(plan.status, Status(c.SUSPENDED, True, 1))
+        doc["spec"]["runPolicy"] = {}
+        self.assertEqual(c.tfjob_plan(doc, [], plan.status).status.condition, c.RESTARTING)
+
+    def test_1_7_suspends_a_job_with_a_ttl_and_does_not_say_so(self):
+        doc = job("ExitCode", {"suspend": True, "ttlSecondsAfterFinished": 60}, Chief=1, PS=1)  # common/job.go CleanupJob
+        for operator, condition in (((1, 7), c.RUNNING), ((1, 8), c.SUSPENDED)):
+            plan = c.tfjob_plan(doc, running(doc), Status(c.RUNNING), operator=operator)
+            self.assertEqual((plan.status.condition, len(plan.delete)), (condition, 2))
+
+    def test_a_gap_below_a_replica_that_is_too_many_is_filled(self):
+        doc = job(Chief=1, PS=1, Worker=1)  # core/pod.go CalculatePodSliceSize
+        plan = c.tfjob_plan(doc, [*running(doc), Seen("Worker", 2)])
+        self.assertEqual((plan.delete, plan.create), ((("Worker", 2),), (("Worker", 1),)))
+        self.assertFalse(c.beyond_sparse(doc, plan))
+        doc["spec"]["enableDynamicWorker"] = True
+        self.assertTrue(c.beyond_sparse(doc, plan))  # tensorflow/tensorflow.go: a panic
+
     def indexed(self, **more):
         rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                  {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}}]
@@ -202,7 +223,7 @@ class ControllersTest(unittest.TestCase):
         self.assertEqual(c.job_plan(self.indexed(), both).status.condition, c.SUCCEEDED)
 
     def test_a_job_has_its_limits(self):
-        pods = [Seen("Job", 0, "Failed", 138), Seen("Job", 1)]  # job/job_controller.go exceedsBackoffLimit, pastActiveDeadline
+        pods = [Seen("Job", 0, "Failed", 138), Seen("Job", 1)]  # job/job_controller.go syncJob: exceedsBackoffLimit, pastActiveDeadline
         for n, finished in ((1, False), (2, True)):
             plan = c.job_plan(self.indexed(backoffLimit=2), pods, Status(failures=n))
             self.assertEqual(c.finished(plan.status.condition), finished)

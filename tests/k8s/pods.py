@@ -489,6 +489,11 @@ class Cluster:
 
     # ---- the controllers ----
 
+    def plan(self, owner, mine):
+        """What the owner's controller wants to have done."""
+        return controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], owner.status,
+                                             active_s=time.monotonic() - owner.since)
+
     def reconcile(self):
         """Asks every controller until none has anything to do."""
         for owner in self.owners:
@@ -497,8 +502,7 @@ class Cluster:
             while True:
                 mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
                 was = owner.status
-                plan = controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], was,
-                                                     active_s=time.monotonic() - owner.since)
+                plan = self.plan(owner, mine)
                 if was.condition == controllers.SUSPENDED and plan.status.condition != controllers.SUSPENDED:
                     owner.since = time.monotonic()
                 owner.status = plan.status
@@ -528,7 +532,7 @@ class Cluster:
                 self.owners.remove(self.owner(name))
         for owner in self.owners:
             mine = [pod for pod in self.pods.values() if pod.owner is owner and pod.there]
-            plan = controllers.PLANS[owner.kind](owner.doc, [pod.seen() for pod in mine], owner.status)
+            plan = self.plan(owner, mine)
             if controllers.finished(owner.status.condition):
                 self.carry_out(owner, mine, plan)
 

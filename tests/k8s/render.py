@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 try:
     import yaml
@@ -16,6 +17,7 @@ except ImportError:
 import facts
 
 KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5@v5.4.3"  # as kubectl 1.31 has it
+OLDEST_KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v4@v4.0.5"  # kubectl 1.21
 HELM = "helm.sh/helm/v3/cmd/helm@v3.19.5"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NO_TOOLS = "is not there, and GRADWIRE_GO_TOOLS is not set: with it Go makes one from its proxy"
@@ -25,20 +27,34 @@ def go():
     return shutil.which("go") or next((p for p in ("/usr/local/go/bin/go", "/usr/lib/go/bin/go") if os.access(p, os.X_OK)), None)
 
 
+def run_go(folder, *words, **env):
+    """What is wrong, or None."""
+    got = subprocess.run([go(), *words], cwd=folder, capture_output=True, text=True,
+                         env={**os.environ, "GOFLAGS": "-mod=mod", **env})
+    return (got.stderr.strip().splitlines() or ["?"])[-1] if got.returncode else None
+
+
+def made(package, program):
+    """Go makes a package's program. What is wrong, or None."""
+    why = run_go(None, "install", package, GOBIN=str(program.parent))
+    if not why or "the main module" not in why:
+        return why
+    with tempfile.TemporaryDirectory() as folder:  # one that excludes others wants a module of its own
+        (pathlib.Path(folder) / "go.mod").write_text("module tools\n\ngo 1.16\n")
+        return run_go(folder, "get", package) or run_go(folder, "build", "-o", str(program), package.split("@")[0])
+
+
 @functools.cache
-def built(module):
-    """The program of a module, as Go makes it; None where that cannot be: no Go, or no network."""
+def built(package):
+    """The program of a package@version, as Go makes it; None where that cannot be: no Go, or no network."""
     if not os.environ.get("GRADWIRE_GO_TOOLS") or not go():
         return None
-    folder = facts.BUILD / "go-tools"
-    path, version = module.split("@")
-    names = [word for word in path.split("/") if not word.startswith("v")]
-    program = folder / version / names[-1]
+    path, version = package.split("@")
+    program = facts.BUILD / "go-tools" / version / [word for word in path.split("/") if not word.startswith("v")][-1]
     if not program.exists():
-        got = subprocess.run([go(), "install", module], capture_output=True, text=True,
-                             env={**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-mod=mod"})
-        if got.returncode:
-            print(f"{module} cannot be made: {got.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        print(f"Go makes {package}: minutes, the first time", file=sys.stderr, flush=True)
+        if why := made(package, program):
+            print(f"{package} cannot be made: {why}", file=sys.stderr)
             return None
     return str(program)
 
@@ -72,9 +88,19 @@ def load(text_of_one):
     return yaml.load(text_of_one, LOADER)
 
 
+def objects(text_of_all):
+    return list(yaml.load_all(text_of_all, LOADER))
+
+
 def kustomize(folder):
     """The objects of an overlay, fresh ones each time."""
-    return list(yaml.load_all(text(pathlib.Path(folder)), LOADER))
+    return objects(text(pathlib.Path(folder)))
+
+
+def overlays():
+    """The folders that render by themselves; components do not."""
+    return sorted(path.parent for path in (facts.ROOT / "k8s").rglob("kustomization.yaml")
+                  if "kind: Kustomization\n" in path.read_text())
 
 
 def created(docs):

@@ -14,9 +14,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import facts  # noqa: E402
 
 NO_JOB = "/no/such/job.yaml"
-ENDS = f"job file {NO_JOB}: No such file"
-SPARSE = "under dynamic workers TF_CONFIG does not name the ps to this {}: leave the Chief replica out"
-NO_PS = "the cluster has no ps"
+ENDS = f"job file {NO_JOB}: No such file or directory"
+SPARSE = ("error worker: under dynamic workers TF_CONFIG does not name the ps to this {}: leave the Chief replica out (worker 0 "
+          "is the chief then), or give --ps_hosts and --chief_host to all processes")
+NO_PS = "error worker: the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)"
+ORDINAL = ("a number from 0 is meant: the pod's ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
+           "apps.kubernetes.io/pod-index of a StatefulSet, not a name")
+TYPES = "allowed: chief (or master), worker, ps, evaluator"
 
 
 def dense(task, **cluster):
@@ -34,10 +38,8 @@ class TfConfigTest(unittest.TestCase):
         return got.returncode, got.stderr.strip().splitlines()[-1].split(" ", 1)[1], program
 
     def expect(self, config, says, program, *args):
-        self.assertEqual(self.run_entrypoint(config, *args)[0], 2)
-        _, line, became = self.run_entrypoint(config, *args)
-        self.assertIn(says, line)
-        self.assertEqual(became, program)
+        """`program`: what it became; None: the entrypoint itself ended."""
+        self.assertEqual(self.run_entrypoint(config, *args), (2, says, program))
 
     def expected(self, case, kind, index):
         """What the pod says last."""
@@ -74,27 +76,61 @@ class TfConfigTest(unittest.TestCase):
                     seen += 1
         self.assertGreater(seen, 30)
 
+    def refused(self, config, says):
+        self.expect(config, f"error entrypoint: TF_CONFIG: {says}", None)
+
     def test_a_lone_chief_trains_alone(self):
-        self.expect(json.dumps({"cluster": {"chief": ["j-chief-0.n.svc:2222"]}, "task": {"type": "chief", "index": 0}}),
-                    f"error chief: {ENDS}", "worker")
+        for kind in ("chief", "master"):
+            self.expect(json.dumps({"cluster": {kind: [f"j-{kind}-0.n.svc:2222"]}, "task": {"type": kind, "index": 0}}),
+                        f"error chief: {ENDS}", "worker")
 
     def test_an_empty_tf_config_is_none(self):
         for empty in ("", " \n"):
             self.expect(empty, f"error worker 0: {ENDS}", "worker")
 
     def test_what_is_no_json_is_refused_with_its_place(self):
-        self.expect('{"cluster":', "TF_CONFIG: not JSON: line 1", None)
+        self.refused('{"cluster":', "not JSON: line 1, column 11: unexpected token near end of file")
+        self.refused('{"cluster":{},\n}', "not JSON: line 2, column 1: string or '}' expected near '}'")
+
+    def test_json_that_is_no_tf_config_is_refused(self):
+        self.refused("[]", 'an object with "cluster" and "task" is meant')
+        self.refused('{"cluster":{}}', '"task" is missing: {"type": "worker", "index": 0}')
+        self.refused('{"task":{"type":"worker","index":0}}', '"cluster" is missing: {"ps": ["host:port"], "worker": [..]}')
+        self.refused(dense({"type": "ps"}), "task.index is missing: a number from 0")
+        self.refused(dense({"index": 0}), f"task.type is missing; {TYPES}")
 
     def test_an_index_is_a_number_quoted_or_not(self):
         self.expect(dense({"type": "worker", "index": "0"}), f"error worker 0: {ENDS}", "worker")
         self.expect(dense({"type": "ps", "index": "1"}), f"error ps 1: {ENDS}", "ps")
-        self.expect(dense({"type": "worker", "index": "$(HOSTNAME)"}), "JOB_COMPLETION_INDEX", None)
-        self.expect(dense({"type": "worker", "index": 2}), "worker 2, but the cluster lists 2 of them; allowed: 0 to 1", "worker")
-        self.expect(dense({"type": "ps", "index": 7}), "ps 7, but the cluster lists 2 of them; allowed: 0 to 1", "ps")
+        for name in ("$(HOSTNAME)", "1x", "-1", ""):
+            self.refused(dense({"type": "worker", "index": name}), f'task.index is "{name}", but {ORDINAL}')
+        for value in (1.5, True, None):
+            self.refused(dense({"type": "worker", "index": value}), f"task.index is no whole number, but {ORDINAL}")
+        self.refused(dense({"type": "worker", "index": -1}), "task.index is -1; allowed: a number from 0")
 
-    def test_an_unknown_type_and_a_duplicate_address_are_refused(self):
-        self.expect(dense({"type": "parameter", "index": 0}), "unknown type 'parameter'", None)
-        self.expect(dense({"type": "ps", "index": 0}, chief=["j-ps-1.n.svc:2222"]), "have the same address, j-ps-1", "ps")
+    def test_an_index_beyond_the_cluster_is_refused(self):
+        for kind, index in (("worker", 2), ("worker", "2"), ("ps", 7)):
+            self.expect(dense({"type": kind, "index": index}),
+                        f"error {kind}: this is {kind} {index}, but the cluster lists 2 of them; allowed: 0 to 1", kind)
+        self.expect(dense({"type": "chief", "index": 1}, chief=["j-chief-0.n.svc:2222"]),
+                    "error worker: the chief's task index is 1; allowed: 0", "worker")
+
+    def test_an_unknown_type_is_refused(self):
+        self.refused(dense({"type": "parameter", "index": 0}), f"task.type: unknown type 'parameter'; {TYPES}")
+        self.refused(dense({"type": "PS", "index": 0}), f"task.type: unknown type 'PS', did you mean ps? {TYPES}")
+
+    def test_a_duplicate_address_is_refused(self):
+        twice = ["a.n.svc:2222", "A.n.svc:2222"]  # names have no case
+        self.expect(dense({"type": "ps", "index": 0}, chief=["j-ps-1.n.svc:2222"]),
+                    "error ps: cluster: chief 0 and ps 1 have the same address, j-ps-1.n.svc:2222", "ps")
+        for kind in ("ps", "worker"):
+            self.expect(dense({"type": "worker", "index": 0}, **{kind: twice}),
+                        f"error worker: cluster: {kind} 0 and {kind} 1 have the same address, A.n.svc:2222", "worker")
+
+    def test_a_second_chief_is_refused(self):
+        says = "2 chiefs (or masters) in the cluster; one is allowed"
+        self.refused(dense({"type": "worker", "index": 0}, chief=["a:1", "b:1"]), says)
+        self.refused(dense({"type": "chief", "index": 0}, chief=["a:1"], master=["b:1"]), says)
 
     def test_a_role_by_flag_wins(self):
         self.expect(dense({"type": "worker", "index": 0}), f"error ps 1: {ENDS}", "ps", "--job_name=ps", "--task_index=1")

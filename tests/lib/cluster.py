@@ -45,8 +45,9 @@ def alive(pid):
 
 
 def free_ports(n):
-    """Ports of 127.0.0.1 that are free now, and far from those that connect() picks by itself."""
-    found, port = [], 20000 + os.getpid() % 10000
+    """Ports of 127.0.0.1 that are free now, far from those that connect() picks by itself, and from those of tests that
+    ctest started at the same time, with the next pids."""
+    found, port = [], 20000 + os.getpid() * 37 % 10000
     while len(found) < n:
         port += 1
         with socket.socket() as s:

@@ -185,10 +185,10 @@ class DoneTest(TrainCase):
 
     def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]
-        slow = self.start("ps", 0, "--fault=disk:300000", "--grace_s=2", *keys, job=self.JOB)  # half of 1.2 MB in 2 s
+        slow = self.start("ps", 0, "--fault=disk:300000", "--grace_s=3", *keys, job=self.JOB)  # half of 1.2 MB in 2 s
         fast, chief, _ = (self.start(role, i, *keys, job=self.JOB) for role, i in (("ps", 1), ("worker", 0), ("worker", 1)))
         slow.until_said("warn ps 0: a snapshot of its 0.6 MiB takes about 3 s (0.3 MiB/s, as the last one), and the grace "
-                        "after SIGTERM is 2 s: on SIGTERM it will not begin one")
+                        "after SIGTERM is 3 s: on SIGTERM it will not begin one")
         cuts = self.out / "checkpoints"
         self.until("cut 0 is published", lambda: (cuts / "cut-0000000000/manifest.gw").exists())
         self.end(slow, 143)

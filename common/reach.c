@@ -13,15 +13,18 @@
 #include "common/mem.h"
 #include "common/socket.h"
 
+enum { AT_ONCE = 64 }; /* each a thread, then a socket */
+
 /* One of them on its way: first its name, then its addresses, one after the other. */
 struct attempt {
     char host[SOCKET_HOST_MAX];
     uint16_t port;
-    struct lookup *lookup;         /* NULL: an address, or no attempt is made */
-    struct socket_address numeric; /* the one address, where `host` is one */
-    const struct socket_address *address;
+    struct lookup *lookup; /* NULL: an address, or no attempt is made */
     size_t n, next;
+    struct socket_address address[LOOKUP_ADDRESSES_MAX];
     int fd;
+    int each_ms;      /* for one address: a silent one leaves the others their time */
+    int64_t until_ms; /* of the one that is dialed */
 };
 
 static void settle(struct reach *r, enum reach_is is, const char *why)
@@ -41,30 +44,31 @@ static int left_ms(int64_t until_ms)
 static void ask(struct reach *r, struct attempt *a)
 {
     struct errmsg e = {""};
-    a->fd = -1;
+    *a = (struct attempt){.fd = -1};
     settle(r, REACH_OPEN, "");
-    if (socket_split(r->address, false, a->host, &a->port, &e)) {
+    if (socket_split(r->address, false, a->host, &a->port, &e))
         settle(r, REACH_FAILED, e.text);
-    } else if (socket_numeric(a->host, a->port, &a->numeric)) {
-        a->address = &a->numeric;
+    else if (socket_numeric(a->host, a->port, &a->address[0]))
         a->n = 1;
-    } else if (!(a->lookup = lookup_start(a->host, a->port))) {
+    else if (!(a->lookup = lookup_start(a->host, a->port)))
         settle(r, REACH_NAMELESS, "no memory, descriptor or thread to look the name up");
-    }
 }
 
 static void await_name(struct reach *r, struct attempt *a, int64_t until_ms)
 {
+    const struct socket_address *address;
     struct pollfd p = {.fd = lookup_fd(a->lookup), .events = POLLIN};
     while (!lookup_done(a->lookup) && left_ms(until_ms))
         (void)poll(&p, 1, left_ms(until_ms));
     if (!lookup_done(a->lookup)) {
         settle(r, REACH_NAMELESS, "the resolver does not answer");
-        return;
+    } else {
+        a->n = lookup_addresses(a->lookup, &address);
+        memcpy(a->address, address, a->n * sizeof *address);
+        if (!a->n)
+            settle(r, REACH_NAMELESS, lookup_why(a->lookup));
     }
-    a->n = lookup_addresses(a->lookup, &a->address);
-    if (!a->n)
-        settle(r, REACH_NAMELESS, lookup_why(a->lookup));
+    lookup_drop(a->lookup);
 }
 
 /* ---- connections ---- */
@@ -85,6 +89,7 @@ static void dial(struct reach *r, struct attempt *a)
     while (a->fd < 0 && a->next < a->n) {
         const struct socket_address *to = &a->address[a->next++];
         const struct sockaddr *addr = (const struct sockaddr *)&to->addr;
+        a->until_ms = clock_now_ms() + a->each_ms;
         a->fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (a->fd >= 0 && (connect(a->fd, addr, to->bytes) == 0 || errno == EINPROGRESS))
             return;
@@ -95,15 +100,12 @@ static void dial(struct reach *r, struct attempt *a)
     }
 }
 
-/* What is left of the time is shared with the addresses behind this one: the first may be silent. */
-static void await_connection(struct reach *r, struct attempt *a, int64_t until_ms)
+/* It is there, it is not, or its time is up. */
+static void conclude(struct reach *r, struct attempt *a, bool answered)
 {
-    struct pollfd p = {.fd = a->fd, .events = POLLOUT};
-    int error = 0, ms = left_ms(until_ms) / (int)(a->n - a->next + 1);
+    int error = ETIMEDOUT;
     socklen_t bytes = sizeof error;
-    if (poll(&p, 1, ms) != 1)
-        error = ETIMEDOUT;
-    else if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+    if (answered && getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
     settle_error(r, error);
     (void)close(a->fd);
@@ -112,26 +114,46 @@ static void await_connection(struct reach *r, struct attempt *a, int64_t until_m
         dial(r, a);
 }
 
+static void connect_all(struct reach *r, struct attempt *a, size_t n, int ms)
+{
+    struct pollfd p[AT_ONCE];
+    for (size_t i = 0; i < n; i++) {
+        a[i].each_ms = a[i].n ? ms / (int)a[i].n : 0;
+        dial(&r[i], &a[i]);
+    }
+    for (;;) {
+        int64_t first_ms = INT64_MAX;
+        for (size_t i = 0; i < n; i++) {
+            p[i] = (struct pollfd){.fd = a[i].fd, .events = POLLOUT}; /* -1 is passed over */
+            if (a[i].fd >= 0 && a[i].until_ms < first_ms)
+                first_ms = a[i].until_ms;
+        }
+        if (first_ms == INT64_MAX)
+            return;
+        (void)poll(p, n, left_ms(first_ms));
+        for (size_t i = 0; i < n; i++)
+            if (p[i].fd >= 0 && (p[i].revents || left_ms(a[i].until_ms) == 0))
+                conclude(&r[i], &a[i], p[i].revents != 0);
+    }
+}
+
 /* ---- all ---- */
 
 static enum err look(struct reach *r, size_t n, int ms, bool connections)
 {
-    struct attempt *a = mem_zalloc(n + 1, sizeof *a);
-    int64_t until_ms = clock_now_ms() + ms;
+    struct attempt *a = mem_zalloc(AT_ONCE, sizeof *a);
     if (!a)
         return ERR_NOMEM;
-    for (size_t i = 0; i < n; i++)
-        ask(&r[i], &a[i]);
-    for (size_t i = 0; i < n; i++)
-        if (a[i].lookup)
-            await_name(&r[i], &a[i], until_ms);
-    until_ms = clock_now_ms() + ms; /* one slow name leaves the others their time */
-    for (size_t i = 0; i < n && connections; i++)
-        dial(&r[i], &a[i]);
-    for (size_t i = 0; i < n; i++) {
-        while (a[i].fd >= 0)
-            await_connection(&r[i], &a[i], until_ms);
-        lookup_drop(a[i].lookup);
+    for (; n; n -= n < AT_ONCE ? n : AT_ONCE, r += AT_ONCE) {
+        size_t now = n < AT_ONCE ? n : AT_ONCE;
+        int64_t until_ms = clock_now_ms() + REACH_NAMES_MS;
+        for (size_t i = 0; i < now; i++)
+            ask(&r[i], &a[i]);
+        for (size_t i = 0; i < now; i++)
+            if (a[i].lookup)
+                await_name(&r[i], &a[i], until_ms);
+        if (connections)
+            connect_all(r, a, now, ms);
     }
     mem_free(a);
     return ERR_OK;
@@ -142,7 +164,7 @@ enum err reach_all(struct reach *r, size_t n, int ms)
     return look(r, n, ms, true);
 }
 
-enum err reach_names(struct reach *r, size_t n, int ms)
+enum err reach_names(struct reach *r, size_t n)
 {
-    return look(r, n, ms, false);
+    return look(r, n, 0, false);
 }

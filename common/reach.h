@@ -9,7 +9,10 @@
 
 #include "common/err.h"
 
-enum { REACH_MS = 5000 };
+enum {
+    REACH_NAMES_MS = 10000, /* a resolver leaves a name server that is dead after 5 s */
+    REACH_MS = 5000,
+};
 
 enum reach_is {
     REACH_OPEN,
@@ -25,9 +28,10 @@ struct reach {
     char why[160]; /* "Connection refused"; "" where it is open */
 };
 
-/* Errors: ERR_NOMEM. Blocks, up to `ms` for the names, and then for the connections. */
+/* Errors: ERR_NOMEM. Blocks, for each 64 of them up to REACH_NAMES_MS for the names, and then `ms` for the connections,
+ * which the addresses of one name share. */
 enum err reach_all(struct reach *r, size_t n, int ms) MUST_CHECK;
 /* Names alone: REACH_OPEN where it resolves. */
-enum err reach_names(struct reach *r, size_t n, int ms) MUST_CHECK;
+enum err reach_names(struct reach *r, size_t n) MUST_CHECK;
 
 #endif

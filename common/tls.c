@@ -119,10 +119,10 @@ static bool set_rules(SSL_CTX *ctx)
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(ctx, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(ctx,
-                           1); /* a record in one read; a larger buffer only leaves the cache */
-    /* the cheapest first: AES-128 has fewer rounds than AES-256, and the CPU's instructions for it */
-    /* each connection proves itself anew: no tickets, and nothing that comes before the handshake */
+    /* a record in one read; a larger buffer only leaves the cache */
+    SSL_CTX_set_read_ahead(ctx, 1);
+    /* Each connection proves itself anew: no tickets, and nothing that comes before the handshake. Of the suites the
+     * cheapest is first: AES-128 has fewer rounds than AES-256, and the CPU has instructions for it. */
     return SSL_CTX_set_num_tickets(ctx, 0) == 1 && SSL_CTX_set_max_early_data(ctx, 0) == 1 &&
            SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&

@@ -17,7 +17,8 @@ void check_problem(json_t *answer, const char *fmt, ...) __attribute__((format(p
 /* {"what": "clock"} -> {"time_ms": n} */
 json_t *check_clock(void);
 /* {"what": "check", "job": path, "job_sha256": hex, "sets": [..], "programs": [path, ..],
- *  "data": bool, "tls": {"cert": path, "key": path, "ca": path, "names": text, "address": "host:0"}} -> {"data_sha256": hex}: over names and sizes of what the data keys name. */
+ *  "data": bool, "tls": {"cert": path, "key": path, "ca": path, "names": text, "address": "host:0"}}
+ * -> {"data_sha256": hex}: over names and sizes of what the data keys name. */
 json_t *check_job(const json_t *ask);
 /* {"what": "reach", "addresses": ["host:port", ..]}: can each be connected to from here? */
 json_t *check_reach(const json_t *ask);

@@ -118,16 +118,18 @@ static bool camp_trains(const struct camp *c)
     return false;
 }
 
-/* Is anybody there whose certificate has to name the host? Names of workers may be given. */
+/* Is anybody there whose certificate has to name the host? Names of workers may be given; nobody dials an evaluator. */
 static bool camp_is_named(const struct camp *c)
 {
     const struct fleet_config *config = &c->fleet->config;
-    bool named = !*config->options->tls.names;
-    for (uint32_t i = 0; i < config->crew->n; i++)
-        if (config->host_of[i] == c->index &&
-            (config->crew->process[i].role == ROLE_PS || i == config->crew->chief))
-            named = true;
-    return named;
+    bool workers = !*config->options->tls.names;
+    for (uint32_t i = 0; i < config->crew->n; i++) {
+        enum role role = config->crew->process[i].role;
+        if (config->host_of[i] == c->index && role != ROLE_EVALUATOR &&
+            (workers || role == ROLE_PS || i == config->crew->chief))
+            return true;
+    }
+    return false;
 }
 
 static json_t *ask_tls(const struct camp *c)

@@ -251,12 +251,12 @@ static void liaison_on_tick(void *role, int64_t now)
     const struct job *job = l->control->config.job;
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
-    if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
-        now - l->control->going_ms > GOING_ALONE_MS) {
-        control_stop_train(l->control, 143, "told to go, and the chief is not there");
-    } else if (l->over_ms && (l->control->config.waits || now - l->over_ms > ENDING_ALONE_MS ||
-                              away_s >= bound)) {
+    if (l->over_ms && (l->control->config.waits || l->control->going ||
+                       now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {
         leave_done(l);
+    } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
+               now - l->control->going_ms > GOING_ALONE_MS) {
+        control_stop_train(l->control, 143, "told to go, and the chief is not there");
     } else if (away_s >= bound) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {

@@ -9,11 +9,11 @@
 
 #include "common/log.h"
 
-static pid_t start(char *const *argv, const sigset_t *unblocked)
+static pid_t start(char *const *argv, const sigset_t *mask)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        (void)sigprocmask(SIG_SETMASK, unblocked, NULL);
+        (void)sigprocmask(SIG_SETMASK, mask, NULL);
         execv(argv[0], argv);
         log_error("%s: %s", argv[0], strerror(errno));
         _exit(1);

@@ -202,6 +202,11 @@ enum err place_hosts(const struct args *a, struct place_hosts *h, struct errmsg 
     enum err err = check_hosts(a, &port, e);
     if (!err)
         err = http_of_worker(a, &h->worker_http, e);
+    if (!err && h->worker_http && h->worker_http >= port && h->worker_http <= port + 2)
+        err =
+            err_set(e, ERR_INPUT,
+                    "--http_port=%u and the next meet --port=%u and the next; give HTTP two others",
+                    h->worker_http - 1, port);
     if (err)
         return err;
     if (!occurrences(a->worker_ips, a->current_ip, strlen(a->current_ip), &h->index))

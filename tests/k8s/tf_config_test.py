@@ -193,6 +193,8 @@ class EntrypointTest(unittest.TestCase):
         self.assertEqual([word for word in worker.split() if "http" in word], ["--http_port=8080", "--http_port=8081"])  # wins
         for given in ([], ["--http_port=0"]):
             self.assertNotIn("--http_port=1", self.run_entrypoint(*hosts, *given, "--print").stdout)
+        for taken in (6999, 7000, 7001):
+            self.refused(f"--http_port={taken} and the next meet --port=7000", *hosts, f"--http_port={taken}")
         self.refused("--http_port: '65535' is not allowed; allowed: 1 to 65534 (the worker has the next)", *hosts,
                      "--http_port=65535")
 

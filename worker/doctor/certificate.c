@@ -127,9 +127,19 @@ static void say_unsigned(struct finding *f, const struct certificate_files *file
     finding_mend(f, VERDICT_FAIL, "all processes of a job want certificates of one authority");
 }
 
-/* As the other side of a connection will: the chain, and what each of it is for. Its times are looked at one by one. */
+/* Those above the certificate itself: the last is an authority's, the others came with the certificate. */
+static void check_times(struct finding *f, const struct certificate_files *files,
+                        const STACK_OF(X509) * chain, time_t now)
+{
+    int last = sk_X509_num(chain) - 1;
+    for (int i = 1; i <= last; i++)
+        check_time(f, i == last ? files->ca : files->cert, sk_X509_value(chain, i), now);
+}
+
+/* As the other side of a connection will: the chain, and what each of it is for; times are not its subject. *now: those
+ * above the certificate are told; NULL: they were. */
 static bool check_chain(struct finding *f, const struct certificate_files *files,
-                        const struct papers *p, const char *purpose, time_t now)
+                        const struct papers *p, const char *purpose, const time_t *now)
 {
     X509_STORE_CTX *c = X509_STORE_CTX_new();
     bool ready = c && X509_STORE_CTX_init(c, p->ca, sk_X509_value(p->cert, 0), p->cert) == 1 &&
@@ -137,9 +147,8 @@ static bool check_chain(struct finding *f, const struct certificate_files *files
     if (ready)
         X509_STORE_CTX_set_flags(c, X509_V_FLAG_NO_CHECK_TIME);
     bool good = ready && X509_verify_cert(c) == 1;
-    STACK_OF(X509) *chain = good ? X509_STORE_CTX_get0_chain(c) : NULL;
-    for (int i = 1; i < sk_X509_num(chain); i++)
-        check_time(f, files->ca, sk_X509_value(chain, i), now);
+    if (good && now)
+        check_times(f, files, X509_STORE_CTX_get0_chain(c), *now);
     if (!good)
         say_unsigned(f, files, ready ? X509_STORE_CTX_get_error(c) : X509_V_ERR_OUT_OF_MEM);
     X509_STORE_CTX_free(c);
@@ -177,8 +186,8 @@ void certificate_check(struct finding *f, const struct certificate_files *files,
         check_time(f, files->cert, sk_X509_value(p.cert, 0), now);
     if (p.cert && p.key)
         check_pair(f, files, &p);
-    if (p.cert && p.ca && check_chain(f, files, &p, "ssl_server", now))
-        (void)check_chain(f, files, &p, "ssl_client", now);
+    if (p.cert && p.ca && check_chain(f, files, &p, "ssl_server", &now))
+        (void)check_chain(f, files, &p, "ssl_client", NULL);
     if (p.cert)
         say_good(f, files, sk_X509_value(p.cert, 0));
     sk_X509_pop_free(p.cert, X509_free);

@@ -68,7 +68,8 @@ static void find_folders(struct patient *p, struct finding *f)
     struct errmsg e = {""};
     if (job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e))
         finding_say(f, VERDICT_FAIL, "%s", e.text);
-    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
+    else
+        (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
 }
 
 static void check_roles(const struct patient *p, struct finding *f)

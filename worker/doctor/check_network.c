@@ -53,7 +53,7 @@ void check_names(struct patient *p, struct finding *f)
     struct reach *r = mem_zalloc(p->visits + 1, sizeof *r);
     for (size_t i = 0; r && i < p->visits; i++)
         r[i].address = p->visit[i].reach.address;
-    if (!r || reach_names(r, p->visits, REACH_MS)) {
+    if (!r || reach_names(r, p->visits)) {
         mem_free(r);
         finding_say(f, VERDICT_FAIL, "out of memory");
         return;

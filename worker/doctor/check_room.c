@@ -250,7 +250,7 @@ static void check_cuts(const struct patient *p, struct finding *f)
 void check_checkpoint(struct patient *p, struct finding *f)
 {
     char folder[4200];
-    if (!p->has_job || !p->has_cluster)
+    if (!p->has_job || !p->has_cluster || !p->checkpoints[0])
         return;
     if (!p->cluster.is_chief && p->cluster.role == ROLE_WORKER) {
         finding_say(f, VERDICT_OK, "this worker writes none");

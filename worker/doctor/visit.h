@@ -23,7 +23,7 @@ struct visit {
 };
 
 /* All of them at once. `job` NULL: whether they can be reached, and no more. Errors: ERR_NOMEM, ERR_IO.
- * Blocks: REACH_MS + VISIT_MS. */
+ * Blocks: REACH_NAMES_MS + REACH_MS for each 64 of them, and VISIT_MS. */
 enum err visit_all(struct visit *v, size_t n, const struct job *job, const struct cluster *cluster,
                    struct errmsg *e) MUST_CHECK;
 

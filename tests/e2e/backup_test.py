@@ -34,10 +34,10 @@ class BackupTest(TrainCase):
         return s, did
 
     def test_a_slow_worker_holds_nobody_up(self):
-        job = self.train("--ps=2", "--workers=3", "--fault=worker-2=straggle:20", keys=TWO_OF_THREE)
+        job = self.train("--ps=2", "--workers=3", "--fault=worker-2=straggle:80", keys=TWO_OF_THREE)
         s, did = self.assert_trained(job, slow=2)
         self.assertEqual(sum(w["dropped"] for w in did.values()), s["batches"]["dropped"])
-        # it sleeps 20 computations long, so that had it been waited for, it would have done every step
+        # it sleeps 80 computations long (beside other tests a step is many of them), so that had it been waited for, it would have done every step
         self.assertLess(did[2]["tasks"], self.STEPS / 2, job.logs())
         # who held it up would have one leaf fewer in each step: nearly all of worker 2's are missing
         self.assertGreater(did[2]["dropped"], self.STEPS / 2)
@@ -45,7 +45,7 @@ class BackupTest(TrainCase):
 
     def test_a_slow_chief_holds_nobody_up_but_at_an_epochs_end(self):
         keys = {**TWO_OF_THREE, "training.clip_norm": 1, "training.nan_guard": "skip", "compression.reply": "int8"}
-        job = self.train("--ps=2", "--workers=3", "--fault=worker-0=straggle:20", keys=keys)
+        job = self.train("--ps=2", "--workers=3", "--fault=worker-0=straggle:80", keys=keys)
         s, did = self.assert_trained(job, slow=0)
         self.assertLess(did[0]["tasks"], self.STEPS / 2, job.logs())
         self.assertGreater(s["batches"]["clipped"], 0)

@@ -37,7 +37,8 @@ class BackupTest(TrainCase):
         job = self.train("--ps=2", "--workers=3", "--fault=worker-2=straggle:80", keys=TWO_OF_THREE)
         s, did = self.assert_trained(job, slow=2)
         self.assertEqual(sum(w["dropped"] for w in did.values()), s["batches"]["dropped"])
-        # it sleeps 80 computations long (beside other tests a step is many of them), so that had it been waited for, it would have done every step
+        # it sleeps 80 computations long (beside other tests a step is many of them), so that had it been waited for, it
+        # would have done every step
         self.assertLess(did[2]["tasks"], self.STEPS / 2, job.logs())
         # who held it up would have one leaf fewer in each step: nearly all of worker 2's are missing
         self.assertGreater(did[2]["dropped"], self.STEPS / 2)

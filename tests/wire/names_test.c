@@ -16,12 +16,16 @@
 #include <cmocka.h>
 
 #include "common/dial.h"
+#include "common/reach.h"
 #include "common/socket.h"
 #include "tests/lib/peer.h"
 
 #define POD "mnist-ps-0.mnist.svc"
 
-static _Atomic(const char *) pod_at; /* NULL: no such name */
+enum { OF_A_NAME = 2 };
+
+static _Atomic(const char *)
+    pod_at; /* one address, or two with a comma between; NULL: no such name */
 static atomic_int lookups;
 
 /* In place of libc's, for all that is linked here. */
@@ -31,23 +35,29 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
     struct {
         struct addrinfo info;
         struct sockaddr_in to;
-    } * one;
+    } * all;
     bool pod = strcmp(host, POD) == 0;
     const char *at = pod ? atomic_load(&pod_at) : host;
     (void)hints;
     atomic_fetch_add(&lookups, pod);
     if (!at)
         return EAI_NONAME;
-    if (!(one = calloc(1, sizeof *one)))
+    if (!(all = calloc(OF_A_NAME, sizeof *all)))
         return EAI_MEMORY;
-    one->to.sin_family = AF_INET;
-    one->to.sin_port = htons((uint16_t)atoi(service));
-    assert_int_equal(inet_pton(AF_INET, at, &one->to.sin_addr), 1);
-    one->info.ai_family = AF_INET;
-    one->info.ai_socktype = SOCK_STREAM;
-    one->info.ai_addr = (struct sockaddr *)&one->to;
-    one->info.ai_addrlen = sizeof one->to;
-    *found = &one->info;
+    for (int i = 0; i < OF_A_NAME && at; i++) {
+        char one[INET_ADDRSTRLEN];
+        (void)snprintf(one, sizeof one, "%.*s", (int)strcspn(at, ","), at);
+        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+        all[i].to.sin_family = AF_INET;
+        all[i].to.sin_port = htons((uint16_t)atoi(service));
+        assert_int_equal(inet_pton(AF_INET, one, &all[i].to.sin_addr), 1);
+        all[i].info.ai_family = AF_INET;
+        all[i].info.ai_socktype = SOCK_STREAM;
+        all[i].info.ai_addr = (struct sockaddr *)&all[i].to;
+        all[i].info.ai_addrlen = sizeof all[i].to;
+        all[i].info.ai_next = at ? &all[i + 1].info : NULL;
+    }
+    *found = &all[0].info;
     return 0;
 }
 
@@ -66,7 +76,7 @@ static int listens_at(const char *address, uint16_t port)
     assert_int_equal(inet_pton(AF_INET, address, &to.sin_addr), 1);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof to), 0);
-    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(listen(fd, 256), 0);
     return fd;
 }
 
@@ -111,10 +121,37 @@ static void a_name_that_comes_late_and_moves_is_looked_up_at_each_try(void **sta
     loop_close(&loop);
 }
 
+static void every_address_of_a_name_is_tried_and_any_number_of_peers(void **state)
+{
+    (void)state;
+    enum { PEERS = 70 };
+    char name[64], address[64];
+    struct reach r[PEERS] = {{0}};
+    int fd = listens_at("127.0.0.1", 0);
+    (void)snprintf(name, sizeof name, POD ":%u", socket_port(fd));
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(fd));
+    for (int i = 0; i < PEERS; i++)
+        r[i].address = i % 10 == 9 ? name : address;
+    atomic_store(&pod_at, "127.0.0.3,127.0.0.1");
+    assert_int_equal(reach_all(r, PEERS, 5000), ERR_OK);
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(r[i].is, REACH_OPEN);
+    atomic_store(&pod_at, "127.0.0.3,127.0.0.2");
+    assert_int_equal(reach_all(r, PEERS, 5000), ERR_OK);
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(r[i].is, i % 10 == 9 ? REACH_REFUSED : REACH_OPEN);
+    atomic_store(&pod_at, NULL);
+    assert_int_equal(reach_names(r, PEERS), ERR_OK);
+    assert_int_equal(r[PEERS - 1].is, REACH_NAMELESS);
+    assert_string_equal(r[PEERS - 1].why, gai_strerror(EAI_NONAME));
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_that_comes_late_and_moves_is_looked_up_at_each_try),
+        cmocka_unit_test(every_address_of_a_name_is_tried_and_any_number_of_peers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,10 +78,14 @@ static struct tls *identity(const char *who)
 /* A certificate that was valid when the process began. */
 static struct tls *short_lived(void)
 {
-    struct tls *t;
-    sign(&ca, "short", "DNS:late.example", -HOUR_S, 1);
-    t = identity("short");
+    struct tls *t = NULL;
     struct tls_files f = files("short");
+    for (long life_s = 1; !t && life_s <= 64; life_s *= 2) { /* a loaded machine may be late */
+        sign(&ca, "short", "DNS:late.example", -HOUR_S, life_s);
+        (void)tls_new(&t, &f, &e);
+    }
+    if (!t)
+        fail_msg("short: %s", e.text);
     struct timespec wait = {.tv_nsec = 100 * 1000 * 1000};
     struct errmsg why = {""};
     struct tls *again = NULL;
@@ -289,14 +293,17 @@ static void a_record_that_waits_stays_as_it_was_where_it_was(void **state)
     for (int i = 0; i < 1000; i++) /* until the socket is full */
         peer_poll(&loop);
     uint64_t queued = guest.conn->queued_bytes;
-    assert_int_equal(r->bytes, TLS_RECORD_BYTES);
-    memcpy(waited, r->at, TLS_RECORD_BYTES);
-    assert_memory_equal(waited, was + EACH - queued, TLS_RECORD_BYTES);
     uint8_t *behind = body + EACH - queued + TLS_RECORD_BYTES;
     assert_true(conn_copy_out(guest.conn, behind, (size_t)(body + EACH - behind)) > 0);
-    memset(body, 0xee, EACH);     /* where the record came from, too */
-    conn_queue_flush(guest.conn); /* tried again, in vain */
-    assert_int_equal(guest.conn->queued_bytes, queued);
+    memset(behind, 0xee, (size_t)(body + EACH - behind));
+    do { /* the system may find room in a full socket yet, as it tidies its buffers */
+        queued = guest.conn->queued_bytes;
+        assert_int_equal(r->bytes, TLS_RECORD_BYTES);
+        memcpy(waited, r->at, TLS_RECORD_BYTES);
+        assert_memory_equal(waited, was + EACH - queued, TLS_RECORD_BYTES);
+        memset(body, 0xee, EACH);     /* where the record came from, too */
+        conn_queue_flush(guest.conn); /* tried again, in vain */
+    } while (guest.conn->queued_bytes != queued);
     assert_ptr_equal(tls_link_record(guest.conn->tls), r);
     assert_int_equal(r->bytes, TLS_RECORD_BYTES);
     assert_memory_equal(r->at, waited, TLS_RECORD_BYTES);

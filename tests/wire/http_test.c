@@ -250,25 +250,39 @@ static void a_slow_request_is_cut_off(void **state)
     close_site(&s);
 }
 
-static void of_too_many_connections_the_oldest_goes(void **state)
+/* False: the machine was so late that connections may have ended for want of time. */
+static bool fill_the_site(void)
 {
-    (void)state;
     enum { MANY = HTTP_OPEN_MAX + 8 };
     struct site s;
     struct client idle[MANY], c;
     open_site(&s);
+    int64_t from = clock_now_ms();
     for (int i = 0; i < MANY; i++)
         dial(&s, &idle[i]);
-    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
-    hear_end(&idle[0]);
-    hear_end(&idle[8]);
+    (void)ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n");
     for (int i = 9; i < MANY; i++)
         hear(&idle[i]);
-    assert_false(idle[9].over); /* MANY and one, less HTTP_OPEN_MAX */
-    assert_false(idle[MANY - 1].over);
+    bool in_time = clock_now_ms() - from < HTTP_CONNECTION_MS;
+    if (in_time) {
+        assert_starts(c.text, "HTTP/1.1 200 ");
+        hear_end(&idle[0]);
+        hear_end(&idle[8]);
+        assert_false(idle[9].over); /* MANY and one, less HTTP_OPEN_MAX */
+        assert_false(idle[MANY - 1].over);
+    }
     for (int i = 0; i < MANY; i++)
         (void)close(idle[i].fd);
     close_site(&s);
+    return in_time;
+}
+
+static void of_too_many_connections_the_oldest_goes(void **state)
+{
+    (void)state;
+    int times = 0;
+    while (!fill_the_site())
+        assert_true(++times < 10);
 }
 
 static void on_time(void *arg)

@@ -1,6 +1,8 @@
 #include "tests/lib/peer.h"
 
+#include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,13 +127,19 @@ static void fix_buffers(int fd)
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
 }
 
-int peer_listen(void)
+int peer_bind(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     fix_buffers(fd);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    return fd;
+}
+
+int peer_listen(void)
+{
+    int fd = peer_bind();
     assert_int_equal(listen(fd, 16), 0);
     return fd;
 }
@@ -188,9 +196,9 @@ static void wait_for(struct loop *loop, const int *a, int least, const size_t *b
     loop_timer_init(&deadline, loop, on_deadline, &late);
     assert_int_equal(loop_timer_once(&deadline, PEER_DEADLINE_MS), ERR_OK);
     while ((a && *a < least) || (b && *b < least_b)) {
-        assert_int_equal(loop_tick(loop, NULL), ERR_OK);
         if (late)
             fail_msg("waited %d ms in vain", PEER_DEADLINE_MS);
+        assert_int_equal(loop_tick(loop, NULL), ERR_OK);
     }
     loop_timer_stop(&deadline);
 }
@@ -203,6 +211,15 @@ void peer_wait_int(struct loop *loop, const int *what, int least)
 void peer_wait_size(struct loop *loop, const size_t *what, size_t least)
 {
     wait_for(loop, NULL, 0, what, least);
+}
+
+void peer_wait_fd(int fd, short events)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+    while ((n = poll(&p, 1, PEER_DEADLINE_MS)) < 0 && errno == EINTR)
+        ;
+    assert_int_equal(n, 1);
 }
 
 void peer_poll(struct loop *loop)

@@ -10,7 +10,10 @@
 #include "common/conn.h"
 #include "common/loop.h"
 
-enum { PEER_FRAMES_MAX = 4096, PEER_DEADLINE_MS = 20000 };
+enum {
+    PEER_FRAMES_MAX = 4096,
+    PEER_DEADLINE_MS = 120000, /* far beyond what a loaded machine needs, under a sanitizer, too */
+};
 
 enum peer_callback {
     PEER_NONE,
@@ -51,6 +54,8 @@ extern const struct conn_ops peer_ops;
 
 /* A TCP connection over 127.0.0.1: a[0] and a[1] are its ends, both blocking. */
 void peer_sockets(int a[2]);
+/* Bound to a free port of 127.0.0.1: nobody else gets it, and who dials it is refused while it does not listen. */
+int peer_bind(void);
 /* A listening socket on a free port of 127.0.0.1. */
 int peer_listen(void);
 
@@ -62,6 +67,9 @@ void peer_close(struct peer *p);
 /* Tick until *what reaches `least`, within PEER_DEADLINE_MS, or fail. */
 void peer_wait_int(struct loop *loop, const int *what, int least);
 void peer_wait_size(struct loop *loop, const size_t *what, size_t least);
+/* Until poll tells of the socket, within PEER_DEADLINE_MS, or fail: what one end does the other one sees soon, not at
+ * once. */
+void peer_wait_fd(int fd, short events);
 /* Serve what is there now, without waiting. */
 void peer_poll(struct loop *loop);
 

@@ -366,10 +366,12 @@ static void refused(int fd)
     uint8_t header[FRAME_HEADER_BYTES], head[256], end;
     struct frame f;
     int before = h.closed;
-    struct timeval tick = {.tv_usec = 10000};
+    struct timeval tick = {.tv_usec = 10000}, deadline = {.tv_sec = PEER_DEADLINE_MS / 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof tick);
     while (recv(fd, header, 1, MSG_PEEK) < 0) /* both sides are this thread's */
         peer_poll(&h.loop);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &deadline,
+               sizeof deadline); /* the rest is on its way */
     peer_read(fd, header, sizeof header);
     assert_int_equal(frame_decode(&f, header, sizeof head, 0), ERR_OK);
     assert_int_equal(f.type, FRAME_REFUSE);

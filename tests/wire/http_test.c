@@ -1,6 +1,7 @@
 /* The HTTP server on a loop of this thread, with clients that are sockets of the same thread. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@
 #include "common/listen.h"
 #include "common/socket.h"
 
-enum { DEADLINE_MS = 20000, LARGE_BYTES = 16 << 20 };
+enum { DEADLINE_MS = 120000, LARGE_BYTES = 16 << 20 };
 
 struct site {
     struct loop loop;
@@ -30,7 +31,7 @@ struct site {
 struct client {
     int fd;
     bool over; /* the server has closed */
-    size_t n;
+    size_t bytes, n;
     char text[4096]; /* the first of what came */
 };
 
@@ -69,6 +70,7 @@ static void open_site(struct site *s)
     assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
     s->port = socket_port(fd);
     assert_int_equal(http_open(&s->http, &s->loop, fd, &ops, s), ERR_OK);
+    http_connection_ms(s->http, DEADLINE_MS);
     loop_timer_init(&s->heart, &s->loop, on_heart, s);
     assert_int_equal(loop_timer_every(&s->heart, 5), ERR_OK);
 }
@@ -101,8 +103,19 @@ static void hear(struct client *c)
     ssize_t n = recv(c->fd, more, sizeof more, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN))
         c->over = true;
+    c->bytes += n > 0 ? (size_t)n : 0;
     for (ssize_t i = 0; i < n && c->n + 1 < sizeof c->text; i++)
         c->text[c->n++] = more[i];
+}
+
+/* The server has closed it. */
+static void hear_end(struct client *c)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    while (!c->over) {
+        assert_int_equal(poll(&p, 1, DEADLINE_MS), 1);
+        hear(c);
+    }
 }
 
 /* Until the server has closed it. */
@@ -117,12 +130,16 @@ static void finish(struct site *s, struct client *c)
     (void)close(c->fd);
 }
 
-/* All that the server answers to one request. */
+/* All that the server answers to one request. Again, where the machine was so late that the server gave it up. */
 static const char *ask(struct site *s, struct client *c, const char *request)
 {
-    dial(s, c);
-    say(c, request);
-    finish(s, c);
+    int64_t from;
+    do {
+        from = clock_now_ms();
+        dial(s, c);
+        say(c, request);
+        finish(s, c);
+    } while (c->n == 0 && clock_now_ms() - from >= HTTP_CONNECTION_MS);
     return c->text;
 }
 
@@ -221,12 +238,12 @@ static void a_slow_request_is_cut_off(void **state)
     dial(&s, &c);
     say(&c, "GET /healthz HTTP/1.1\r\n");
     int64_t began = clock_now_ms(), said = began;
-    while (!c.over) {
+    for (int times = 0; !c.over;) {
         int64_t now = clock_now_ms();
-        assert_true(now - began < 4000);
-        if (now - said >= 50) {
+        if (now - said >= 50) { /* 4 s, and more where the machine is slow, for the server, too */
             said = now;
             say(&c, "X");
+            assert_true(++times < 80);
         }
         assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
         hear(&c);
@@ -237,25 +254,44 @@ static void a_slow_request_is_cut_off(void **state)
     close_site(&s);
 }
 
-static void of_too_many_connections_the_oldest_goes(void **state)
+/* False: the machine was so late that connections may have ended for want of time. */
+static bool fill_the_site(void)
 {
-    (void)state;
     enum { MANY = HTTP_OPEN_MAX + 8 };
     struct site s;
     struct client idle[MANY], c;
     open_site(&s);
+    int64_t from = clock_now_ms();
     for (int i = 0; i < MANY; i++)
         dial(&s, &idle[i]);
-    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
-    for (int i = 0; i < MANY; i++)
+    (void)ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n");
+    for (int i = 9; i < MANY; i++)
         hear(&idle[i]);
-    assert_true(idle[0].over);
-    assert_true(idle[8].over);
-    assert_false(idle[9].over); /* MANY and one, less HTTP_OPEN_MAX */
-    assert_false(idle[MANY - 1].over);
+    bool in_time = clock_now_ms() - from < HTTP_CONNECTION_MS;
+    if (in_time) {
+        assert_starts(c.text, "HTTP/1.1 200 ");
+        hear_end(&idle[0]);
+        hear_end(&idle[8]);
+        assert_false(idle[9].over); /* MANY and one, less HTTP_OPEN_MAX */
+        assert_false(idle[MANY - 1].over);
+    }
     for (int i = 0; i < MANY; i++)
         (void)close(idle[i].fd);
     close_site(&s);
+    return in_time;
+}
+
+static void of_too_many_connections_the_oldest_goes(void **state)
+{
+    (void)state;
+    int times = 0;
+    while (!fill_the_site())
+        assert_true(++times < 10);
+}
+
+static void on_time(void *arg)
+{
+    *(bool *)arg = true;
 }
 
 static void who_does_not_read_holds_nobody_up(void **state)
@@ -264,20 +300,20 @@ static void who_does_not_read_holds_nobody_up(void **state)
     struct site s;
     struct client lazy, c;
     open_site(&s);
-    http_connection_ms(s.http, 400);
     s.large = true;
     dial(&s, &lazy);
     say(&lazy, "GET /metrics HTTP/1.1\r\n\r\n");
     assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
-    int64_t until = clock_now_ms() + 600; /* its time is over: what it did not read is dropped */
-    while (clock_now_ms() < until)
+    http_connection_ms(s.http, 1); /* its time is over: what it did not read is dropped */
+    bool over = false;
+    struct loop_timer timer; /* behind a tick of the server's */
+    loop_timer_init(&timer, &s.loop, on_time, &over);
+    assert_int_equal(loop_timer_once(&timer, 3 * HTTP_TICK_MS), ERR_OK);
+    while (!over)
         assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
-    size_t got = 0;
-    char more[65536];
-    for (ssize_t n; (n = recv(lazy.fd, more, sizeof more, MSG_DONTWAIT)) > 0;)
-        got += (size_t)n;
-    assert_true(got > 0 && got < LARGE_BYTES);
-    (void)close(lazy.fd);
+    http_connection_ms(s.http, DEADLINE_MS);
+    finish(&s, &lazy); /* all that it may read yet */
+    assert_in_range(lazy.bytes, 1, LARGE_BYTES - 1);
     close_site(&s);
 }
 
@@ -292,9 +328,8 @@ static void it_ends_with_connections_open(void **state)
     say(&half, "GET /heal");
     ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n");
     close_site(&s);
-    hear(&half);
-    hear(&silent);
-    assert_true(half.over && silent.over);
+    hear_end(&half);
+    hear_end(&silent);
     (void)close(half.fd);
     (void)close(silent.fd);
 }

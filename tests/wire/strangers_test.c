@@ -7,12 +7,12 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/listen.h"
 #include "common/socket.h"
 #include "common/strangers.h"
@@ -98,6 +98,16 @@ static bool hung_up(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
+/* Of the connections from first to end these first ones are told of their end, soon, and no other one is. */
+static void assert_hung_up(int first, int gone, int end)
+{
+    for (int i = first; i < end; i++) {
+        if (i < gone)
+            peer_wait_fd(h.fd[i], POLLIN);
+        assert_int_equal(hung_up(h.fd[i]), i < gone);
+    }
+}
+
 static void the_bound_is_a_share_of_the_descriptors(void **state)
 {
     (void)state;
@@ -118,15 +128,16 @@ static void beyond_the_bound_the_oldest_goes_and_who_has_proven_stays(void **sta
     peer_wait_int(&h.loop, &h.accepted, 1);
     stranger_leave(&h.stranger[0]);
     stranger_leave(&h.stranger[0]); /* again is nothing */
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         (void)dial();
+        peer_wait_int(&h.loop, &h.accepted, 2 + i); /* in this order */
+    }
     peer_wait_int(&h.loop, &h.closed, 6);
     assert_int_equal(h.accepted, 11);
     assert_int_equal(h.strangers.open, 4);
     assert_int_equal(h.strangers.shed, 6);
     assert_false(hung_up(known));
-    for (int i = 1; i < 11; i++)
-        assert_int_equal(hung_up(h.fd[i]), i <= 6);
+    assert_hung_up(1, 7, 11);
     conn_close(h.stranger[0].conn, ERR_CLOSED, "the test is over");
     conn_close(h.stranger[8].conn, ERR_CLOSED, "from the middle");
     peer_poll(&h.loop);
@@ -148,8 +159,7 @@ static void without_descriptors_a_stranger_makes_room_for_who_comes(void **state
     peer_wait_int(&h.loop, &h.accepted, 7);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     /* one for each, and one more: accept wants a descriptor before it looks whether anybody waits */
-    for (int i = 0; i < 7; i++)
-        assert_int_equal(hung_up(h.fd[i]), i < 4);
+    assert_hung_up(0, 4, 7);
     assert_int_equal(h.strangers.open, 3);
 }
 
@@ -158,10 +168,11 @@ static void who_says_nothing_in_time_is_closed(void **state)
     (void)state;
     (void)dial();
     peer_wait_int(&h.loop, &h.accepted, 1);
-    strangers_tick(&h.strangers, clock_now_ms() + STRANGERS_MS - 1000);
+    int64_t until_ms = h.stranger[0].since_ms + STRANGERS_MS;
+    strangers_tick(&h.strangers, until_ms);
     peer_poll(&h.loop);
     assert_int_equal(h.closed, 0);
-    strangers_tick(&h.strangers, clock_now_ms() + STRANGERS_MS + 1000);
+    strangers_tick(&h.strangers, until_ms + 1);
     peer_wait_int(&h.loop, &h.closed, 1);
     assert_int_equal(h.strangers.open, 0);
     assert_int_equal(h.strangers.shed, 0);

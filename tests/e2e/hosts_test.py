@@ -241,7 +241,7 @@ class TrainTest(HostsCase):
             got = self.on_hosts("--ps=2", "--workers=3")
             got.until_said("launcher", "is locked by pid")
             with self.assertRaises(subprocess.TimeoutExpired):  # longer than a silent link lives
-                got.process.wait(12)
+                got.process.wait(11)  # and it waits for 15 s
         got.wait(0)
         self.assertNotIn("lost", got.stderr())
 
@@ -261,10 +261,10 @@ class TrainTest(HostsCase):
         os.kill(self.pids()["worker-2"], signal.SIGSTOP)  # cannot heed the SIGTERM: SIGKILL follows within 5 s
         got.process.kill()
         began = time.monotonic()
-        self.until("all are gone", lambda: not [p for p in pids if alive(p)], 10)
-        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)], 10)
+        self.until("all are gone", lambda: not [p for p in pids if alive(p)], 25)
+        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)], 25)
         self.lock_is_free()
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 25)  # sooner than the grace ends
 
     # ---- strangers ----
 

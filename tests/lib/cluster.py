@@ -3,6 +3,8 @@
 Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock, a line of a log), with a deadline. Every
 process that a test starts is gone when the test ends."""
 import fcntl
+import functools
+import itertools
 import json
 import os
 import pathlib
@@ -44,12 +46,41 @@ def alive(pid):
         return False
 
 
+PORTS, PORT_BLOCKS = 100, 100  # of a test, and of all
+
+
+def first_port():
+    """10,000 ports below those that connect() picks by itself, where there are so many."""
+    try:
+        picked = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        picked = 32768
+    room = PORTS * PORT_BLOCKS
+    return min(picked, 30000) - room if picked >= room + 1024 else 20000
+
+
+@functools.cache
+def own_ports():
+    """The ports of this test, one after the other, again and again. They are its own until it ends: a name that only one
+    process can hold stands for them."""
+    for i in range(PORT_BLOCKS):
+        block, name = (os.getpid() + i) % PORT_BLOCKS, socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0gradwire-test-ports-{block}")
+        except OSError:
+            name.close()
+            continue
+        first = first_port() + block * PORTS
+        own_ports.name = name  # as long as this process
+        return itertools.cycle(range(first, first + PORTS))
+    raise AssertionError(f"{PORT_BLOCKS} tests have taken all ports")
+
+
 def free_ports(n):
-    """Ports of 127.0.0.1 that are free now, far from those that connect() picks by itself, and from those of tests that
-    ctest started at the same time, with the next pids."""
-    found, port = [], 20000 + os.getpid() * 37 % 10000
+    """Ports of 127.0.0.1 that are free now, and that neither another test nor connect() takes."""
+    found = []
     while len(found) < n:
-        port += 1
+        port = next(own_ports())
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -15,7 +15,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, alive, free_ports  # noqa: E402
+from cluster import DEADLINE_S, PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, free_ports  # noqa: E402
 
 
 class HandCase(TrainCase):
@@ -66,7 +66,7 @@ class HandTest(HandCase):
     def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
         worker = self.start(WORKER, "alone").wait(0)
         ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])
-        self.assertFalse(alive(ps))
+        self.gone([ps])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
         again = self.start(WORKER, "again").wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(), again.log())
@@ -77,7 +77,7 @@ class HandTest(HandCase):
         ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])
         worker.process.kill()
         worker.process.wait()
-        self.until("its ps is gone", lambda: not alive(ps))
+        self.gone([ps])
 
     def test_a_lone_worker_told_to_go_leaves_a_checkpoint_and_goes_on(self):
         keys = {"training.epochs": 3, "data.synthetic_train_rows": 20000}

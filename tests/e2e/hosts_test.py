@@ -24,7 +24,7 @@ LONG = {"data.synthetic_train_rows": 20000, "training.epochs": 12, "checkpoint.e
 
 
 class HostsCase(TrainCase):
-    HOSTS = 3
+    HOSTS, PROGRAMS = 3, True
 
     def setUp(self):
         super().setUp()
@@ -203,6 +203,9 @@ esac
 
 
 class TrainTest(HostsCase):
+    def nobody_is_left(self):
+        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)])
+
     def test_a_cluster_of_three_hosts_trains_with_one_command(self):
         got = self.on_hosts("--ps=2", "--workers=3").wait(0)
         s = self.summary()
@@ -213,7 +216,7 @@ class TrainTest(HostsCase):
             self.assertRegex(got.stderr(), rf"{name}: pid \d+ on {self.hosts.address(host)}:\d+\n")
         self.assertIn("generation 1", got.log("worker-0"))
         self.assertIn("the job is done", got.log("ps-1"))
-        self.assertFalse([pid for i in range(3) for pid in self.hosts.pids(i)])
+        self.nobody_is_left()
 
     def test_roles_go_to_their_lines_and_ports_are_of_the_range(self):
         got = self.on_hosts("--ps=1", "--workers=1", "--chief", file=self.all_hosts(
@@ -250,7 +253,7 @@ class TrainTest(HostsCase):
         got.until_cut(1)
         got.signal(signal.SIGINT)
         got.wait(130)
-        self.assertFalse([pid for i in range(3) for pid in self.hosts.pids(i)])
+        self.nobody_is_left()
         self.on_hosts("--ps=1", "--workers=2", keys=LONG).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(keys=LONG))
 
@@ -262,7 +265,7 @@ class TrainTest(HostsCase):
         got.process.kill()
         began = time.monotonic()
         self.until("all are gone", lambda: not [p for p in pids if alive(p)], 25)
-        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)], 25)
+        self.nobody_is_left()
         self.lock_is_free()
         self.assertLess(time.monotonic() - began, 25)  # sooner than the grace ends
 

@@ -18,7 +18,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, LAUNCH, Case, alive, command_line  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, Case, command_line  # noqa: E402
 
 FAKE = r"""#!/usr/bin/env python3
 import json, os, signal, socket, sys, time
@@ -88,7 +88,7 @@ def step_line(step):
 
 
 class LaunchTest(Case):
-    IN_MEMORY = False  # programs may not be run there
+    PROGRAMS = True
 
     def setUp(self):
         super().setUp()
@@ -134,7 +134,9 @@ class LaunchTest(Case):
             self.until(f"{name} is there", (self.tmp / name).exists)
 
     def ready(self, *names):
-        self.there(*(name + ".ready" for name in names or ("ps-0", "ps-1", "worker-0", "worker-1")))
+        names = names or ("ps-0", "ps-1", "worker-0", "worker-1")
+        self.there(*(name + ".ready" for name in names))
+        self.until("the launcher tells of them", lambda: {"launcher-0", *names} <= self.pids().keys())
 
     def starts(self, name):
         path = self.tmp / f"{name}.starts"
@@ -288,7 +290,7 @@ class LaunchTest(Case):
                 pids = self.pids()
                 launcher.send_signal(sig)
                 self.assertEqual(launcher.wait(DEADLINE_S), code, self.stderr())
-                self.assertFalse([p for p in pids.values() if alive(p)])
+                self.gone(pids.values())
             s = self.summary()
             self.assertEqual((s["status"], s["exit_code"]), ("interrupted", code))
             for file in self.tmp.glob("*.ready"):
@@ -349,7 +351,7 @@ class LaunchTest(Case):
             start = time.monotonic()
             self.lock_is_free()
             self.assertLess(time.monotonic() - start, 10)
-            self.assertFalse([p for p in pids.values() if alive(p)])
+            self.gone(pids.values())
 
     def test_a_new_launcher_waits_until_the_last_ones_processes_are_gone(self):
         self.scripts(ps_0=[["ignore"], ["exit 0"]], ps_1=[["run"], ["exit 0"]], worker=[["run"], ["exit 0"]])
@@ -361,7 +363,7 @@ class LaunchTest(Case):
             got = self.train()
             self.assertEqual(got.returncode, 0, got.stderr)
             self.assertIn(f"is locked by pid {launcher.pid}", got.stderr)
-            self.assertFalse(alive(orphan))
+            self.gone([orphan])
 
     def test_a_guardian_that_is_killed_is_replaced(self):
         with self.background() as launcher:
@@ -379,7 +381,7 @@ class LaunchTest(Case):
             launcher.wait()
             self.there("ps-0.term", "worker-1.term")
             self.lock_is_free()
-            self.assertFalse([p for p in pids.values() if alive(p)])
+            self.gone(pids.values())
 
     # ---- DIR ----
 
@@ -517,7 +519,7 @@ class LaunchTest(Case):
         self.assertIn("hello there", follow.stdout.readline())  # and goes on as long as the launcher
         stop = self.control("stop", str(self.out))
         self.assertEqual(stop.returncode, 0, stop.stderr)
-        self.assertFalse(alive(launcher))
+        self.gone([launcher])
         self.assertEqual((follow.wait(DEADLINE_S), follow.stdout.read()), (0, ""))
         follow.stdout.close()
         self.assertEqual(self.summary()["exit_code"], 143)

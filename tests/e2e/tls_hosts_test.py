@@ -17,6 +17,8 @@ FLAGS = ["--tls_cert=tls/own.crt", "--tls_key=tls/own.key", "--tls_ca=tls/ca.crt
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class TlsHostsTest(TrainCase):
+    PROGRAMS = True
+
     def setUp(self):
         super().setUp()
         self.hosts = Hosts(self, 3)

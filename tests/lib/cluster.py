@@ -91,12 +91,15 @@ def free_ports(n):
     return found
 
 
-def memory_folder():
-    """A folder in memory, where cuts take steps and not a disk's time; None: there is none, or too little of it."""
+def memory_folder(for_programs):
+    """A folder in memory, where cuts take steps and not a disk's time; None: there is none, or too little of it, or no program
+    may be run there (as in a container)."""
     folder = "/dev/shm"
     try:
         stat = os.statvfs(folder)
     except OSError:
+        return None
+    if for_programs and stat.f_flag & os.ST_NOEXEC:
         return None
     return folder if os.access(folder, os.W_OK) and stat.f_bavail * stat.f_frsize >= 256 << 20 else None
 
@@ -105,9 +108,11 @@ class Case(unittest.TestCase):
     """A test with a folder of its own, self.tmp; its jobs write to self.out unless told otherwise."""
 
     IN_MEMORY = True
+    PROGRAMS = False  # it runs what it writes to its folder
 
     def setUp(self):
-        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-e2e-", dir=memory_folder() if self.IN_MEMORY else None))
+        folder = memory_folder(self.PROGRAMS) if self.IN_MEMORY else None
+        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-e2e-", dir=folder))
         self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
         self.out = self.tmp / "out"
 
@@ -118,6 +123,10 @@ class Case(unittest.TestCase):
                 self.fail(f"still not so after {deadline_s} s: {what() if callable(what) else what}")
             time.sleep(0.002)
         return got
+
+    def gone(self, pids):
+        """Waits until none of them is alive: who ends lets go of a lock, or of its network, a moment before."""
+        self.until(lambda: f"all of {pids} are gone", lambda: not any(map(alive, pids)))
 
     def pids(self, out=None):
         """{"ps-0": pid, .., "launcher-0": pid} of the job that runs on `out`."""

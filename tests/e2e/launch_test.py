@@ -527,6 +527,12 @@ class LaunchTest(Case):
         self.assertIn("not running", self.control("status", str(self.out)).stdout)
         self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
 
+    def test_it_detaches_without_standard_descriptors_too(self):
+        command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *self.command("--detach")]
+        self.assertEqual(subprocess.run(command, env=self.environment(), cwd=self.tmp, timeout=DEADLINE_S).returncode, 0)
+        self.ready()
+        self.assertEqual(self.control("stop", str(self.out)).returncode, 0)
+
     def test_detach_passes_an_early_failure_on(self):
         got = self.train("--detach", "--set", "nonsense=1")
         self.assertEqual(got.returncode, 2)

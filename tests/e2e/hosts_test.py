@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 600
 # beside others
 """Jobs on several hosts, which are network namespaces of the test's own: `train --hosts` by a remote shell."""
 import fcntl

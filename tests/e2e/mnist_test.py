@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 600
 """The main job on real input: MNIST, in the accuracy that Keras reaches with the same model, in little time and memory.
 
 GRADWIRE_LONG=1: every mode, and async with more seeds (four minutes on two cores)."""

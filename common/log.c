@@ -1,5 +1,6 @@
 #include "common/log.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,8 +26,20 @@ enum log_level log_level_of(const char *name)
     return LOG_INFO;
 }
 
+/* Of standard descriptors that are closed: what is opened next would have their numbers, and hear what is meant for them. */
+static void log_fill_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 void log_init(const char *who, enum log_level least)
 {
+    log_fill_standard();
     (void)snprintf(log_who, sizeof log_who, "%s", who);
     log_least = least;
 }

@@ -12,7 +12,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 /* "debug", "info", "warn", "error"; anything else is LOG_INFO. */
 enum log_level log_level_of(const char *name);
-/* Who speaks ("worker 1"), copied; and the least level that is written. Call before threads start. */
+/* Who speaks ("worker 1"), copied; and the least level that is written. Standard descriptors that are closed are /dev/null
+ * from here on. Call before threads start. */
 void log_init(const char *who, enum log_level least);
 /* From here on each line is an object: time, level, process, message. Call before threads start. */
 void log_json(void);

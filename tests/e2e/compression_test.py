@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import TSAN, TrainCase  # noqa: E402
 from watch import metrics, places  # noqa: E402
 
-KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 10000, "training.epochs": 2, "checkpoint.every_steps": 20,
+KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 10000, "data.synthetic_eval_rows": 1000, "training.epochs": 2, "checkpoint.every_steps": 20,
         "checkpoint.every_seconds": 0}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -161,7 +162,9 @@ class DoctorTest(TrainCase):
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         lines = self.doctor(*self.cluster("worker", 1), code=2)
-        self.says(lines, "clocks", "FAIL", "that of ps 0 is 3600", "s behind")
+        self.says(lines, "clocks", "FAIL", "s behind")
+        behind = re.search(r"that of ps 0 is (\d+)", lines["clocks"][1])
+        self.assertAlmostEqual(int(behind[1]), 3600, delta=60)  # a loaded machine is slow to hear
 
     def test_a_peer_of_another_job_or_another_token_would_refuse_it(self):
         self.start_ps()
@@ -180,6 +183,7 @@ class DoctorTest(TrainCase):
         self.says(self.doctor(*worker, code=2), "peers", "FAIL", "ps 0 at", "token")
         other = self.tmp / "other"
         other.write_text("another token, which is as long")
+        other.chmod(0o644)
         lines = self.doctor(*worker, f"--token_file={other}", code=2)
         self.says(lines, "peers", "FAIL", "token")
         self.says(lines, "token", "warn", "everybody here may read it", "defaultMode: 0440")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
+import datetime
 import json
 import pathlib
+import re
 import socket
 import sys
 import threading
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -187,12 +188,15 @@ class DoneTest(TrainCase):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]
         slow = self.start("ps", 0, "--fault=disk:300000", "--grace_s=3", *keys, job=self.JOB)  # half of 1.2 MB in 2 s
         fast, chief, _ = (self.start(role, i, *keys, job=self.JOB) for role, i in (("ps", 1), ("worker", 0), ("worker", 1)))
-        slow.until_said("warn ps 0: a snapshot of its 0.6 MiB takes about 3 s (0.3 MiB/s, as the last one), and the grace "
-                        "after SIGTERM is 3 s: on SIGTERM it will not begin one")
+        words = re.compile(r"warn ps 0: a snapshot of its 0\.6 MiB takes about (\d+) s \((\d\.\d) MiB/s, as the last one\), and "
+                           r"the grace after SIGTERM is 3 s: on SIGTERM it will not begin one")
+        took = self.until(lambda: f"it says so\n{slow.log()}", lambda: words.search(slow.log()))
+        self.assertGreaterEqual(int(took[1]), 3)  # more on a loaded machine
+        self.assertLessEqual(float(took[2]), 0.3)
         cuts = self.out / "checkpoints"
         self.until("cut 0 is published", lambda: (cuts / "cut-0000000000/manifest.gw").exists())
         self.end(slow, 143)
-        self.assertIn("told to go: a snapshot of its 0.6 MiB takes about 3 s", slow.last_line())  # so the pod says it
+        self.assertIn(f"told to go: a snapshot of its 0.6 MiB takes about {took[1]} s", slow.last_line())  # so the pod says it
         self.assertIn("the last published checkpoint stands", slow.last_line())
         self.end(chief, 143)
         self.assertEqual([cut.name for cut in cuts.iterdir() if cut.is_dir()], ["cut-0000000000"])
@@ -204,24 +208,32 @@ class DoneTest(TrainCase):
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 
-class ToldToGoTest(wire.PsCase):
-    FLAGS = (WAIT, "--grace_s=3")
-
+class ToldToGoCase(wire.PsCase):
     def setUp(self):
         super().setUp()
         self.chief = self.entered()
         self.ps.process.terminate()
         self.chief.hear_kind(wire.GOING)
 
+class ToldToGoAtTheEndTest(ToldToGoCase):
+    FLAGS = (WAIT, "--grace_s=100")
+
     def test_it_does_not_wait_when_the_job_is_done_meanwhile(self):
         self.chief.send(wire.frame(wire.DONE, {1: 0}))
         self.ps.wait(0)
 
+
+class ToldToGoTest(ToldToGoCase):
+    FLAGS = (WAIT, "--grace_s=3")
+
     def test_without_a_cut_it_leaves_before_it_is_killed(self):
-        began = time.monotonic()
         self.ps.wait(143)
-        self.assertLess(time.monotonic() - began, 3)
-        self.assertIn("the grace of 3 s ended before a cut was published", self.ps.log())
+        said = self.ps.log()
+        self.assertIn("the grace of 3 s ended before a cut was published", said)
+        # by its own clock a second is left, of which a loaded machine takes a part
+        told, left = (datetime.datetime.fromisoformat(next(line for line in said.splitlines() if words in line).split()[0].rstrip("Z"))
+                      for words in ("told to go", "the grace of 3 s ended"))
+        self.assertLess((left - told).total_seconds(), 3, said)
 
 
 del TrainCase

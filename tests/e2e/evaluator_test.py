@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 import unittest
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, PS, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from tfevents import Run  # noqa: E402
+from watch import get, text  # noqa: E402
 
 KEYS = {"training.epochs": 3, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0, "worker.threads": 1}
 CALM = {}
@@ -123,13 +123,10 @@ class EvaluatorTest(TrainCase):
         job.until_said("launcher", "evaluator: step")
         lines = map(str.split, (self.out / "processes/http").read_text().splitlines())
         address = next(words[2] for words in lines if words[0] == "evaluator")
-        def get(path):
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as reply:
-                return reply.read().decode()
         for path in ("/healthz", "/readyz"):
-            get(path)  # or it raises
-        self.assertIn('gradwire_evaluator_result{name="accuracy"} ', get("/metrics"))
-        last = json.loads(get("/status"))["last"]
+            self.assertEqual(get(address, path)[0], 200)
+        self.assertIn('gradwire_evaluator_result{name="accuracy"} ', text(address, "/metrics"))
+        last = json.loads(text(address, "/status"))["last"]
         job.signal(signal.SIGTERM)
         job.wait(143)
         self.assertIn((last["step"], last["accuracy"]), [(r["step"], r["accuracy"]) for r in self.results()])

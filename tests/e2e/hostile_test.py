@@ -13,7 +13,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, SANITIZED, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
+from cluster import DEADLINE_S, PS, SANITIZED, WORKER, Case, Process, TrainCase, free_ports  # noqa: E402
 
 SEED = int(os.environ.get("HOSTILE_SEED", random.SystemRandom().randrange(1 << 32)))
 ROUNDS = 150 if SANITIZED else 400
@@ -194,7 +194,7 @@ class PsCase(Case):
 
     def hello_of_a_worker(self):
         with socket.create_server(("127.0.0.1", self.port)) as server:
-            server.settimeout(20)
+            server.settimeout(DEADLINE_S)
             worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--ps_hosts={self.hosts}",
                                     "--worker_hosts=127.0.0.1:1,127.0.0.1:2", f"--job={self.job}",
                                     f"--output={self.out}"], "worker")

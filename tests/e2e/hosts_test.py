@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 600
 # beside others
 """Jobs on several hosts, which are network namespaces of the test's own: `train --hosts` by a remote shell."""
 import fcntl
@@ -24,7 +23,7 @@ LONG = {"data.synthetic_train_rows": 20000, "training.epochs": 12, "checkpoint.e
 
 
 class HostsCase(TrainCase):
-    HOSTS = 3
+    HOSTS, PROGRAMS = 3, True
 
     def setUp(self):
         super().setUp()
@@ -203,6 +202,9 @@ esac
 
 
 class TrainTest(HostsCase):
+    def nobody_is_left(self):
+        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)])
+
     def test_a_cluster_of_three_hosts_trains_with_one_command(self):
         got = self.on_hosts("--ps=2", "--workers=3").wait(0)
         s = self.summary()
@@ -213,7 +215,7 @@ class TrainTest(HostsCase):
             self.assertRegex(got.stderr(), rf"{name}: pid \d+ on {self.hosts.address(host)}:\d+\n")
         self.assertIn("generation 1", got.log("worker-0"))
         self.assertIn("the job is done", got.log("ps-1"))
-        self.assertFalse([pid for i in range(3) for pid in self.hosts.pids(i)])
+        self.nobody_is_left()
 
     def test_roles_go_to_their_lines_and_ports_are_of_the_range(self):
         got = self.on_hosts("--ps=1", "--workers=1", "--chief", file=self.all_hosts(
@@ -241,7 +243,7 @@ class TrainTest(HostsCase):
             got = self.on_hosts("--ps=2", "--workers=3")
             got.until_said("launcher", "is locked by pid")
             with self.assertRaises(subprocess.TimeoutExpired):  # longer than a silent link lives
-                got.process.wait(12)
+                got.process.wait(11)  # and it waits for 15 s
         got.wait(0)
         self.assertNotIn("lost", got.stderr())
 
@@ -250,7 +252,7 @@ class TrainTest(HostsCase):
         got.until_cut(1)
         got.signal(signal.SIGINT)
         got.wait(130)
-        self.assertFalse([pid for i in range(3) for pid in self.hosts.pids(i)])
+        self.nobody_is_left()
         self.on_hosts("--ps=1", "--workers=2", keys=LONG).wait(0)
         self.assertEqual(self.summary()["digest"], self.undisturbed(keys=LONG))
 
@@ -261,10 +263,10 @@ class TrainTest(HostsCase):
         os.kill(self.pids()["worker-2"], signal.SIGSTOP)  # cannot heed the SIGTERM: SIGKILL follows within 5 s
         got.process.kill()
         began = time.monotonic()
-        self.until("all are gone", lambda: not [p for p in pids if alive(p)], 10)
-        self.until("nobody is left", lambda: not [p for i in range(3) for p in self.hosts.pids(i)], 10)
+        self.until("all are gone", lambda: not [p for p in pids if alive(p)], 25)
+        self.nobody_is_left()
         self.lock_is_free()
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertLess(time.monotonic() - began, 25)  # sooner than the grace ends
 
     # ---- strangers ----
 

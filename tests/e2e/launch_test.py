@@ -18,7 +18,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, LAUNCH, Case, alive, command_line  # noqa: E402
+from cluster import DEADLINE_S, LAUNCH, Case, command_line  # noqa: E402
 
 FAKE = r"""#!/usr/bin/env python3
 import json, os, signal, socket, sys, time
@@ -88,7 +88,7 @@ def step_line(step):
 
 
 class LaunchTest(Case):
-    IN_MEMORY = False  # programs may not be run there
+    PROGRAMS = True
 
     def setUp(self):
         super().setUp()
@@ -134,7 +134,9 @@ class LaunchTest(Case):
             self.until(f"{name} is there", (self.tmp / name).exists)
 
     def ready(self, *names):
-        self.there(*(name + ".ready" for name in names or ("ps-0", "ps-1", "worker-0", "worker-1")))
+        names = names or ("ps-0", "ps-1", "worker-0", "worker-1")
+        self.there(*(name + ".ready" for name in names))
+        self.until("the launcher tells of them", lambda: {"launcher-0", *names} <= self.pids().keys())
 
     def starts(self, name):
         path = self.tmp / f"{name}.starts"
@@ -288,7 +290,7 @@ class LaunchTest(Case):
                 pids = self.pids()
                 launcher.send_signal(sig)
                 self.assertEqual(launcher.wait(DEADLINE_S), code, self.stderr())
-                self.assertFalse([p for p in pids.values() if alive(p)])
+                self.gone(pids.values())
             s = self.summary()
             self.assertEqual((s["status"], s["exit_code"]), ("interrupted", code))
             for file in self.tmp.glob("*.ready"):
@@ -309,19 +311,24 @@ class LaunchTest(Case):
             self.ready()
             launcher.send_signal(signal.SIGINT)
             self.there("ps-0.term", "worker-1.term")
-            start = time.monotonic()
             self.until("it ends", lambda: launcher.send_signal(signal.SIGINT) or launcher.poll() is not None)
-            self.assertLess(time.monotonic() - start, 10)  # long before grace_s
             self.assertEqual(launcher.returncode, 130, self.stderr())
+        self.assertIn("Ctrl-C: killing all processes", self.stderr())
+        self.assertNotIn("the grace of", self.stderr())
 
     def test_two_interrupts_at_once_are_one_ctrl_c(self):
         self.scripts(ps_0=[["ignore"]])
-        with self.background("--set", "timeouts.grace_s=1") as launcher:
-            self.ready()
-            launcher.send_signal(signal.SIGINT)
-            self.there("worker-0.term")
-            launcher.send_signal(signal.SIGINT)
-            self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
+        for _ in range(5):  # on a loaded machine the second one may come too late to be the same
+            for file in (*self.tmp.glob("*.ready"), *self.tmp.glob("*.term")):
+                file.unlink()
+            with self.background("--set", "timeouts.grace_s=1") as launcher:
+                self.ready()
+                launcher.send_signal(signal.SIGINT)
+                self.there("worker-0.term")
+                launcher.send_signal(signal.SIGINT)
+                self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
+            if "killing all processes" not in self.stderr():
+                break
         self.assertIn("the grace of 1 s is over", self.stderr())
         self.assertNotIn("killing all processes", self.stderr())
 
@@ -344,7 +351,7 @@ class LaunchTest(Case):
             start = time.monotonic()
             self.lock_is_free()
             self.assertLess(time.monotonic() - start, 10)
-            self.assertFalse([p for p in pids.values() if alive(p)])
+            self.gone(pids.values())
 
     def test_a_new_launcher_waits_until_the_last_ones_processes_are_gone(self):
         self.scripts(ps_0=[["ignore"], ["exit 0"]], ps_1=[["run"], ["exit 0"]], worker=[["run"], ["exit 0"]])
@@ -356,7 +363,7 @@ class LaunchTest(Case):
             got = self.train()
             self.assertEqual(got.returncode, 0, got.stderr)
             self.assertIn(f"is locked by pid {launcher.pid}", got.stderr)
-            self.assertFalse(alive(orphan))
+            self.gone([orphan])
 
     def test_a_guardian_that_is_killed_is_replaced(self):
         with self.background() as launcher:
@@ -374,7 +381,7 @@ class LaunchTest(Case):
             launcher.wait()
             self.there("ps-0.term", "worker-1.term")
             self.lock_is_free()
-            self.assertFalse([p for p in pids.values() if alive(p)])
+            self.gone(pids.values())
 
     # ---- DIR ----
 
@@ -512,13 +519,19 @@ class LaunchTest(Case):
         self.assertIn("hello there", follow.stdout.readline())  # and goes on as long as the launcher
         stop = self.control("stop", str(self.out))
         self.assertEqual(stop.returncode, 0, stop.stderr)
-        self.assertFalse(alive(launcher))
+        self.gone([launcher])
         self.assertEqual((follow.wait(DEADLINE_S), follow.stdout.read()), (0, ""))
         follow.stdout.close()
         self.assertEqual(self.summary()["exit_code"], 143)
         self.assertIn("interrupted", (self.out / "processes/launcher.log").read_text())
         self.assertIn("not running", self.control("status", str(self.out)).stdout)
         self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
+
+    def test_it_detaches_without_standard_descriptors_too(self):
+        command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *self.command("--detach")]
+        self.assertEqual(subprocess.run(command, env=self.environment(), cwd=self.tmp, timeout=DEADLINE_S).returncode, 0)
+        self.ready()
+        self.assertEqual(self.control("stop", str(self.out)).returncode, 0)
 
     def test_detach_passes_an_early_failure_on(self):
         got = self.train("--detach", "--set", "nonsense=1")

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 600
 """The main job on real input: MNIST, in the accuracy that Keras reaches with the same model, in little time and memory.
 
 GRADWIRE_LONG=1: every mode, and async with more seeds (four minutes on two cores)."""
@@ -16,6 +15,7 @@ from cluster import SANITIZED, TrainCase  # noqa: E402
 DATA = os.environ.get("GRADWIRE_DATA")
 MNIST = pathlib.Path(DATA or "/nonexistent") / "mnist"
 MIB = 1 << 20
+LEAST = 0.974  # of modes that are not exact
 LONG = bool(os.environ.get("GRADWIRE_LONG"))
 
 
@@ -33,9 +33,17 @@ class MnistTest(TrainCase):
         self.assertEqual(s["epochs"], 10)
         return s
 
-    def learned(self, least, **keys):
-        s = self.trained(2, **keys)
-        self.assertGreaterEqual(s["eval"]["accuracy"], least)
+    def typical(self, workers, **keys):
+        """The summary of a run, and its accuracy: the order of arrival makes a point or two of a thousand, so that of a run
+        below what is wanted the median of three decides."""
+        s = self.trained(workers, **keys)
+        accuracy = [s["eval"]["accuracy"]]
+        if accuracy[0] < LEAST:
+            accuracy += [self.trained(workers, **{**keys, "seed": keys.get("seed", 1) + more})["eval"]["accuracy"] for more in (1, 2)]
+        return s, statistics.median(accuracy)
+
+    def learned(self, least, s, accuracy):
+        self.assertGreaterEqual(accuracy, least)
         self.assertLess(s["first_step_s"], 20)  # on a quiet machine 2 s are plenty: printed above
         train, evaluation = (sum(len(gzip.open(p).read()) for p in MNIST.glob(f"{part}-*.gz"))
                              for part in ("train", "t10k"))
@@ -46,12 +54,13 @@ class MnistTest(TrainCase):
     def test_sync_reaches_0_976_with_seeds_1_2_and_3(self):
         for seed in (1, 2, 3):
             with self.subTest(seed=seed):
-                self.learned(0.976, seed=seed)
+                s = self.trained(2, seed=seed)
+                self.learned(0.976, s, s["eval"]["accuracy"])
 
     def test_async_reaches_0_974(self):
         for seed in (1, 2, 3) if LONG else (1,):
             with self.subTest(seed=seed):
-                self.learned(0.974, seed=seed, update="async")
+                self.learned(LEAST, *self.typical(2, seed=seed, update="async"))
 
     def test_every_mode_reaches_0_974_with_four_workers_at_the_job_s_own_rate(self):
         modes = ({"update": "geo"}, {"microbatches": 4, "sync.replicas_to_aggregate": 3},
@@ -60,11 +69,7 @@ class MnistTest(TrainCase):
                  {"update": "ssp", "staleness": 2}, {"update": "ssp"}, {"update": "ssp", "staleness": 8})
         for mode in modes if LONG else modes[:2]:
             with self.subTest(mode):
-                # the order of arrival makes a point or two of a thousand: of a run below, the median of three decides
-                accuracy = [self.trained(4, **mode)["eval"]["accuracy"]]
-                if accuracy[0] < 0.974:
-                    accuracy += [self.trained(4, seed=seed, **mode)["eval"]["accuracy"] for seed in (2, 3)]
-                self.assertGreaterEqual(statistics.median(accuracy), 0.974)
+                self.assertGreaterEqual(self.typical(4, **mode)[1], LEAST)
 
 
 if __name__ == "__main__":

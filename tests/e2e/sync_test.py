@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase, alive  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
 # Long enough that the first cut after cut 0 comes well before the end.
 DISTURBED = {"data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 4,
@@ -104,7 +104,7 @@ class SyncTest(TrainCase):
         job.signal(signal.SIGKILL)
         job.process.wait()
         self.lock_is_free()
-        self.assertFalse([pid for pid in pids.values() if alive(pid)])
+        self.gone(pids.values())
         self.assertEqual(self.digest("--ps=3", keys=DISTURBED), want)
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")

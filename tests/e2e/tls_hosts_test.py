@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import certificates as certs  # noqa: E402
-from cluster import LAUNCH, TSAN, Process, TrainCase  # noqa: E402
+from cluster import LAUNCH, SANITIZED, TSAN, Process, TrainCase  # noqa: E402
 from netns import Hosts  # noqa: E402
 
 FLAGS = ["--tls_cert=tls/own.crt", "--tls_key=tls/own.key", "--tls_ca=tls/ca.crt"]
@@ -17,6 +17,8 @@ FLAGS = ["--tls_cert=tls/own.crt", "--tls_key=tls/own.key", "--tls_ca=tls/ca.crt
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
 class TlsHostsTest(TrainCase):
+    PROGRAMS = True
+
     def setUp(self):
         super().setUp()
         self.hosts = Hosts(self, 3)
@@ -46,7 +48,7 @@ class TlsHostsTest(TrainCase):
                            *flags, cwd=self.folders[0], **options)
 
     def test_hosts_with_a_certificate_each_train_and_say_nothing_in_the_clear(self):
-        keys = {"data.synthetic_train_rows": 3000, "training.epochs": 3, "checkpoint.every_steps": 10,
+        keys = {"data.synthetic_train_rows": 3000, "training.epochs": 3 if SANITIZED else 12, "checkpoint.every_steps": 10,
                 "checkpoint.every_seconds": 0}
         # a frame's four bytes may stand in so much of what is encrypted, but not where a packet begins
         listening = [self.hosts.record(0, heard) for heard in (lambda payload: payload.startswith(b"GRW1"),

@@ -15,6 +15,8 @@ RULE = "all processes of a job run one release"
 
 
 class VersionsTest(TrainCase):
+    PROGRAMS = True
+
     def setUp(self):
         super().setUp()
         self.ports = free_ports(3)

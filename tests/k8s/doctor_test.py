@@ -10,6 +10,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import facts  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import free_ports  # noqa: E402
+
 EXAMPLE = facts.ROOT / "examples/mnist/mlp.yaml"
 ORDINALS = ("--ps=2", "--workers=3", "--ps_host=j-ps-%.invalid:2222", "--worker_host=j-w-%.invalid:3333")
 
@@ -36,9 +39,10 @@ class DoctorTest(unittest.TestCase):
             self.assertRegex(got.stdout.splitlines()[1], r"/worker/worker --doctor --output=/output .*--job=")
 
     def test_a_ps_and_a_worker_by_ordinals(self):
-        ps = self.checks("doctor", "--role=ps", "--index=1", *ORDINALS)
+        port, = free_ports(1)
+        ps = self.checks("doctor", "--role=ps", "--index=1", *(word.replace(":2222", f":{port}") for word in ORDINALS))
         self.assertIn("ps 1 of 2 ps", ps["cluster"]["found"])
-        self.assertEqual(ps["port"], {"check": "port", "verdict": "ok", "found": ":2222 can be bound", "mend": ""})
+        self.assertEqual(ps["port"], {"check": "port", "verdict": "ok", "found": f":{port} can be bound", "mend": ""})
         self.assertIn("a ps reads none", ps["data"]["found"])
         worker = self.checks("doctor", "--role=worker", *ORDINALS, JOB_COMPLETION_INDEX="2")
         self.assertEqual(worker["names"]["verdict"], "warn")
@@ -57,12 +61,12 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(checks["cluster"]["verdict"], "fail")
 
     def test_the_pair_of_a_host_is_looked_at_one_after_the_other(self):
-        got = self.run_entrypoint("doctor", "--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=27000", *self.files)
+        pair = ("--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", f"--port={free_ports(2)[0]}", *self.files)
+        got = self.run_entrypoint("doctor", *pair)
         self.assertEqual(got.returncode, 0, got.stdout + got.stderr)
         whos = [line for line in got.stdout.splitlines() if line.startswith("ok   cluster:")]
         self.assertEqual([who.split()[2] for who in whos], ["ps", "worker"], got.stdout)
-        got = self.run_entrypoint("doctor", "--worker_ips=127.0.0.1", "--current_ip=127.0.0.1", "--port=27000",
-                                  *self.files, "--set=training.epoch=1")
+        got = self.run_entrypoint("doctor", *pair, "--set=training.epoch=1")
         self.assertEqual((got.returncode, got.stdout.count("FAIL job:")), (2, 2))
 
 

@@ -33,15 +33,16 @@ sys.stdin.read()
 """
 REACH = """
 import errno, select, socket, sys, time
-waiting, end = {}, time.monotonic() + 0.5
+waiting = {}
 for word in sys.argv[1:]:
     host, port = word.split(":")
     s = socket.socket()
     s.setblocking(False)
     s.connect_ex((host, int(port)))
     waiting[s] = word
-while waiting and time.monotonic() < end:
-    for s in select.select([], list(waiting), [], max(0, end - time.monotonic()))[1]:
+end = time.monotonic() + 1
+while ready := select.select([], list(waiting), [], max(0, end - time.monotonic()))[1]:  # a last look, however late
+    for s in ready:
         if s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
             print(waiting[s])
         del waiting[s]

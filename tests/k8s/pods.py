@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 import unittest
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import controllers  # noqa: E402
@@ -27,6 +26,7 @@ import netns  # noqa: E402
 import netpolicy  # noqa: E402
 import podspec  # noqa: E402
 import rules  # noqa: E402
+import watch  # noqa: E402
 
 STORAGE = os.environ.get("GRADWIRE_IMAGE_STORAGE")
 IMAGE = os.environ.get("GRADWIRE_IMAGE", "localhost/gradwire:0.1.0")
@@ -433,11 +433,8 @@ class Cluster:
         probe = pod.probes.get(kind)
         if not probe or not pod.running:
             return False
-        try:
-            with urllib.request.urlopen(f"http://{pod.address}:{probe.port}{probe.path}", timeout=probe.timeout_s) as got:
-                return got.status == 200
-        except OSError:
-            return False
+        got = watch.get(f"{pod.address}:{probe.port}", probe.path, probe.timeout_s)
+        return got is not None and got[0] == 200
 
     def probe_all(self):
         """What is due, once a second or oftener: a name comes and goes as readiness says; who misses its liveness for as long

@@ -3,6 +3,8 @@
 Nothing here waits by sleeping: it waits for an event (a file, an exit, a lock, a line of a log), with a deadline. Every
 process that a test starts is gone when the test ends."""
 import fcntl
+import functools
+import itertools
 import json
 import os
 import pathlib
@@ -44,12 +46,41 @@ def alive(pid):
         return False
 
 
+PORTS, PORT_BLOCKS = 100, 100  # of a test, and of all
+
+
+def first_port():
+    """10,000 ports below those that connect() picks by itself, where there are so many."""
+    try:
+        picked = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        picked = 32768
+    room = PORTS * PORT_BLOCKS
+    return min(picked, 30000) - room if picked >= room + 1024 else 20000
+
+
+@functools.cache
+def own_ports():
+    """The ports of this test, one after the other, again and again. They are its own until it ends: a name that only one
+    process can hold stands for them."""
+    for i in range(PORT_BLOCKS):
+        block, name = (os.getpid() + i) % PORT_BLOCKS, socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0gradwire-test-ports-{block}")
+        except OSError:
+            name.close()
+            continue
+        first = first_port() + block * PORTS
+        own_ports.name = name  # as long as this process
+        return itertools.cycle(range(first, first + PORTS))
+    raise AssertionError(f"{PORT_BLOCKS} tests have taken all ports")
+
+
 def free_ports(n):
-    """Ports of 127.0.0.1 that are free now, far from those that connect() picks by itself, and from those of tests that
-    ctest started at the same time, with the next pids."""
-    found, port = [], 20000 + os.getpid() * 37 % 10000
+    """Ports of 127.0.0.1 that are free now, and that neither another test nor connect() takes."""
+    found = []
     while len(found) < n:
-        port += 1
+        port = next(own_ports())
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -60,12 +91,15 @@ def free_ports(n):
     return found
 
 
-def memory_folder():
-    """A folder in memory, where cuts take steps and not a disk's time; None: there is none, or too little of it."""
+def memory_folder(for_programs):
+    """A folder in memory, where cuts take steps and not a disk's time; None: there is none, or too little of it, or no program
+    may be run there (as in a container)."""
     folder = "/dev/shm"
     try:
         stat = os.statvfs(folder)
     except OSError:
+        return None
+    if for_programs and stat.f_flag & os.ST_NOEXEC:
         return None
     return folder if os.access(folder, os.W_OK) and stat.f_bavail * stat.f_frsize >= 256 << 20 else None
 
@@ -74,9 +108,11 @@ class Case(unittest.TestCase):
     """A test with a folder of its own, self.tmp; its jobs write to self.out unless told otherwise."""
 
     IN_MEMORY = True
+    PROGRAMS = False  # it runs what it writes to its folder
 
     def setUp(self):
-        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-e2e-", dir=memory_folder() if self.IN_MEMORY else None))
+        folder = memory_folder(self.PROGRAMS) if self.IN_MEMORY else None
+        self.tmp = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-e2e-", dir=folder))
         self.addCleanup(shutil.rmtree, self.tmp, ignore_errors=True)
         self.out = self.tmp / "out"
 
@@ -87,6 +123,10 @@ class Case(unittest.TestCase):
                 self.fail(f"still not so after {deadline_s} s: {what() if callable(what) else what}")
             time.sleep(0.002)
         return got
+
+    def gone(self, pids):
+        """Waits until none of them is alive: who ends lets go of a lock, or of its network, a moment before."""
+        self.until(lambda: f"all of {pids} are gone", lambda: not any(map(alive, pids)))
 
     def pids(self, out=None):
         """{"ps-0": pid, .., "launcher-0": pid} of the job that runs on `out`."""

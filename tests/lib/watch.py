@@ -4,6 +4,8 @@ import socket
 import urllib.error
 import urllib.request
 
+# Where the environment names a proxy, a process of this machine is not behind it.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -11,7 +13,7 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 def get(address, path, timeout_s=30):
     """(status, text) of a GET; None: nobody is there, or the answer was cut off."""
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=timeout_s) as reply:
+        with OPENER.open(f"http://{address}{path}", timeout=timeout_s) as reply:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

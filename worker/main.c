@@ -39,6 +39,8 @@
 #include "worker/summarize.h"
 #include "worker/train.h"
 
+static const char BEFORE_TRAINING[] = "told to go before training began";
+
 struct process {
     struct flags flags;
     struct cluster cluster;
@@ -574,6 +576,7 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     p->rests = STATE_LOADING;
     if (!*calls)
         return ERR_OK;
+    signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     job_close(&p->job); /* the chief may have another file: more epochs, say */
     err = load_job(p, e);
     return err ? err : begin_interim(p, STATE_LOADING, e);
@@ -674,8 +677,12 @@ static int work(struct process *p)
     if (err)
         return wrong(err, &e);
     int exit_code = attend(p);
-    while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING)
+    while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING) {
+        signals_last_words(p->flags.termination_message, p->rests == STATE_DONE
+                                                             ? "told to go: the job is done"
+                                                             : "told to go: no chief has come");
         exit_code = attend(p);
+    }
     cluster_close(&p->cluster);
     return exit_code;
 }
@@ -686,6 +693,7 @@ int main(int argc, char **argv)
     struct process *p = &process;
     signals_init();
     flags_parse(&p->flags, "worker", argc, argv);
+    signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     cgroup_set_root(p->flags.cgroup_root);
     if (p->flags.log_json)
         log_json();

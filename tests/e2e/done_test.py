@@ -2,6 +2,7 @@
 """What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
 import json
+import os
 import pathlib
 import socket
 import sys
@@ -182,6 +183,31 @@ class DoneTest(TrainCase):
             self.until_state(p, "idle")  # between two lives an answer may be cut off
             self.until("it is ready", lambda p=p: get(p.at, "/readyz") == (200, "ready\n"))
             self.end(p, 143)
+
+    def test_told_to_go_between_two_lives_they_say_so(self):
+        stay = {}
+        for role in "ps", "worker":
+            job, said = self.tmp / f"{role}.yaml", self.tmp / f"{role}.said"
+            job.write_text(JOB)
+            stay[role] = self.start(role, 1, WAIT, f"--termination_message={said}", job=job), job, said
+        last = self.start("ps", 0), self.start("worker", 0)
+        for p, job, _ in stay.values():
+            self.until_state(p, "training")
+            job.unlink()
+            os.mkfifo(job)  # who has rested reads its job again, and of this one there is no end
+        for p in last:
+            p.wait(0)
+
+        def reads(job):
+            try:
+                self.addCleanup(os.close, os.open(job, os.O_WRONLY | os.O_NONBLOCK))
+                return True
+            except OSError:  # nobody does
+                return False
+        for p, job, said in stay.values():
+            self.until(lambda p=p: f"it reads its job again\n{p.log()}", lambda job=job: reads(job))
+            self.end(p, 143)
+            self.assertEqual(said.read_text(), "told to go: the job is done")
 
     def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]

@@ -56,7 +56,7 @@ struct process {
     enum process_state
         rests; /* STATE_DONE, STATE_IDLE: before it trains (again), it waits to be called; else LOADING */
     struct idle_run over; /* what it trained last, or has found to be over */
-    bool known_over;      /* `over` was done when we looked */
+    bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -556,6 +556,15 @@ static enum ending look_for_ending(struct process *p)
     return ending;
 }
 
+/* By a job file that was read again: where more is asked for, and the chief that called goes before it has us, the job
+ * is not done. What is over stays what idle_wait has heard. */
+static void look_again(struct process *p)
+{
+    struct manifest m = {0};
+    p->known_over = ending_find(p->checkpoints, &p->job, &m) != ENDING_NONE;
+    manifest_close(&m);
+}
+
 /* Wait, holding nothing, until a chief calls, which *calls says, or until it is told to go. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
@@ -579,7 +588,10 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     job_close(&p->job); /* the chief may have another file: more epochs, say */
     err = load_job(p, e);
-    return err ? err : begin_interim(p, STATE_LOADING, e);
+    if (err)
+        return err;
+    look_again(p);
+    return begin_interim(p, STATE_LOADING, e);
 }
 
 /* Is there something to train? */

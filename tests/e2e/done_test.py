@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
+import contextlib
 import json
 import os
 import pathlib
@@ -109,6 +110,40 @@ class DoneTest(TrainCase):
         ps.until_said("it was stopped early")
         ps.until_said("waiting a while for a chief")
         self.end(ps, 143)
+
+    def test_a_job_that_asks_for_more_is_not_done_where_its_chief_goes_again(self):
+        for p in [self.start("ps", 0), self.start("ps", 1), self.start("worker", 1), self.start("worker", 0)][::-1]:
+            p.wait(0)
+        server = socket.create_server(("127.0.0.1", self.ports[0]))
+        self.addCleanup(server.close)
+        calls = threading.Event()
+
+        def answer(s):
+            peer = wire.Peer.__new__(wire.Peer)
+            peer.s = s
+            if wire.fields_of(peer.hear()[1]).get(22):  # idle
+                calls.wait()
+                calls.clear()
+            peer.send(wire.frame(wire.HELLO_REPLY, {1: "u" * 36, 2: {1: 1, 2: wire.Fixed64(7)}, 3: 1,
+                                                    6: f"127.0.0.1:{self.ports[2]}"}))
+
+        def serve():  # a ps 0 that knows of a chief which nobody can reach
+            while True:
+                try:
+                    s, _ = server.accept()
+                except OSError:
+                    return
+                with s, contextlib.suppress(OSError):
+                    answer(s)
+                    s.recv(1)  # until it hangs up
+        threading.Thread(target=serve, daemon=True).start()
+        self.addCleanup(calls.set)
+        worker = self.start("worker", 1, WAIT, "--set=timeouts.start_s=1")
+        self.until_state(worker, "done")
+        (self.tmp / "job.yaml").write_text(JOB.replace("epochs: 1", "epochs: 2"))
+        calls.set()
+        self.until_state(worker, "idle")
+        self.end(worker, 143)
 
     def test_where_no_storage_is_shared_ps_0_says_that_the_job_is_done(self):
         own = self.tmp / "own"

@@ -159,6 +159,11 @@ class DoneTest(TrainCase):
         # One that would not stay leaves as a ps does, and with 0: nothing failed.
         worker = self.start("worker", 1, "--set=timeouts.start_s=1", out=own).wait(0)
         self.assertIn("the job is done, and no chief has come to train on", worker.last_line())
+        # Told to go meanwhile it does not wait the rest, and nothing failed either.
+        worker = self.start("worker", 1, out=own)
+        worker.until_said("ps 0 says that the job is done")
+        self.end(worker, 0)
+        self.assertNotIn("the chief was not there", worker.log())
         # More epochs, or another run, are no job that is done.
         for more in "training.epochs=2", "checkpoint.run=another":
             worker = self.start("worker", 1, f"--set={more}", "--set=timeouts.start_s=1", out=own).wait(1)

@@ -100,6 +100,13 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
     if (g->role == ROLE_EVALUATOR && g->index > 0)
         return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
                        g->index);
+    /* where none is listed, worker 0 takes itself for it; without workers nobody does, nor dials it */
+    if (g->role == ROLE_CHIEF && g->chief.n == 0 && g->worker.n > 0 && !g->part_of_workers)
+        return err_set(
+            e, ERR_INPUT,
+            "this is the chief, but the cluster lists none, and with no chief worker 0 is "
+            "it: list its address as chief (TF_CONFIG: cluster.chief; --chief_host) at all "
+            "processes, or leave this one out");
     bool lone = g->role == ROLE_WORKER && g->index == 0 && g->ps.n == 0;
     bool may_lack = g->role == ROLE_CHIEF || g->role == ROLE_EVALUATOR || lone;
     if (own->n == 0 && !may_lack && !index_is_free(g))

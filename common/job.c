@@ -230,7 +230,9 @@ static enum err check_monitor(struct job_reader *r)
     const struct job *job = r->job;
     uint32_t monitor = job->training.monitor;
     if (monitor == MONITOR_NONE) {
-        const char *key = job->early_stopping.patience ? "early_stopping.patience"
+        const char *key = job->early_stopping.patience           ? "early_stopping.patience"
+                          : job->early_stopping.min_delta > 0    ? "early_stopping.min_delta"
+                          : job->early_stopping.start_from_epoch ? "early_stopping.start_from_epoch"
                           : job->early_stopping.restore_best_weights
                               ? "early_stopping.restore_best_weights"
                               : NULL;
@@ -383,6 +385,8 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         err = job_check_compression(r);
     if (!err)
         err = check_monitor(r);
+    if (!err)
+        err = job_check_unused(r);
     if (!err && !r->job->name[0])
         default_name(r->job, r->name);
     note_places(r);

@@ -63,6 +63,22 @@ static enum err check_initializers(struct job_reader *r, const struct job_node *
                                l->bias_init_value);
 }
 
+/* Of a layer without a bias. */
+static enum err check_bias(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    bool has = l->kind == LAYER_DENSE || l->kind == LAYER_CONV2D;
+    if (!has || l->use_bias)
+        return ERR_OK;
+    const char *of = l->bias_initializer != INIT_ZEROS         ? "bias_initializer"
+                     : l->bias_regularizer != REGULARIZER_NONE ? "bias_regularizer"
+                                                               : NULL;
+    return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
+                           "its %s is of a bias, and use_bias is false; leave one of the two out",
+                           of)
+              : ERR_OK;
+}
+
 static enum err read_layer(struct job_reader *r, const struct job_node *node,
                            struct layer_nodes *at)
 {
@@ -75,6 +91,8 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
     enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node, &word);
     if (!err)
         err = check_initializers(r, node);
+    if (!err)
+        err = check_bias(r, node);
     if (err)
         return err;
     activation_of_word(layer, word);

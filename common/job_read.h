@@ -66,6 +66,9 @@ const struct job_node *job_given(const struct job_reader *r, const char *path);
 /* job_update.c: what only other modes of training.update would heed is refused. */
 enum err job_check_update(struct job_reader *r) MUST_CHECK;
 
+/* job_unused.c: what nobody heeds beside the job's other keys is refused. */
+enum err job_check_unused(struct job_reader *r) MUST_CHECK;
+
 /* A number in the shortest form that reads back the same. */
 void job_real_text(float value, char *out, size_t bytes);
 

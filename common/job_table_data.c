@@ -241,7 +241,7 @@ static const struct job_key keys[] = {
      IN_JOB(data.csv.bad_rows_max),
      RANGE(0, UINT32_MAX),
      .fallback = "1000",
-     .doc = "`csv`: more bad rows than that in a part end the job all the same"},
+     .doc = "`csv`: more bad rows than that, of `skip`, in a part end the job all the same"},
     {.path = "data.memory_mb",
      .type = KEY_U32,
      IN_JOB(data.memory_mb),

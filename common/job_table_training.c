@@ -311,7 +311,9 @@ static const struct job_key keys[] = {
      IN_JOB(training.max_rejected),
      RANGE(1, 1000000),
      .fallback = "10",
-     .doc = "batches in a row that the NaN guard rejects before the job fails"},
+     .doc =
+         "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the job "
+         "fails"},
     {.path = "training.max_recoveries",
      .type = KEY_U32,
      IN_JOB(training.max_recoveries),

@@ -9,6 +9,10 @@
  * at once with 143: it holds nothing yet that a cut could save. One that signals_block kept ends it here. */
 void signals_init(void);
 
+/* What ends the process at once leaves `text` in the file `path` first, over what it held, as termination_write does;
+ * path "": nothing. Both are the caller's, as long as the process lives; said again, the last one counts. */
+void signals_last_words(const char *path, const char *text);
+
 /* For who becomes another program of ours: SIGTERM and SIGINT wait for its signals_init. Without this they kill a process
  * whose main has not begun, and PID 1 of a container, which the kernel spares, never hears of them. */
 void signals_block(void);

@@ -174,10 +174,15 @@ static enum err take_files(struct tls *t, struct errmsg *e)
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     tls_names_of(cert, t->names, sizeof t->names);
     t->expires_s = seconds_of(X509_get0_notAfter(cert));
-    if (stamp[TLS_KEY].mode & S_IROTH)
+    return ERR_OK;
+}
+
+/* By who uses the files: who only tries them starts somebody that says it. */
+static void warn_readable(const struct tls *t)
+{
+    if (t->stamp[TLS_KEY].mode & S_IROTH)
         log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
                  tls_flag(TLS_KEY), t->file[TLS_KEY]);
-    return ERR_OK;
 }
 
 /* ---- one identity ---- */
@@ -249,7 +254,9 @@ bool tls_look(struct tls *t, int64_t now_ms)
         t->looked_ms = now_ms;
         if (changed(t)) {
             taken = take_files(t, &e) == ERR_OK;
-            if (!taken)
+            if (taken)
+                warn_readable(t);
+            else
                 say_kept_out(t, &e);
         }
     }
@@ -290,6 +297,8 @@ enum err tls_load(const struct tls_files *f, struct errmsg *e)
     enum err err = check_given(f, e);
     if (!err && *f->cert)
         err = tls_new(&t, f, e);
+    if (t)
+        warn_readable(t);
     if (!err)
         own = t;
     return err;

@@ -123,6 +123,7 @@ static int run(struct process *p)
         return wrong(err, &e);
     int exit_code = live(p, look_back(p));
     while (exit_code == SERVER_RESTS) {
+        signals_last_words(p->flags.termination_message, "told to go: the job is done");
         job_close(&p->job); /* the next chief may have another file: more epochs, say */
         err = load_job(p, &e);
         if (err)
@@ -138,6 +139,7 @@ int main(int argc, char **argv)
     static struct process process;
     signals_init();
     flags_parse(&process.flags, "ps", argc, argv);
+    signals_last_words(process.flags.termination_message, "told to go before training began");
     cgroup_set_root(process.flags.cgroup_root);
     if (process.flags.log_json)
         log_json();

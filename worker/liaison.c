@@ -297,7 +297,10 @@ static void liaison_on_go(void *role, int64_t now)
 {
     (void)now;
     struct liaison *l = role;
-    control_to_train(l->control, TRAIN_GO, 0);
+    if (l->over_ms && !l->up) /* else training, which knows nothing of it, ends with 143 */
+        leave_done(l);
+    else
+        control_to_train(l->control, TRAIN_GO, 0);
 }
 
 static void on_end(struct conn *c, void *owner, enum err code, const char *why)

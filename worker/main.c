@@ -39,6 +39,8 @@
 #include "worker/summarize.h"
 #include "worker/train.h"
 
+static const char BEFORE_TRAINING[] = "told to go before training began";
+
 struct process {
     struct flags flags;
     struct cluster cluster;
@@ -54,7 +56,7 @@ struct process {
     enum process_state
         rests; /* STATE_DONE, STATE_IDLE: before it trains (again), it waits to be called; else LOADING */
     struct idle_run over; /* what it trained last, or has found to be over */
-    bool known_over;      /* `over` was done when we looked */
+    bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
     struct journal journal; /* the chief: of the runs before */
@@ -554,6 +556,15 @@ static enum ending look_for_ending(struct process *p)
     return ending;
 }
 
+/* By a job file that was read again: where more is asked for, and the chief that called goes before it has us, the job
+ * is not done. What is over stays what idle_wait has heard. */
+static void look_again(struct process *p)
+{
+    struct manifest m = {0};
+    p->known_over = ending_find(p->checkpoints, &p->job, &m) != ENDING_NONE;
+    manifest_close(&m);
+}
+
 /* Wait, holding nothing, until a chief calls, which *calls says, or until it is told to go. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
@@ -574,9 +585,13 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     p->rests = STATE_LOADING;
     if (!*calls)
         return ERR_OK;
+    signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     job_close(&p->job); /* the chief may have another file: more epochs, say */
     err = load_job(p, e);
-    return err ? err : begin_interim(p, STATE_LOADING, e);
+    if (err)
+        return err;
+    look_again(p);
+    return begin_interim(p, STATE_LOADING, e);
 }
 
 /* Is there something to train? */
@@ -674,8 +689,12 @@ static int work(struct process *p)
     if (err)
         return wrong(err, &e);
     int exit_code = attend(p);
-    while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING)
+    while (exit_code == 0 && p->flags.waits && p->rests != STATE_LOADING) {
+        signals_last_words(p->flags.termination_message, p->rests == STATE_DONE
+                                                             ? "told to go: the job is done"
+                                                             : "told to go: no chief has come");
         exit_code = attend(p);
+    }
     cluster_close(&p->cluster);
     return exit_code;
 }
@@ -686,6 +705,7 @@ int main(int argc, char **argv)
     struct process *p = &process;
     signals_init();
     flags_parse(&p->flags, "worker", argc, argv);
+    signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     cgroup_set_root(p->flags.cgroup_root);
     if (p->flags.log_json)
         log_json();

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What is left of a job that is done, where something starts again whatever exits: ps and worker that stay (--when_done=wait)
 hold nothing and serve the next chief; who is started again says that the job is done and does not train."""
+import contextlib
 import datetime
 import json
+import os
 import pathlib
 import re
 import socket
@@ -110,6 +112,40 @@ class DoneTest(TrainCase):
         ps.until_said("waiting a while for a chief")
         self.end(ps, 143)
 
+    def test_a_job_that_asks_for_more_is_not_done_where_its_chief_goes_again(self):
+        for p in [self.start("ps", 0), self.start("ps", 1), self.start("worker", 1), self.start("worker", 0)][::-1]:
+            p.wait(0)
+        server = socket.create_server(("127.0.0.1", self.ports[0]))
+        self.addCleanup(server.close)
+        calls = threading.Event()
+
+        def answer(s):
+            peer = wire.Peer.__new__(wire.Peer)
+            peer.s = s
+            if wire.fields_of(peer.hear()[1]).get(22):  # idle
+                calls.wait()
+                calls.clear()
+            peer.send(wire.frame(wire.HELLO_REPLY, {1: "u" * 36, 2: {1: 1, 2: wire.Fixed64(7)}, 3: 1,
+                                                    6: f"127.0.0.1:{self.ports[2]}"}))
+
+        def serve():  # a ps 0 that knows of a chief which nobody can reach
+            while True:
+                try:
+                    s, _ = server.accept()
+                except OSError:
+                    return
+                with s, contextlib.suppress(OSError):
+                    answer(s)
+                    s.recv(1)  # until it hangs up
+        threading.Thread(target=serve, daemon=True).start()
+        self.addCleanup(calls.set)
+        worker = self.start("worker", 1, WAIT, "--set=timeouts.start_s=1")
+        self.until_state(worker, "done")
+        (self.tmp / "job.yaml").write_text(JOB.replace("epochs: 1", "epochs: 2"))
+        calls.set()
+        self.until_state(worker, "idle")
+        self.end(worker, 143)
+
     def test_where_no_storage_is_shared_ps_0_says_that_the_job_is_done(self):
         own = self.tmp / "own"
         stay = [self.start("ps", i, WAIT, out=own / f"ps-{i}") for i in (0, 1)]
@@ -124,6 +160,11 @@ class DoneTest(TrainCase):
         # One that would not stay leaves as a ps does, and with 0: nothing failed.
         worker = self.start("worker", 1, "--set=timeouts.start_s=1", out=own).wait(0)
         self.assertIn("the job is done, and no chief has come to train on", worker.last_line())
+        # Told to go meanwhile it does not wait the rest, and nothing failed either.
+        worker = self.start("worker", 1, out=own)
+        worker.until_said("ps 0 says that the job is done")
+        self.end(worker, 0)
+        self.assertNotIn("the chief was not there", worker.log())
         # More epochs, or another run, are no job that is done.
         for more in "training.epochs=2", "checkpoint.run=another":
             worker = self.start("worker", 1, f"--set={more}", "--set=timeouts.start_s=1", out=own).wait(1)
@@ -183,6 +224,31 @@ class DoneTest(TrainCase):
             self.until_state(p, "idle")  # between two lives an answer may be cut off
             self.until("it is ready", lambda p=p: get(p.at, "/readyz") == (200, "ready\n"))
             self.end(p, 143)
+
+    def test_told_to_go_between_two_lives_they_say_so(self):
+        stay = {}
+        for role in "ps", "worker":
+            job, said = self.tmp / f"{role}.yaml", self.tmp / f"{role}.said"
+            job.write_text(JOB)
+            stay[role] = self.start(role, 1, WAIT, f"--termination_message={said}", job=job), job, said
+        last = self.start("ps", 0), self.start("worker", 0)
+        for p, job, _ in stay.values():
+            self.until_state(p, "training")
+            job.unlink()
+            os.mkfifo(job)  # who has rested reads its job again, and of this one there is no end
+        for p in last:
+            p.wait(0)
+
+        def reads(job):
+            try:
+                self.addCleanup(os.close, os.open(job, os.O_WRONLY | os.O_NONBLOCK))
+                return True
+            except OSError:  # nobody does
+                return False
+        for p, job, said in stay.values():
+            self.until(lambda p=p: f"it reads its job again\n{p.log()}", lambda job=job: reads(job))
+            self.end(p, 143)
+            self.assertEqual(said.read_text(), "told to go: the job is done")
 
     def test_a_ps_without_time_for_a_snapshot_does_not_begin_one(self):
         keys = ["--set=training.epochs=100000", "--set=timeouts.grace_s=20", "--set=ps.threads=1"]

@@ -36,15 +36,16 @@ class TlsHostsTest(TrainCase):
         for name in ("own.crt", "own.key"):
             (self.tmp / name).rename(folder / name)
 
-    def file(self):
+    def file(self, roles):
         path = self.tmp / "hosts"
-        path.write_text("".join(f"{self.hosts.address(i)} workdir={folder}\n" for i, folder in enumerate(self.folders)))
+        path.write_text("".join(f"{self.hosts.address(i)} workdir={folder} {roles.get(i, '')}\n"
+                                for i, folder in enumerate(self.folders)))
         return path
 
-    def on_hosts(self, *flags, **options):
+    def on_hosts(self, *flags, roles={}, **options):
         # a path below the present folder: below the workdir there
         absolute = [flag.replace("=", f"={self.folders[0]}/") for flag in FLAGS]
-        return self.launch(f"--hosts={self.file()}", f"--rsh={self.hosts.rsh()}", "--ps=2", "--workers=3", *absolute,
+        return self.launch(f"--hosts={self.file(roles)}", f"--rsh={self.hosts.rsh()}", "--ps=2", "--workers=3", *absolute,
                            *flags, cwd=self.folders[0], **options)
 
     def test_hosts_with_a_certificate_each_train_and_say_nothing_in_the_clear(self):
@@ -76,6 +77,16 @@ class TlsHostsTest(TrainCase):
             self.assertTrue([line for line in said if f":{i + 1}: {self.hosts.address(i)}: {text}" in line], said)
         self.assertFalse((self.out / "processes/ps-0.log").exists())
 
+    def test_a_host_of_the_evaluator_alone_wants_no_certificate_of_its_name(self):
+        self.certificate(2, "DNS:nobody.example")  # nobody dials it
+        roles = {2: "role=evaluator"}
+        self.on_hosts("--evaluator", roles=roles).wait(0)
+        self.assertEqual(self.summary()["status"], "done")
+        self.certificate(1, "DNS:nobody.example")
+        said = self.on_hosts("--evaluator", roles=roles, out=self.tmp / "other").wait(2).stderr()
+        self.assertEqual(said.count("it names DNS:nobody.example; expected is"), 1, said)
+        self.assertIn(f"expected is {self.hosts.address(1)}", said)
+
     def rank(self, i, size=3, keys={}):
         env = {"PATH": "/usr/bin:/bin", "SLURM_PROCID": str(i), "SLURM_NTASKS": str(size), "SLURM_JOB_ID": "17"}
         inside = f'cd "{self.folders[i]}" && exec "$@"'
@@ -84,10 +95,13 @@ class TlsHostsTest(TrainCase):
                                                 *self.sets(keys)), f"rank-{i}", env)
 
     def test_ranks_with_a_certificate_each_train(self):
+        for i, folder in enumerate(self.folders):
+            (folder / "tls/own.key").chmod(0o644 if i == 1 else 0o600)
         ranks = [self.rank(i) for i in range(3)]
         for r in ranks:
             r.wait(0)
             self.assertIn("TLS: ", r.log())
+        self.assertEqual([r.log().count("everybody on this host may read the key") for r in ranks], [0, 1, 0])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 
     def test_a_rank_whose_certificate_has_another_name_says_so_at_once(self):

@@ -224,7 +224,7 @@ class ContainersTest(PodCase):
             chief, ps, worker = (cluster.pods[name] for name in ("mnist-chief-0", "mnist-ps-0", "mnist-worker-0"))
             cluster.until_said(chief, "generation 1: ")
             n = min(int(cores), len(os.sched_getaffinity(0)))
-            self.assertIn(f"generation 1: {2 * n} shards on 2 ps, 2 microbatches, {n} threads", cluster.log(chief))
+            self.assertIn(f"generation 1: {2 * n} shards on 2 ps, 4 microbatches, {n} threads", cluster.log(chief))
             cluster.until_said(worker, "generation 1: ")
             for pod in (ps, worker):
                 metrics = self.metrics_of(cluster, pod)
@@ -253,7 +253,7 @@ class ContainersTest(PodCase):
     def test_nobody_is_killed_for_memory_within_the_documented_budget(self):
         docs, specs = self.wide()
         parameters = 785 * self.UNITS + 10 * (self.UNITS + 1)
-        block, threads, microbatches, rows, slots, workers = 4 * parameters, 2, 2, 32, 2, 2
+        block, threads, microbatches, rows, slots, workers = 4 * parameters, 2, 4, 16, 2, 2
         ps = (64 << 20) + block * (4 + 3 * slots + 2 * microbatches + workers)
         activations = threads * 4 * rows * 3 * (784 + self.UNITS + 10)
         worker = (48 << 20) + 784 * (self.ROWS + 100) + block * (3 + microbatches) + activations
@@ -292,6 +292,7 @@ class ContainersTest(PodCase):
         self.assertEqual(ps.starts, 2)
         self.assertNotEqual(ps.address, first)
         self.assertEqual((summary["ps"], summary["workers"], summary["exact"]), (2, 3, True))
+        self.assertNotIn("nothing to do", cluster.all_logs())  # each worker has a part of every batch
         self.all_end_with(cluster, 0)
         self.assertEqual(summary["digest"], self.alone()["digest"])
 

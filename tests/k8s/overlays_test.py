@@ -97,6 +97,19 @@ class OverlaysTest(unittest.TestCase):
                         seen += 1
         self.assertGreater(seen, 30)
 
+    def test_there_is_a_part_of_each_batch_for_every_worker_of_a_tfjob(self):
+        seen = 0
+        for folder in OVERLAYS:
+            docs = rendered(folder)
+            files = [doc["data"]["job.yaml"] for doc in docs if "job.yaml" in doc.get("data", {})]
+            for job in (doc for doc in docs if doc["kind"] == "TFJob" and files):
+                specs = job["spec"]["tfReplicaSpecs"]
+                workers = sum(specs[kind]["replicas"] for kind in ("Chief", "Master", "Worker") if kind in specs)
+                with self.subTest(overlay=label(folder), job=job["metadata"]["name"]):
+                    self.assertGreaterEqual(yaml.safe_load(files[0])["training"]["microbatches"], workers)
+                    seen += 1
+        self.assertGreater(seen, 5)
+
     def test_every_component_is_in_an_overlay(self):
         used = {(folder / line).resolve() for folder in OVERLAYS
                 for line in yaml.safe_load((folder / "kustomization.yaml").read_text()).get("components", [])}

@@ -187,6 +187,27 @@ static void a_sparse_process_knows_its_part(void **state)
     cluster_close(&c);
 }
 
+static void a_chief_beside_workers_is_listed_or_worker_0_is_one_too(void **state)
+{
+    (void)state;
+    static const char why[] =
+        "this is the chief, but the cluster lists none, and with no chief worker 0 is it: list its "
+        "address as chief (TF_CONFIG: cluster.chief; --chief_host) at all processes, or leave this "
+        "one out";
+    refused(DENSE(TASK("chief", "0")), NULL, why);
+    refused(DENSE(TASK("master", "0")), NULL, why);
+    struct cluster_flags flags = {"chief", "p:1", "w:1", "", -1, 0};
+    refused(NULL, &flags, why);
+    flags.chief_host = "c:1";
+    struct cluster c = known(NULL, &flags);
+    assert_true(c.is_chief && c.separate_chief);
+    cluster_close(&c);
+    /* without workers there is nobody to take it for another, and nobody dials it */
+    c = known("{\"cluster\":{\"ps\":[\"p:1\"]},\"task\":" TASK("chief", "0") "}", NULL);
+    assert_true(c.is_chief && !c.alone && !c.bind);
+    cluster_close(&c);
+}
+
 static void a_sparse_chief_names_both_ways_out(void **state)
 {
     (void)state;
@@ -512,6 +533,7 @@ int main(void)
         cmocka_unit_test(an_evaluator_may_be_listed_or_not),
         cmocka_unit_test(who_is_told_of_an_evaluator_knows_it),
         cmocka_unit_test(a_sparse_process_knows_its_part),
+        cmocka_unit_test(a_chief_beside_workers_is_listed_or_worker_0_is_one_too),
         cmocka_unit_test(a_sparse_chief_names_both_ways_out),
         cmocka_unit_test(a_name_from_tf_config_is_listened_for_on_all_addresses),
         cmocka_unit_test(several_processes_need_a_ps),

@@ -46,6 +46,18 @@ static const char least[] = "model:\n"
                             "data: {format: synthetic}\n"
                             "optimizer: sgd\n";
 
+static const char csv[] = "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+                          "optimizer: sgd\n"
+                          "data:\n"
+                          "  format: csv\n"
+                          "  train: a.csv\n"
+                          "  missing: ['', '?']\n"
+                          "  columns:\n"
+                          "    - number: {name: age, scale: standard, missing: {value: 3}}\n"
+                          "    - category: {vocabulary: [a, 'b c']}\n"
+                          "    - ignore\n"
+                          "    - label: y\n";
+
 static enum err parse(struct job *job, const char *text, const char *set, struct errmsg *e)
 {
     return job_parse(job, text, strlen(text), "j.yaml", "/jobs", &set, set ? 1 : 0, e);
@@ -382,14 +394,13 @@ static void initializers_take_names_or_a_constant(void **state)
 {
     (void)state;
     struct job job =
-        parsed(least, "model.layers=[dense: {units: 1, use_bias: false, "
+        parsed(least, "model.layers=[dense: {units: 1, "
                       "kernel_initializer: {constant: -0.5}, bias_initializer: ones}, "
                       "dense: {units: 1, kernel_initializer: {constant: {value: 2}}}]");
     const struct job_layer *layer = job.model.layer;
     assert_int_equal(layer[0].kernel_initializer, INIT_CONSTANT);
     assert_true(layer[0].kernel_init_value == -0.5f);
     assert_int_equal(layer[0].bias_initializer, INIT_ONES);
-    assert_false(layer[0].use_bias);
     assert_true(layer[1].kernel_init_value == 2);
     job_close(&job);
 }
@@ -839,6 +850,136 @@ static void what_would_do_nothing_is_refused(void **state)
                                 "files' format, or leave it out");
 }
 
+static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
+{
+#define OF_CSV                                                                                     \
+    "it is of csv: data.format: csv, or synthetic with data.synthetic: census; leave it out"
+    static const struct {
+        const char *text, *key, *value, *why, *with[3]; /* with which it does something */
+    } keys[] = {
+        {least,
+         "optimizer",
+         "{sgd: {nesterov: true}}",
+         "optimizer.sgd.nesterov: it is a kind of momentum, which is 0; give that, or leave it out",
+         {"optimizer.sgd.momentum=0.9"}},
+        {least,
+         "training.max_rejected",
+         "3",
+         "it is of batches that training.nan_guard: skip rejects (with update: sync, rollback, "
+         "too); give that, or leave it out",
+         {"training.nan_guard=skip"}},
+        {least, "training.max_rejected", "3", NULL, {"training.nan_guard=rollback"}},
+        {least,
+         "training.max_recoveries",
+         "5",
+         "it is of training.nan_guard: rollback; give that, or leave it out",
+         {"training.nan_guard=rollback", "training.update=async"}},
+        {least,
+         "sync.dropped",
+         "redo",
+         "redo is of what backup workers drop; give sync.replicas_to_aggregate, or leave it out",
+         {"sync.replicas_to_aggregate=2"}},
+        {least,
+         "compression.allow",
+         "[int8]",
+         "it is what `auto` may choose; give compression.push: auto or compression.reply: auto, or "
+         "leave it out",
+         {"compression.push=auto"}},
+        {least, "compression.allow", "[fp16]", NULL, {"compression.reply=auto"}},
+        {least,
+         "early_stopping.min_delta",
+         "0.1",
+         "training.monitor is to say what is looked at: loss, or a metric of model.metrics",
+         {"training.monitor=loss"}},
+        {least,
+         "early_stopping.start_from_epoch",
+         "2",
+         "training.monitor is to say what is looked at: loss, or a metric of model.metrics",
+         {"training.monitor=loss"}},
+        {csv,
+         "data.bad_rows_max",
+         "5",
+         "it is of data.bad_rows: skip; give that, or leave it out",
+         {"data.bad_rows=skip"}},
+        {mlp,
+         "data.columns",
+         "[number: x, label: y]",
+         OF_CSV,
+         {"data.synthetic=census", "model.input.shape=auto", "data.scale=1"}},
+        {least, "data.header", "skip", OF_CSV, {NULL}},
+        {least, "data.delimiter", "tab", OF_CSV, {NULL}},
+        {least, "data.quotes", "false", OF_CSV, {NULL}},
+        {least, "data.trim", "true", OF_CSV, {NULL}},
+        {least, "data.comment", "\"#\"", OF_CSV, {NULL}},
+        {least, "data.missing", "[\"\", \"?\"]", OF_CSV, {NULL}},
+        {least, "data.bad_rows", "skip", OF_CSV, {NULL}},
+        {least, "data.bad_rows_max", "5", OF_CSV, {NULL}},
+        {least, "data.memory_mb", "64", OF_CSV, {NULL}},
+        {least, "data.spill", "/x", OF_CSV, {NULL}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char set[256], why[512];
+        struct job job;
+        struct errmsg e = {""};
+        (void)snprintf(set, sizeof set, "%s=%s", keys[i].key, keys[i].value);
+        (void)snprintf(why, sizeof why, "--set %s: %s", keys[i].key, keys[i].why);
+        if (keys[i].why)
+            refused(keys[i].text, set, why);
+        const char *const sets[] = {set, keys[i].with[0], keys[i].with[1], keys[i].with[2]};
+        size_t n = 1;
+        while (n < 4 && sets[n])
+            n++;
+        if (n == 1)
+            continue;
+        if (job_parse(&job, keys[i].text, strlen(keys[i].text), "j.yaml", "/", sets, n, &e))
+            fail_msg("%s", e.text);
+        job_close(&job);
+    }
+    refused_line("training: {max_rejected: 3}",
+                 "j.yaml:7: training.max_rejected: it is of batches that training.nan_guard: skip "
+                 "rejects (with update: sync, rollback, too); give that, or leave it out");
+    const char *const alone[] = {"compression.allow=[fp16, int8]", "compression.reply=auto",
+                                 "training.update=ssp"};
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/", alone, 3, &e), ERR_INPUT);
+    assert_string_equal(e.text, "--set compression.allow: with this training.update replies have "
+                                "neither int8 nor int8_zstd; leave these out, or give "
+                                "compression.push: auto");
+    const char *const rolled[] = {"training.max_rejected=3", "training.nan_guard=rollback",
+                                  "training.update=async"};
+    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/", rolled, 3, &e),
+                     ERR_INPUT);
+    refused_set("model.layers[3].dense={units: 1, use_bias: false, bias_initializer: ones}",
+                "j.yaml:8: model.layers[3]: its bias_initializer is of a bias, and use_bias is "
+                "false; leave one of the two out");
+    refused_set("model.layers[3].dense={units: 1, use_bias: false, bias_regularizer: l2}",
+                "j.yaml:8: model.layers[3]: its bias_regularizer is of a bias, and use_bias is "
+                "false; leave one of the two out");
+}
+
+static void a_default_may_stand_where_nobody_heeds_it(void **state)
+{
+    static const char *const sets[] = {
+        "optimizer={sgd: {nesterov: false}}",
+        "training.max_rejected=10",
+        "training.max_recoveries=3",
+        "sync.dropped=lost",
+        "compression.allow=[]",
+        "early_stopping={min_delta: 0, start_from_epoch: 0}",
+        "data={format: synthetic, header: none, delimiter: comma, quotes: true, trim: false, "
+        "missing: \"\", bad_rows: stop, bad_rows_max: 1000, memory_mb: 0}",
+        "data.spill=",
+        "model.layers=[dense: {units: 1, use_bias: false, bias_initializer: zeros}]",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job job = parsed(least, sets[i]);
+        job_close(&job);
+    }
+}
+
 static void first_values_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -923,16 +1064,17 @@ static void paths_start_at_the_job_file_or_at_the_current_folder(void **state)
     assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", NULL, 0, &e), ERR_OK);
     assert_string_equal(job.data.train, "/a\\[1]/t*.gz"); /* the folder is no pattern */
     job_close(&job);
-    job = parsed(text, "data.spill=s*");
+    job = parsed(csv, "data.spill=s*");
     (void)snprintf(wanted, sizeof wanted, "%s/s*", here);
     assert_string_equal(job.data.spill, wanted);
     job_close(&job);
-    memcpy(strstr(text, "data: {format: idx, train: t*.gz}    "),
-           "data: {format: idx,train: t,spill: s}", 37);
-    assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", NULL, 0, &e), ERR_OK);
+    (void)snprintf(text, sizeof text, "%s", csv);
+    memcpy(strstr(text, "  train: a.csv\n"), "  spill: s    \n", 15);
+    const char *const train[] = {"data.train=/x"};
+    assert_int_equal(job_parse(&job, text, strlen(text), "j.yaml", "/a[1]", train, 1, &e), ERR_OK);
     assert_string_equal(job.data.spill, "/a[1]/s");
     job_close(&job);
-    job = parsed(text, "data.spill=");
+    job = parsed(csv, "data.spill=");
     assert_null(job.data.spill);
     job_close(&job);
     refused_set("data.spill=[a, b]",
@@ -1025,7 +1167,8 @@ static void the_canonical_text_reads_back_as_the_same_job(void **state)
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         bool path = sets[i] && (strncmp(sets[i], "data.train", 10) == 0 ||
                                 strncmp(sets[i], "data.eval", 9) == 0);
-        struct job once = parsed(path ? mlp_of_files : mlp, sets[i]);
+        bool spill = sets[i] && strncmp(sets[i], "data.spill", 10) == 0;
+        struct job once = parsed(spill ? csv : path ? mlp_of_files : mlp, sets[i]);
         struct job twice = parsed(once.canonical, NULL);
         assert_string_equal(once.canonical, twice.canonical);
         assert_string_equal(once.identity_text, twice.identity_text);
@@ -1049,8 +1192,6 @@ static void run_time_keys_leave_the_identity_alone(void **state)
         "checkpoint.keep=9",
         "timeouts.start_s=9",
         "worker.threads=9",
-        "data.memory_mb=9",
-        "data.spill=/x",
         "optimizer.adam.learning_rate=9",
     };
     (void)state;
@@ -1067,19 +1208,15 @@ static void run_time_keys_leave_the_identity_alone(void **state)
     assert_memory_equal(was.identity, is.identity, sizeof is.identity);
     job_close(&is);
     job_close(&was);
+    was = parsed(csv, NULL);
+    static const char *const of_csv[] = {"data.memory_mb=9", "data.spill=/x", "data.bad_rows=skip"};
+    for (size_t i = 0; i < sizeof of_csv / sizeof of_csv[0]; i++) {
+        is = parsed(csv, of_csv[i]);
+        assert_memory_equal(was.identity, is.identity, sizeof is.identity);
+        job_close(&is);
+    }
+    job_close(&was);
 }
-
-static const char csv[] = "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
-                          "optimizer: sgd\n"
-                          "data:\n"
-                          "  format: csv\n"
-                          "  train: a.csv\n"
-                          "  missing: ['', '?']\n"
-                          "  columns:\n"
-                          "    - number: {name: age, scale: standard, missing: {value: 3}}\n"
-                          "    - category: {vocabulary: [a, 'b c']}\n"
-                          "    - ignore\n"
-                          "    - label: y\n";
 
 static void columns_are_read_as_the_job_says(void **state)
 {
@@ -1389,6 +1526,8 @@ int main(void)
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),
         cmocka_unit_test(what_would_do_nothing_is_refused),
+        cmocka_unit_test(what_nobody_heeds_beside_the_other_keys_is_refused),
+        cmocka_unit_test(a_default_may_stand_where_nobody_heeds_it),
         cmocka_unit_test(first_values_that_cannot_be_are_refused),
         cmocka_unit_test(a_set_value_is_plain_text_unless_it_opens_yaml),
         cmocka_unit_test(a_later_set_wins),

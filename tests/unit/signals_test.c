@@ -6,6 +6,9 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,11 +48,34 @@ static void one_that_is_ending_by_itself_is_not_cut_off(void **state)
     assert_int_equal(end_of(SIGINT, true), 7);
 }
 
+static void who_leaves_at_once_says_why(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/signals_test.XXXXXX", said[64] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    const char *before = "what a life before has left, which is longer";
+    assert_int_equal(write(fd, before, strlen(before)), (ssize_t)strlen(before));
+    signals_last_words(path, "of the start");
+    signals_last_words(path, "told to go");
+    assert_int_equal(end_of(SIGTERM, false), 143);
+    assert_int_equal(pread(fd, said, sizeof said - 1, 0), strlen("told to go"));
+    assert_string_equal(said, "told to go");
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(end_of(SIGTERM, true), 7);
+    assert_int_equal(pread(fd, said, sizeof said, 0), 0);
+    signals_last_words("", "");
+    assert_int_equal(end_of(SIGTERM, false), 143);
+    (void)close(fd);
+    (void)remove(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(told_to_go_a_process_leaves_at_once),
         cmocka_unit_test(one_that_is_ending_by_itself_is_not_cut_off),
+        cmocka_unit_test(who_leaves_at_once_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

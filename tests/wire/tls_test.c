@@ -21,6 +21,7 @@
 #include "common/conn_state.h"
 #include "common/dial.h"
 #include "common/greeting.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/openssl.h"
 #include "common/socket.h"
@@ -1011,6 +1012,23 @@ static void who_starts_others_looks_whether_the_certificate_names_them(void **st
     assert_null(tls_own());
 }
 
+static void a_key_that_others_may_read_is_told_by_who_uses_it_alone(void **state)
+{
+    (void)state;
+    struct tls_files f = files("host");
+    char said[400];
+    assert_int_equal(chmod(f.key, 0644), 0);
+    log_info("before");
+    assert_int_equal(tls_try(&f, NULL, &e), ERR_OK);
+    log_last_words(false, said, sizeof said);
+    assert_string_equal(said, "before");
+    assert_int_equal(tls_load(&f, &e), ERR_OK);
+    log_last_words(false, said, sizeof said);
+    assert_non_null(strstr(said, "everybody on this host may read the key"));
+    tls_forget();
+    assert_int_equal(chmod(f.key, 0600), 0);
+}
+
 static void nothing_of_a_key_is_told(void **state)
 {
     (void)state;
@@ -1163,6 +1181,7 @@ int main(void)
         T(wrong_files_are_named_with_what_would_be_right),
         T(all_three_files_are_wanted_or_none),
         T(who_starts_others_looks_whether_the_certificate_names_them),
+        T(a_key_that_others_may_read_is_told_by_who_uses_it_alone),
         T(nothing_of_a_key_is_told),
         T(a_role_is_bound_to_its_entry_or_to_a_name_that_is_allowed),
         T(a_ps_that_cannot_know_its_workers_names_wants_to_be_told),

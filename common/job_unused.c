@@ -1,6 +1,8 @@
 /* Keys that are well-formed, and of which nothing would come beside the job's others: refused. Where nobody heeds the
  * default, it may stand. The keys of `data.synthetic` stay beside another format: so an example is turned to files by
- * --set data.format. Those of one mode of training.update are in job_update.c. */
+ * --set data.format. Those of one mode of training.update are in job_update.c; what one mode makes more of than another
+ * stays, so that one job can be run in all of them. sync.dropped stays without backup workers: a job that had some goes
+ * on without them by `redo`. */
 #include "common/job_keys.h"
 #include "common/job_read.h"
 
@@ -23,43 +25,29 @@ static enum err check_training(struct job_reader *r)
 {
     const struct job *job = r->job;
     enum nan_guard guard = job->training.nan_guard;
-    /* a batch that is skipped after a rollback counts among those in a row where steps are decided one by one */
-    bool rejects = guard == NAN_GUARD_SKIP ||
-                   (guard == NAN_GUARD_ROLLBACK && job->training.update == UPDATE_SYNC);
+    bool rejects = guard == NAN_GUARD_SKIP || guard == NAN_GUARD_ROLLBACK;
     const struct unused key[] = {
         {job->optimizer.kind == OPT_SGD && job->optimizer.nesterov && job->optimizer.momentum == 0,
          "optimizer.sgd.nesterov",
          "it is a kind of momentum, which is 0; give that, or leave it out"},
         {job->training.max_rejected != MAX_REJECTED && !rejects, "training.max_rejected",
-         "it is of batches that training.nan_guard: skip rejects (with update: sync, rollback, "
-         "too); give that, or leave it out"},
+         "it is of batches that training.nan_guard: skip rejects (in sync rollback, too); give "
+         "that, or leave it out"},
         {job->training.max_recoveries != MAX_RECOVERIES && guard != NAN_GUARD_ROLLBACK,
          "training.max_recoveries",
          "it is of training.nan_guard: rollback; give that, or leave it out"},
-        {job->sync.dropped == DROPPED_REDO && job->sync.replicas_to_aggregate == 0, "sync.dropped",
-         "redo is of what backup workers drop; give sync.replicas_to_aggregate, or leave it out"},
     };
     return refuse_first(r, key, sizeof key / sizeof key[0]);
 }
 
-/* Differences are no replies but in sync (job_compression.c). */
 static enum err check_allow(struct job_reader *r)
 {
     const struct job *job = r->job;
-    uint32_t differences = 1u << CODEC_INT8 | 1u << CODEC_INT8_ZSTD, heeded = 0;
-    if (job->compression.push == CODEC_AUTO)
-        heeded = ~0u;
-    else if (job->compression.reply == CODEC_AUTO)
-        heeded = job->training.update == UPDATE_SYNC ? ~0u : ~differences;
-    const struct unused key[] = {
-        {job->compression.allow && !heeded, "compression.allow",
-         "it is what `auto` may choose; give compression.push: auto or compression.reply: auto, or "
-         "leave it out"},
-        {job->compression.allow & ~heeded, "compression.allow",
-         "with this training.update replies have neither int8 nor int8_zstd; leave these out, or "
-         "give compression.push: auto"},
-    };
-    return refuse_first(r, key, sizeof key / sizeof key[0]);
+    bool chooses = job->compression.push == CODEC_AUTO || job->compression.reply == CODEC_AUTO;
+    const struct unused key = {job->compression.allow && !chooses, "compression.allow",
+                               "it is what `auto` may choose; give compression.push: auto or "
+                               "compression.reply: auto, or leave it out"};
+    return refuse_first(r, &key, 1);
 }
 
 static enum err check_csv_keys(struct job_reader *r)

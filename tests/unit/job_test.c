@@ -865,8 +865,8 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         {least,
          "training.max_rejected",
          "3",
-         "it is of batches that training.nan_guard: skip rejects (with update: sync, rollback, "
-         "too); give that, or leave it out",
+         "it is of batches that training.nan_guard: skip rejects (in sync rollback, too); give "
+         "that, or leave it out",
          {"training.nan_guard=skip"}},
         {least, "training.max_rejected", "3", NULL, {"training.nan_guard=rollback"}},
         {least,
@@ -874,11 +874,6 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
          "5",
          "it is of training.nan_guard: rollback; give that, or leave it out",
          {"training.nan_guard=rollback", "training.update=async"}},
-        {least,
-         "sync.dropped",
-         "redo",
-         "redo is of what backup workers drop; give sync.replicas_to_aggregate, or leave it out",
-         {"sync.replicas_to_aggregate=2"}},
         {least,
          "compression.allow",
          "[int8]",
@@ -938,19 +933,7 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
     }
     refused_line("training: {max_rejected: 3}",
                  "j.yaml:7: training.max_rejected: it is of batches that training.nan_guard: skip "
-                 "rejects (with update: sync, rollback, too); give that, or leave it out");
-    const char *const alone[] = {"compression.allow=[fp16, int8]", "compression.reply=auto",
-                                 "training.update=ssp"};
-    struct job job;
-    struct errmsg e = {""};
-    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/", alone, 3, &e), ERR_INPUT);
-    assert_string_equal(e.text, "--set compression.allow: with this training.update replies have "
-                                "neither int8 nor int8_zstd; leave these out, or give "
-                                "compression.push: auto");
-    const char *const rolled[] = {"training.max_rejected=3", "training.nan_guard=rollback",
-                                  "training.update=async"};
-    assert_int_equal(job_parse(&job, least, strlen(least), "j.yaml", "/", rolled, 3, &e),
-                     ERR_INPUT);
+                 "rejects (in sync rollback, too); give that, or leave it out");
     refused_set("model.layers[3].dense={units: 1, use_bias: false, bias_initializer: ones}",
                 "j.yaml:8: model.layers[3]: its bias_initializer is of a bias, and use_bias is "
                 "false; leave one of the two out");
@@ -959,13 +942,13 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
                 "false; leave one of the two out");
 }
 
-static void a_default_may_stand_where_nobody_heeds_it(void **state)
+static void a_default_and_redo_may_stand_where_nobody_heeds_them(void **state)
 {
     static const char *const sets[] = {
         "optimizer={sgd: {nesterov: false}}",
         "training.max_rejected=10",
         "training.max_recoveries=3",
-        "sync.dropped=lost",
+        "sync.dropped=redo", /* a job that had backup workers goes on by it */
         "compression.allow=[]",
         "early_stopping={min_delta: 0, start_from_epoch: 0}",
         "data={format: synthetic, header: none, delimiter: comma, quotes: true, trim: false, "
@@ -1527,7 +1510,7 @@ int main(void)
         cmocka_unit_test(excluded_names_are_a_list_of_words),
         cmocka_unit_test(what_would_do_nothing_is_refused),
         cmocka_unit_test(what_nobody_heeds_beside_the_other_keys_is_refused),
-        cmocka_unit_test(a_default_may_stand_where_nobody_heeds_it),
+        cmocka_unit_test(a_default_and_redo_may_stand_where_nobody_heeds_them),
         cmocka_unit_test(first_values_that_cannot_be_are_refused),
         cmocka_unit_test(a_set_value_is_plain_text_unless_it_opens_yaml),
         cmocka_unit_test(a_later_set_wins),

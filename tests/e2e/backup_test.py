@@ -44,6 +44,7 @@ class BackupTest(TrainCase):
         self.assertGreater(did[2]["dropped"], self.STEPS / 2)
         self.assertLess(s["batches"]["dropped"], self.STEPS * LEAVES / 2)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_slow_chief_holds_nobody_up_but_at_an_epochs_end(self):
         keys = {**TWO_OF_THREE, "training.clip_norm": 1, "training.nan_guard": "skip", "compression.reply": "int8"}
         job = self.train("--ps=2", "--workers=3", "--fault=worker-0=straggle:80", keys=keys)
@@ -76,6 +77,7 @@ class BackupTest(TrainCase):
         more = self.train("--ps=3", "--workers=1", keys={**keys, "sync.replicas_to_aggregate": 0, "training.epochs": 4})
         self.assertEqual((more.summary()["steps"], more.summary()["epochs"]), (s["steps"] + 32, 4))
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_to_wait_for_all_changes_nothing(self):
         keys = {"training.epochs": 1}
         s = self.train("--ps=2", "--workers=3", keys={**keys, "sync.replicas_to_aggregate": 3}).summary()
@@ -83,6 +85,7 @@ class BackupTest(TrainCase):
         self.assertTrue(s["exact"])
         self.assertEqual(s["batches"]["dropped"], 0)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_what_cannot_be_is_refused_with_what_would_do(self):
         for keys, said in (({"training.microbatches": 2}, "training.microbatches is 2; 4 would do"),
                            ({"sync.replicas_to_aggregate": 4}, "there are 3 workers; allowed: up to 3"),

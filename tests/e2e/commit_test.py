@@ -45,6 +45,7 @@ class ClipTest(TrainCase):
                                   out=self.tmp / f"{ps}-{workers}-{threads}")
                 self.assertEqual(got, want)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_lamb_and_accumulated_gradients_are_clipped_alike_on_all_shards(self):
         for name, keys in (("lamb", {"optimizer": "lamb"}), ("accumulated", {"training.gradient_accumulation_steps": 3}),
                            ("both", {"optimizer": "lamb", "training.gradient_accumulation_steps": 2})):
@@ -55,6 +56,7 @@ class ClipTest(TrainCase):
                 self.assertGreater(s["batches"]["clipped"], 0)
                 self.assertNotEqual(want, self.digest(keys=keys, out=self.tmp / f"{name}-free"))
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_bound_that_is_never_reached_changes_nothing(self):
         want = self.undisturbed()
         self.assertEqual(self.digest("--ps=2", "--workers=2", keys={"training.clip_norm": 1e9}), want)
@@ -81,6 +83,7 @@ class NanTest(TrainCase):
     def journal(self, out=None):
         return [line for line in ((out or self.out) / "checkpoints/journal").read_text().splitlines() if line]
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_without_the_guard_a_nan_reaches_the_parameters(self):
         s = self.train("--workers=2", "--fault=worker-1=nan:7").summary()
         self.assertIsNone(s["train"]["loss"])
@@ -102,6 +105,7 @@ class NanTest(TrainCase):
                 self.assertIn("rejected batch 7 ", self.journal(out)[0])
         self.assertNotEqual(self.undisturbed(keys=self.SKIP), want)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_guard_that_finds_nothing_changes_nothing(self):
         want = self.undisturbed()
         self.assertEqual(self.digest("--workers=2", keys={"training.nan_guard": "rollback"}), want)
@@ -117,6 +121,7 @@ class NanTest(TrainCase):
                 self.assertRegex(s["error"], unit + r" \d+: the gradient of \S+/kernel is not finite "
                                                     r"\(training.nan_guard: stop\)")
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_too_many_in_a_row_end_the_job_and_name_the_tensor(self):
         job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1,
                          keys={**self.SKIP, "training.max_rejected": 4})
@@ -135,6 +140,7 @@ class NanTest(TrainCase):
         self.assertEqual(len(self.journal()), 1)
         self.assertIn(f"recovered batch {at} ", self.journal()[0])
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_too_many_recoveries_end_the_job_for_good(self):
         keys = {"training.nan_guard": "rollback", "training.max_recoveries": 2, "checkpoint.every_steps": 100000}
         for again in range(2):  # the journal stays: to begin again does not give it three more
@@ -186,6 +192,7 @@ class OneTest(TrainCase):
         body = data[8 + head_bytes:]
         return set(struct.unpack(f"<{len(body) // 4}f", body))
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_norm_is_that_of_the_whole_mean_gradient(self):
         for update in "sync", "async":
             for clip, scale in ((16, 0.25), (64, 1), (0, 1)):

@@ -12,7 +12,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, SANITIZED, WORKER, Process, TrainCase, free_ports  # noqa: E402
+from cluster import PS, SANITIZED, TSAN, WORKER, Process, TrainCase, free_ports  # noqa: E402
 from watch import Metrics, dial, get, metrics, places, text  # noqa: E402
 
 LOOK = {"data.synthetic_train_rows": 4000, "data.synthetic_eval_rows": 2000}
@@ -73,6 +73,7 @@ class HttpTest(TrainCase):
         sent = last["worker-0"]("gradwire_sent_bytes_total") + last["worker-1"]("gradwire_sent_bytes_total")
         self.assertAlmostEqual(sum(ps("gradwire_shard_received_bytes_total") for ps in shards) / sent, 1, delta=0.01)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_staleness_of_each_worker_is_the_summarys(self):
         last, s = self.last_look(**{"training.update": "async"})
         self.check_workers(last, s)
@@ -164,6 +165,7 @@ class HttpTest(TrainCase):
         s = self.summary()
         self.assertEqual((s["digest"], s["restarts"]), (want, 0))
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_by_hand_a_worker_says_whom_it_waits_for(self):
         ports = free_ports(5)
         hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[4]}",
@@ -214,6 +216,7 @@ class HttpTest(TrainCase):
         p.wait(143)
         return seen if seen[-1] == "loading" else None
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_wrong_places_are_refused(self):
         flags = ["--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}", f"--job={self.JOB}",
                  f"--output={self.out}", *self.sets({})]

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TrainCase  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
 ROWS, BATCH, EPOCHS = 8000 if SANITIZED else 16000, 64, 3
 TOTAL = EPOCHS * (ROWS // BATCH)
@@ -94,6 +94,7 @@ class ModesTest(TrainCase):
         for mode in self.each():
             self.disturbed(mode, "worker-2", sig=signal.SIGTERM)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_it_goes_on_from_where_it_was_stopped_with_other_numbers_of_ps_and_workers(self):
         for mode in self.each(*(("ssp-2",) if SHORT or SANITIZED else ())):
             out = self.tmp / f"{mode}-stopped"

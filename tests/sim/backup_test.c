@@ -35,12 +35,6 @@ static struct sim_config config_of(uint64_t seed, bool faults)
     return c;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void run_one(const char *name, uint64_t seed, bool faults)
 {
     char what[160];
@@ -53,10 +47,10 @@ static void run_one(const char *name, uint64_t seed, bool faults)
 static void sweep(const char *name, uint64_t base, uint64_t runs, bool faults)
 {
     if (getenv("GRADWIRE_SIM_SEED")) {
-        run_one(name, number("GRADWIRE_SIM_SEED", 0), faults);
+        run_one(name, sim_number("GRADWIRE_SIM_SEED", 0), faults);
         return;
     }
-    uint64_t n = number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? runs / 8 : runs);
+    uint64_t n = sim_runs(runs, runs / 8);
     sim_backup_seen = (struct sim_backup_seen){0};
     sim_seen = (struct sim_seen){0};
     for (uint64_t i = 0; i < n; i++)

@@ -23,9 +23,8 @@ static void sweep(const char *name, uint64_t base, uint32_t runs, Gradwire__Upda
     /* what a few small numbers of a batch survive exactly; and async replies are no differences */
     static const enum codec async_codecs[] = {CODEC_RAW, CODEC_FP16, CODEC_BF16, CODEC_ZSTD};
     const char *only = getenv("GRADWIRE_SIM_SEED");
-    if (getenv("GRADWIRE_SHORT"))
-        runs /= 8;
-    for (uint64_t seed = base; seed < base + runs; seed++) {
+    uint64_t n = sim_runs(runs, runs / 8);
+    for (uint64_t seed = base; seed < base + n; seed++) {
         if (only && strtoull(only, NULL, 10) != seed)
             continue;
         struct sim_config config;
@@ -79,12 +78,9 @@ static void ssp_holds_its_bound_at_every_encoded_read_under_faults(void **state)
  * withheld from a cut. */
 static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
 {
-    const char *only = getenv("GRADWIRE_SIM_SEED"), *more = getenv("GRADWIRE_SIM_RUNS");
-    if (getenv("GRADWIRE_SHORT"))
-        runs /= 8;
-    if (more)
-        runs = (uint32_t)strtoul(more, NULL, 10);
-    for (uint64_t seed = base; seed < base + runs; seed++) {
+    const char *only = getenv("GRADWIRE_SIM_SEED");
+    uint64_t n = sim_runs(runs, runs / 8);
+    for (uint64_t seed = base; seed < base + n; seed++) {
         if (only && strtoull(only, NULL, 10) != seed)
             continue;
         struct sim_config config;

@@ -210,20 +210,14 @@ static uint32_t run_one(const struct cell *cell, uint64_t seed)
     return happened;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void run_cell(void **state)
 {
     const struct cell *cell = *state;
     const struct sim_seen before = sim_seen;
-    uint64_t n = number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? SHORT_RUNS : RUNS);
+    uint64_t n = sim_runs(RUNS, SHORT_RUNS);
     uint64_t happened = 0;
     if (getenv("GRADWIRE_SIM_SEED")) {
-        (void)run_one(cell, number("GRADWIRE_SIM_SEED", 0));
+        (void)run_one(cell, sim_number("GRADWIRE_SIM_SEED", 0));
         return;
     }
     for (uint64_t i = 0; i < n; i++)

@@ -76,17 +76,11 @@ static void run_one(uint64_t seed, uint64_t staleness)
     sim_free(sim);
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void sweep(uint64_t staleness)
 {
-    uint64_t n = number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? SHORT_RUNS : RUNS);
+    uint64_t n = sim_runs(RUNS, SHORT_RUNS);
     if (getenv("GRADWIRE_SIM_SEED")) {
-        run_one(number("GRADWIRE_SIM_SEED", 0), staleness);
+        run_one(sim_number("GRADWIRE_SIM_SEED", 0), staleness);
         return;
     }
     sim_seen = (struct sim_seen){0};

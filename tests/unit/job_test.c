@@ -951,8 +951,8 @@ static void a_default_and_redo_may_stand_where_nobody_heeds_them(void **state)
         "sync.dropped=redo", /* a job that had backup workers goes on by it */
         "compression.allow=[]",
         "early_stopping={min_delta: 0, start_from_epoch: 0}",
-        "data={format: synthetic, header: none, delimiter: comma, quotes: true, trim: false, "
-        "missing: \"\", bad_rows: stop, bad_rows_max: 1000, memory_mb: 0}",
+        ("data={format: synthetic, header: none, delimiter: comma, quotes: true, trim: false, "
+         "missing: \"\", bad_rows: stop, bad_rows_max: 1000, memory_mb: 0}"),
         "data.spill=",
         "model.layers=[dense: {units: 1, use_bias: false, bias_initializer: zeros}]",
     };

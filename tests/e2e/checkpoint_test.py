@@ -10,9 +10,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import LONG_ROWS, SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
-KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 4,
+KEYS = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 4,
         "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
 
 

@@ -9,10 +9,10 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import LONG_ROWS, SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
 CLIP = {"training.clip_norm": 0.5}
-DISTURBED = {**CLIP, "data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 4,
+DISTURBED = {**CLIP, "data.synthetic_train_rows": LONG_ROWS, "training.epochs": 4,
              "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
 
 # One dense unit whose every parameter has a gradient of 1 for each example: the norm of the mean is exactly 64.
@@ -77,7 +77,7 @@ class NanTest(TrainCase):
     """The NaN guard. --fault breaks batches of one worker; the oracle of sync is the same job with the same batches
     broken on one worker."""
     SKIP = {"training.nan_guard": "skip"}
-    LONG = {"data.synthetic_train_rows": 2000 if TSAN else 16000, "training.epochs": 2, "checkpoint.every_steps": 20,
+    LONG = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 2, "checkpoint.every_steps": 20,
             "checkpoint.every_seconds": 0}
 
     def journal(self, out=None):
@@ -129,7 +129,7 @@ class NanTest(TrainCase):
         self.assertEqual(len(self.journal()), 4)
 
     def test_rollback_goes_back_to_the_last_cut_and_skips_the_batch(self):
-        at = 60 if TSAN else 200
+        at = 60 if SANITIZED else 200
         fault = f"--fault=worker-1=nan:{at}"
         want = self.digest("--workers=2", fault, out=self.tmp / "skip", keys={**self.LONG, **self.SKIP})
         job = self.train("--ps=2", "--workers=3", fault, keys={**self.LONG, "training.nan_guard": "rollback"})

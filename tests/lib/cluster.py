@@ -25,6 +25,7 @@ SANITIZED = BUILD.name in ("asan", "tsan")
 TSAN = BUILD.name == "tsan"  # some thirty times slower
 SHORT = bool(os.environ.get("GRADWIRE_SHORT"))
 DEADLINE_S = 480 if SANITIZED else 120
+LONG_ROWS = 2000 if TSAN else 5000 if SANITIZED else 16000  # an epoch with time to look at, and to be killed in
 
 
 def command_line(pid):

@@ -507,9 +507,13 @@ void sim_join(struct sim *sim);
 bool sim_leave(struct sim *sim, struct sim_worker *k);
 void sim_restart_all(struct sim *sim);
 void sim_waits(struct sim *sim, char *out, size_t bytes);
+#ifdef __SANITIZE_THREAD__
+enum { SIM_SHORT = 16 }; /* slow, and a simulation has one thread */
+#else
+enum { SIM_SHORT = 8 };
+#endif
 uint64_t sim_number(const char *name, uint64_t otherwise); /* of the environment */
-/* How many seeds a sweep takes: GRADWIRE_SIM_RUNS, else `runs`, with GRADWIRE_SHORT `short_runs`, of
- * which TSan has half. */
+/* How many seeds a sweep takes: GRADWIRE_SIM_RUNS, else `runs`, with GRADWIRE_SHORT `short_runs`. */
 uint64_t sim_runs(uint64_t runs, uint64_t short_runs);
 /* By GRADWIRE_SIM_SEED that seed alone. */
 void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,

@@ -495,9 +495,6 @@ uint64_t sim_number(const char *name, uint64_t otherwise)
 
 uint64_t sim_runs(uint64_t runs, uint64_t short_runs)
 {
-#ifdef __SANITIZE_THREAD__
-    short_runs = (short_runs + 1) / 2; /* a simulation has one thread */
-#endif
     return sim_number("GRADWIRE_SIM_RUNS", getenv("GRADWIRE_SHORT") ? short_runs : runs);
 }
 
@@ -532,7 +529,7 @@ void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Up
         run_one(name, sim_number("GRADWIRE_SIM_SEED", 0), update, faults);
         return;
     }
-    uint64_t n = sim_runs(runs, runs / 8);
+    uint64_t n = sim_runs(runs, runs / SIM_SHORT);
     for (uint64_t i = 0; i < n; i++)
         run_one(name, base + i, update, faults);
     print_message("%s: seeds %" PRIu64 "..%" PRIu64 "\n", name, base, base + n - 1);

@@ -23,7 +23,7 @@ static void sweep(const char *name, uint64_t base, uint32_t runs, Gradwire__Upda
     /* what a few small numbers of a batch survive exactly; and async replies are no differences */
     static const enum codec async_codecs[] = {CODEC_RAW, CODEC_FP16, CODEC_BF16, CODEC_ZSTD};
     const char *only = getenv("GRADWIRE_SIM_SEED");
-    uint64_t n = sim_runs(runs, runs / 8);
+    uint64_t n = sim_runs(runs, runs / SIM_SHORT);
     for (uint64_t seed = base; seed < base + n; seed++) {
         if (only && strtoull(only, NULL, 10) != seed)
             continue;
@@ -79,7 +79,7 @@ static void ssp_holds_its_bound_at_every_encoded_read_under_faults(void **state)
 static void sweep_top_k(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults)
 {
     const char *only = getenv("GRADWIRE_SIM_SEED");
-    uint64_t n = sim_runs(runs, runs / 8);
+    uint64_t n = sim_runs(runs, runs / SIM_SHORT);
     for (uint64_t seed = base; seed < base + n; seed++) {
         if (only && strtoull(only, NULL, 10) != seed)
             continue;

@@ -13,6 +13,7 @@ from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
 
 ROWS, BATCH, EPOCHS = 8000 if SANITIZED else 16000, 64, 3
 TOTAL = EPOCHS * (ROWS // BATCH)
+LEAST_ACCURACY = 0.3 if SANITIZED else 0.5  # of ten classes; in half the steps geo's three workers may be below a half
 
 # keys of training. and others; exact: each batch is applied once whoever dies; alone: one worker with one microbatch is
 # sync
@@ -59,7 +60,7 @@ class ModesTest(TrainCase):
             self.assertEqual(b["redone"], b["dropped"])
         if MODES[mode]["exact"]:
             self.assertEqual(b.get("lost", 0), 0)
-        self.assertGreater(s["eval"]["accuracy"], 0.5, job.logs())  # ten classes
+        self.assertGreater(s["eval"]["accuracy"], LEAST_ACCURACY, job.logs())
         return s
 
     def disturbed(self, mode, *names, sig=signal.SIGKILL):

@@ -34,6 +34,7 @@ def idx(path, type_code, shape, values):
 
 
 class ClipTest(TrainCase):
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_digest_is_the_same_for_any_number_of_ps_and_workers(self):
         want = self.undisturbed(keys=CLIP)
         self.assertNotEqual(want, self.digest("--ps=1", "--workers=1", out=self.tmp / "free"))
@@ -110,6 +111,7 @@ class NanTest(TrainCase):
         want = self.undisturbed()
         self.assertEqual(self.digest("--workers=2", keys={"training.nan_guard": "rollback"}), want)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_stop_ends_the_job_and_names_tensor_and_step(self):
         for update, unit in ("sync", "step"), ("async", "batch"):
             with self.subTest(update):

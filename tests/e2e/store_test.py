@@ -43,6 +43,7 @@ class StoreTest(HandCase):
             self.assertEqual([str(p) for p in self.dir_of(i).rglob("*") if p.is_file()], [])
         self.assertEqual(list((self.out / "checkpoints").glob(".storage*")), [])
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_it_learns_the_same_and_the_chief_has_every_file(self):
         ps, workers, _ = self.apart(2, 2)
         s = self.all_done(*workers, *ps)
@@ -102,6 +103,7 @@ class StoreTest(HandCase):
         self.assertIn("(checkpoint.store)", job.log("ps-0"))
         self.assertEqual([str(p) for p in (self.out / "spool").rglob("*") if p.is_file()], [])
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_where_storage_is_shared_nothing_is_sent(self):
         job = self.train(keys=KEYS)
         self.assertNotIn("chief's to write", job.log("ps-0"))

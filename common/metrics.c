@@ -177,21 +177,20 @@ void metrics_put_seconds(struct metrics *m, const struct metrics_seconds *h, ...
     add_count(m, "_count", labels, count);
 }
 
-void metrics_put_staleness(struct metrics *m, const struct staleness *s, ...)
+void metrics_put_counts(struct metrics *m, uint32_t n, const double *bound, const uint64_t *bucket,
+                        uint64_t sum, ...)
 {
     char labels[LABELS_BYTES];
     va_list list;
-    va_start(list, s);
+    va_start(list, sum);
     write_labels(labels, list);
     va_end(list);
     uint64_t count = 0;
-    for (uint32_t i = 0; i < STALENESS_BUCKETS; i++) {
-        bool last = i + 1 == STALENESS_BUCKETS;
-        count += s->bucket[i];
-        add_bucket(m, labels, last ? (double)INFINITY : (double)(staleness_least(i + 1) - 1),
-                   count);
+    for (uint32_t i = 0; i < n; i++) {
+        count += bucket[i];
+        add_bucket(m, labels, bound[i], count);
     }
-    add_count(m, "_sum", labels, s->sum);
+    add_count(m, "_sum", labels, sum);
     add_count(m, "_count", labels, count);
 }
 
@@ -212,46 +211,4 @@ struct metrics_number metrics_number(uint64_t n)
     struct metrics_number number;
     (void)snprintf(number.text, sizeof number.text, "%" PRIu64, n);
     return number;
-}
-
-/* ---- compression ---- */
-
-static void put_codec_error(struct metrics *m, const char *direction, const struct codec_cost *c)
-{
-    if (c->norm > 0)
-        metrics_put(m, sqrt(c->error / c->norm), "direction", direction, NULL);
-}
-
-void metrics_codec(struct metrics *m, const struct codec_cost *push, const struct codec_cost *reply)
-{
-    metrics_family(m, "gradwire_compression_raw_bytes_total", METRICS_COUNTER,
-                   "Tensor bytes before encoding.");
-    metrics_put_count(m, push->raw_bytes, "direction", "push", NULL);
-    metrics_put_count(m, reply->raw_bytes, "direction", "reply", NULL);
-    metrics_family(m, "gradwire_compression_encoded_bytes_total", METRICS_COUNTER,
-                   "The same bytes as they travelled.");
-    metrics_put_count(m, push->bytes, "direction", "push", NULL);
-    metrics_put_count(m, reply->bytes, "direction", "reply", NULL);
-    metrics_family(m, "gradwire_compression_seconds_total", METRICS_COUNTER,
-                   "Time spent encoding and decoding here.");
-    metrics_put(m, push->encode_s, "direction", "push", "work", "encode", NULL);
-    metrics_put(m, push->decode_s, "direction", "push", "work", "decode", NULL);
-    metrics_put(m, reply->encode_s, "direction", "reply", "work", "encode", NULL);
-    metrics_put(m, reply->decode_s, "direction", "reply", "work", "decode", NULL);
-    metrics_family(m, "gradwire_compression_error_ratio", METRICS_GAUGE,
-                   "What encoding here lost: norm of the error by the norm of the tensors.");
-    put_codec_error(m, "push", push);
-    put_codec_error(m, "reply", reply);
-}
-
-void metrics_codec_family(struct metrics *m)
-{
-    metrics_family(m, "gradwire_compression_codec_info", METRICS_GAUGE,
-                   "Always 1; the codec in use here, with auto the one that it has chosen.");
-}
-
-void metrics_put_codec(struct metrics *m, const char *direction, uint32_t shard, enum codec codec)
-{
-    metrics_put(m, 1, "direction", direction, "shard", METRICS_NUMBER(shard), "codec",
-                codec_str(codec), NULL);
 }

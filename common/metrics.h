@@ -12,8 +12,7 @@
 
 #include <event2/buffer.h>
 
-#include "common/codec.h"
-#include "common/staleness.h"
+#include "common/err.h"
 
 /* Upper bounds of METRICS_BOUNDS buckets, in seconds: 0.1 ms to 100 s; what is above them has a bucket of its own. */
 enum { METRICS_BOUNDS = 19 };
@@ -50,7 +49,10 @@ void metrics_family(struct metrics *m, const char *name, enum metrics_type type,
 void metrics_put(struct metrics *m, double value, ...) METRICS_LABELS;
 void metrics_put_count(struct metrics *m, uint64_t value, ...) METRICS_LABELS;
 void metrics_put_seconds(struct metrics *m, const struct metrics_seconds *h, ...) METRICS_LABELS;
-void metrics_put_staleness(struct metrics *m, const struct staleness *s, ...) METRICS_LABELS;
+/* A histogram of whole numbers: bucket i of (n) has the samples up to bound[i] that bucket i - 1 has not; `sum` is
+ * theirs. */
+void metrics_put_counts(struct metrics *m, uint32_t n, const double *bound, const uint64_t *bucket,
+                        uint64_t sum, ...) METRICS_LABELS;
 
 /* A family with one sample and no labels. */
 void metrics_counter(struct metrics *m, const char *name, const char *help, uint64_t value);
@@ -62,12 +64,5 @@ struct metrics_number {
 };
 struct metrics_number metrics_number(uint64_t n);
 #define METRICS_NUMBER(n) (metrics_number(n).text)
-
-/* What compression cost: families gradwire_compression_*, of pushes and replies. */
-void metrics_codec(struct metrics *m, const struct codec_cost *push,
-                   const struct codec_cost *reply);
-/* Family gradwire_compression_codec_info, and a sample of it: with what this process encodes for a shard, or the shard. */
-void metrics_codec_family(struct metrics *m);
-void metrics_put_codec(struct metrics *m, const char *direction, uint32_t shard, enum codec codec);
 
 #endif

@@ -1,5 +1,7 @@
 #include "common/staleness.h"
 
+#include <math.h>
+
 enum { EXACT = 16, EXACT_BITS = 4 };
 
 uint32_t staleness_bucket(uint64_t updates)
@@ -14,6 +16,13 @@ uint32_t staleness_bucket(uint64_t updates)
 uint64_t staleness_least(uint32_t bucket)
 {
     return bucket < EXACT ? bucket : UINT64_C(1) << (bucket - EXACT + EXACT_BITS);
+}
+
+void staleness_bounds(double out[STALENESS_BUCKETS])
+{
+    for (uint32_t i = 0; i + 1 < STALENESS_BUCKETS; i++)
+        out[i] = (double)(staleness_least(i + 1) - 1);
+    out[STALENESS_BUCKETS - 1] = (double)INFINITY;
 }
 
 void staleness_add(struct staleness *s, uint64_t updates)

@@ -17,6 +17,9 @@ struct staleness {
 uint32_t staleness_bucket(uint64_t updates);
 uint64_t staleness_least(uint32_t bucket);
 
+/* The largest that falls into each bucket; INFINITY for the last. */
+void staleness_bounds(double out[STALENESS_BUCKETS]);
+
 void staleness_add(struct staleness *s, uint64_t updates);
 /* `to` gets what `from` has counted. */
 void staleness_join(struct staleness *to, const struct staleness *from);

@@ -5,6 +5,8 @@
 
 #include "common/mem.h"
 #include "common/tls.h"
+#include "common/codec_metrics.h"
+#include "common/staleness.h"
 #include "common/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
@@ -184,13 +186,16 @@ static bool staleness_of(const struct server_http *w, uint32_t worker, struct st
 static void put_staleness(const struct server_http *w, struct metrics *m)
 {
     struct staleness s;
+    double bound[STALENESS_BUCKETS];
     if (w->config.job->training.update == UPDATE_SYNC)
         return;
+    staleness_bounds(bound);
     metrics_family(m, "gradwire_staleness_updates", METRICS_HISTOGRAM,
                    "Updates that the shards here applied between a worker's pull and its push.");
     for (uint32_t worker = 0; worker < STALE_MAX; worker++)
         if (staleness_of(w, worker, &s))
-            metrics_put_staleness(m, &s, "worker", METRICS_NUMBER(worker), NULL);
+            metrics_put_counts(m, STALENESS_BUCKETS, bound, s.bucket, s.sum, "worker",
+                               METRICS_NUMBER(worker), NULL);
 }
 
 static void put_codecs(const struct server_http *w, struct metrics *m)
@@ -203,10 +208,10 @@ static void put_codecs(const struct server_http *w, struct metrics *m)
         one = msg_codec_cost_get(r->status->reply);
         codec_cost_add(&reply, &one);
     }
-    metrics_codec(m, &push, &reply);
-    metrics_codec_family(m);
+    codec_metrics(m, &push, &reply);
+    codec_metrics_family(m);
     for (uint32_t at = 0; (r = next_shard(w, &at));)
-        metrics_put_codec(m, "reply", r->status->shard, r->reply_codec);
+        codec_metrics_put(m, "reply", r->status->shard, r->reply_codec);
 }
 
 static void on_metrics(void *ctx, struct metrics *m)

@@ -106,8 +106,8 @@ void meter_metrics(const struct meter *m, struct metrics *to)
                     GET(m->bytes_in));
     const struct codec_cost push = meter_codec(m, METER_CODEC_PUSH),
                             reply = meter_codec(m, METER_CODEC_REPLY);
-    metrics_codec(to, &push, &reply);
-    metrics_codec_family(to);
+    codec_metrics(to, &push, &reply);
+    codec_metrics_family(to);
     for (uint32_t i = 0; i < GET(m->shards); i++)
-        metrics_put_codec(to, "push", i, (enum codec)GET(m->push_codec[i]));
+        codec_metrics_put(to, "push", i, (enum codec)GET(m->push_codec[i]));
 }

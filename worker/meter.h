@@ -4,6 +4,7 @@
 #define GRADWIRE_WORKER_METER_H
 
 #include "common/codec.h"
+#include "common/codec_metrics.h"
 #include "common/metrics.h"
 #include "common/plan.h"
 

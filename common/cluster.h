@@ -7,8 +7,6 @@
 
 #include "common/err.h"
 
-enum { CLUSTER_WORKERS_MAX = 1024 }; /* worker ids are below it */
-
 enum role { ROLE_CHIEF, ROLE_WORKER, ROLE_PS, ROLE_EVALUATOR };
 
 struct cluster {

@@ -1,5 +1,5 @@
 /* The job file's keys: how a job is run; mostly not what it learns. */
-#include "common/cluster.h"
+#include "common/limits.h"
 #include "common/job_table.h"
 
 static const struct job_word store_words[] = {
@@ -44,7 +44,7 @@ static const struct job_key keys[] = {
     {.path = "sync.replicas_to_aggregate",
      .type = KEY_U32,
      IN_JOB(sync.replicas_to_aggregate),
-     RANGE(0, CLUSTER_WORKERS_MAX),
+     RANGE(0, WORKERS_MAX),
      .fallback = "0",
      .doc =
          "backup workers: a step is made of the leaves of so many workers, whose come first; the "

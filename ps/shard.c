@@ -412,7 +412,7 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
         refuse->text = (char *)"another generation is on";
         return ERR_REFUSED;
     }
-    if (m->worker >= CLUSTER_WORKERS_MAX) {
+    if (m->worker >= WORKERS_MAX) {
         refuse->reason = GRADWIRE__REASON__BAD_MESSAGE;
         refuse->text = (char *)"there is no such worker";
         return ERR_REFUSED;

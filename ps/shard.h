@@ -16,7 +16,7 @@
 
 #include "common/buffer.h"
 #include "common/checkpoint.h"
-#include "common/cluster.h"
+#include "common/limits.h"
 #include "common/codec_choice.h"
 #include "common/layout.h"
 #include "common/msg.h"

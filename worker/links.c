@@ -328,7 +328,7 @@ enum err links_restart(struct links *l, struct errmsg *e)
 
 /* What a round says beside the numbers: its batches, and to the lead their sums. */
 struct round_head {
-    Gradwire__Range range[SESSION_RANGES_MAX], *ranges[SESSION_RANGES_MAX];
+    Gradwire__Range range[WORKER_RANGES_MAX], *ranges[WORKER_RANGES_MAX];
     Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
 };
 

@@ -27,7 +27,7 @@ void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count
     struct session_range *last = r->n ? &r->range[r->n - 1] : NULL;
     if (last && last->first + last->count == first)
         last->count += count;
-    else if (r->n < SESSION_RANGES_MAX)
+    else if (r->n < WORKER_RANGES_MAX)
         r->range[r->n++] = (struct session_range){first, count};
 }
 
@@ -49,8 +49,8 @@ static uint64_t ranges_count(const struct session_ranges *r)
 
 /* Hand ranges to `send` as messages. */
 struct range_list {
-    Gradwire__Range range[SESSION_RANGES_MAX];
-    Gradwire__Range *at[SESSION_RANGES_MAX];
+    Gradwire__Range range[WORKER_RANGES_MAX];
+    Gradwire__Range *at[WORKER_RANGES_MAX];
 };
 
 static void range_list(struct range_list *l, const struct session_ranges *r)
@@ -501,13 +501,13 @@ static void ranges_say(const struct session_range *from, size_t n, Gradwire__Ran
 
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m)
 {
-    struct session_range held[SESSION_RANGES_MAX + 1];
+    struct session_range held[WORKER_RANGES_MAX + 1];
     room->generation = msg_generation(s->generation);
     m->generation = &room->generation;
     m->uuid = (char *)s->uuid;
     m->incarnation = s->incarnation;
     m->leases = room->lease_at;
-    m->n_leases = session_leases(s, held, SESSION_RANGES_MAX + 1);
+    m->n_leases = session_leases(s, held, WORKER_RANGES_MAX + 1);
     ranges_say(held, m->n_leases, room->lease, room->lease_at);
     m->done = room->done_at;
     m->n_done = s->recent.n;

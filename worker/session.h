@@ -18,11 +18,11 @@
 #include "common/epochs.h"
 #include "common/ids.h"
 #include "common/layout.h"
+#include "common/limits.h"
 #include "common/msg.h"
 #include "common/plan.h"
 #include "common/tree.h"
 
-enum { SESSION_RANGES_MAX = 64 };
 
 struct session_range {
     uint64_t first, count;
@@ -31,7 +31,7 @@ struct session_range {
 /* A short list of id ranges, in the order in which they are to be done. */
 struct session_ranges {
     size_t n;
-    struct session_range range[SESSION_RANGES_MAX];
+    struct session_range range[WORKER_RANGES_MAX];
 };
 
 enum session_phase {
@@ -194,8 +194,8 @@ size_t session_leases(const struct session *s, struct session_range *out, size_t
 /* What the hello to the chief says of this session. *room is pointed into, and lives as long as *m. */
 struct session_hello {
     Gradwire__Generation generation;
-    Gradwire__Range lease[SESSION_RANGES_MAX + 1], *lease_at[SESSION_RANGES_MAX + 1];
-    Gradwire__Range done[SESSION_RANGES_MAX], *done_at[SESSION_RANGES_MAX];
+    Gradwire__Range lease[WORKER_RANGES_MAX + 1], *lease_at[WORKER_RANGES_MAX + 1];
+    Gradwire__Range done[WORKER_RANGES_MAX], *done_at[WORKER_RANGES_MAX];
 };
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m);
 

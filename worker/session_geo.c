@@ -32,7 +32,7 @@ static bool full(const struct session *s)
         epochs += (s->pending.range[i].first + s->pending.range[i].count - 1) / per_epoch -
                   s->pending.range[i].first / per_epoch + 1;
     return count(&s->pending) >= s->settings.geo_every || epochs >= EPOCHS_MAX ||
-           s->pending.n == SESSION_RANGES_MAX;
+           s->pending.n == WORKER_RANGES_MAX;
 }
 
 /* What is to be pushed now, if anything. */
@@ -60,7 +60,7 @@ void geo_computed(struct session *s)
 static void remember(struct session *s, struct session_range r)
 {
     struct session_ranges *to = &s->recent;
-    if (to->n == SESSION_RANGES_MAX)
+    if (to->n == WORKER_RANGES_MAX)
         memmove(to->range, to->range + 1, --to->n * sizeof *to->range);
     session_ranges_add(to, r.first, r.count);
 }

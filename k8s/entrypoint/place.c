@@ -7,6 +7,7 @@
 
 #include "common/cluster.h"
 #include "common/cluster_given.h"
+#include "common/limits.h"
 #include "common/socket.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)
@@ -37,10 +38,10 @@ enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
 
 static enum err count(const char *flag, const char *text, uint32_t *n, struct errmsg *e)
 {
-    if (text && number(text, CLUSTER_WORKERS_MAX, n) && *n > 0)
+    if (text && number(text, WORKERS_MAX, n) && *n > 0)
         return ERR_OK;
     return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: 1 to %d", flag,
-                   text ? text : "", CLUSTER_WORKERS_MAX);
+                   text ? text : "", WORKERS_MAX);
 }
 
 /* The pattern with the ordinal in the place of its '%'. */

@@ -77,7 +77,7 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         m.chunks = count;
         m.ack_only = session_wants_acks(s);
         m.remainder = s->pushing && !s->geo;
-        Gradwire__Range range[SESSION_RANGES_MAX], *ranges[SESSION_RANGES_MAX];
+        Gradwire__Range range[WORKER_RANGES_MAX], *ranges[WORKER_RANGES_MAX];
         Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
         for (size_t r = 0; r < s->pending.n && s->geo; r++) {
             gradwire__range__init(&range[r]);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/checkpoint.h"
-#include "common/cluster.h"
+#include "common/limits.h"
 #include "common/ids.h"
 #include "common/layout.h"
 #include "common/msg.h"
@@ -25,7 +25,7 @@
 #include "worker/chief/journal.h"
 
 enum {
-    CHIEF_WORKERS_MAX = CLUSTER_WORKERS_MAX,
+    CHIEF_WORKERS_MAX = WORKERS_MAX,
     CHIEF_LEASE_IDS =
         4, /* dealt at a time: small, so that what a dead worker held is soon redone */
 };

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "worker/chief/chief_state.h"
-#include "worker/session.h"
 
 static void send_cut(struct chief *c, uint32_t ps)
 {
@@ -299,7 +298,7 @@ static void stopped_all(struct chief *c)
         leases_settle(c, &c->cut.settled);
         c->cut.step = c->cut.settled.count;
     } else if (!c->sync) {
-        uint64_t ids[SESSION_RANGES_MAX /
+        uint64_t ids[WORKER_RANGES_MAX /
                      2]; /* with what it holds they fit its list; the others come next round */
         size_t n = uneven(c, ids, sizeof ids / sizeof *ids);
         if (n) {

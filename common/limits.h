@@ -1,0 +1,11 @@
+/* What a job may have at most, as all processes know it. */
+#ifndef GRADWIRE_COMMON_LIMITS_H
+#define GRADWIRE_COMMON_LIMITS_H
+
+enum {
+    WORKERS_MAX = 1024, /* worker ids are below it */
+    WORKER_RANGES_MAX =
+        64, /* ranges of batch ids that a worker keeps of its own; a hello may list one more */
+};
+
+#endif

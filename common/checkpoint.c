@@ -105,7 +105,7 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
 }
 
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
-                                 const struct job_optimizer *o, float *w, struct errmsg *e)
+                                 const struct optimizer *o, float *w, struct errmsg *e)
 {
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
     uint32_t average = optimizer_average_slot(o);

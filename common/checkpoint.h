@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/job.h"
 #include "common/optimizer.h"
 
 /* What one shard gives to a cut. Arrays are the caller's. */
@@ -37,7 +38,7 @@ enum { CHECKPOINT_EPOCHS = 4 }; /* epochs whose sums are still kept on the lead 
 struct epoch_sums {
     uint64_t epoch; /* from 0; valid if batches > 0 */
     uint64_t batches;
-    double examples, loss, metric[JOB_SUMS_MAX];
+    double examples, loss, metric[SUMS_MAX];
 };
 
 /* Epochs of which anything was learned: their sums travel with the gradients. */
@@ -74,7 +75,7 @@ struct manifest {
     uint8_t *window_bits; /* async: resolved ids above the mark, bit i = mark + i */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     struct {
-        double loss, metric[JOB_METRICS_MAX];
+        double loss, metric[METRICS_MAX];
         uint64_t step;
         bool valid;
     } eval;
@@ -131,7 +132,7 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
 /* What the checkpoint has learned, all of it: the moving averages of the weights where `o` keeps them, otherwise the
  * weights. Errors: as checkpoint_read. */
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
-                                 const struct job_optimizer *o, float *w,
+                                 const struct optimizer *o, float *w,
                                  struct errmsg *e) MUST_CHECK;
 
 /* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished

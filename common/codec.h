@@ -16,6 +16,19 @@
 #include "common/layout.h"
 #include "common/plan.h"
 
+/* How gradients or parameters travel; the numbers of `enum Codec` on the wire. */
+enum codec {
+    CODEC_RAW,
+    CODEC_FP16,
+    CODEC_BF16,
+    CODEC_INT8,
+    CODEC_TOP_K,
+    CODEC_ZSTD,      /* lossless: zstd over the four planes of bytes */
+    CODEC_INT8_ZSTD, /* zstd over int8's bytes */
+    CODECS,
+    CODEC_AUTO = 64, /* as a choice: the sender measures and chooses */
+};
+
 enum {
     CODEC_INT8_BLOCK_ELEMS = 256, /* that share one scale, counted from the unit's beginning */
     CODEC_TOP_K_ENTRY_BYTES = 8,

@@ -35,7 +35,7 @@ static enum err settle_rate(struct job_reader *r)
 
 static enum err check_piecewise(struct job_reader *r)
 {
-    const struct job_schedule *s = &r->job->optimizer.schedule;
+    const struct schedule *s = &r->job->optimizer.schedule;
     const char *group = "training.learning_rate_schedule.piecewise_constant_decay";
     char path[JOB_PATH_MAX], own_path[JOB_PATH_MAX];
     (void)snprintf(path, sizeof path, "%s.boundaries", group);
@@ -61,7 +61,7 @@ static enum err check_piecewise(struct job_reader *r)
 
 static enum err check_schedule(struct job_reader *r)
 {
-    const struct job_schedule *s = &r->job->optimizer.schedule;
+    const struct schedule *s = &r->job->optimizer.schedule;
     const char *own = "training.learning_rate_schedule.cosine_decay.warmup_target";
     const char *steps = "training.learning_rate_schedule.cosine_decay.warmup_steps";
     if (s->kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY)
@@ -105,7 +105,7 @@ static enum err check_accumulation(struct job_reader *r)
 
 static enum err check_decay(struct job_reader *r)
 {
-    const struct job_optimizer *o = &r->job->optimizer;
+    const struct optimizer *o = &r->job->optimizer;
     const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
     char path[JOB_PATH_MAX];
     (void)snprintf(path, sizeof path, "optimizer.%s.exclude_from_weight_decay", word);
@@ -120,7 +120,7 @@ static enum err check_ema(struct job_reader *r)
 {
     enum { USED, MOMENTUM, FREQUENCY, KEYS };
     static const char *const names[KEYS] = {"use_ema", "ema_momentum", "ema_overwrite_frequency"};
-    const struct job_optimizer *o = &r->job->optimizer;
+    const struct optimizer *o = &r->job->optimizer;
     const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
     char path[KEYS][JOB_PATH_MAX];
     for (int i = 0; i < KEYS; i++)

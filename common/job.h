@@ -7,21 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/codec.h"
 #include "common/err.h"
+#include "common/layout.h"
+#include "common/limits.h"
+#include "common/optimizer.h"
+#include "common/tree.h"
 
 enum {
     JOB_NAME_MAX = 64,
-    JOB_RANK_MAX = 4,
     JOB_LAYERS_MAX = 128,
     JOB_INPUTS_MAX = 8,
     JOB_COLUMNS_MAX = 4096,
-    JOB_METRICS_MAX = 8,
-    JOB_SUMS_MAX = 2 * JOB_METRICS_MAX, /* of metrics */
     JOB_CLASS_WEIGHTS_MAX = 64,
-    JOB_MICROBATCHES_MAX = 256,
+    JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
     JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
-    JOB_NAMES_BYTES = 256,
-    JOB_LIST_MAX = 16 /* numbers of a list */
+    JOB_NAMES_BYTES = 256
 };
 #define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
 
@@ -60,20 +61,6 @@ enum layer_kind {
     LAYER_EMBEDDING
 };
 enum padding { PADDING_VALID, PADDING_SAME };
-enum init_kind {
-    INIT_ZEROS,
-    INIT_ONES,
-    INIT_GLOROT_UNIFORM,
-    INIT_CONSTANT,
-    INIT_GLOROT_NORMAL,
-    INIT_HE_NORMAL,
-    INIT_HE_UNIFORM,
-    INIT_LECUN_NORMAL,
-    INIT_LECUN_UNIFORM,
-    INIT_RANDOM_NORMAL,
-    INIT_RANDOM_UNIFORM,
-    INIT_TRUNCATED_NORMAL
-};
 enum loss_kind {
     LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
     LOSS_BINARY_CROSSENTROPY,
@@ -94,36 +81,12 @@ struct class_weight {
     uint32_t label;
     float weight;
 };
-/* On the wire and in checkpoints' jobs: new ones are added at the end. */
-enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };
-enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
 /* What training.monitor looks at: the loss, or MONITOR_METRIC + a metric_kind. */
 enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
-enum schedule_kind {
-    SCHEDULE_CONSTANT,
-    SCHEDULE_EXPONENTIAL_DECAY,
-    SCHEDULE_COSINE_DECAY,
-    SCHEDULE_POLYNOMIAL_DECAY,
-    SCHEDULE_PIECEWISE_CONSTANT_DECAY,
-    SCHEDULE_INVERSE_TIME_DECAY
-};
-enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
-/* How gradients or parameters travel (common/codec.h); the numbers of `enum Codec` on the wire. */
-enum codec {
-    CODEC_RAW,
-    CODEC_FP16,
-    CODEC_BF16,
-    CODEC_INT8,
-    CODEC_TOP_K,
-    CODEC_ZSTD,      /* lossless: zstd over the four planes of bytes */
-    CODEC_INT8_ZSTD, /* zstd over int8's bytes */
-    CODECS,
-    CODEC_AUTO = 64, /* as a choice: the sender measures and chooses */
-};
 enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
 enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
@@ -164,8 +127,8 @@ struct job_layer {
     /* (height, width); strides of a pooling layer: 0, 0 is its pool_size until the job is read */
     uint32_t kernel_size[2], pool_size[2], strides[2], dilation_rate[2];
     enum padding padding;
-    bool keepdims;                                    /* global pooling */
-    uint32_t target_rank, target_shape[JOB_RANK_MAX]; /* reshape */
+    bool keepdims;                                       /* global pooling */
+    uint32_t target_rank, target_shape[TENSOR_RANK_MAX]; /* reshape */
 };
 
 /* One column of a csv file. */
@@ -201,50 +164,6 @@ struct job_augment {
     uint32_t crop, shift; /* pixels; 0: none */
 };
 
-struct job_integers {
-    uint32_t n, value[JOB_LIST_MAX];
-};
-struct job_reals {
-    uint32_t n;
-    float value[JOB_LIST_MAX];
-};
-
-/* How the learning rate moves with t (common/schedule.h); all 0 is a constant rate. */
-struct job_schedule {
-    enum schedule_kind kind;
-    uint32_t warmup_steps; /* of any kind: updates at a rate that climbs to the schedule's */
-    uint32_t decay_steps;
-    float decay_rate;             /* exponential, inverse time */
-    bool staircase;               /* exponential, inverse time */
-    float alpha, warmup_target;   /* cosine; warmup_target 0: none */
-    uint32_t warmup_target_steps; /* cosine: Keras's own warmup_steps */
-    float end_learning_rate, power;
-    bool cycle;                     /* polynomial */
-    struct job_integers boundaries; /* piecewise, rising */
-    struct job_reals values;        /* piecewise: one more */
-};
-
-struct job_optimizer {
-    enum optimizer_kind kind;
-    float learning_rate; /* training.learning_rate, or the optimizer's own; default Keras's */
-    struct job_schedule schedule;
-    float momentum;
-    bool nesterov;
-    float beta_1, beta_2, epsilon;
-    bool amsgrad;                                          /* adam, adamw */
-    float rho;                                             /* rmsprop */
-    bool centered;                                         /* rmsprop */
-    float initial_accumulator_value;                       /* adagrad, ftrl */
-    float learning_rate_power, beta, l1, l2, l2_shrinkage; /* ftrl */
-    float weight_decay;                                    /* 0: none */
-    uint32_t accumulation_steps; /* gradients whose mean is an update's; 0, 1: each is one */
-    bool use_ema;                /* a slot keeps a moving average of the weights */
-    float ema_momentum;
-    uint32_t ema_overwrite_frequency; /* updates until the weights become it; 0: never */
-    uint64_t
-        staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
-};
-
 /* Keys whose values are checked again when the model, the data or the cluster are known. */
 enum job_place {
     PLACE_INPUT_SHAPE,
@@ -262,13 +181,14 @@ enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
 struct job {
     char name[JOB_NAME_MAX];
     struct {
-        uint32_t rank, shape[JOB_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
+        uint32_t rank,
+            shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
         uint32_t layers;
         struct job_layer layer[JOB_LAYERS_MAX];
         enum loss_kind loss;
         bool from_logits;
         uint32_t metrics;
-        enum metric_kind metric[JOB_METRICS_MAX];
+        enum metric_kind metric[METRICS_MAX];
     } model;
     struct {
         enum data_format format;
@@ -283,7 +203,7 @@ struct job {
         struct job_augment augment;
         struct job_csv csv;
     } data;
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensors' names, joined by commas */
     struct {
         uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */

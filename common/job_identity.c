@@ -50,8 +50,8 @@ static void inputs_text(const struct job *job, const struct job_layer *layer, ch
 
 static void numbers_text(const struct job_key *key, const void *at, char *out, size_t bytes)
 {
-    const struct job_integers *integers = at;
-    const struct job_reals *reals = at;
+    const struct schedule_integers *integers = at;
+    const struct schedule_reals *reals = at;
     char one[32];
     uint32_t count = key->type == KEY_REALS ? reals->n : integers->n;
     size_t n = (size_t)snprintf(out, bytes, "[");

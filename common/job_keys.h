@@ -21,10 +21,10 @@ enum job_key_type {
     KEY_CHOICE, /* an enum, and options of its own: name, or {name: {option: ..}} */
     KEY_METRICS,
     KEY_CODECS,   /* uint32_t: bit i for each word of value i in a list */
-    KEY_SHAPE,    /* uint32_t rank, dim[JOB_RANK_MAX] */
+    KEY_SHAPE,    /* uint32_t rank, dim[TENSOR_RANK_MAX] */
     KEY_PAIR,     /* uint32_t[2], height and width: [3, 3], or 3 for both */
-    KEY_INTEGERS, /* struct job_integers */
-    KEY_REALS,    /* struct job_reals */
+    KEY_INTEGERS, /* struct schedule_integers */
+    KEY_REALS,    /* struct schedule_reals */
     KEY_NAMES,    /* char[JOB_NAMES_BYTES]: words, joined by commas */
     KEY_TEXT,     /* char[JOB_NAME_MAX]: any text of one line */
     KEY_TEXTS,    /* char *: texts of one line each, joined by '\n'; NULL: none */

@@ -256,8 +256,8 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
         for (uint32_t i = 0; i < job->model.metrics; i++)
             if (job->model.metric[i] == (enum metric_kind)w->value)
                 return job_refuse(r, c, key->path, "%s stands here twice", c->text);
-        if (job->model.metrics == JOB_METRICS_MAX)
-            return job_refuse(r, c, key->path, "at most %d metrics are allowed", JOB_METRICS_MAX);
+        if (job->model.metrics == METRICS_MAX)
+            return job_refuse(r, c, key->path, "at most %d metrics are allowed", METRICS_MAX);
         job->model.metric[job->model.metrics++] = (enum metric_kind)w->value;
     }
     return ERR_OK;
@@ -292,16 +292,16 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
 static enum err read_numbers(struct job_reader *r, const struct job_key *key,
                              const struct job_node *node)
 {
-    struct job_integers integers = {.n = 0};
-    struct job_reals reals = {.n = 0};
+    struct schedule_integers integers = {.n = 0};
+    struct schedule_reals reals = {.n = 0};
     uint64_t integer = 0;
     if (node->kind != NODE_LIST)
         return job_refuse_value(r, key, node);
     for (const struct job_node *c = node->child; c; c = c->next) {
         if (c->kind != NODE_SCALAR || c->quoted || job_tree_is_null(c))
             return job_refuse_value(r, key, c);
-        if (integers.n + reals.n == JOB_LIST_MAX)
-            return job_refuse(r, c, key->path, "at most %d numbers are allowed", JOB_LIST_MAX);
+        if (integers.n + reals.n == SCHEDULE_LIST_MAX)
+            return job_refuse(r, c, key->path, "at most %d numbers are allowed", SCHEDULE_LIST_MAX);
         if (key->type == KEY_REALS) {
             if (!real_parse(key, c->text, &reals.value[reals.n++]))
                 return job_refuse_value(r, key, c);
@@ -312,9 +312,9 @@ static enum err read_numbers(struct job_reader *r, const struct job_key *key,
         }
     }
     if (key->type == KEY_REALS)
-        *(struct job_reals *)value_at(r, key) = reals;
+        *(struct schedule_reals *)value_at(r, key) = reals;
     else
-        *(struct job_integers *)value_at(r, key) = integers;
+        *(struct schedule_integers *)value_at(r, key) = integers;
     return ERR_OK;
 }
 
@@ -375,7 +375,7 @@ static enum err read_shape(struct job_reader *r, const struct job_key *key,
         return job_refuse_value(r, key, node);
     for (const struct job_node *c = node->child; c; c = c->next) {
         if (c->kind != NODE_SCALAR || c->quoted || !integer_parse(c->text ? c->text : "", &dim) ||
-            dim < 1 || dim > SHAPE_DIM_MAX || rank == JOB_RANK_MAX)
+            dim < 1 || dim > SHAPE_DIM_MAX || rank == TENSOR_RANK_MAX)
             return job_refuse_value(r, key, c);
         elems *= dim;
         if (elems > SHAPE_ELEMS_MAX)

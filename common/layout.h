@@ -8,9 +8,23 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "common/job.h"
 
-enum { TENSOR_NAME_MAX = 96 };
+enum { TENSOR_NAME_MAX = 96, TENSOR_RANK_MAX = 4 };
+
+enum init_kind {
+    INIT_ZEROS,
+    INIT_ONES,
+    INIT_GLOROT_UNIFORM,
+    INIT_CONSTANT,
+    INIT_GLOROT_NORMAL,
+    INIT_HE_NORMAL,
+    INIT_HE_UNIFORM,
+    INIT_LECUN_NORMAL,
+    INIT_LECUN_UNIFORM,
+    INIT_RANDOM_NORMAL,
+    INIT_RANDOM_UNIFORM,
+    INIT_TRUNCATED_NORMAL
+};
 
 /* Whose rule updates a tensor. */
 enum tensor_role {
@@ -21,7 +35,7 @@ enum tensor_role {
 
 struct tensor {
     char name[TENSOR_NAME_MAX]; /* "dense/kernel", "dense/bias", "dense_1/kernel" */
-    uint32_t rank, shape[JOB_RANK_MAX];
+    uint32_t rank, shape[TENSOR_RANK_MAX];
     uint64_t offset_elems, elems; /* offset aligned to 16 elements (64 bytes); gaps stay zero */
     enum init_kind init;
     enum tensor_role role;

@@ -117,7 +117,7 @@ static void pack_sums(struct packed *p, struct manifest *m)
         p->epoch[i].batches = m->epoch[i].batches;
         p->epoch[i].examples = m->epoch[i].examples;
         p->epoch[i].loss = m->epoch[i].loss;
-        p->epoch[i].n_metric = JOB_SUMS_MAX;
+        p->epoch[i].n_metric = SUMS_MAX;
         p->epoch[i].metric = m->epoch[i].metric;
         p->epochs[i] = &p->epoch[i];
     }
@@ -127,7 +127,7 @@ static void pack_sums(struct packed *p, struct manifest *m)
         return;
     checkpoint__eval__init(&p->eval);
     p->eval.loss = m->eval.loss;
-    p->eval.n_metric = JOB_METRICS_MAX;
+    p->eval.n_metric = METRICS_MAX;
     p->eval.metric = m->eval.metric;
     p->eval.step = m->eval.step;
     p->head.eval = &p->eval;
@@ -289,9 +289,9 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (h->n_epoch > CHECKPOINT_EPOCHS)
         return "too many epochs";
     for (size_t i = 0; i < h->n_epoch; i++)
-        if (h->epoch[i]->n_metric > JOB_SUMS_MAX)
+        if (h->epoch[i]->n_metric > SUMS_MAX)
             return "too many metrics";
-    if (h->eval && h->eval->n_metric > JOB_METRICS_MAX)
+    if (h->eval && h->eval->n_metric > METRICS_MAX)
         return "too many metrics";
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";

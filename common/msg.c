@@ -119,7 +119,7 @@ static enum err tensor_get(const Gradwire__Tensor *from, uint64_t end, uint64_t 
                            struct tensor *to)
 {
     size_t name = from->name ? strlen(from->name) : 0;
-    if (name == 0 || name >= TENSOR_NAME_MAX || from->n_shape > JOB_RANK_MAX ||
+    if (name == 0 || name >= TENSOR_NAME_MAX || from->n_shape > TENSOR_RANK_MAX ||
         from->offset < end || from->elems == 0 || from->elems > elems ||
         from->offset > elems - from->elems || from->init > INIT_TRUNCATED_NORMAL ||
         from->role > TENSOR_STATISTIC || !(from->momentum >= 0.0f && from->momentum <= 1.0f))
@@ -165,7 +165,7 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
 static Gradwire__Tensor *tensor_new(const struct tensor *t)
 {
     Gradwire__Tensor *out = malloc(sizeof *out);
-    uint32_t *shape = mem_zalloc(JOB_RANK_MAX, sizeof *shape);
+    uint32_t *shape = mem_zalloc(TENSOR_RANK_MAX, sizeof *shape);
     char *name = mem_strdup(t->name);
     if (!out || !shape || !name) {
         free(out);

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "common/frame.h"
 #include "common/layout.h"
+#include "common/optimizer.h"
 #include "common/version.h"
 #include "proto/gradwire.pb-c.h"
 
@@ -37,8 +38,8 @@ ProtobufCMessage *msg_copy(const ProtobufCMessage *m);
 
 /* The settings' optimizer <-> the job's; msg_optimizer_set borrows *o's lists. Errors: ERR_PROTO for one, or a number of it, that is not known here; *o is
  * then unchanged. */
-void msg_optimizer_set(Gradwire__Settings *m, const struct job_optimizer *o);
-enum err msg_optimizer_get(const Gradwire__Settings *m, struct job_optimizer *o,
+void msg_optimizer_set(Gradwire__Settings *m, const struct optimizer *o);
+enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o,
                            struct errmsg *e) MUST_CHECK;
 
 /* Plan's tensors <-> layout. layout_from checks what a peer sent: offsets ascend, sizes fit.

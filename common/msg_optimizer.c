@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static void schedule_set(Gradwire__Settings *m, const struct job_schedule *s)
+static void schedule_set(Gradwire__Settings *m, const struct schedule *s)
 {
     m->schedule = (uint32_t)s->kind;
     m->warmup_steps = s->warmup_steps;
@@ -22,7 +22,7 @@ static void schedule_set(Gradwire__Settings *m, const struct job_schedule *s)
     m->values = (float *)s->values.value;
 }
 
-void msg_optimizer_set(Gradwire__Settings *m, const struct job_optimizer *o)
+void msg_optimizer_set(Gradwire__Settings *m, const struct optimizer *o)
 {
     m->optimizer = (uint32_t)o->kind;
     m->learning_rate = o->learning_rate;
@@ -59,7 +59,7 @@ static bool is_amount(float x)
     return x >= 0.0f && isfinite(x);
 }
 
-static bool in_range(const struct job_optimizer *o)
+static bool in_range(const struct optimizer *o)
 {
     return is_amount(o->learning_rate) && o->momentum >= 0.0f && o->momentum <= 1.0f &&
            is_share(o->beta_1) && is_share(o->beta_2) && is_amount(o->epsilon) &&
@@ -69,19 +69,19 @@ static bool in_range(const struct job_optimizer *o)
            is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
 }
 
-static enum err schedule_get(const Gradwire__Settings *m, struct job_schedule *s, struct errmsg *e)
+static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, struct errmsg *e)
 {
     if (m->schedule >= SCHEDULE_KINDS)
         return err_set(e, ERR_PROTO, "the chief's schedule, number %u, is not known here",
                        m->schedule);
     bool piecewise = m->schedule == SCHEDULE_PIECEWISE_CONSTANT_DECAY;
     bool decays = m->schedule != SCHEDULE_CONSTANT && !piecewise;
-    if (m->n_boundaries >= JOB_LIST_MAX || (piecewise && m->n_values != m->n_boundaries + 1) ||
-        m->n_values > JOB_LIST_MAX || (decays && m->decay_steps == 0) ||
+    if (m->n_boundaries >= SCHEDULE_LIST_MAX || (piecewise && m->n_values != m->n_boundaries + 1) ||
+        m->n_values > SCHEDULE_LIST_MAX || (decays && m->decay_steps == 0) ||
         !is_amount(m->decay_rate) || !is_amount(m->alpha) || !is_amount(m->warmup_target) ||
         !is_amount(m->end_learning_rate) || !is_amount(m->power))
         return err_set(e, ERR_PROTO, "a number of the chief's schedule is out of range");
-    *s = (struct job_schedule){
+    *s = (struct schedule){
         .kind = (enum schedule_kind)m->schedule,
         .warmup_steps = m->warmup_steps,
         .decay_steps = m->decay_steps,
@@ -106,12 +106,12 @@ static enum err schedule_get(const Gradwire__Settings *m, struct job_schedule *s
     return ERR_OK;
 }
 
-enum err msg_optimizer_get(const Gradwire__Settings *m, struct job_optimizer *o, struct errmsg *e)
+enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o, struct errmsg *e)
 {
     if (m->optimizer >= OPTIMIZER_KINDS)
         return err_set(e, ERR_PROTO, "the chief's optimizer, number %u, is not known here",
                        m->optimizer);
-    struct job_optimizer made = {
+    struct optimizer made = {
         .kind = (enum optimizer_kind)m->optimizer,
         .learning_rate = m->learning_rate,
         .momentum = m->momentum,

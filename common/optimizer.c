@@ -18,7 +18,7 @@ enum {
 /* ---- slots ---- */
 
 /* The slots that `o` keeps, in the order of its kernel; NULL behind the last. */
-static void slot_names(const struct job_optimizer *o, const char *name[OPTIMIZER_SLOTS_MAX + 1])
+static void slot_names(const struct optimizer *o, const char *name[OPTIMIZER_SLOTS_MAX + 1])
 {
     uint32_t n = 0;
     switch (o->kind) {
@@ -56,7 +56,7 @@ static void slot_names(const struct job_optimizer *o, const char *name[OPTIMIZER
     name[n] = NULL;
 }
 
-uint32_t optimizer_slots(const struct job_optimizer *o)
+uint32_t optimizer_slots(const struct optimizer *o)
 {
     const char *name[OPTIMIZER_SLOTS_MAX + 1];
     uint32_t n = 0;
@@ -66,7 +66,7 @@ uint32_t optimizer_slots(const struct job_optimizer *o)
     return n;
 }
 
-const char *optimizer_slot_name(const struct job_optimizer *o, uint32_t slot)
+const char *optimizer_slot_name(const struct optimizer *o, uint32_t slot)
 {
     const char *name[OPTIMIZER_SLOTS_MAX + 1];
     assert(slot < optimizer_slots(o));
@@ -74,25 +74,25 @@ const char *optimizer_slot_name(const struct job_optimizer *o, uint32_t slot)
     return name[slot];
 }
 
-float optimizer_slot_initial(const struct job_optimizer *o, uint32_t slot)
+float optimizer_slot_initial(const struct optimizer *o, uint32_t slot)
 {
     bool accumulator = (o->kind == OPT_ADAGRAD || o->kind == OPT_FTRL) && slot == 0;
     return accumulator ? o->initial_accumulator_value : 0.0f;
 }
 
-uint32_t optimizer_average_slot(const struct job_optimizer *o)
+uint32_t optimizer_average_slot(const struct optimizer *o)
 {
     return o->use_ema ? optimizer_slots(o) - 1 - (o->accumulation_steps > 1) : UINT32_MAX;
 }
 
 /* ---- rates ---- */
 
-uint64_t optimizer_updates(const struct job_optimizer *o, uint64_t t)
+uint64_t optimizer_updates(const struct optimizer *o, uint64_t t)
 {
     return o->accumulation_steps > 1 ? t / o->accumulation_steps : t;
 }
 
-double optimizer_rate(const struct job_optimizer *o, uint64_t t)
+double optimizer_rate(const struct optimizer *o, uint64_t t)
 {
     double rate = schedule_rate(&o->schedule, o->learning_rate, t);
     return o->staleness > 1 ? rate / (double)o->staleness : rate;
@@ -111,7 +111,7 @@ static double power(double beta, uint64_t t)
 }
 
 /* alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t) */
-static float adam_alpha(const struct job_optimizer *o, double rate, uint64_t t)
+static float adam_alpha(const struct optimizer *o, double rate, uint64_t t)
 {
     double correction_1 = 1.0 - power((double)o->beta_1, t);
     double correction_2 = 1.0 - power((double)o->beta_2, t);
@@ -119,7 +119,7 @@ static float adam_alpha(const struct job_optimizer *o, double rate, uint64_t t)
 }
 
 /* What is the same for all elements of update t. */
-static struct update_rates rates_of(const struct job_optimizer *o, uint64_t t, float inv_n)
+static struct update_rates rates_of(const struct optimizer *o, uint64_t t, float inv_n)
 {
     double rate = optimizer_rate(o, t);
     float lr = (float)rate;
@@ -144,7 +144,7 @@ static struct update_rates rates_of(const struct job_optimizer *o, uint64_t t, f
 
 /* ---- the update ---- */
 
-static kernels_update *kernel_of(const struct job_optimizer *o)
+static kernels_update *kernel_of(const struct optimizer *o)
 {
     const struct kernels *k = kernels();
     bool momentum = o->momentum > 0.0f;
@@ -168,7 +168,7 @@ static kernels_update *kernel_of(const struct job_optimizer *o)
     return NULL;
 }
 
-void optimizer_direction(const struct job_optimizer *o, uint64_t t, float *u, float *decayed,
+void optimizer_direction(const struct optimizer *o, uint64_t t, float *u, float *decayed,
                          const float *w, float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                          float inv_n, size_t n)
 {
@@ -185,7 +185,7 @@ float optimizer_ratio(double squares_of_decayed, double squares_of_u)
     return (float)(sqrt(squares_of_decayed) / sqrt(squares_of_u));
 }
 
-static void update(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+static void update(const struct optimizer *o, uint64_t t, float ratio, float *w_out,
                    const float *w, float *const *slots, const float *g, float inv_n, size_t n)
 {
     struct update_rates r = rates_of(o, t, inv_n);
@@ -203,7 +203,7 @@ struct factors {
 };
 
 /* base_optimizer.py, gradient_accumulation_steps: the mean of so many gradients makes one update. */
-static void accumulate(const struct job_optimizer *o, uint64_t t, struct factors f, float *w_out,
+static void accumulate(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
                        const float *w, float *const *slots, const float *g, float inv_n, size_t n)
 {
     uint32_t steps = o->accumulation_steps;
@@ -217,7 +217,7 @@ static void accumulate(const struct job_optimizer *o, uint64_t t, struct factors
     memset(sum, 0, n * sizeof *sum);
 }
 
-const float *optimizer_gradient(const struct job_optimizer *o, uint64_t t, float *room,
+const float *optimizer_gradient(const struct optimizer *o, uint64_t t, float *room,
                                 float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                                 float *inv_n, size_t n)
 {
@@ -232,13 +232,13 @@ const float *optimizer_gradient(const struct job_optimizer *o, uint64_t t, float
     return room;
 }
 
-void optimizer_apply(const struct job_optimizer *o, uint64_t t, float *w_out, const float *w,
+void optimizer_apply(const struct optimizer *o, uint64_t t, float *w_out, const float *w,
                      float *const slots[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n, size_t n)
 {
     optimizer_apply_trusted(o, t, 1.0f, w_out, w, slots, g, inv_n, n);
 }
 
-static void apply(const struct job_optimizer *o, uint64_t t, struct factors f, float *w_out,
+static void apply(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
                   const float *w, float *const *slots, const float *g, float inv_n, size_t n)
 {
     if (o->accumulation_steps > 1)
@@ -249,7 +249,7 @@ static void apply(const struct job_optimizer *o, uint64_t t, struct factors f, f
 
 /* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Its `iterations` counts the updates
  * that were there before; during the first one the average is the weights. */
-static void follow(const struct job_optimizer *o, uint64_t t, float *average, float *w, size_t n)
+static void follow(const struct optimizer *o, uint64_t t, float *average, float *w, size_t n)
 {
     uint64_t before = optimizer_updates(o, t - 1);
     if (before == 0)
@@ -260,7 +260,7 @@ static void follow(const struct job_optimizer *o, uint64_t t, float *average, fl
         memcpy(w, average, n * sizeof *w);
 }
 
-static void apply_averaged(const struct job_optimizer *o, uint64_t t, struct factors f,
+static void apply_averaged(const struct optimizer *o, uint64_t t, struct factors f,
                            float *w_out, const float *w, float *const *slots, const float *g,
                            float inv_n, size_t n)
 {
@@ -276,7 +276,7 @@ static void apply_averaged(const struct job_optimizer *o, uint64_t t, struct fac
     }
 }
 
-void optimizer_apply_clipped(const struct job_optimizer *o, uint64_t t, float ratio, float scale,
+void optimizer_apply_clipped(const struct optimizer *o, uint64_t t, float ratio, float scale,
                              float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                              const float *g, float inv_n, size_t n)
 {
@@ -288,7 +288,7 @@ void optimizer_apply_clipped(const struct job_optimizer *o, uint64_t t, float ra
         apply(o, t, f, w_out, w, slots, g, inv_n, n);
 }
 
-void optimizer_apply_trusted(const struct job_optimizer *o, uint64_t t, float ratio, float *w_out,
+void optimizer_apply_trusted(const struct optimizer *o, uint64_t t, float ratio, float *w_out,
                              const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                              const float *g, float inv_n, size_t n)
 {

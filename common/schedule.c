@@ -6,14 +6,14 @@
 #include "common/real.h"
 
 /* ExponentialDecay, InverseTimeDecay: in how many decay_steps of decay the step stands. */
-static double decays(const struct job_schedule *s, double step)
+static double decays(const struct schedule *s, double step)
 {
     double p = step / s->decay_steps;
     return s->staircase ? floor(p) : p;
 }
 
 /* CosineDecay: from `from` to alpha of it, along half a cosine. */
-static double cosine(const struct job_schedule *s, double from, double step)
+static double cosine(const struct schedule *s, double from, double step)
 {
     double done = fmin(step, s->decay_steps) / s->decay_steps;
     double alpha = (double)s->alpha;
@@ -21,7 +21,7 @@ static double cosine(const struct job_schedule *s, double from, double step)
 }
 
 /* CosineDecay with a warmup_target: straight to it, and down from there. */
-static double cosine_decay(const struct job_schedule *s, double rate, double step)
+static double cosine_decay(const struct schedule *s, double rate, double step)
 {
     double target = (double)s->warmup_target, steps = s->warmup_target_steps;
     if (target == 0)
@@ -32,7 +32,7 @@ static double cosine_decay(const struct job_schedule *s, double rate, double ste
 }
 
 /* PolynomialDecay; cycle: decay_steps grow to the first multiple that is not below the step. */
-static double polynomial_decay(const struct job_schedule *s, double rate, double step)
+static double polynomial_decay(const struct schedule *s, double rate, double step)
 {
     double end = (double)s->end_learning_rate, steps = s->decay_steps;
     if (s->cycle)
@@ -42,7 +42,7 @@ static double polynomial_decay(const struct job_schedule *s, double rate, double
 }
 
 /* PiecewiseConstantDecay: value i up to and with boundary i. */
-static double piecewise_constant_decay(const struct job_schedule *s, double step)
+static double piecewise_constant_decay(const struct schedule *s, double step)
 {
     uint32_t i = 0;
     while (i < s->boundaries.n && step > s->boundaries.value[i])
@@ -50,7 +50,7 @@ static double piecewise_constant_decay(const struct job_schedule *s, double step
     return (double)s->values.value[i];
 }
 
-static double without_warmup(const struct job_schedule *s, double rate, double step)
+static double without_warmup(const struct schedule *s, double rate, double step)
 {
     switch (s->kind) {
     case SCHEDULE_CONSTANT:
@@ -70,7 +70,7 @@ static double without_warmup(const struct job_schedule *s, double rate, double s
 }
 
 /* The warm-up is Goyal et al. 2017, section 2.2: update t of the first n has t/n of the rate. */
-double schedule_rate(const struct job_schedule *s, float rate, uint64_t t)
+double schedule_rate(const struct schedule *s, float rate, uint64_t t)
 {
     double at = without_warmup(s, (double)rate, (double)(t - 1));
     return t < s->warmup_steps ? at * ((double)t / s->warmup_steps) : at;

@@ -2,12 +2,45 @@
 #ifndef GRADWIRE_COMMON_SCHEDULE_H
 #define GRADWIRE_COMMON_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "common/job.h"
+enum schedule_kind {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_EXPONENTIAL_DECAY,
+    SCHEDULE_COSINE_DECAY,
+    SCHEDULE_POLYNOMIAL_DECAY,
+    SCHEDULE_PIECEWISE_CONSTANT_DECAY,
+    SCHEDULE_INVERSE_TIME_DECAY
+};
+enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
+
+enum { SCHEDULE_LIST_MAX = 16 };
+struct schedule_integers {
+    uint32_t n, value[SCHEDULE_LIST_MAX];
+};
+struct schedule_reals {
+    uint32_t n;
+    float value[SCHEDULE_LIST_MAX];
+};
+
+/* How the learning rate moves with t; all 0 is a constant rate. */
+struct schedule {
+    enum schedule_kind kind;
+    uint32_t warmup_steps; /* of any kind: updates at a rate that climbs to the schedule's */
+    uint32_t decay_steps;
+    float decay_rate;             /* exponential, inverse time */
+    bool staircase;               /* exponential, inverse time */
+    float alpha, warmup_target;   /* cosine; warmup_target 0: none */
+    uint32_t warmup_target_steps; /* cosine: Keras's own warmup_steps */
+    float end_learning_rate, power;
+    bool cycle;                          /* polynomial */
+    struct schedule_integers boundaries; /* piecewise, rising */
+    struct schedule_reals values;        /* piecewise: one more */
+};
 
 /* The rate of update t, counted from 1, where `rate` is the job's learning rate (Keras's initial_learning_rate). The
  * same bits on every machine: common/real.h. Thread: any; no state. */
-double schedule_rate(const struct job_schedule *s, float rate, uint64_t t);
+double schedule_rate(const struct schedule *s, float rate, uint64_t t);
 
 #endif

@@ -69,7 +69,7 @@ bool tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double
     }
     if (root.level == 0)
         return false;
-    double right[1 + 1 + JOB_SUMS_MAX];
+    double right[1 + 1 + SUMS_MAX];
     bool has_left = tree_sum_doubles(node, nodes, sums, k,
                                      (struct tree_node){root.level - 1, root.index * 2}, out);
     bool has_right = tree_sum_doubles(

@@ -7,9 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/err.h"
+#include "common/limits.h"
 
-enum { TREE_LEAVES_MAX = JOB_MICROBATCHES_MAX, TREE_LEVELS_MAX = 9 };
+enum { TREE_LEAVES_MAX = 256, TREE_LEVELS_MAX = 9 };
 
 struct tree_node {
     uint32_t level, index;

@@ -10,7 +10,7 @@
 #include "common/buffer.h"
 #include "common/tree.h"
 
-enum { GATE_SUMS_MAX = 1 + JOB_SUMS_MAX };
+enum { GATE_SUMS_MAX = 1 + SUMS_MAX };
 
 struct gate_node {
     struct tree_node node;

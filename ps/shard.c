@@ -109,7 +109,7 @@ uint64_t shard_max_incarnation(const struct shard *s)
 /* ---- entering a generation ---- */
 
 static void take_settings(struct shard *s, const Gradwire__Settings *m,
-                          const struct job_optimizer *o)
+                          const struct optimizer *o)
 {
     s->update = (enum update_mode)m->update;
     s->optimizer = *o;
@@ -133,11 +133,11 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->redo.on = m->redo;
 }
 
-static enum err check_settings(const Gradwire__Settings *m, struct job_optimizer *o,
+static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
                                struct errmsg *e)
 {
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
-        (m->microbatches & (m->microbatches - 1)) || m->metrics > JOB_SUMS_MAX ||
+        (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
         !(m->delay_compensation >= 0.0f) || m->nan_guard > NAN_GUARD_ROLLBACK ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
@@ -251,7 +251,7 @@ static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
 
 static enum err start_generation(struct shard *s, const Gradwire__Enter *m, struct errmsg *e)
 {
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     enum err err = check_settings(m->settings, &optimizer, e);
     if (err)
         return err;
@@ -298,7 +298,7 @@ static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Set
 /* All stays but what a chief that was started again may say otherwise: the run-time keys. */
 static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errmsg *e)
 {
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     if (!s->entered)
         return err_set(e, ERR_STATE, "there are no parameters to take over");
     enum err err = check_settings(m->settings, &optimizer, e);

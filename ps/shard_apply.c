@@ -42,7 +42,7 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
             if (s->average.on)
                 memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
         } else {
-            struct job_optimizer optimizer =
+            struct optimizer optimizer =
                 tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = s->rate_staleness;
             optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
@@ -66,7 +66,7 @@ static void add_remainder(float *w, float *v, const float *mean, float lr, float
 
 void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean)
 {
-    const struct job_optimizer *o = &s->optimizer;
+    const struct optimizer *o = &s->optimizer;
     uint64_t first = s->me.first_elem + at, end = first + n;
     float lr = (float)optimizer_rate(o, t ? t : 1);
     uint32_t i = layout_find(&s->layout, first);

@@ -104,7 +104,7 @@ struct shard {
     uint32_t index;       /* among the plan's shards */
     struct plan_shard me; /* chunks == 0: the plan leaves this thread empty */
     enum update_mode update;
-    struct job_optimizer optimizer,
+    struct optimizer optimizer,
         optimizer_undecayed; /* the other: of tensors without weight decay */
     uint64_t seed, batches_per_epoch;
     uint32_t leaves, metrics;

@@ -47,7 +47,7 @@ void shard_trust_close(struct shard *s)
 static void piece_sums(struct shard *s, bool undecayed, uint64_t at, uint64_t elems, const float *g,
                        float inv_n, float scale, double out[TRUST_SUMS])
 {
-    const struct job_optimizer *o = undecayed ? &s->optimizer_undecayed : &s->optimizer;
+    const struct optimizer *o = undecayed ? &s->optimizer_undecayed : &s->optimizer;
     float *u = s->round.trust->room, *decayed = u + SHARD_SUM_ELEMS;
     float *room = decayed + SHARD_SUM_ELEMS;
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {

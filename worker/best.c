@@ -13,7 +13,7 @@
 #include "worker/progress.h"
 #include "worker/model/metric.h"
 
-enum { NOTES_MAX = 5 + JOB_METRICS_MAX };
+enum { NOTES_MAX = 5 + METRICS_MAX };
 
 /* ---- what is monitored ---- */
 

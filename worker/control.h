@@ -36,7 +36,7 @@ enum control_letter {
 
 struct evaluation {
     uint64_t step;
-    double loss, metric[JOB_METRICS_MAX];
+    double loss, metric[METRICS_MAX];
 };
 
 struct control;

@@ -61,7 +61,7 @@ static void add(struct model_sums *to, const struct model_sums *from)
 {
     to->examples += from->examples;
     to->loss += from->loss;
-    for (int i = 0; i < JOB_SUMS_MAX; i++)
+    for (int i = 0; i < SUMS_MAX; i++)
         to->metric[i] += from->metric[i];
 }
 
@@ -143,7 +143,7 @@ void curves_epoch(struct curves *c, uint64_t step, const float *w,
 {
     if (!c->events || step <= c->epoch_step || !(c->epoch.examples > 0))
         return; /* made before this run began */
-    const struct job_optimizer *o = &c->job->optimizer;
+    const struct optimizer *o = &c->job->optimizer;
     uint64_t updates = optimizer_updates(o, step);
     double seconds = now_s - c->epoch_s - c->paused_s;
     struct events_note *n = events_note(EVENTS_TRAIN, step);

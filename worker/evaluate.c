@@ -159,11 +159,11 @@ enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *o
         if (err)
             return err;
     }
-    double sum[JOB_SUMS_MAX] = {0};
+    double sum[SUMS_MAX] = {0};
     for (uint64_t i = 0; i < v->blocks; i++) {
         all.examples += v->sums[i].examples;
         all.loss += v->sums[i].loss;
-        for (int k = 0; k < JOB_SUMS_MAX; k++)
+        for (int k = 0; k < SUMS_MAX; k++)
             sum[k] += v->sums[i].metric[k];
     }
     if (all.examples > 0)

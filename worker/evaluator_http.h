@@ -11,7 +11,7 @@
 struct evaluator_meter {
     _Atomic uint64_t results; /* of this process; 0: the rest says nothing */
     _Atomic uint64_t cut, step;
-    _Atomic double loss, metric[JOB_METRICS_MAX], seconds;
+    _Atomic double loss, metric[METRICS_MAX], seconds;
     atomic_bool seen; /* a checkpoint was there */
 };
 

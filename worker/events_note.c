@@ -247,7 +247,7 @@ static void hparams_of(struct hparams *h, const struct job *job)
     hparam_number(h, "seed", (double)job->training.seed);
 }
 
-enum { MEASURED_MAX = 2 * (1 + JOB_METRICS_MAX) };
+enum { MEASURED_MAX = 2 * (1 + METRICS_MAX) };
 
 struct measured {
     char tag[MEASURED_MAX][64];

@@ -297,7 +297,7 @@ static uint64_t node_ready_from(const struct gradient *g, struct tree_node n)
 
 static void sum_leaves(struct gradient *g, struct gradient_node *n)
 {
-    enum { K = 2 + JOB_SUMS_MAX };
+    enum { K = 2 + SUMS_MAX };
     struct tree_node leaf[LEAVES_MAX];
     double sums[LEAVES_MAX * K], out[K];
     uint32_t leaves = 1u << n->node.level;
@@ -404,7 +404,7 @@ struct model_sums gradient_sums(const struct gradient *g)
     for (uint32_t i = 0; i < g->nodes; i++) {
         all.examples += g->node[i].sums.examples;
         all.loss += g->node[i].sums.loss;
-        for (int k = 0; k < JOB_SUMS_MAX; k++)
+        for (int k = 0; k < SUMS_MAX; k++)
             all.metric[k] += g->node[i].sums.metric[k];
     }
     return all;

@@ -377,7 +377,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     const struct session *s = l->config.session;
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
-    double sums[1 + JOB_SUMS_MAX];
+    double sums[1 + SUMS_MAX];
     struct push_body body;
     if (!encode_run(l, k->shard, n, first, chunks, &body))
         return;

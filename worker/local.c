@@ -4,7 +4,7 @@
 
 #include "common/mem.h"
 
-enum err local_new(struct local **out, const struct layout *layout, const struct job_optimizer *o,
+enum err local_new(struct local **out, const struct layout *layout, const struct optimizer *o,
                    struct errmsg *e)
 {
     struct local *l = mem_zalloc(1, sizeof *l);
@@ -68,7 +68,7 @@ static void add_sums(struct local *l, const struct gradient_node *n, uint64_t ep
     to->batches++;
     to->examples += n->sums.examples;
     to->loss += n->sums.loss;
-    for (int i = 0; i < JOB_SUMS_MAX; i++)
+    for (int i = 0; i < SUMS_MAX; i++)
         to->metric[i] += n->sums.metric[i];
 }
 
@@ -79,11 +79,11 @@ static void average(float *r, const float *s, float inv_n, float momentum, size_
         r[i] = momentum * r[i] + (1.0f - momentum) * (s[i] * inv_n);
 }
 
-static void update(struct local *l, const struct job_optimizer *o, const struct tensor *tensor,
+static void update(struct local *l, const struct optimizer *o, const struct tensor *tensor,
                    float *w, const float *g, float inv_n)
 {
     uint64_t at = tensor->offset_elems;
-    struct job_optimizer own = *o;
+    struct optimizer own = *o;
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
     if (tensor->role == TENSOR_STATISTIC) {
         average(w + at, g + at, inv_n, tensor->momentum, tensor->elems);
@@ -103,9 +103,9 @@ void local_step(struct local *l, float *w, const struct gradient_node *n, uint64
     if (n->examples == 0)
         return;
     /* the slots' age and the schedule's are two: the rate is worked out here, and stands */
-    struct job_optimizer o = l->optimizer;
+    struct optimizer o = l->optimizer;
     o.learning_rate = (float)optimizer_rate(&l->optimizer, id + 1);
-    o.schedule = (struct job_schedule){.kind = SCHEDULE_CONSTANT};
+    o.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT};
     l->t++;
     for (uint32_t i = 0; i < l->layout->tensors; i++)
         update(l, &o, &l->layout->tensor[i], w, n->value, 1.0f / (float)n->examples);

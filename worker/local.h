@@ -13,7 +13,7 @@ enum { LOCAL_EPOCHS = 8 };
 
 struct local {
     const struct layout *layout;
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     uint64_t t; /* updates made here since the slots began */
     float *old, *server, *slot[OPTIMIZER_SLOTS_MAX];
     struct gradient_node round; /* its value: what is pushed */
@@ -21,7 +21,7 @@ struct local {
     struct epoch_sums epoch[LOCAL_EPOCHS]; /* of the batches since the last round */
 };
 
-enum err local_new(struct local **l, const struct layout *layout, const struct job_optimizer *o,
+enum err local_new(struct local **l, const struct layout *layout, const struct optimizer *o,
                    struct errmsg *e) MUST_CHECK;
 void local_free(struct local *l);
 

@@ -58,7 +58,7 @@ void progress_step(struct progress *p, const struct model_sums *sums, uint64_t e
 {
     p->sums.examples += sums->examples;
     p->sums.loss += sums->loss;
-    for (int i = 0; i < JOB_SUMS_MAX; i++)
+    for (int i = 0; i < SUMS_MAX; i++)
         p->sums.metric[i] += sums->metric[i];
     p->window_examples += sums->examples;
     if (!p->first_told) {

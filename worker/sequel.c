@@ -85,7 +85,7 @@ static enum err piece_read(struct piece *p, const struct sequel *s, const struct
                            uint64_t first, uint64_t n, struct errmsg *e)
 {
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
-    const struct job_optimizer *o = &s->job->optimizer;
+    const struct optimizer *o = &s->job->optimizer;
     uint32_t average = optimizer_average_slot(o);
     if (average != UINT32_MAX)
         slot[average] = p->w;

@@ -299,7 +299,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     if (!m->plan || !settings || settings->microbatches == 0 ||
         settings->microbatches > TREE_LEAVES_MAX ||
         (settings->microbatches & (settings->microbatches - 1)) ||
-        settings->metrics > JOB_SUMS_MAX || settings->batches_per_epoch == 0)
+        settings->metrics > SUMS_MAX || settings->batches_per_epoch == 0)
         return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
     struct generation g = msg_generation_get(m->generation);
     if (s->phase != SESSION_NEW && generation_equal(g, s->generation) &&
@@ -651,7 +651,7 @@ static void take_sums(struct session *s, const Gradwire__Reply *m)
     s->sums.step = m->step - 1;
     s->sums.examples = m->sums->examples;
     s->sums.loss = m->sums->loss;
-    for (size_t i = 0; i < JOB_SUMS_MAX; i++)
+    for (size_t i = 0; i < SUMS_MAX; i++)
         s->sums.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
 }
 

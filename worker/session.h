@@ -175,7 +175,7 @@ struct session {
     struct { /* what the last step did in all, from the lead */
         bool valid;
         uint64_t step;
-        double examples, loss, metric[JOB_SUMS_MAX];
+        double examples, loss, metric[SUMS_MAX];
     } sums;
 };
 

@@ -630,7 +630,7 @@ void sim_worker_lost(struct sim *sim, struct sim_conn *c)
 static void start_local(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e;
-    const struct job_optimizer o = {.kind = OPT_SGD,
+    const struct optimizer o = {.kind = OPT_SGD,
                                     .learning_rate = sim->config.settings.learning_rate};
     k->local = NULL;
     if (sim->config.settings.update == GRADWIRE__UPDATE__GEO &&

@@ -308,7 +308,7 @@ static void metrics_of_nothing_are_what_keras_makes_them(void **state)
 {
     (void)state;
     struct job job;
-    const double none[JOB_SUMS_MAX] = {0};
+    const double none[SUMS_MAX] = {0};
     models_start(&job, 1, 0, LOSS_BINARY_CROSSENTROPY, true);
     models_metric(&job, METRIC_RECALL);
     models_metric(&job, METRIC_LOGLOSS);

@@ -170,7 +170,7 @@ static struct model_sums eval(struct trial *f)
 
 static void step(struct trial *f, float *m, float *v, uint64_t t)
 {
-    const struct job_optimizer adam = {.kind = OPT_ADAM,
+    const struct optimizer adam = {.kind = OPT_ADAM,
                                        .learning_rate = 0.01f,
                                        .beta_1 = 0.9f,
                                        .beta_2 = 0.999f,

@@ -42,7 +42,7 @@ static float *zeros(uint64_t n)
 }
 
 /* lamb's ratio of a tensor, in the plainest way. */
-static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float *w,
+static float trust_ratio(const struct optimizer *o, uint64_t t, const float *w,
                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *dw, float inv_n,
                          size_t n)
 {
@@ -58,7 +58,7 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
     return optimizer_ratio((double)squares[0], (double)squares[1]);
 }
 
-static void apply(const struct job_optimizer *o, const struct layout *l, uint64_t t, float *w,
+static void apply(const struct optimizer *o, const struct layout *l, uint64_t t, float *w,
                   float *const slot[OPTIMIZER_SLOTS_MAX], const float *dw, float inv_n)
 {
     for (uint32_t i = 0; i < l->tensors; i++) {

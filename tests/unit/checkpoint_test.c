@@ -892,16 +892,16 @@ static void long_uuid(Checkpoint__Manifest *h)
 }
 static void too_many_metrics(Checkpoint__Manifest *h)
 {
-    h->eval->metric = realloc(h->eval->metric, (JOB_METRICS_MAX + 1) * sizeof(double));
-    h->eval->metric[JOB_METRICS_MAX] = 0;
-    h->eval->n_metric = JOB_METRICS_MAX + 1;
+    h->eval->metric = realloc(h->eval->metric, (METRICS_MAX + 1) * sizeof(double));
+    h->eval->metric[METRICS_MAX] = 0;
+    h->eval->n_metric = METRICS_MAX + 1;
 }
 static void too_many_sums(Checkpoint__Manifest *h)
 {
     Checkpoint__Epoch *epoch = h->epoch[0];
-    epoch->metric = realloc(epoch->metric, (JOB_SUMS_MAX + 1) * sizeof(double));
-    epoch->metric[JOB_SUMS_MAX] = 0;
-    epoch->n_metric = JOB_SUMS_MAX + 1;
+    epoch->metric = realloc(epoch->metric, (SUMS_MAX + 1) * sizeof(double));
+    epoch->metric[SUMS_MAX] = 0;
+    epoch->n_metric = SUMS_MAX + 1;
 }
 
 static void a_manifest_that_does_not_add_up_is_corrupt(void **state)

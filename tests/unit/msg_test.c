@@ -136,7 +136,7 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     t->init = INIT_CONSTANT + 1;
     assert_layout_refused(&p);
     *t = was;
-    t->n_shape = JOB_RANK_MAX + 1;
+    t->n_shape = TENSOR_RANK_MAX + 1;
     assert_layout_refused(&p);
     *t = was;
     t->name = (char *)"";

@@ -37,7 +37,7 @@ static uint64_t wanted(const struct chief_config *config)
 enum err chief_new(struct chief **out, const struct chief_config *config, const struct chief_io *io,
                    void *ctx, int64_t now_ms, struct errmsg *e)
 {
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     enum err err = msg_optimizer_get(&config->settings, &optimizer, e);
     if (err)
         return err;
@@ -564,7 +564,7 @@ void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m)
                                   .batches = from->batches,
                                   .examples = from->examples,
                                   .loss = from->loss};
-        for (size_t k = 0; k < from->n_metric && k < JOB_SUMS_MAX; k++)
+        for (size_t k = 0; k < from->n_metric && k < SUMS_MAX; k++)
             to->metric[k] = from->metric[k];
     }
 }

@@ -4,7 +4,7 @@
 
 #include "common/job.h"
 
-/* How many sums the job's metrics need, at most JOB_SUMS_MAX: one for each, in its place, and behind
+/* How many sums the job's metrics need, at most SUMS_MAX: one for each, in its place, and behind
  * them one more for each that is no mean over examples (precision, recall). */
 uint32_t metric_sums(const struct job *job);
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/log.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "common/tls.h"
 #include "common/token.h"
 
@@ -51,14 +51,14 @@ static bool is_loopback(const struct sockaddr_storage *at)
 
 enum err auth_check_listener(const char *flag, int fd, struct errmsg *e)
 {
-    char name[SOCKET_NAME_MAX];
+    char name[ADDRESS_TEXT_MAX];
     struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
     socklen_t bytes = sizeof at;
     if (proof_held())
         return ERR_OK;
     if (getsockname(fd, (struct sockaddr *)&at, &bytes) == 0 && is_loopback(&at))
         return ERR_OK;
-    socket_name((struct sockaddr *)&at, bytes, name, sizeof name);
+    address_text((struct sockaddr *)&at, bytes, name, sizeof name);
     if (strcmp(flag, "none") == 0) {
         log_info("auth: none: whoever reaches %s may speak to this process (--auth=none)", name);
         return ERR_OK;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "common/words.h"
 
 enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };
@@ -29,12 +29,12 @@ static const char *port_problem(const char *port)
 static bool is_no_address(const char *text, size_t bytes)
 {
     char host[HOST_BYTES_MAX + 1];
-    struct socket_address ignored;
+    struct address ignored;
     bool v6 = text[0] == '[', v4 = strspn(text, "0123456789.") == bytes;
     (void)snprintf(host, sizeof host, "%.*s", (int)(v6 ? bytes - 2 : bytes), text + v6);
     if (v6)
         host[strcspn(host, "%")] = 0; /* [fe80::1%eth0] */
-    return (v6 || v4) && !socket_numeric(host, 0, &ignored);
+    return (v6 || v4) && !address_numeric(host, 0, &ignored);
 }
 
 const char *cluster_address_problem(const char *address)

@@ -115,8 +115,7 @@ void codec_choice_cost(struct codec_choice *c, enum codec codec, uint64_t elems,
     c->of[codec].bodies++;
 }
 
-void codec_choice_sent(struct codec_choice *c, struct codec_link *l,
-                       const struct socket_progress *p)
+void codec_choice_sent(struct codec_choice *c, struct codec_link *l, const struct link_progress *p)
 {
     uint64_t acked =
         p->acked_bytes > l->began.acked_bytes ? p->acked_bytes - l->began.acked_bytes : 0;
@@ -147,8 +146,7 @@ static void not_held_up(struct codec_choice *c)
         c->row_wanted *= 2;
 }
 
-void codec_choice_link(struct codec_choice *c, struct codec_link *l,
-                       const struct socket_progress *p)
+void codec_choice_link(struct codec_choice *c, struct codec_link *l, const struct link_progress *p)
 {
     bool anew = p->acked_bytes < l->began.acked_bytes || p->busy_s < l->began.busy_s;
     uint64_t bytes = anew ? 0 : p->acked_bytes - l->began.acked_bytes;

@@ -16,7 +16,7 @@
 #define GRADWIRE_COMMON_CODEC_CHOICE_H
 
 #include "common/codec.h"
-#include "common/socket_progress.h"
+#include "common/link_progress.h"
 
 enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* about; whole chunks are tried */
@@ -53,7 +53,7 @@ struct codec_choice {
 
 /* One link's counters when its present window began. Zeroed: a new link. */
 struct codec_link {
-    struct socket_progress began;
+    struct link_progress began;
     bool held_up, encoded; /* in this window a body was */
 };
 
@@ -70,11 +70,9 @@ uint32_t codec_choice_sample(const struct plan *p, uint32_t chunks);
 void codec_choice_cost(struct codec_choice *c, enum codec codec, uint64_t elems, uint64_t bytes,
                        double seconds);
 /* A body is written to one of the sender's links; how it stands at once after. */
-void codec_choice_sent(struct codec_choice *c, struct codec_link *l,
-                       const struct socket_progress *p);
+void codec_choice_sent(struct codec_choice *c, struct codec_link *l, const struct link_progress *p);
 /* How the link stands before the next one. Counters that are smaller than before: it is a new connection. */
-void codec_choice_link(struct codec_choice *c, struct codec_link *l,
-                       const struct socket_progress *p);
+void codec_choice_link(struct codec_choice *c, struct codec_link *l, const struct link_progress *p);
 
 /* bytes/s; 0: not known yet; CODEC_CHOICE_FAST: the link holds nothing up. */
 double codec_choice_rate(const struct codec_choice *c);

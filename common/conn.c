@@ -8,6 +8,7 @@
 #include "common/conn_state.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/socket.h"
 #include "common/socket_progress.h"
 
 /* ---- The end ---- */
@@ -153,7 +154,7 @@ bool conn_idle(const struct conn *c)
     return c->first == NULL;
 }
 
-enum err conn_progress(const struct conn *c, struct socket_progress *p)
+enum err conn_progress(const struct conn *c, struct link_progress *p)
 {
     enum err err = socket_progress(conn_fd(c), p);
     if (!err)

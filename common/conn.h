@@ -126,8 +126,8 @@ size_t conn_copy_out(struct conn *c, const void *lo, size_t bytes);
 
 bool conn_idle(const struct conn *c); /* nothing is left to send */
 /* socket_progress, with what is queued here among what waits. */
-struct socket_progress;
-enum err conn_progress(const struct conn *c, struct socket_progress *p) MUST_CHECK;
+struct link_progress;
+enum err conn_progress(const struct conn *c, struct link_progress *p) MUST_CHECK;
 void conn_pause(struct conn *c,
                 bool paused); /* stop or go on reading; no on_head .. on_frame while paused */
 /* At once; what is queued is dropped. The first reason stays. `why` is copied. */

@@ -7,6 +7,7 @@
 
 #include "common/conn_state.h"
 #include "common/mem.h"
+#include "common/socket.h"
 
 enum {
     IOVECS = 64,         /* for one sendmsg */

@@ -2,8 +2,8 @@
 #ifndef GRADWIRE_COMMON_CONN_STATE_H
 #define GRADWIRE_COMMON_CONN_STATE_H
 
+#include "common/address.h"
 #include "common/conn.h"
-#include "common/socket.h"
 
 enum { WHY_BYTES = 256 };
 
@@ -40,7 +40,7 @@ struct conn {
     int broken; /* errno of a write that failed; the read side goes on to the end */
     enum err code;
     char why[WHY_BYTES];
-    char peer[SOCKET_NAME_MAX];
+    char peer[ADDRESS_TEXT_MAX];
     struct conn_stats stats;
 
     enum reading reading;

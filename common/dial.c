@@ -9,7 +9,7 @@
 #include "common/lookup.h"
 #include "common/mem.h"
 #include "common/msg.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "common/tls.h"
 #include "common/token.h"
 
@@ -17,7 +17,7 @@ struct dialer {
     struct loop *loop;
     const struct conn_ops *ops;
     void *owner;
-    char what[64], host_port[SOCKET_NAME_MAX], host[SOCKET_HOST_MAX];
+    char what[64], host_port[ADDRESS_TEXT_MAX], host[ADDRESS_HOST_MAX];
     uint16_t port;
     bool trying, waits_challenge, nonced; /* nonced: the peer wants the token */
     struct loop_timer timer;              /* until the next round, or for one connect */
@@ -27,7 +27,7 @@ struct dialer {
     struct lookup *lookup; /* in flight, or NULL */
     struct event looked_up;
     size_t n, next; /* addresses of this round */
-    struct socket_address address[LOOKUP_ADDRESSES_MAX];
+    struct address address[LOOKUP_ADDRESSES_MAX];
     struct conn *conn;                /* connecting, or NULL */
     uint8_t nonce[TOKEN_NONCE_BYTES]; /* of the last challenge */
 };
@@ -79,7 +79,7 @@ static void on_looked_up(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct dialer *d = arg;
-    const struct socket_address *address;
+    const struct address *address;
     char why[sizeof(d->why)];
     d->n = lookup_addresses(d->lookup, &address);
     memcpy(d->address, address, d->n * sizeof(*address));
@@ -109,7 +109,7 @@ static void look_up(struct dialer *d)
 static void round_begin(struct dialer *d)
 {
     d->next = 0;
-    d->n = socket_numeric(d->host, d->port, &d->address[0]) ? 1 : 0;
+    d->n = address_numeric(d->host, d->port, &d->address[0]) ? 1 : 0;
     if (d->n == 1)
         next_address(d);
     else
@@ -200,8 +200,8 @@ static bool secure(struct dialer *d)
 
 static void next_address(struct dialer *d)
 {
-    const struct socket_address *a = &d->address[d->next++];
-    char peer[SOCKET_NAME_MAX];
+    const struct address *a = &d->address[d->next++];
+    char peer[ADDRESS_TEXT_MAX];
     snprintf(peer, sizeof(peer), "%s at %.250s", d->what, d->host_port);
     if (conn_dial(&d->conn, d->loop, (const struct sockaddr *)&a->addr, a->bytes, peer, &dial_ops,
                   d) != ERR_OK)
@@ -232,9 +232,9 @@ static void on_timer(void *arg)
 enum err dial_new(struct dialer **d, struct loop *l, const char *what, const char *host_port,
                   const struct conn_ops *ops, void *owner, struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX];
+    char host[ADDRESS_HOST_MAX];
     uint16_t port;
-    enum err rc = socket_split(host_port, false, host, &port, e);
+    enum err rc = address_split(host_port, false, host, &port, e);
     if (rc != ERR_OK)
         return err_wrap(e, rc, "%s: ", what);
     if (!*host)

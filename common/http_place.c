@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-#include "common/socket.h"
+#include "common/address.h"
 
 enum err http_place_check(const struct http_place *place, const char *bind, struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX];
+    char host[ADDRESS_HOST_MAX];
     struct errmsg unsaid = {""};
     uint16_t port;
-    if (!bind || !place->port || place->fd >= 0 || socket_split(bind, true, host, &port, &unsaid) ||
+    if (!bind || !place->port || place->fd >= 0 || address_split(bind, true, host, &port, &unsaid) ||
         port != place->port)
         return ERR_OK;
     if (*host && *place->address && strcmp(host, place->address) != 0)

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/address.h"
 #include "common/socket.h"
 
 enum {
@@ -55,9 +56,9 @@ static int bind_any(const struct addrinfo *found)
 
 static enum err look_up(const char *host_port, struct addrinfo **found, struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX], service[8];
+    char host[ADDRESS_HOST_MAX], service[8];
     uint16_t port;
-    enum err rc = socket_split(host_port, true, host, &port, e);
+    enum err rc = address_split(host_port, true, host, &port, e);
     if (rc != ERR_OK)
         return rc;
     snprintf(service, sizeof(service), "%u", port);
@@ -74,9 +75,9 @@ static enum err look_up(const char *host_port, struct addrinfo **found, struct e
 static int bind_all_v4(const char *host_port)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    char host[SOCKET_HOST_MAX];
+    char host[ADDRESS_HOST_MAX];
     uint16_t port;
-    if (socket_split(host_port, true, host, &port, NULL) != ERR_OK)
+    if (address_split(host_port, true, host, &port, NULL) != ERR_OK)
         return -1;
     any.sin_port = htons(port);
     return bind_one((struct sockaddr *)&any, sizeof(any));
@@ -174,7 +175,7 @@ static bool make_room(struct listener *l, int error)
 /* False: there is none, or accepting has paused. */
 static bool accept_one(struct listener *l)
 {
-    char peer[SOCKET_NAME_MAX];
+    char peer[ADDRESS_TEXT_MAX];
     struct sockaddr_storage addr;
     socklen_t bytes = sizeof(addr);
     int fd = accept4(l->fd, (struct sockaddr *)&addr, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -185,7 +186,7 @@ static bool accept_one(struct listener *l)
             pause_accepting(l, errno);
         return false;
     }
-    socket_name((struct sockaddr *)&addr, bytes, peer, sizeof(peer));
+    address_text((struct sockaddr *)&addr, bytes, peer, sizeof(peer));
     l->open++;
     l->on_accept(l->owner, fd, peer);
     return l->fd >= 0; /* the owner may have closed the listener */

@@ -14,18 +14,18 @@
 
 struct lookup {
     atomic_int holders;
-    char host[SOCKET_HOST_MAX], service[8];
+    char host[ADDRESS_HOST_MAX], service[8];
     int fd;
     atomic_bool done; /* from here on the owner may read what follows */
     char why[128];
     size_t n;
-    struct socket_address address[LOOKUP_ADDRESSES_MAX];
+    struct address address[LOOKUP_ADDRESSES_MAX];
 };
 
 static void fill(struct lookup *u, const struct addrinfo *found)
 {
     for (const struct addrinfo *a = found; a && u->n < LOOKUP_ADDRESSES_MAX; a = a->ai_next) {
-        struct socket_address *to = &u->address[u->n];
+        struct address *to = &u->address[u->n];
         if (a->ai_addrlen > sizeof to->addr)
             continue;
         memcpy(&to->addr, a->ai_addr, a->ai_addrlen);
@@ -91,7 +91,7 @@ bool lookup_done(const struct lookup *u)
     return atomic_load(&u->done);
 }
 
-size_t lookup_addresses(const struct lookup *u, const struct socket_address **address)
+size_t lookup_addresses(const struct lookup *u, const struct address **address)
 {
     assert(lookup_done(u));
     *address = u->address;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/socket.h"
+#include "common/address.h"
 
 enum { LOOKUP_ADDRESSES_MAX = 16 };
 
@@ -23,7 +23,7 @@ int lookup_fd(const struct lookup *u);
 bool lookup_done(const struct lookup *u);
 /* Of one that is done: how many addresses there are, and them, in the resolver's order, until it is dropped. 0: none, and
  * lookup_why says why ("Name or service not known"). */
-size_t lookup_addresses(const struct lookup *u, const struct socket_address **address);
+size_t lookup_addresses(const struct lookup *u, const struct address **address);
 const char *lookup_why(const struct lookup *u);
 /* Done or not. NULL: nothing happens. */
 void lookup_drop(struct lookup *u);

@@ -11,17 +11,17 @@
 #include "common/clock.h"
 #include "common/lookup.h"
 #include "common/mem.h"
-#include "common/socket.h"
+#include "common/address.h"
 
 enum { AT_ONCE = 64 }; /* each a thread, then a socket */
 
 /* One of them on its way: first its name, then its addresses, one after the other. */
 struct attempt {
-    char host[SOCKET_HOST_MAX];
+    char host[ADDRESS_HOST_MAX];
     uint16_t port;
     struct lookup *lookup; /* NULL: an address, or no attempt is made */
     size_t n, next;
-    struct socket_address address[LOOKUP_ADDRESSES_MAX];
+    struct address address[LOOKUP_ADDRESSES_MAX];
     int fd;
     int each_ms;      /* for one address: a silent one leaves the others their time */
     int64_t until_ms; /* of the one that is dialed */
@@ -46,9 +46,9 @@ static void ask(struct reach *r, struct attempt *a)
     struct errmsg e = {""};
     *a = (struct attempt){.fd = -1};
     settle(r, REACH_OPEN, "");
-    if (socket_split(r->address, false, a->host, &a->port, &e))
+    if (address_split(r->address, false, a->host, &a->port, &e))
         settle(r, REACH_FAILED, e.text);
-    else if (socket_numeric(a->host, a->port, &a->address[0]))
+    else if (address_numeric(a->host, a->port, &a->address[0]))
         a->n = 1;
     else if (!(a->lookup = lookup_start(a->host, a->port)))
         settle(r, REACH_NAMELESS, "no memory, descriptor or thread to look the name up");
@@ -56,7 +56,7 @@ static void ask(struct reach *r, struct attempt *a)
 
 static void await_name(struct reach *r, struct attempt *a, int64_t until_ms)
 {
-    const struct socket_address *address;
+    const struct address *address;
     struct pollfd p = {.fd = lookup_fd(a->lookup), .events = POLLIN};
     while (!lookup_done(a->lookup) && left_ms(until_ms))
         (void)poll(&p, 1, left_ms(until_ms));
@@ -87,7 +87,7 @@ static void settle_error(struct reach *r, int error)
 static void dial(struct reach *r, struct attempt *a)
 {
     while (a->fd < 0 && a->next < a->n) {
-        const struct socket_address *to = &a->address[a->next++];
+        const struct address *to = &a->address[a->next++];
         const struct sockaddr *addr = (const struct sockaddr *)&to->addr;
         a->until_ms = clock_now_ms() + a->each_ms;
         a->fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -1,14 +1,10 @@
-/* What listening, dialing and connections share: socket options, and addresses as people write
- * them. */
+/* What listening, dialing and connections share: a socket and its options. */
 #ifndef GRADWIRE_COMMON_SOCKET_H
 #define GRADWIRE_COMMON_SOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
-
-#include "common/err.h"
 
 enum {
     SOCKET_BUFFER_BYTES = 1 << 20, /* fixed: the kernel's own tuning makes fast links bimodal */
@@ -16,14 +12,7 @@ enum {
     SOCKET_KEEP_EVERY_S = 5,
     SOCKET_KEEP_COUNT = 3,
     SOCKET_UNACKED_MS =
-        30000,             /* sent bytes that nobody acknowledges for so long end the connection */
-    SOCKET_HOST_MAX = 256, /* with the NUL */
-    SOCKET_NAME_MAX = 320, /* "host:port" or "[address]:port", with the NUL */
-};
-
-struct socket_address {
-    struct sockaddr_storage addr;
-    socklen_t bytes;
+        30000, /* sent bytes that nobody acknowledges for so long end the connection */
 };
 
 /* A nonblocking, close-on-exec stream socket with its buffers fixed (before connect or listen, so
@@ -35,14 +24,6 @@ void socket_tune(int fd);
 /* While corked only full packets leave; uncorking sends what is left. */
 void socket_cork(int fd, bool corked);
 
-/* "host:port", "[v6]:port", ":port" (host is "" then). Port 1..65535; 0 only if `zero_ok`.
- * Errors: ERR_INPUT with a line that names what is wrong; outputs unchanged. */
-enum err socket_split(const char *host_port, bool zero_ok, char host[SOCKET_HOST_MAX],
-                      uint16_t *port, struct errmsg *e) MUST_CHECK;
-/* Is `host` an address, not a name? Then *a is it. Never asks a resolver. */
-bool socket_numeric(const char *host, uint16_t port, struct socket_address *a);
-/* "1.2.3.4:80", "[::1]:80"; cut to fit. */
-void socket_name(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
 /* The port that a socket is bound to, or 0. */
 uint16_t socket_port(int fd);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-enum err socket_progress(int fd, struct socket_progress *p)
+enum err socket_progress(int fd, struct link_progress *p)
 {
     struct tcp_info info;
     socklen_t bytes = sizeof info;
@@ -15,7 +15,7 @@ enum err socket_progress(int fd, struct socket_progress *p)
         return ERR_STATE;
     /* without the SYN, which is acknowledged, too */
     uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
-    *p = (struct socket_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
+    *p = (struct link_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
                                   info.tcpi_notsent_bytes};
     if (gone > info.tcpi_bytes_acked)
         p->waiting_bytes += gone - info.tcpi_bytes_acked;

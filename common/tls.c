@@ -306,9 +306,9 @@ enum err tls_load(const struct tls_files *f, struct errmsg *e)
 
 static enum err check_named(const struct tls *t, const char *address, struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX], text[TLS_NAMES_BYTES + SOCKET_HOST_MAX + 64];
+    char host[ADDRESS_HOST_MAX], text[TLS_NAMES_BYTES + ADDRESS_HOST_MAX + 64];
     uint16_t port;
-    enum err err = socket_split(address, true, host, &port, e);
+    enum err err = address_split(address, true, host, &port, e);
     if (err || tls_names_host(SSL_CTX_get0_certificate(t->ctx), host))
         return err;
     (void)snprintf(text, sizeof text, "it names %s; expected is %s, as others dial this process",

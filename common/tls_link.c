@@ -138,10 +138,10 @@ static SSL *new_ssl(struct tls_link *l, struct tls *t)
 static bool expect_host(struct tls_link *l, const char *with_dot)
 {
     const char *host = l->host;
-    struct socket_address address;
+    struct address address;
     X509_VERIFY_PARAM *rules = SSL_get0_param(l->ssl);
     tls_host_copy(l->host, sizeof l->host, with_dot);
-    if (socket_numeric(host, 0, &address))
+    if (address_numeric(host, 0, &address))
         return X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1;
     X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);

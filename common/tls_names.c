@@ -38,7 +38,7 @@ static bool ip_text(const GENERAL_NAME *name, char *out, size_t bytes)
 
 void tls_names_of(const X509 *cert, char *out, size_t bytes)
 {
-    char one[SOCKET_HOST_MAX];
+    char one[ADDRESS_HOST_MAX];
     size_t at = 0;
     GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     (void)snprintf(out, bytes, "no name");
@@ -72,10 +72,10 @@ void tls_host_copy(char *out, size_t bytes, const char *host)
 
 bool tls_names_host(X509 *cert, const char *with_dot)
 {
-    struct socket_address address;
-    char host[SOCKET_HOST_MAX];
+    struct address address;
+    char host[ADDRESS_HOST_MAX];
     tls_host_copy(host, sizeof host, with_dot);
-    return socket_numeric(host, 0, &address)
+    return address_numeric(host, 0, &address)
                ? X509_check_ip_asc(cert, host, 0) == 1
                : X509_check_host(cert, host, 0, CHECK_FLAGS, NULL) == 1;
 }
@@ -94,7 +94,7 @@ static bool fits(const char *pattern, const char *name)
 /* Has the certificate a name that fits the pattern? */
 static bool allows(const char *pattern, const X509 *cert)
 {
-    char one[SOCKET_HOST_MAX];
+    char one[ADDRESS_HOST_MAX];
     bool found = false;
     GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     for (int i = 0; i < sk_GENERAL_NAME_num(names) && !found; i++) {
@@ -120,7 +120,7 @@ static enum err parse_one(struct tls *t, const char *one, size_t n, struct errms
     bool chief = n > 6 && strncmp(one, "chief=", 6) == 0;
     bool worker = n > 7 && strncmp(one, "worker=", 7) == 0;
     size_t skip = chief ? 6 : 7;
-    if ((!chief && !worker) || n - skip >= SOCKET_HOST_MAX)
+    if ((!chief && !worker) || n - skip >= ADDRESS_HOST_MAX)
         return wrong_name(one, n, e);
     if (t->n_allowed == TLS_ALLOWED_MAX)
         return err_set(e, ERR_INPUT, "--tls_names: more than %d names", TLS_ALLOWED_MAX);
@@ -196,11 +196,11 @@ static void expected(const struct tls *t, const struct cluster *c, uint32_t work
 bool tls_link_may_be(const struct tls_link *l, const struct tls *t, const struct cluster *c,
                      uint32_t worker, char *why, size_t bytes)
 {
-    char host[SOCKET_HOST_MAX] = "", names[TLS_NAMES_BYTES] = "no name", want[250];
+    char host[ADDRESS_HOST_MAX] = "", names[TLS_NAMES_BYTES] = "no name", want[250];
     uint16_t port;
     X509 *cert = SSL_get0_peer_certificate(l->ssl);
     const char *address = address_of(c, worker);
-    if (address && socket_split(address, true, host, &port, NULL))
+    if (address && address_split(address, true, host, &port, NULL))
         host[0] = 0;
     bool ok = cert && ((*host && tls_names_host(cert, host)) || is_allowed(t, c, worker, cert));
     ERR_clear_error();

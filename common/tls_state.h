@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/openssl.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "common/tls.h"
 
 enum { TLS_NAMES_BYTES = 160, TLS_ALLOWED_MAX = 16 };
@@ -14,7 +14,7 @@ enum { TLS_NAMES_BYTES = 160, TLS_ALLOWED_MAX = 16 };
 /* A name that a role may have besides the host of its entry. */
 struct tls_allowed {
     bool chief;
-    char name[SOCKET_HOST_MAX];
+    char name[ADDRESS_HOST_MAX];
 };
 
 /* Which file it was. */
@@ -46,7 +46,7 @@ struct tls {
 struct tls_link {
     SSL *ssl;
     bool dialed, unverified, plain; /* unverified: the peer's certificate did not hold */
-    char host[SOCKET_HOST_MAX];     /* dialed */
+    char host[ADDRESS_HOST_MAX];     /* dialed */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
     uint64_t records, rekey_records, rekeyed; /* written; between two keys (tests: fewer) */

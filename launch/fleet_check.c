@@ -9,7 +9,7 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/skew.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"
 #include "launch/rundir.h"
@@ -135,7 +135,7 @@ static bool camp_is_named(const struct camp *c)
 static json_t *ask_tls(const struct camp *c)
 {
     const struct tls_files *f = &c->site.tls;
-    char address[SOCKET_NAME_MAX] = "";
+    char address[ADDRESS_TEXT_MAX] = "";
     if (camp_is_named(c))
         (void)snprintf(address, sizeof address, "%s:0", c->line->address);
     return json_pack("{s:s, s:s, s:s, s:s, s:s}", "cert", f->cert, "key", f->key, "ca", f->ca,

@@ -72,7 +72,7 @@ struct shard_io {
                           const void *body, uint64_t bytes);
     double (*now_s)(void *ctx); /* to know what encoding costs; may be NULL */
     /* socket_progress of the peer's connection; may be NULL: then `auto` has no rate and sends raw. */
-    enum err (*progress)(void *ctx, const struct shard_peer *of, struct socket_progress *p);
+    enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
 };
 
 struct shard; /* opaque: ps/shard.c */

@@ -76,7 +76,7 @@ const float *shard_seen(const struct shard *s, int which)
 /* The codec of the next step's replies to all, or of the next reply in async. */
 static enum codec choose(struct shard *s)
 {
-    struct socket_progress progress;
+    struct link_progress progress;
     if (s->reply_codec != CODEC_AUTO)
         return s->reply_codec;
     for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
@@ -92,7 +92,7 @@ enum codec shard_reply_codec(const struct shard *s)
 
 void shard_reply_sent(struct shard *s, struct shard_peer *to)
 {
-    struct socket_progress progress;
+    struct link_progress progress;
     if (s->reply_codec == CODEC_AUTO && s->io->progress &&
         s->io->progress(s->ctx, to, &progress) == ERR_OK)
         codec_choice_sent(&s->reply_choice, &to->link, &progress);

@@ -105,7 +105,7 @@ static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__R
     msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, bytes);
 }
 
-static enum err io_progress(void *ctx, const struct shard_peer *of, struct socket_progress *p)
+static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_progress *p)
 {
     (void)ctx;
     return conn_progress(((const struct peer *)of)->conn, p);

@@ -6,7 +6,7 @@
 
 #include "common/job.h"
 #include "common/layout.h"
-#include "worker/control.h"
+#include "worker/model/evaluation.h"
 
 struct best {
     const struct job *job;

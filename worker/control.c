@@ -62,10 +62,10 @@ void control_send(struct control *c, enum frame_type type, const ProtobufCMessag
         log_error("no memory for a message to the chief");
 }
 
-void control_post(struct control *c, enum control_letter type, uint64_t number, void *take_data,
+void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *))
 {
-    post(&c->in, (int)type, number, take_data, release);
+    post(&c->in, type, number, take_data, release);
 }
 
 void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m)

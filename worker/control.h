@@ -9,35 +9,7 @@
 #include "common/job.h"
 #include "common/mailbox.h"
 #include "common/msg.h"
-
-/* Letters to the training thread. */
-enum train_letter {
-    TRAIN_CHIEF,  /* number: frame type; data: a message of the chief */
-    TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
-    TRAIN_EPOCH,  /* async: epoch `number` is done: evaluate */
-    TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
-    TRAIN_GO,     /* SIGTERM */
-    TRAIN_STOP,   /* end now; number: exit code; data: why, a string */
-};
-
-/* Letters to the control thread. */
-enum control_letter {
-    CONTROL_SEND,      /* number: frame type; data: a message for the chief */
-    CONTROL_STEP,      /* sync: parameters of step `number` are here */
-    CONTROL_EVALUATED, /* data: struct evaluation */
-    CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
-    CONTROL_KEPT,      /* from the keeper: number: ps; data: struct keeper_answer */
-    CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
-    CONTROL_PUBLISHED, /* from the publisher: number: cut; data: an error text or NULL */
-    CONTROL_JOURNALED, /* from the journal's writer: number: entries; data: an error text or NULL */
-    CONTROL_JUDGED,    /* number: cut; the evaluator has its result */
-    CONTROL_QUIT,      /* from control_close */
-};
-
-struct evaluation {
-    uint64_t step;
-    double loss, metric[METRICS_MAX];
-};
+#include "worker/letters.h"
 
 struct control;
 struct meter;
@@ -90,9 +62,9 @@ void control_to_train(struct control *c, enum train_letter type, uint64_t number
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Post to the control thread. Thread: any. */
+/* Post to the control thread: an enum control_letter, or one of the role's. Thread: any. */
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m);
-void control_post(struct control *c, enum control_letter type, uint64_t number, void *take_data,
+void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *));
 
 /* What every hello to a ps or chief says of us. The strings are borrowed. */

@@ -4,7 +4,7 @@
 #define GRADWIRE_WORKER_CURVES_H
 
 #include "common/layout.h"
-#include "worker/control.h"
+#include "worker/model/evaluation.h"
 #include "worker/events.h"
 #include "worker/model/model.h"
 

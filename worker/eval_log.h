@@ -8,7 +8,7 @@
 
 #include "common/checkpoint.h"
 #include "common/job.h"
-#include "worker/control.h"
+#include "worker/model/evaluation.h"
 
 struct eval_result {
     uint64_t cut, generation;

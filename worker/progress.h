@@ -6,7 +6,7 @@
 
 #include "common/err.h"
 #include "common/job.h"
-#include "worker/control.h"
+#include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
 struct progress {

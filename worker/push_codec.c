@@ -10,7 +10,6 @@
 #include "common/conn.h"
 #include "common/mem.h"
 #include "common/rng.h"
-#include "common/socket_progress.h"
 #include "worker/residual.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
@@ -106,7 +105,7 @@ void push_codec_task(struct push_codec *p, const struct push_task *task)
 void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *conn)
 {
     struct push_link *l = &p->link[shard];
-    struct socket_progress progress;
+    struct link_progress progress;
     if (p->configured != CODEC_AUTO)
         return;
     if (conn && conn_progress(conn, &progress) == ERR_OK)
@@ -117,7 +116,7 @@ void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *c
 
 void push_codec_sent(struct push_codec *p, uint32_t shard, const struct conn *conn)
 {
-    struct socket_progress progress;
+    struct link_progress progress;
     if (p->configured == CODEC_AUTO && conn && conn_progress(conn, &progress) == ERR_OK)
         codec_choice_sent(&p->link[shard].choice, &p->link[shard].link, &progress);
 }

@@ -11,6 +11,7 @@
 #include "worker/curves.h"
 #include "worker/data/dataset.h"
 #include "common/fault.h"
+#include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
 struct train_config {

@@ -256,22 +256,22 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_EVALUATED) {
         h->eval = *(struct evaluation *)m->data;
         h->has_eval = true;
-    } else if (m->type == CONTROL_KEPT) {
+    } else if (m->type == HOST_STORED) {
         ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {
         chief_enough(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
-    } else if (m->type == CONTROL_PUBLISHED) {
+    } else if (m->type == HOST_PUBLISHED) {
         host_join_publisher(h);
         h->published += m->data == NULL;
         h->not_published += m->data != NULL;
         h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
-    } else if (m->type == CONTROL_JUDGED) {
+    } else if (m->type == HOST_JUDGED) {
         chief_on_judged(h->chief, m->number, now);
-    } else if (m->type == CONTROL_JOURNALED) {
+    } else if (m->type == HOST_JOURNALED) {
         host_on_journaled(h, m->number, m->data);
     }
 }

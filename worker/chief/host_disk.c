@@ -79,9 +79,9 @@ static void post_published(struct control *control, uint64_t cut, const char *er
 {
     char *copy = error ? mem_strdup(error) : NULL;
     if (error && !copy)
-        control_post(control, CONTROL_PUBLISHED, cut, (char *)"no memory", NULL);
+        control_post(control, HOST_PUBLISHED, cut, (char *)"no memory", NULL);
     else
-        control_post(control, CONTROL_PUBLISHED, cut, copy, mem_free);
+        control_post(control, HOST_PUBLISHED, cut, copy, mem_free);
 }
 
 static void publication_free(struct publication *p)
@@ -163,7 +163,7 @@ static void *scribe_run(void *arg)
     struct errmsg e = {""};
     enum err err = journal_append(h->checkpoints, h->writing.entry, h->writing.n, &e);
     char *copy = err ? mem_strdup(e.text) : NULL;
-    control_post(h->control, CONTROL_JOURNALED, h->writing.n,
+    control_post(h->control, HOST_JOURNALED, h->writing.n,
                  err && !copy ? (char *)"no memory" : copy, copy ? mem_free : NULL);
     return NULL;
 }
@@ -184,7 +184,7 @@ static void write_pending(struct host *h)
     h->pending = (struct journal){0};
     h->scribing = pthread_create(&h->scribe, NULL, scribe_run, h) == 0;
     if (!h->scribing)
-        control_post(h->control, CONTROL_JOURNALED, h->writing.n,
+        control_post(h->control, HOST_JOURNALED, h->writing.n,
                      (char *)"no thread could be started", NULL);
 }
 
@@ -192,7 +192,7 @@ void host_journal(void *ctx, const struct journal_entry *entry)
 {
     struct host *h = ctx;
     if (journal_add(&h->pending, entry))
-        control_post(h->control, CONTROL_JOURNALED, 1, (char *)"no memory", NULL);
+        control_post(h->control, HOST_JOURNALED, 1, (char *)"no memory", NULL);
     write_pending(h);
 }
 
@@ -238,7 +238,7 @@ static void *look_run(void *arg)
     while (!atomic_load(&h->await_no_more)) {
         uint64_t cut = atomic_load(&h->awaited);
         if (cut != told && is_judged(h, cut)) {
-            control_post(h->control, CONTROL_JUDGED, cut, NULL, NULL);
+            control_post(h->control, HOST_JUDGED, cut, NULL, NULL);
             told = cut;
         }
         (void)nanosleep(&pause, NULL);

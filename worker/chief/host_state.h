@@ -12,6 +12,8 @@
 #include "common/strangers.h"
 #include "worker/chief/host.h"
 #include "worker/chief/keeper.h"
+#include "worker/chief/letters.h"
+#include "worker/model/evaluation.h"
 
 /* A control connection to a ps. */
 struct ps_link {

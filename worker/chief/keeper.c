@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/store.h"
+#include "worker/chief/letters.h"
 
 enum task_kind { TASK_PUT, TASK_GET, TASK_GONE };
 
@@ -218,7 +219,7 @@ static void answer_task(struct keeper *k, const struct task *t)
         a->head.error = a->error.text;
         a->bytes = 0;
     }
-    control_post(k->control, CONTROL_KEPT, t->ps, a, keeper_answer_free);
+    control_post(k->control, HOST_STORED, t->ps, a, keeper_answer_free);
 }
 
 static struct task *next_task(struct keeper *k)

@@ -8,7 +8,7 @@
 
 struct keeper;
 
-/* An answer, as the letter CONTROL_KEPT's data (keeper_answer_free); the letter's number is the ps. */
+/* An answer, as the letter HOST_STORED's data (keeper_answer_free); the letter's number is the ps. */
 struct keeper_answer {
     uint64_t connection; /* the caller's number of the connection that asked */
     Gradwire__StoreAnswer head;

@@ -8,7 +8,7 @@
 #include "common/listen.h"
 #include "common/mem.h"
 #include "common/skew.h"
-#include "common/socket.h"
+#include "common/address.h"
 #include "worker/doctor/holder.h"
 #include "worker/doctor/patient.h"
 
@@ -87,9 +87,9 @@ static bool is_ours(const char *program)
 
 static void say_taken(struct finding *f, const char *address, const struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX], program[64] = "";
+    char host[ADDRESS_HOST_MAX], program[64] = "";
     uint16_t port = 0;
-    pid_t pid = socket_split(address, false, host, &port, NULL)
+    pid_t pid = address_split(address, false, host, &port, NULL)
                     ? 0
                     : holder_of_port(port, program, sizeof program);
     if (pid && is_ours(program)) {
@@ -125,7 +125,7 @@ void check_port(struct patient *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
     const struct flags *flags = p->flags;
-    char http[SOCKET_NAME_MAX];
+    char http[ADDRESS_TEXT_MAX];
     if (!p->has_cluster)
         return;
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);

@@ -28,6 +28,7 @@
 #include "worker/chief/host.h"
 #include "worker/curves.h"
 #include "worker/doctor/doctor.h"
+#include "worker/chief/journal_file.h"
 #include "worker/eval_log.h"
 #include "worker/evaluator_role.h"
 #include "worker/export/export.h"

@@ -12,7 +12,7 @@
 
 #include "common/files.h"
 #include "common/mem.h"
-#include "worker/chief/journal.h"
+#include "worker/chief/journal_file.h"
 
 static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)
 {

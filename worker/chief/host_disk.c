@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/chief/host_state.h"
+#include "worker/chief/journal_file.h"
 #include "worker/eval_log.h"
 
 static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,

@@ -1,5 +1,5 @@
 /* The journal: what the NaN guard has done, beside the manifests. Not in a cut, since it must survive going back to
- * one. One line of text for each entry, appended and synced; a line that is torn or makes no sense is passed over. */
+ * one. Here as a list; journal_file.h keeps it on the disk. Pure. */
 #ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_H
 #define GRADWIRE_WORKER_CHIEF_JOURNAL_H
 
@@ -9,7 +9,7 @@
 
 #include "common/err.h"
 
-enum { JOURNAL_WHAT_MAX = 160, JOURNAL_LINE_MAX = 256 };
+enum { JOURNAL_WHAT_MAX = 160 };
 
 enum journal_kind {
     JOURNAL_REJECTED, /* no update was made of this batch */
@@ -40,16 +40,5 @@ uint32_t journal_recoveries(const struct journal *j, uint64_t cut);
 uint32_t journal_all_recoveries(const struct journal *j);
 /* How many batches right before this one have entries: in sync, the steps in a row that were rejected. */
 uint32_t journal_row(const struct journal *j, uint64_t batch);
-
-/* One line with its end, without a NUL in the count; what it came to. */
-size_t journal_line(const struct journal_entry *entry, char out[JOURNAL_LINE_MAX]);
-/* Add the entries of a text. Errors: ERR_NOMEM. */
-enum err journal_parse(struct journal *j, const char *text, size_t bytes) MUST_CHECK;
-
-/* checkpoints/journal: none is an empty one. Errors: ERR_IO, ERR_NOMEM. */
-enum err journal_read(struct journal *j, const char *checkpoints, struct errmsg *e) MUST_CHECK;
-/* Append entries, fsync the file, and the folder where the file is new. Blocks. Errors: ERR_IO. */
-enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
-                        struct errmsg *e) MUST_CHECK;
 
 #endif

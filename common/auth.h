@@ -13,7 +13,7 @@
 /* Does what is held fit the flag? Errors: ERR_INPUT, required and nothing is held, none and something is; or no such
  * word. Thread: start-up, behind token_load and tls_load. */
 enum err auth_check(const char *flag, struct errmsg *e) MUST_CHECK;
-/* May strangers reach this listening socket? Warns where they may. Errors: ERR_INPUT with what to do. Thread: start-up. */
+/* May a process that holds no secret reach this listening socket? Warns where they may. Errors: ERR_INPUT with what to do. Thread: start-up. */
 enum err auth_check_listener(const char *flag, int fd, struct errmsg *e) MUST_CHECK;
 
 /* What who dials has to prove: "tls" (and the token, where both are held), "token" or "none". Thread: any, behind the

@@ -14,7 +14,7 @@
 
 enum {
     GREETING_HEAD_MAX = 64 << 10, /* of a hello */
-    GREETING_SAY_MS = 10000       /* between two log lines about strangers */
+    GREETING_SAY_MS = 10000       /* between two log lines about pending connections */
 };
 
 struct greeting {

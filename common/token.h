@@ -1,4 +1,4 @@
-/* The job's token: a secret that all processes of a job hold and no stranger does. Who dials proves
+/* The job's token: a secret that all processes of a job hold and no other process does. Who dials proves
  * it in its hello, without showing it: the accepting side sends a nonce, and the hello comes with
  * HMAC-SHA256(token, label | nonce | the hello's bytes) (RFC 2104, FIPS 180-4). So a proof is good
  * for this connection and for what this hello says, and a recorded one for nothing.

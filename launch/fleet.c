@@ -30,9 +30,9 @@ static json_t *argv_json(char *const *argv)
 static void remote_send(struct process *p)
 {
     struct remote_place *place = p->place;
-    struct fleet *f = place->camp->fleet;
+    struct fleet *f = place->remote->fleet;
     place->sent = true;
-    talk_send(&place->camp->link.talk, TALK_START, place->index,
+    talk_send(&place->remote->link.talk, TALK_START, place->index,
               json_pack("{s:o, s:s?, s:b, s:I}", "argv", argv_json(p->argv), "token",
                         f->config.token, "progress", (int)(place->index == f->config.crew->chief),
                         "grace_ms", (json_int_t)f->config.job->timeouts.grace_s * 1000));
@@ -53,7 +53,7 @@ static enum err remote_start(struct process *p, struct errmsg *e)
     if (err)
         return err;
     p->state = PROCESS_AWAITED;
-    if (place->camp->settled)
+    if (place->remote->settled)
         remote_send(p);
     return ERR_OK;
 }
@@ -62,7 +62,7 @@ static void remote_signal(struct process *p, int sig)
 {
     struct remote_place *place = p->place;
     if (place->sent)
-        talk_send(&place->camp->link.talk, TALK_SIGNAL, place->index,
+        talk_send(&place->remote->link.talk, TALK_SIGNAL, place->index,
                   json_pack("{s:i}", "signal", sig));
     else
         p->state = PROCESS_ENDED; /* it only waits for its host */
@@ -139,15 +139,15 @@ static bool remote_message(struct fleet *f, struct process *p, enum talk_type ty
     return type == TALK_STARTED || type == TALK_FAILED || type == TALK_ENDED;
 }
 
-/* ---- camps ---- */
+/* ---- remote hosts ---- */
 
-void camp_ask(struct camp *c, json_t *take_ask)
+void remote_ask(struct remote *c, json_t *take_ask)
 {
     c->asked_ms = clock_wall_ms();
     talk_send(&c->link.talk, TALK_ASK, 0, take_ask);
 }
 
-json_t *camp_ask_bind(const struct camp *c)
+json_t *remote_ask_bind(const struct remote *c)
 {
     const struct fleet *f = c->fleet;
     json_t *processes = json_array(), *ports = json_array();
@@ -160,7 +160,7 @@ json_t *camp_ask_bind(const struct camp *c)
                      c->line->port_high, "processes", processes, "ports", ports);
 }
 
-enum err camp_open(struct camp *c, struct errmsg *e)
+enum err remote_open(struct remote *c, struct errmsg *e)
 {
     struct fleet *f = c->fleet;
     enum err err = link_open(&c->link, f->rsh, c->line->name, c->command, e);
@@ -170,7 +170,7 @@ enum err camp_open(struct camp *c, struct errmsg *e)
     return err;
 }
 
-static void camp_again(struct camp *c)
+static void remote_again(struct remote *c)
 {
     struct timeval after = {.tv_sec = c->again_ms / 1000, .tv_usec = c->again_ms % 1000 * 1000};
     c->again_ms = 2 * c->again_ms < FLEET_AGAIN_MAX_MS ? 2 * c->again_ms : FLEET_AGAIN_MAX_MS;
@@ -178,7 +178,7 @@ static void camp_again(struct camp *c)
 }
 
 /* Away, and for the first time for this reason. */
-static void camp_say_away(struct camp *c, const char *why)
+static void remote_say_away(struct remote *c, const char *why)
 {
     if (strcmp(c->said, why) == 0)
         return;
@@ -187,7 +187,7 @@ static void camp_say_away(struct camp *c, const char *why)
 }
 
 /* A ps, or the chief: without it the job stands still. */
-static bool camp_is_vital(const struct camp *c)
+static bool remote_is_vital(const struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     for (uint32_t i = 0; i < config->crew->n; i++)
@@ -200,25 +200,25 @@ static bool camp_is_vital(const struct camp *c)
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
-    struct camp *c = arg;
+    struct remote *c = arg;
     struct errmsg e = {""};
     char why[128];
     int64_t away_s = (clock_now_ms() - c->lost_ms) / 1000;
     uint32_t bound_s = c->fleet->config.job->timeouts.ps_rejoin_s;
-    if (away_s > bound_s && camp_is_vital(c)) {
+    if (away_s > bound_s && remote_is_vital(c)) {
         (void)snprintf(why, sizeof why, "it did not come back within %u s (timeouts.ps_rejoin_s)",
                        bound_s);
         c->fleet->events->end(c->fleet->arg, c->line->name, why);
         return;
     }
-    if (camp_open(c, &e)) {
-        camp_say_away(c, e.text);
-        camp_again(c);
+    if (remote_open(c, &e)) {
+        remote_say_away(c, e.text);
+        remote_again(c);
     }
 }
 
 /* "ps 0, worker 1": what ran there. */
-static void camp_list(const struct camp *c, char *out, size_t bytes)
+static void remote_list(const struct remote *c, char *out, size_t bytes)
 {
     const struct fleet_config *config = &c->fleet->config;
     size_t at = 0;
@@ -229,21 +229,21 @@ static void camp_list(const struct camp *c, char *out, size_t bytes)
                                    config->crew->process[i].name);
 }
 
-static void camp_lost(struct camp *c, const char *why)
+static void remote_lost(struct remote *c, const char *why)
 {
     const struct fleet_config *config = &c->fleet->config;
     char names[256];
     bool was_settled = c->settled;
     c->settled = false;
     if (was_settled) {
-        camp_list(c, names, sizeof names);
+        remote_list(c, names, sizeof names);
         say_warn("host %s is lost%s: %s; it is used again when it is back", c->line->name, names,
                  why);
         c->lost_ms = clock_now_ms();
         c->again_ms = FLEET_AGAIN_FIRST_MS;
         c->said[0] = 0;
     } else {
-        camp_say_away(c, why);
+        remote_say_away(c, why);
     }
     for (uint32_t i = 0; i < config->crew->n; i++) {
         struct process *p = &config->crew->process[i];
@@ -252,11 +252,11 @@ static void camp_lost(struct camp *c, const char *why)
         remote_over(p);
         c->fleet->events->lost(c->fleet->arg, p);
     }
-    camp_again(c);
+    remote_again(c);
 }
 
 /* The new runner has bound the old ports: what waits for this host starts. */
-static void camp_back(struct camp *c)
+static void remote_back(struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     say_info("host %s is back after %lld s", c->line->name,
@@ -267,27 +267,27 @@ static void camp_back(struct camp *c)
             remote_send(&config->crew->process[i]);
 }
 
-/* The answer to camp_ask_bind of a host that was away. */
-static bool camp_rebound(struct camp *c, const json_t *answer)
+/* The answer to remote_ask_bind of a host that was away. */
+static bool remote_rebound(struct remote *c, const json_t *answer)
 {
     const json_t *problems = json_object_get(answer, "problems");
     if (json_array_size(problems) == 0) {
-        camp_back(c);
+        remote_back(c);
         return true;
     }
-    camp_say_away(c, json_string_value(json_array_get(problems, 0)));
+    remote_say_away(c, json_string_value(json_array_get(problems, 0)));
     link_drop(&c->link); /* its runner goes, and lets go of what it has bound */
-    camp_again(c);
+    remote_again(c);
     return true;
 }
 
-static bool camp_answered(struct camp *c, const char *data, size_t bytes)
+static bool remote_answered(struct remote *c, const char *data, size_t bytes)
 {
     json_t *answer = json_loadb(data, bytes, 0, NULL);
     if (!answer)
         return false;
     if (c->fleet->running) {
-        bool right = c->settled || camp_rebound(c, answer);
+        bool right = c->settled || remote_rebound(c, answer);
         json_decref(answer);
         return right;
     }
@@ -303,7 +303,7 @@ static bool camp_answered(struct camp *c, const char *data, size_t bytes)
 static void on_ready(void *arg, struct link *l, const json_t *about)
 {
     (void)l;
-    struct camp *c = arg;
+    struct remote *c = arg;
     char why[200];
     const char *version = json_string_value(json_object_get(about, "version"));
     json_int_t cores = json_integer_value(json_object_get(about, "cores"));
@@ -318,11 +318,11 @@ static void on_ready(void *arg, struct link *l, const json_t *about)
                      c->line->line, c->line->name, why);
         c->failed = true;
     } else if (!same) {
-        camp_say_away(c, why);
+        remote_say_away(c, why);
         link_drop(&c->link);
-        camp_again(c);
+        remote_again(c);
     } else if (c->fleet->running) {
-        camp_ask(c, camp_ask_bind(c));
+        remote_ask(c, remote_ask_bind(c));
     }
 }
 
@@ -330,25 +330,25 @@ static bool on_message(void *arg, struct link *l, enum talk_type type, uint32_t 
                        const char *data, size_t bytes)
 {
     (void)l;
-    struct camp *c = arg;
+    struct remote *c = arg;
     struct fleet *f = c->fleet;
     if (type == TALK_ANSWER)
-        return camp_answered(c, data, bytes);
+        return remote_answered(c, data, bytes);
     if (process >= f->config.crew->n || f->config.host_of[process] != c->index ||
         !f->place[process].sent)
         return false;
     return remote_message(f, &f->config.crew->process[process], type, data, bytes);
 }
 
-static const char *camp_workdir(const struct camp *c)
+static const char *remote_workdir(const struct remote *c)
 {
     return c->line->workdir ? c->line->workdir : c->fleet->cwd;
 }
 
 /* The shell there ran, and what it could not do it said in words of its own: the path in them tells. */
-static bool camp_says_missing(const struct camp *c)
+static bool remote_says_missing(const struct remote *c)
 {
-    const char *workdir = camp_workdir(c), *words = c->link.words;
+    const char *workdir = remote_workdir(c), *words = c->link.words;
     bool program = strstr(words, c->program),
          folder = strstr(words, "cd") && strstr(words, workdir);
     if (program)
@@ -365,12 +365,12 @@ static bool camp_says_missing(const struct camp *c)
 static void on_down(void *arg, struct link *l, const char *why)
 {
     (void)l;
-    struct camp *c = arg;
+    struct remote *c = arg;
     if (c->fleet->running) {
-        camp_lost(c, why);
+        remote_lost(c, why);
         return;
     }
-    if (!c->failed && !camp_says_missing(c))
+    if (!c->failed && !remote_says_missing(c))
         problems_add(c->fleet->problems, "%s:%u: %s cannot be reached: %s",
                      c->fleet->config.hosts->file, c->line->line, c->line->name, why);
     c->failed = true;
@@ -381,7 +381,7 @@ static const struct link_ops link_ops = {.ready = on_ready, .message = on_messag
 /* ---- life ---- */
 
 /* A path of this host on that one: below the present folder it is below the workdir there. */
-static enum err camp_map(const struct camp *c, char out[PATH_MAX], const char *path,
+static enum err remote_map(const struct remote *c, char out[PATH_MAX], const char *path,
                          struct errmsg *e)
 {
     const char *cwd = c->fleet->cwd, *workdir = c->line->workdir;
@@ -394,12 +394,12 @@ static enum err camp_map(const struct camp *c, char out[PATH_MAX], const char *p
 }
 
 /* Each host has certificates of its own, under the same path. */
-static enum err camp_map_tls(struct camp *c, const struct tls_files *here, struct errmsg *e)
+static enum err remote_map_tls(struct remote *c, const struct tls_files *here, struct errmsg *e)
 {
     const char *const from[] = {here->cert, here->key, here->ca};
     enum err err = ERR_OK;
     for (int i = 0; i < 3 && !err; i++)
-        err = camp_map(c, c->tls_file[i], from[i], e);
+        err = remote_map(c, c->tls_file[i], from[i], e);
     c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
     return err;
 }
@@ -414,7 +414,7 @@ static void quote(char *out, size_t room, const char *text)
 
 /* One job at a time has this lock on a host: made of who launches it, where to, and for which
  * line. */
-static enum err camp_key(const struct camp *c, char key[FLEET_KEY_HEX + 1], struct errmsg *e)
+static enum err remote_key(const struct remote *c, char key[FLEET_KEY_HEX + 1], struct errmsg *e)
 {
     char name[256] = "", text[2 * PATH_MAX + 1024];
     uint8_t digest[SHA256_BYTES];
@@ -434,15 +434,15 @@ static enum err camp_key(const struct camp *c, char key[FLEET_KEY_HEX + 1], stru
     return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 
-static enum err camp_make_command(struct camp *c, const char *launcher, struct errmsg *e)
+static enum err remote_make_command(struct remote *c, const char *launcher, struct errmsg *e)
 {
     char key[FLEET_KEY_HEX + 1], text[4 * PATH_MAX] = "cd '";
-    enum err err = camp_key(c, key, e);
+    enum err err = remote_key(c, key, e);
     if (!err)
-        err = camp_map(c, c->program, launcher, e);
+        err = remote_map(c, c->program, launcher, e);
     if (err)
         return err;
-    quote(text, sizeof text, camp_workdir(c));
+    quote(text, sizeof text, remote_workdir(c));
     strcat(text, "' && exec '");
     quote(text, sizeof text - 64, c->program);
     (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %s", key);
@@ -450,7 +450,7 @@ static enum err camp_make_command(struct camp *c, const char *launcher, struct e
     return c->command ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
 
-static enum err camp_init(struct camp *c, struct fleet *f, uint32_t index, const char *launcher,
+static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, const char *launcher,
                           struct errmsg *e)
 {
     const struct site *here = f->config.here;
@@ -462,17 +462,17 @@ static enum err camp_init(struct camp *c, struct fleet *f, uint32_t index, const
         c->n += f->config.host_of[i] == index;
     if (!c->n)
         return ERR_OK;
-    enum err err = camp_make_command(c, launcher, e);
+    enum err err = remote_make_command(c, launcher, e);
     if (!err)
-        err = camp_map(c, c->site.ps_program, here->ps_program, e);
+        err = remote_map(c, c->site.ps_program, here->ps_program, e);
     if (!err)
-        err = camp_map(c, c->site.worker_program, here->worker_program, e);
+        err = remote_map(c, c->site.worker_program, here->worker_program, e);
     if (!err)
-        err = camp_map(c, c->site.job, here->job, e);
+        err = remote_map(c, c->site.job, here->job, e);
     if (!err)
-        err = camp_map(c, c->site.output, f->config.output, e);
+        err = remote_map(c, c->site.output, f->config.output, e);
     if (!err)
-        err = camp_map_tls(c, &f->config.options->tls, e);
+        err = remote_map_tls(c, &f->config.options->tls, e);
     if (err)
         return err;
     c->again = evtimer_new(f->config.base, on_again, c);
@@ -486,10 +486,10 @@ static void fleet_settle(struct fleet *f)
     for (uint32_t i = 0; i < f->config.crew->n; i++) {
         struct process *p = &f->config.crew->process[i];
         f->place[i] =
-            (struct remote_place){.camp = &f->camp[f->config.host_of[i]], .index = i, .log_fd = -1};
+            (struct remote_place){.remote = &f->remote[f->config.host_of[i]], .index = i, .log_fd = -1};
         p->ops = &remote_ops;
         p->place = &f->place[i];
-        p->host = f->place[i].camp->line->name;
+        p->host = f->place[i].remote->line->name;
     }
 }
 
@@ -509,16 +509,16 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
     *out = f;
     f->config = *config;
     f->rsh = fleet_rsh(config->options);
-    f->camp = mem_zalloc(config->hosts->n, sizeof *f->camp);
+    f->remote = mem_zalloc(config->hosts->n, sizeof *f->remote);
     f->place = mem_zalloc(config->crew->n, sizeof *f->place);
-    if (!f->camp || !f->place)
+    if (!f->remote || !f->place)
         return err_set(e, ERR_NOMEM, "out of memory");
     if (n <= 0 || !getcwd(f->cwd, sizeof f->cwd))
         return err_set(e, ERR_IO, "the present folder: %s", strerror(errno));
     launcher[n] = 0;
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->hosts->n; i++)
-        err = camp_init(&f->camp[i], f, i, launcher, e);
+        err = remote_init(&f->remote[i], f, i, launcher, e);
     if (!err)
         fleet_settle(f);
     return err;
@@ -535,15 +535,15 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
     enum err err = ERR_OK;
     f->guardian = g;
     for (uint32_t i = 0; !err && i < f->config.hosts->n; i++)
-        if (f->camp[i].link.pid > 0)
-            err = guardian_register_link(g, f->camp[i].link.pid, e);
+        if (f->remote[i].link.pid > 0)
+            err = guardian_register_link(g, f->remote[i].link.pid, e);
     return err;
 }
 
 void fleet_reaped(struct fleet *f, pid_t pid)
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++)
-        if (f->camp[i].n && link_reaped(&f->camp[i].link, pid))
+        if (f->remote[i].n && link_reaped(&f->remote[i].link, pid))
             return;
 }
 
@@ -554,7 +554,7 @@ void fleet_close(struct fleet *f)
         return;
     f->closed = true;
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        struct camp *c = &f->camp[i];
+        struct remote *c = &f->remote[i];
         if (c->link.tick)
             link_hang_up(&c->link);
         if (c->again)
@@ -564,8 +564,8 @@ void fleet_close(struct fleet *f)
                      c->line->name, (TALK_SILENCE_MS + GUARDIAN_GRACE_MS) / 1000);
     }
     for (uint32_t i = 0; i < f->config.hosts->n; i++)
-        if (f->camp[i].link.tick)
-            link_wait(&f->camp[i].link, began_ms);
+        if (f->remote[i].link.tick)
+            link_wait(&f->remote[i].link, began_ms);
 }
 
 void fleet_free(struct fleet *f)
@@ -573,8 +573,8 @@ void fleet_free(struct fleet *f)
     if (!f)
         return;
     fleet_close(f);
-    for (uint32_t i = 0; f->camp && i < f->config.hosts->n; i++) {
-        struct camp *c = &f->camp[i];
+    for (uint32_t i = 0; f->remote && i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
         link_free(&c->link);
         if (c->again)
             event_free(c->again);
@@ -583,7 +583,7 @@ void fleet_free(struct fleet *f)
     }
     for (uint32_t i = 0; f->place && i < f->config.crew->n; i++)
         remote_close_log(&f->place[i]);
-    mem_free(f->camp);
+    mem_free(f->remote);
     mem_free(f->place);
     mem_free(f->job_hash);
     mem_free(f);

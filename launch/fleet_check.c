@@ -17,7 +17,7 @@
 
 enum { FLEET_ANSWER_MS = 60000 };
 
-static void camp_problem(struct camp *c, const char *text)
+static void remote_problem(struct remote *c, const char *text)
 {
     problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
                  c->line->name, text);
@@ -28,7 +28,7 @@ static void camp_problem(struct camp *c, const char *text)
 static bool fleet_waits(const struct fleet *f)
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        const struct camp *c = &f->camp[i];
+        const struct remote *c = &f->remote[i];
         if (c->n && !c->failed && (c->asked ? !c->answered : c->link.state != LINK_READY))
             return true;
     }
@@ -41,42 +41,42 @@ static void fleet_wait(struct fleet *f)
     while (fleet_waits(f) && clock_now_ms() < until_ms) /* the links tick */
         (void)event_base_loop(f->config.base, EVLOOP_ONCE);
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        struct camp *c = &f->camp[i];
+        struct remote *c = &f->remote[i];
         if (c->n && !c->failed && (c->asked && !c->answered)) {
-            camp_problem(c, "it does not answer");
+            remote_problem(c, "it does not answer");
             c->failed = true;
         }
     }
 }
 
-static void camp_take_problems(struct camp *c)
+static void remote_take_problems(struct remote *c)
 {
     size_t i;
     json_t *one, *list = json_object_get(c->answer, "problems");
     if (!json_is_array(list))
-        camp_problem(c, "its answer makes no sense");
+        remote_problem(c, "its answer makes no sense");
     json_array_foreach(list, i, one) if (json_is_string(one))
-        camp_problem(c, json_string_value(one));
+        remote_problem(c, json_string_value(one));
 }
 
-/* `make` gives the question to a camp (NULL: none), `judge` looks at an answer without problems. */
-static void fleet_ask(struct fleet *f, json_t *(*make)(struct camp *), void (*judge)(struct camp *))
+/* `make` gives the question to a host (NULL: none), `judge` looks at an answer without problems. */
+static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *), void (*judge)(struct remote *))
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        struct camp *c = &f->camp[i];
+        struct remote *c = &f->remote[i];
         json_t *ask = c->n && !c->failed ? make(c) : NULL;
         c->asked = ask;
         c->answered = false;
         if (ask)
-            camp_ask(c, ask);
+            remote_ask(c, ask);
     }
     fleet_wait(f);
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        struct camp *c = &f->camp[i];
+        struct remote *c = &f->remote[i];
         if (!c->answered)
             continue;
         size_t before = f->problems->n;
-        camp_take_problems(c);
+        remote_take_problems(c);
         if (judge && f->problems->n == before)
             judge(c);
         json_decref(c->answer);
@@ -87,13 +87,13 @@ static void fleet_ask(struct fleet *f, json_t *(*make)(struct camp *), void (*ju
 
 /* ---- clocks ---- */
 
-static json_t *ask_clock(struct camp *c)
+static json_t *ask_clock(struct remote *c)
 {
     (void)c;
     return json_pack("{s:s}", "what", "clock");
 }
 
-static void judge_clock(struct camp *c)
+static void judge_clock(struct remote *c)
 {
     char text[200], off[80];
     int64_t there_ms = json_integer_value(json_object_get(c->answer, "time_ms"));
@@ -104,12 +104,12 @@ static void judge_clock(struct camp *c)
     (void)snprintf(text, sizeof text,
                    "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
                    SKEW_MAX_MS / 1000);
-    camp_problem(c, text);
+    remote_problem(c, text);
 }
 
 /* ---- the job file and the data ---- */
 
-static bool camp_trains(const struct camp *c)
+static bool remote_trains(const struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     for (uint32_t i = 0; i < config->crew->n; i++)
@@ -119,7 +119,7 @@ static bool camp_trains(const struct camp *c)
 }
 
 /* Is anybody there whose certificate has to name the host? Names of workers may be given; nobody dials an evaluator. */
-static bool camp_is_named(const struct camp *c)
+static bool remote_is_named(const struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     bool workers = !*config->options->tls.names;
@@ -132,17 +132,17 @@ static bool camp_is_named(const struct camp *c)
     return false;
 }
 
-static json_t *ask_tls(const struct camp *c)
+static json_t *ask_tls(const struct remote *c)
 {
     const struct tls_files *f = &c->site.tls;
     char address[ADDRESS_TEXT_MAX] = "";
-    if (camp_is_named(c))
+    if (remote_is_named(c))
         (void)snprintf(address, sizeof address, "%s:0", c->line->address);
     return json_pack("{s:s, s:s, s:s, s:s, s:s}", "cert", f->cert, "key", f->key, "ca", f->ca,
                      "names", f->names, "address", address);
 }
 
-static json_t *ask_check(struct camp *c)
+static json_t *ask_check(struct remote *c)
 {
     const struct options *o = c->fleet->config.options;
     json_t *sets = json_array();
@@ -150,25 +150,25 @@ static json_t *ask_check(struct camp *c)
         (void)json_array_append_new(sets, json_string(o->sets[i]));
     return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
                      c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
-                     c->site.ps_program, c->site.worker_program, "data", (int)camp_trains(c), "tls",
+                     c->site.ps_program, c->site.worker_program, "data", (int)remote_trains(c), "tls",
                      ask_tls(c));
 }
 
 /* Names and sizes of the data are those of the first host that trains. */
-static void judge_check(struct camp *c)
+static void judge_check(struct remote *c)
 {
     static const char key[] = "data_sha256";
     const char *mine = json_string_value(json_object_get(c->answer, key));
     char text[400];
     for (uint32_t i = 0; mine && i < c->index; i++) {
-        const struct camp *other = &c->fleet->camp[i];
+        const struct remote *other = &c->fleet->remote[i];
         if (!other->data_hash[0])
             continue;
         if (strcmp(other->data_hash, mine) != 0) {
             (void)snprintf(text, sizeof text,
                            "its data are not those of %.200s: names or sizes of the files differ",
                            other->line->name);
-            camp_problem(c, text);
+            remote_problem(c, text);
         }
         break;
     }
@@ -178,12 +178,12 @@ static void judge_check(struct camp *c)
 
 /* ---- ports ---- */
 
-static json_t *ask_bind(struct camp *c)
+static json_t *ask_bind(struct remote *c)
 {
-    return camp_ask_bind(c);
+    return remote_ask_bind(c);
 }
 
-static void judge_bind(struct camp *c)
+static void judge_bind(struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     json_t *ports = json_object_get(c->answer, "ports");
@@ -196,12 +196,12 @@ static void judge_bind(struct camp *c)
         (void)snprintf(p->address, sizeof p->address, "%s:%u", c->line->address,
                        c->fleet->place[i].port);
         if (c->fleet->place[i].port == 0)
-            camp_problem(c, "its answer makes no sense");
+            remote_problem(c, "its answer makes no sense");
     }
     c->settled = true;
 }
 
-static json_t *ask_reach(struct camp *c)
+static json_t *ask_reach(struct remote *c)
 {
     const struct crew *crew = c->fleet->config.crew;
     json_t *addresses = json_array();
@@ -219,14 +219,14 @@ static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,
-                             &f->camp[config->host_of[i]].site, config->host_of, &none, e);
+                             &f->remote[config->host_of[i]].site, config->host_of, &none, e);
     return err;
 }
 
 static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        enum err err = f->camp[i].n ? camp_open(&f->camp[i], e) : ERR_OK;
+        enum err err = f->remote[i].n ? remote_open(&f->remote[i], e) : ERR_OK;
         if (err)
             return err;
     }
@@ -258,7 +258,7 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 
 /* The chief's DIR is the one that the launcher locks and completes, and the evaluator's; a ps's is the same only
  * where its files are to be in it (checkpoint.store). */
-static bool camp_shares(const struct camp *c)
+static bool remote_shares(const struct remote *c)
 {
     const struct fleet_config *config = &c->fleet->config;
     for (uint32_t i = 0; i < config->crew->n; i++)
@@ -270,9 +270,9 @@ static bool camp_shares(const struct camp *c)
     return false;
 }
 
-static json_t *ask_shared(struct camp *c)
+static json_t *ask_shared(struct remote *c)
 {
-    if (!camp_shares(c))
+    if (!remote_shares(c))
         return NULL;
     char path[PATH_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/processes/hosts", c->site.output);

@@ -7,7 +7,7 @@
 #include "launch/link.h"
 
 /* One line of the hosts file that has processes. */
-struct camp {
+struct remote {
     struct fleet *fleet;
     const struct host_line *line;
     uint32_t index; /* of the line */
@@ -30,7 +30,7 @@ struct camp {
 
 /* Where one process is kept. */
 struct remote_place {
-    struct camp *camp;
+    struct remote *remote;
     uint32_t index; /* of the crew */
     uint16_t port;  /* 0: none bound yet */
     bool sent;      /* the runner was told to start it */
@@ -42,7 +42,7 @@ struct fleet {
     const char *rsh;
     char cwd[PATH_MAX];
     char *job_hash;
-    struct camp *camp; /* of each line of the hosts file; those without processes have n = 0 */
+    struct remote *remote; /* of each line of the hosts file; those without processes have n = 0 */
     struct remote_place *place; /* of each process */
     bool running;               /* checked: from here on a link that is down is opened again */
     bool closed;
@@ -53,10 +53,10 @@ struct fleet {
 };
 
 /* Open the link. Errors: ERR_IO, ERR_NOMEM. */
-enum err camp_open(struct camp *c, struct errmsg *e) MUST_CHECK;
-/* Ask the runner; the answer comes to camp_answered or, before the run, to c->answer. */
-void camp_ask(struct camp *c, json_t *take_ask);
-/* {"what": "bind"} for all processes of the camp, on the ports that they had. */
-json_t *camp_ask_bind(const struct camp *c);
+enum err remote_open(struct remote *c, struct errmsg *e) MUST_CHECK;
+/* Ask the runner; the answer comes to remote_answered or, before the run, to c->answer. */
+void remote_ask(struct remote *c, json_t *take_ask);
+/* {"what": "bind"} for all processes of the host, on the ports that they had. */
+json_t *remote_ask_bind(const struct remote *c);
 
 #endif

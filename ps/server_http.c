@@ -229,7 +229,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
     metrics_gauge(m, "gradwire_connections", "Connections beside those of the shards.",
                   f.connections);
-    strangers_metrics(f.strangers, m);
+    pending_metrics(f.pending, m);
     put_families(w, m);
     put_workers(w, m);
     put_snapshots(w, m);

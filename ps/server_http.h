@@ -15,7 +15,7 @@ struct server_http_facts {
     enum process_state state;
     double chief_away_s;
     uint32_t connections; /* that said no hello to a shard, the chief's among them */
-    const struct strangers *strangers;
+    const struct pending *pending;
 };
 
 struct server_http_config {

@@ -1,4 +1,4 @@
-/* The control thread of a worker process: its loop has the connection to the chief (liaison.c) or, in the chief's
+/* The control thread of a worker process: its loop has the connection to the chief (chief_link.c) or, in the chief's
  * process, to everybody (chief/host.c); signals, timers. It never computes, so it answers while a step runs.
  * Between it and the training thread: letters. */
 #ifndef GRADWIRE_WORKER_CONTROL_H

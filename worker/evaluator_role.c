@@ -235,7 +235,7 @@ static void found_close(struct found *f)
 static void leave_other_jobs(const struct watch *v, struct found *f)
 {
     size_t kept = 0;
-    bool over = f->n > 0 && sequel_is_due(v->role->job, &f->m[0]);
+    bool over = f->n > 0 && warm_start_is_due(v->role->job, &f->m[0]);
     while (!over && kept < f->n && strcmp(f->m[kept].uuid, f->m[0].uuid) == 0)
         kept++;
     for (size_t i = kept; i < f->n; i++)

@@ -18,7 +18,7 @@ enum {
     GOING_ALONE_MS = 2000,
 };
 
-struct liaison {
+struct chief_link {
     struct control *control;
     struct dialer *ps, *chief;
     struct conn *conn; /* to ps 0 or to the chief */
@@ -33,21 +33,21 @@ struct liaison {
     uint16_t type;
 };
 
-enum err liaison_new(struct liaison **out, struct errmsg *e)
+enum err chief_link_new(struct chief_link **out, struct errmsg *e)
 {
-    struct liaison *l = mem_zalloc(1, sizeof *l);
+    struct chief_link *l = mem_zalloc(1, sizeof *l);
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
     *out = l;
     return ERR_OK;
 }
 
-void liaison_free(struct liaison *l)
+void chief_link_free(struct chief_link *l)
 {
     mem_free(l);
 }
 
-static void ask_ps(struct liaison *l)
+static void ask_ps(struct chief_link *l)
 {
     dial_free(l->chief);
     l->chief = NULL;
@@ -55,16 +55,16 @@ static void ask_ps(struct liaison *l)
     dial_start(l->ps);
 }
 
-static const struct conn_ops liaison_conn_ops;
+static const struct conn_ops chief_link_conn_ops;
 
-static void dial_chief(struct liaison *l)
+static void dial_chief(struct chief_link *l)
 {
     struct errmsg e = {""};
     dial_free(l->chief);
     l->chief = NULL;
     l->to_chief = true;
     l->dialed_ms = clock_now_ms();
-    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &liaison_conn_ops, l, &e)) {
+    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l, &e)) {
         log_warn("%s", e.text);
         l->dialed_ms = clock_now_ms(); /* asked again in a while */
         return;
@@ -75,7 +75,7 @@ static void dial_chief(struct liaison *l)
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     (void)c;
-    struct liaison *l = owner;
+    struct chief_link *l = owner;
     l->type = f->type;
     if (f->body_bytes)
         return ERR_PROTO;
@@ -83,7 +83,7 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return l->message ? ERR_OK : ERR_PROTO;
 }
 
-static void on_refuse(struct liaison *l, const Gradwire__Refuse *m)
+static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
 {
     char text[sizeof l->refusal];
     control_refusal(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, text, sizeof text);
@@ -93,7 +93,7 @@ static void on_refuse(struct liaison *l, const Gradwire__Refuse *m)
 }
 
 /* The job that was is done; the connection stays, for a chief that comes to train on. */
-static void on_over(struct liaison *l, const Gradwire__Over *m)
+static void on_over(struct chief_link *l, const Gradwire__Over *m)
 {
     struct over over;
     over_set(&over, m->epochs, m->run);
@@ -104,7 +104,7 @@ static void on_over(struct liaison *l, const Gradwire__Over *m)
     l->over_ms = clock_now_ms();
 }
 
-static void on_answer(struct liaison *l, const Gradwire__HelloReply *m)
+static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
 {
     l->over_ms = 0;
     (void)snprintf(l->address, sizeof l->address, "%s", m->chief_address);
@@ -113,7 +113,7 @@ static void on_answer(struct liaison *l, const Gradwire__HelloReply *m)
 
 static enum err on_frame(struct conn *c, void *owner)
 {
-    struct liaison *l = owner;
+    struct chief_link *l = owner;
     ProtobufCMessage *m = l->message;
     l->message = NULL;
     if (l->type == FRAME_REFUSE) {
@@ -137,7 +137,7 @@ static enum err on_frame(struct conn *c, void *owner)
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     (void)c;
-    struct liaison *l = owner;
+    struct chief_link *l = owner;
     msg_free(l->message);
     l->message = NULL;
     l->conn = NULL;
@@ -156,7 +156,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 
 static void on_open(struct conn *c, void *owner)
 {
-    struct liaison *l = owner;
+    struct chief_link *l = owner;
     l->conn = c;
     if (l->to_chief) {
         l->up = true;
@@ -169,28 +169,28 @@ static void on_open(struct conn *c, void *owner)
     dial_hello(l->ps, c, &m);
 }
 
-static const struct conn_ops liaison_conn_ops = {
+static const struct conn_ops chief_link_conn_ops = {
     .on_head = on_head,
     .on_frame = on_frame,
     .on_close = on_close,
     .on_open = on_open,
 };
 
-static enum err liaison_start(void *role, struct control *control, struct errmsg *e)
+static enum err chief_link_start(void *role, struct control *control, struct errmsg *e)
 {
-    struct liaison *l = role;
+    struct chief_link *l = role;
     l->control = control;
     l->lost_ms = l->said_ms = clock_now_ms();
     enum err err = dial_new(&l->ps, &control->loop, "ps 0", control->config.cluster->ps[0],
-                            &liaison_conn_ops, l, e);
+                            &chief_link_conn_ops, l, e);
     if (!err)
         dial_start(l->ps);
     return err;
 }
 
-static void liaison_on_letter(void *role, struct mail *m)
+static void chief_link_on_letter(void *role, struct mail *m)
 {
-    struct liaison *l = role;
+    struct chief_link *l = role;
     if (m->type != CONTROL_SEND || !l->up || !l->conn)
         return;
     if (m->number == FRAME_HELLO) {
@@ -203,13 +203,13 @@ static void liaison_on_letter(void *role, struct mail *m)
 }
 
 /* ps 0 answers a worker when it knows the chief. */
-static const char *who_is_away(const struct liaison *l)
+static const char *who_is_away(const struct chief_link *l)
 {
     return l->to_chief || l->conn ? "the chief" : "ps 0";
 }
 
 /* Why nobody answers: what a refusal said, or what dialing gave. */
-static const char *why_away(const struct liaison *l)
+static const char *why_away(const struct chief_link *l)
 {
     if (l->refusal[0] || l->conn)
         return l->refusal;
@@ -218,13 +218,13 @@ static const char *why_away(const struct liaison *l)
     return dial_why(l->ps);
 }
 
-static void say_waiting(const struct liaison *l, int64_t away_s)
+static void say_waiting(const struct chief_link *l, int64_t away_s)
 {
     const char *why = why_away(l);
     log_info("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
 }
 
-static void give_up(struct liaison *l, int64_t away_s)
+static void give_up(struct chief_link *l, int64_t away_s)
 {
     const char *why = why_away(l);
     l->control->nobody_came = !l->welcomed;
@@ -234,7 +234,7 @@ static void give_up(struct liaison *l, int64_t away_s)
 }
 
 /* Whoever stays rests at once; whoever does not waits as a ps does, for a chief that trains on. */
-static void leave_done(struct liaison *l)
+static void leave_done(struct chief_link *l)
 {
     l->control->nobody_came = !l->welcomed;
     control_stop_train(l->control, 0,
@@ -243,9 +243,9 @@ static void leave_done(struct liaison *l)
                            : "the job is done, and no chief has come to train on");
 }
 
-static void liaison_on_tick(void *role, int64_t now)
+static void chief_link_on_tick(void *role, int64_t now)
 {
-    struct liaison *l = role;
+    struct chief_link *l = role;
     if (l->up)
         return;
     const struct job *job = l->control->config.job;
@@ -269,9 +269,9 @@ static void liaison_on_tick(void *role, int64_t now)
 
 /* ---- for HTTP ---- */
 
-static const char *liaison_waits_for(void *role)
+static const char *chief_link_waits_for(void *role)
 {
-    struct liaison *l = role;
+    struct chief_link *l = role;
     if (l->welcomed && l->up)
         return NULL;
     const char *why = why_away(l);
@@ -280,23 +280,23 @@ static const char *liaison_waits_for(void *role)
     return l->waits_for;
 }
 
-static void liaison_metrics(void *role, struct metrics *m)
+static void chief_link_metrics(void *role, struct metrics *m)
 {
-    const struct liaison *l = role;
+    const struct chief_link *l = role;
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", l->up);
 }
 
-static enum err liaison_status(void *role, json_t *to)
+static enum err chief_link_status(void *role, json_t *to)
 {
-    const struct liaison *l = role;
+    const struct chief_link *l = role;
     json_t *chief = json_pack("{s:b, s:s}", "connected", l->up, "address", l->address);
     return json_object_set_new(to, "chief", chief) == 0 ? ERR_OK : ERR_NOMEM;
 }
 
-static void liaison_on_go(void *role, int64_t now)
+static void chief_link_on_go(void *role, int64_t now)
 {
     (void)now;
-    struct liaison *l = role;
+    struct chief_link *l = role;
     if (l->over_ms && !l->up) /* else training, which knows nothing of it, ends with 143 */
         leave_done(l);
     else
@@ -306,12 +306,12 @@ static void liaison_on_go(void *role, int64_t now)
 static void on_end(struct conn *c, void *owner, enum err code, const char *why)
 {
     (void)c, (void)code, (void)why;
-    ((struct liaison *)owner)->conn = NULL;
+    ((struct chief_link *)owner)->conn = NULL;
 }
 
-static void liaison_stop(void *role)
+static void chief_link_stop(void *role)
 {
-    struct liaison *l = role;
+    struct chief_link *l = role;
     dial_free(l->ps);
     dial_free(l->chief);
     l->ps = l->chief = NULL;
@@ -329,13 +329,13 @@ static void liaison_stop(void *role)
     l->message = NULL;
 }
 
-const struct control_ops liaison_ops = {
-    .start = liaison_start,
-    .on_letter = liaison_on_letter,
-    .on_tick = liaison_on_tick,
-    .on_go = liaison_on_go,
-    .stop = liaison_stop,
-    .waits_for = liaison_waits_for,
-    .metrics = liaison_metrics,
-    .status = liaison_status,
+const struct control_ops chief_link_ops = {
+    .start = chief_link_start,
+    .on_letter = chief_link_on_letter,
+    .on_tick = chief_link_on_tick,
+    .on_go = chief_link_on_go,
+    .stop = chief_link_stop,
+    .waits_for = chief_link_waits_for,
+    .metrics = chief_link_metrics,
+    .status = chief_link_status,
 };

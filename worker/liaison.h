@@ -8,11 +8,11 @@
 
 #include "worker/control.h"
 
-struct liaison;
+struct chief_link;
 
-enum err liaison_new(struct liaison **l, struct errmsg *e) MUST_CHECK;
+enum err chief_link_new(struct chief_link **l, struct errmsg *e) MUST_CHECK;
 /* After control_close. */
-void liaison_free(struct liaison *l);
-extern const struct control_ops liaison_ops;
+void chief_link_free(struct chief_link *l);
+extern const struct control_ops chief_link_ops;
 
 #endif

@@ -223,10 +223,10 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
                    p->checkpoints);
 }
 
-/* The newest cut that can be used; of a job that is done, and of another run, the first cut of its sequel. */
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
-    const struct sequel sequel = {.job = &p->job,
+    const struct warm_start start = {.job = &p->job,
                                   .data_fingerprint = p->data.fingerprint,
                                   .output = p->output,
                                   .checkpoints = p->checkpoints,
@@ -234,11 +234,11 @@ static enum err find_base(struct process *p, struct errmsg *e)
     enum err err = newest_cut(p, e);
     if (err || !p->has_base)
         return err;
-    if (!sequel_is_due(&p->job, &p->base)) {
-        sequel_settle(&sequel, &p->base);
+    if (!warm_start_is_due(&p->job, &p->base)) {
+        warm_start_settle(&start, &p->base);
         return ERR_OK;
     }
-    err = sequel_begin(&sequel, &p->base, e);
+    err = warm_start_begin(&start, &p->base, e);
     if (err)
         return err;
     manifest_close(&p->base);
@@ -418,7 +418,7 @@ static void remember(struct process *p, const struct train *train, const struct 
 
 static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
 {
-    struct liaison *liaison = NULL;
+    struct chief_link *link = NULL;
     struct control control;
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
@@ -426,17 +426,17 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
                                             .meter = train_meter(train)};
-    enum err err = liaison_new(&liaison, e);
+    enum err err = chief_link_new(&link, e);
     if (err)
         return err;
     end_interim(p);
-    err = control_init(&control, &control_config, &liaison_ops, liaison, e);
+    err = control_init(&control, &control_config, &chief_link_ops, link, e);
     if (!err) {
         train_run(train, &control, &p->result);
         control_close(&control);
         remember(p, train, &control);
     }
-    liaison_free(liaison);
+    chief_link_free(link);
     return err;
 }
 

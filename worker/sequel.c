@@ -17,12 +17,12 @@ enum {
     FILES_MAX = 1 << 10,
 };
 
-bool sequel_is_due(const struct job *job, const struct manifest *newest)
+bool warm_start_is_due(const struct job *job, const struct manifest *newest)
 {
     return newest->final && ending_is_of_another_run(newest, job);
 }
 
-static enum err check(const struct sequel *s, const struct manifest *newest, struct errmsg *e)
+static enum err check(const struct warm_start *s, const struct manifest *newest, struct errmsg *e)
 {
     enum err err = job_identity_compare_model(newest->identity_text, s->job->identity_text, e);
     if (!err && newest->total_elems != s->elems)
@@ -36,7 +36,7 @@ static enum err check(const struct sequel *s, const struct manifest *newest, str
 }
 
 /* What is the old job's alone, and no cut. */
-static enum err forget(const struct sequel *s, struct errmsg *e)
+static enum err forget(const struct warm_start *s, struct errmsg *e)
 {
     static const char *const files[] = {"checkpoints/journal", "best/weights.safetensors"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -63,7 +63,7 @@ static void piece_close(struct piece *p)
         mem_free(p->slot[i]);
 }
 
-static enum err piece_init(struct piece *p, const struct sequel *s)
+static enum err piece_init(struct piece *p, const struct warm_start *s)
 {
     uint64_t least = (s->elems + FILES_MAX - 1) / FILES_MAX;
     const struct job *job = s->job;
@@ -81,7 +81,7 @@ static enum err piece_init(struct piece *p, const struct sequel *s)
 }
 
 /* Learned weights, and the slots as they are before the first update. */
-static enum err piece_read(struct piece *p, const struct sequel *s, const struct manifest *from,
+static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
                            uint64_t first, uint64_t n, struct errmsg *e)
 {
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
@@ -97,7 +97,7 @@ static enum err piece_read(struct piece *p, const struct sequel *s, const struct
     return err;
 }
 
-static enum err write_pieces(struct piece *p, const struct sequel *s, const struct manifest *from,
+static enum err write_pieces(struct piece *p, const struct warm_start *s, const struct manifest *from,
                              struct manifest *to, struct errmsg *e)
 {
     enum err err = ERR_OK;
@@ -118,7 +118,7 @@ static enum err write_pieces(struct piece *p, const struct sequel *s, const stru
     return err;
 }
 
-static enum err write_cut(const struct sequel *s, const struct manifest *from, struct manifest *to,
+static enum err write_cut(const struct warm_start *s, const struct manifest *from, struct manifest *to,
                           struct errmsg *e)
 {
     struct piece p;
@@ -132,7 +132,7 @@ static enum err write_cut(const struct sequel *s, const struct manifest *from, s
     return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
 
-void sequel_settle(const struct sequel *s, const struct manifest *newest)
+void warm_start_settle(const struct warm_start *s, const struct manifest *newest)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -147,7 +147,7 @@ void sequel_settle(const struct sequel *s, const struct manifest *newest)
 }
 
 /* Above all that are there: a damaged one that is newer would outlast it when the others are removed. */
-static enum err next_cut(const struct sequel *s, const struct manifest *newest, uint64_t *cut,
+static enum err next_cut(const struct warm_start *s, const struct manifest *newest, uint64_t *cut,
                          struct errmsg *e)
 {
     uint64_t *cuts = NULL;
@@ -160,7 +160,7 @@ static enum err next_cut(const struct sequel *s, const struct manifest *newest, 
     return ERR_OK;
 }
 
-enum err sequel_begin(const struct sequel *s, const struct manifest *newest, struct errmsg *e)
+enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest, struct errmsg *e)
 {
     uint64_t random[2];
     struct checkpoint_file files[FILES_MAX];

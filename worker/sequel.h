@@ -10,7 +10,7 @@
 #include "common/checkpoint.h"
 #include "common/job.h"
 
-struct sequel {
+struct warm_start {
     const struct job *job;
     const uint8_t *data_fingerprint; /* (32) */
     const char *output;              /* DIR */
@@ -19,15 +19,15 @@ struct sequel {
 };
 
 /* Is the job of this cut, the newest one, done, and of another run than this job's? */
-bool sequel_is_due(const struct job *job, const struct manifest *newest);
+bool warm_start_is_due(const struct job *job, const struct manifest *newest);
 
 /* One that died between the two has left the old job's cuts beside its first one, `newest`: they go, so that nothing goes
  * back into that job. What cannot be removed stays. */
-void sequel_settle(const struct sequel *s, const struct manifest *newest);
+void warm_start_settle(const struct warm_start *s, const struct manifest *newest);
 
 /* Write that cut. The journal, DIR/best and the old job's cuts are removed; DIR/model stays until the new job is done.
  * The caller holds DIR's lock. Errors: ERR_INPUT the model or the optimizer is another, ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
-enum err sequel_begin(const struct sequel *s, const struct manifest *newest,
+enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
                       struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -129,14 +129,14 @@ static void it_is_due_behind_a_job_that_is_done_and_of_another_run(void **state)
     (void)state;
     struct manifest m = {.final = true, .run = "monday"};
     struct job job = job_of("tuesday");
-    assert_true(sequel_is_due(&job, &m));
+    assert_true(warm_start_is_due(&job, &m));
     m.final = false;
-    assert_false(sequel_is_due(&job, &m));
+    assert_false(warm_start_is_due(&job, &m));
     m.final = true;
     job = job_of("monday");
-    assert_false(sequel_is_due(&job, &m));
+    assert_false(warm_start_is_due(&job, &m));
     job = job_of("");
-    assert_false(sequel_is_due(&job, &m));
+    assert_false(warm_start_is_due(&job, &m));
 }
 
 static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **state)
@@ -144,14 +144,14 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     (void)state;
     struct errmsg e = {""};
     struct job job = job_of("tuesday");
-    const struct sequel s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
     write_final(6, "sunday");
     write_final(7, "monday");
     put_file("checkpoints", "journal");
     put_file("best", "weights.safetensors");
     put_file("model", "weights.safetensors");
     struct manifest old = loaded(7);
-    if (sequel_begin(&s, &old, &e))
+    if (warm_start_begin(&s, &old, &e))
         fail_msg("%s", e.text);
     struct manifest m = loaded(8);
     assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
@@ -185,7 +185,7 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
     elems = 64;
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -193,7 +193,7 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
         struct manifest old = loaded(7);
         struct errmsg e = {""};
         files_fail_at(i, 28); /* ENOSPC */
-        failed = sequel_begin(&s, &old, &e) != ERR_OK;
+        failed = warm_start_begin(&s, &old, &e) != ERR_OK;
         files_fail_at(-1, 0);
         manifest_close(&old);
         struct manifest m = loaded(failed ? 7 : 8);
@@ -211,22 +211,22 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
     struct manifest old = loaded(7);
-    if (sequel_begin(&s, &old, &e))
+    if (warm_start_begin(&s, &old, &e))
         fail_msg("%s", e.text);
     write_final(7, "monday");
     struct manifest m = loaded(8);
-    sequel_settle(&s, &old); /* not ours */
+    warm_start_settle(&s, &old); /* not ours */
     assert_true(there("checkpoints/cut-0000000007"));
     write_final(9, "tuesday");
-    sequel_settle(&s, &m); /* not the newest: a damaged one would be all that stays */
+    warm_start_settle(&s, &m); /* not the newest: a damaged one would be all that stays */
     assert_true(there("checkpoints/cut-0000000007"));
     assert_int_equal(remove_cut(9), 0);
-    sequel_settle(&s, &m);
+    warm_start_settle(&s, &m);
     assert_false(there("checkpoints/cut-0000000007"));
     assert_true(there("checkpoints/cut-0000000008/manifest.gw"));
     manifest_close(&m);
@@ -239,7 +239,7 @@ static void a_damaged_cut_does_not_outlast_it(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct sequel s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -248,7 +248,7 @@ static void a_damaged_cut_does_not_outlast_it(void **state)
     put_file("checkpoints/cut-0000000008", "shard-0.gw");
     put_file("checkpoints/cut-0000000009", "shard-0.gw");
     struct manifest old = loaded(7);
-    if (sequel_begin(&s, &old, &e))
+    if (warm_start_begin(&s, &old, &e))
         fail_msg("%s", e.text);
     struct manifest m = loaded(10);
     assert_string_equal(m.run, "tuesday");
@@ -263,21 +263,21 @@ static void another_model_is_refused_by_name(void **state)
     (void)state;
     struct job job = job_of("tuesday");
     char other[] = "model.layers[0].dense.units = 4\noptimizer = adam\n";
-    const struct sequel s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
     struct errmsg e = {""};
     char want[256];
     write_final(7, "monday");
     struct manifest old = loaded(7);
     job.identity_text = other;
-    assert_int_equal(sequel_begin(&s, &old, &e), ERR_INPUT);
+    assert_int_equal(warm_start_begin(&s, &old, &e), ERR_INPUT);
     (void)snprintf(want, sizeof want,
                    "run \"tuesday\" would begin with what %s has learned, whose model is another: "
                    "model.layers[0].dense.units was 3, is 4",
                    dir);
     assert_string_equal(e.text, want);
     job.identity_text = is;
-    const struct sequel larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16};
-    assert_int_equal(sequel_begin(&larger, &old, &e), ERR_INPUT);
+    const struct warm_start larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16};
+    assert_int_equal(warm_start_begin(&larger, &old, &e), ERR_INPUT);
     assert_false(there("checkpoints/cut-0000000008"));
     manifest_close(&old);
 }

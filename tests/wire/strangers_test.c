@@ -1,4 +1,4 @@
-/* Connections without a hello are bounded in number and in time, and never keep others out (common/strangers.h). */
+/* Connections without a hello are bounded in number and in time, and never keep others out (common/pending.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,17 +15,17 @@
 
 #include "common/listen.h"
 #include "common/socket.h"
-#include "common/strangers.h"
+#include "common/pending.h"
 #include "tests/lib/peer.h"
 
 enum { MANY = 40 };
 
-/* A port whose connections are all strangers. */
+/* A port whose connections are all pending. */
 static struct {
     struct loop loop;
     struct listener l;
-    struct strangers strangers;
-    struct stranger stranger[MANY];
+    struct pending pending;
+    struct pending_conn one[MANY];
     int accepted, closed, dialed;
     int fd[MANY]; /* the other ends */
 } h;
@@ -33,7 +33,7 @@ static struct {
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     (void)c, (void)code, (void)why;
-    stranger_leave(owner);
+    pending_conn_leave(owner);
     listen_release(&h.l);
     h.closed++;
 }
@@ -43,15 +43,15 @@ static void on_accept(void *owner, int fd, const char *peer)
     static const struct conn_ops ops = {.on_close = on_close};
     (void)owner;
     struct conn *c;
-    struct stranger *one = &h.stranger[h.accepted++];
+    struct pending_conn *one = &h.one[h.accepted++];
     assert_int_equal(conn_new(&c, &h.loop, fd, peer, &ops, one), ERR_OK);
-    strangers_add(&h.strangers, one, c);
+    pending_add(&h.pending, one, c);
 }
 
 static bool shed(void *owner)
 {
     (void)owner;
-    return strangers_shed(&h.strangers);
+    return pending_shed(&h.pending);
 }
 
 static int setup(void **state)
@@ -59,7 +59,7 @@ static int setup(void **state)
     (void)state;
     int fd = -1;
     memset(&h, 0, sizeof h);
-    strangers_init(&h.strangers);
+    pending_init(&h.pending);
     if (loop_init(&h.loop) || listen_bind(&fd, "127.0.0.1:0", 0, NULL) ||
         listen_start(&h.l, &h.loop, fd, 4096, on_accept, NULL))
         return -1;
@@ -71,7 +71,7 @@ static int teardown(void **state)
 {
     (void)state;
     listen_close(&h.l);
-    while (strangers_shed(&h.strangers))
+    while (pending_shed(&h.pending))
         ;
     peer_poll(&h.loop);
     for (int i = 0; i < h.dialed; i++)
@@ -111,37 +111,37 @@ static void assert_hung_up(int first, int gone, int end)
 static void the_bound_is_a_share_of_the_descriptors(void **state)
 {
     (void)state;
-    assert_int_equal(strangers_bound(0), STRANGERS_LEAST);
-    assert_int_equal(strangers_bound(256), 64);
-    assert_int_equal(strangers_bound(4096), 1024);
-    assert_int_equal(strangers_bound(UINT64_MAX), STRANGERS_MOST);
+    assert_int_equal(pending_bound(0), PENDING_LEAST);
+    assert_int_equal(pending_bound(256), 64);
+    assert_int_equal(pending_bound(4096), 1024);
+    assert_int_equal(pending_bound(UINT64_MAX), PENDING_MOST);
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(h.strangers.open_max, strangers_bound(limit.rlim_cur));
+    assert_int_equal(h.pending.open_max, pending_bound(limit.rlim_cur));
 }
 
 static void beyond_the_bound_the_oldest_goes_and_who_has_proven_stays(void **state)
 {
     (void)state;
-    h.strangers.open_max = 4;
+    h.pending.open_max = 4;
     int known = dial();
     peer_wait_int(&h.loop, &h.accepted, 1);
-    stranger_leave(&h.stranger[0]);
-    stranger_leave(&h.stranger[0]); /* again is nothing */
+    pending_conn_leave(&h.one[0]);
+    pending_conn_leave(&h.one[0]); /* again is nothing */
     for (int i = 0; i < 10; i++) {
         (void)dial();
         peer_wait_int(&h.loop, &h.accepted, 2 + i); /* in this order */
     }
     peer_wait_int(&h.loop, &h.closed, 6);
     assert_int_equal(h.accepted, 11);
-    assert_int_equal(h.strangers.open, 4);
-    assert_int_equal(h.strangers.shed, 6);
+    assert_int_equal(h.pending.open, 4);
+    assert_int_equal(h.pending.shed, 6);
     assert_false(hung_up(known));
     assert_hung_up(1, 7, 11);
-    conn_close(h.stranger[0].conn, ERR_CLOSED, "the test is over");
-    conn_close(h.stranger[8].conn, ERR_CLOSED, "from the middle");
+    conn_close(h.one[0].conn, ERR_CLOSED, "the test is over");
+    conn_close(h.one[8].conn, ERR_CLOSED, "from the middle");
     peer_poll(&h.loop);
-    assert_int_equal(h.strangers.open, 3);
+    assert_int_equal(h.pending.open, 3);
 }
 
 static void without_descriptors_a_stranger_makes_room_for_who_comes(void **state)
@@ -160,7 +160,7 @@ static void without_descriptors_a_stranger_makes_room_for_who_comes(void **state
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     /* one for each, and one more: accept wants a descriptor before it looks whether anybody waits */
     assert_hung_up(0, 4, 7);
-    assert_int_equal(h.strangers.open, 3);
+    assert_int_equal(h.pending.open, 3);
 }
 
 static void who_says_nothing_in_time_is_closed(void **state)
@@ -168,14 +168,14 @@ static void who_says_nothing_in_time_is_closed(void **state)
     (void)state;
     (void)dial();
     peer_wait_int(&h.loop, &h.accepted, 1);
-    int64_t until_ms = h.stranger[0].since_ms + STRANGERS_MS;
-    strangers_tick(&h.strangers, until_ms);
+    int64_t until_ms = h.one[0].since_ms + PENDING_MS;
+    pending_tick(&h.pending, until_ms);
     peer_poll(&h.loop);
     assert_int_equal(h.closed, 0);
-    strangers_tick(&h.strangers, until_ms + 1);
+    pending_tick(&h.pending, until_ms + 1);
     peer_wait_int(&h.loop, &h.closed, 1);
-    assert_int_equal(h.strangers.open, 0);
-    assert_int_equal(h.strangers.shed, 0);
+    assert_int_equal(h.pending.open, 0);
+    assert_int_equal(h.pending.shed, 0);
 }
 
 int main(void)

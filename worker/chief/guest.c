@@ -10,19 +10,19 @@
 #include "common/msg_send.h"
 #include "worker/chief/host_state.h"
 
-struct guest *guest_of(struct host *h, uint32_t worker)
+struct worker_link *worker_link_of(struct host *h, uint32_t worker)
 {
-    for (struct guest *g = h->guests; g; g = g->next)
+    for (struct worker_link *g = h->worker_links; g; g = g->next)
         if (g->known && g->worker == worker)
             return g;
     return NULL;
 }
 
-static enum err guest_on_head(struct conn *c, void *owner, const struct frame *f,
+static enum err worker_link_on_head(struct conn *c, void *owner, const struct frame *f,
                               const uint8_t *head)
 {
     (void)c;
-    struct guest *g = owner;
+    struct worker_link *g = owner;
     g->type = f->type;
     enum err err = g->known ? ERR_OK : greeting_on_head(&g->greeting, f, head);
     if (!err && g->known && f->body_bytes)
@@ -33,7 +33,7 @@ static enum err guest_on_head(struct conn *c, void *owner, const struct frame *f
     return g->message ? ERR_OK : ERR_PROTO;
 }
 
-static void guest_refuse(struct guest *g, Gradwire__Reason reason, const char *text)
+static void worker_link_refuse(struct worker_link *g, Gradwire__Reason reason, const char *text)
 {
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
     m.reason = reason;
@@ -51,13 +51,13 @@ static void guest_refuse(struct guest *g, Gradwire__Reason reason, const char *t
     conn_finish(g->conn, ERR_REFUSED, text);
 }
 
-static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
+static bool worker_link_is_ours(struct worker_link *g, const Gradwire__Hello *m)
 {
     const struct job *job = g->host->control->config.job;
     char why[300];
     if (!version_same(m->version, m->role == GRADWIRE__ROLE__DOCTOR ? "doctor" : "worker", "chief",
                       why, sizeof why)) {
-        guest_refuse(g, GRADWIRE__REASON__OTHER_VERSION, why);
+        worker_link_refuse(g, GRADWIRE__REASON__OTHER_VERSION, why);
         return false;
     }
     if (strcmp(m->job, job->name) != 0 || m->identity.len != sizeof job->identity ||
@@ -65,24 +65,24 @@ static bool guest_is_ours(struct guest *g, const Gradwire__Hello *m)
         (void)snprintf(why, sizeof why, "a worker of job %.64s dialed the chief of job %s%s",
                        m->job, job->name,
                        strcmp(m->job, job->name) ? "" : "; a key that makes its identity differs");
-        guest_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
+        worker_link_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
         return false;
     }
     if (m->role == GRADWIRE__ROLE__CHIEF) { /* whose name is not the worker's that it says it is */
-        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
         return false;
     }
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX)) {
         (void)snprintf(why, sizeof why, "worker %u dialed the chief: allowed are 1 to %d",
                        m->worker, CHIEF_WORKERS_MAX - 1);
-        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, why);
+        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, why);
         return false;
     }
     return true;
 }
 
 /* It would be taken. */
-static void guest_doctor(struct guest *g)
+static void worker_link_doctor(struct worker_link *g)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.time_ms = clock_wall_ms();
@@ -91,64 +91,64 @@ static void guest_doctor(struct guest *g)
     conn_finish(g->conn, ERR_CLOSED, "a doctor has looked");
 }
 
-static void guest_hello(struct guest *g, const Gradwire__Hello *m)
+static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
-    if (!guest_is_ours(g, m))
+    if (!worker_link_is_ours(g, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {
-        guest_doctor(g);
+        worker_link_doctor(g);
         return;
     }
-    struct guest *former = guest_of(h, m->worker);
+    struct worker_link *former = worker_link_of(h, m->worker);
     if (former) {
         former->known = false;
         chief_on_worker_down(h->chief, m->worker, clock_now_ms());
         conn_close(former->conn, ERR_CLOSED, "this worker dialed in again");
     }
     conn_limits(g->conn, FRAME_HEAD_MAX, 0);
-    stranger_leave(&g->stranger);
+    pending_conn_leave(&g->pending);
     g->known = true;
     g->worker = m->worker;
     struct errmsg e = {""};
     if (chief_on_worker_up(h->chief, m->worker, m, clock_now_ms(), &e)) {
         g->known = false;
-        guest_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, e.text);
+        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, e.text);
     }
 }
 
-static enum err guest_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+static enum err worker_link_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
                                size_t *bytes)
 {
     (void)c;
-    struct guest *g = owner;
+    struct worker_link *g = owner;
     return greeting_on_space(&g->greeting, at, left, p, bytes);
 }
 
-static enum err guest_on_frame(struct conn *c, void *owner)
+static enum err worker_link_on_frame(struct conn *c, void *owner)
 {
-    struct guest *g = owner;
+    struct worker_link *g = owner;
     ProtobufCMessage *m = g->message;
     g->message = NULL;
     bool known = g->known;
     if (!known && greeting_proved(&g->greeting, c) &&
         greeting_named(c, g->host->control->config.cluster, (const Gradwire__Hello *)m))
-        guest_hello(g, (const Gradwire__Hello *)m);
+        worker_link_hello(g, (const Gradwire__Hello *)m);
     else if (known)
         chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
     msg_free(m);
     return ERR_OK;
 }
 
-static void guest_on_close(struct conn *c, void *owner, enum err code, const char *why)
+static void worker_link_on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
-    struct guest *g = owner;
+    struct worker_link *g = owner;
     struct host *h = g->host;
-    bool stranger = g->stranger.of; /* of whom conn.c has told, now and then */
-    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !stranger)
+    bool pending = g->pending.of; /* of whom conn.c has told, now and then */
+    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
         log_warn("%s: closed: %s", conn_peer(c), why);
-    LIST_REMOVE(h->guests, g);
-    stranger_leave(&g->stranger);
+    LIST_REMOVE(h->worker_links, g);
+    pending_conn_leave(&g->pending);
     if (g->known) {
         log_info("worker %u: the connection is lost: %s", g->worker, why);
         chief_on_worker_down(h->chief, g->worker, clock_now_ms());
@@ -159,24 +159,24 @@ static void guest_on_close(struct conn *c, void *owner, enum err code, const cha
     mem_free(g);
 }
 
-static const struct conn_ops guest_ops = {
-    .on_head = guest_on_head,
-    .on_space = guest_on_space,
-    .on_frame = guest_on_frame,
-    .on_close = guest_on_close,
+static const struct conn_ops worker_link_ops = {
+    .on_head = worker_link_on_head,
+    .on_space = worker_link_on_space,
+    .on_frame = worker_link_on_frame,
+    .on_close = worker_link_on_close,
 };
 
-bool guests_shed(void *owner)
+bool worker_links_shed(void *owner)
 {
     struct host *h = owner;
-    return strangers_shed(&h->strangers);
+    return pending_shed(&h->pending);
 }
 
-void guest_accept(void *owner, int fd, const char *peer)
+void worker_link_accept(void *owner, int fd, const char *peer)
 {
     struct host *h = owner;
-    struct guest *g = mem_zalloc(1, sizeof *g);
-    if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &guest_ops, g)) {
+    struct worker_link *g = mem_zalloc(1, sizeof *g);
+    if (!g || conn_new(&g->conn, &h->control->loop, fd, peer, &worker_link_ops, g)) {
         log_warn("%s: no memory for a connection", peer);
         if (!g)
             close(fd); /* or conn_new has */
@@ -185,22 +185,22 @@ void guest_accept(void *owner, int fd, const char *peer)
         return;
     }
     g->host = h;
-    g->next = h->guests;
-    h->guests = g;
-    strangers_add(&h->strangers, &g->stranger, g->conn);
+    g->next = h->worker_links;
+    h->worker_links = g;
+    pending_add(&h->pending, &g->pending, g->conn);
     greeting_begin(&g->greeting, g->conn);
 }
 
-void guests_finish(struct host *h)
+void worker_links_finish(struct host *h)
 {
-    for (struct guest *g = h->guests; g; g = g->next) {
+    for (struct worker_link *g = h->worker_links; g; g = g->next) {
         g->known = false;
         conn_finish(g->conn, ERR_CLOSED, "the chief ends");
     }
 }
 
-void guests_close(struct host *h)
+void worker_links_close(struct host *h)
 {
-    for (struct guest *g = h->guests; g; g = g->next)
+    for (struct worker_link *g = h->worker_links; g; g = g->next)
         conn_close(g->conn, ERR_CLOSED, "the chief ends");
 }

@@ -69,7 +69,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
                          const ProtobufCMessage *m)
 {
     struct host *h = ctx;
-    struct guest *g = worker ? guest_of(h, worker) : NULL;
+    struct worker_link *g = worker ? worker_link_of(h, worker) : NULL;
     if (worker == 0)
         control_message_to_train(h->control, type, m);
     else if (g)
@@ -211,8 +211,8 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     struct host *h = role;
     h->control = control;
     h->started_ms = clock_now_ms();
-    strangers_init(&h->strangers);
-    enum err err = keeper_new(&h->keeper, h->checkpoints, control);
+    pending_init(&h->pending);
+    enum err err = store_server_new(&h->store_server, h->checkpoints, control);
     if (err)
         return err_set(e, err, "no memory for the chief");
     err = host_make_token(h, io_random(h), e);
@@ -222,10 +222,10 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
         return err;
     if (h->config.listen_fd >= 0) {
         err = listen_start(&h->listener, &control->loop, h->config.listen_fd, LISTEN_OPEN_MAX,
-                           guest_accept, h);
+                           worker_link_accept, h);
         if (err)
             return err_set(e, err, "the chief cannot listen: %s", err_str(err));
-        h->listener.shed = guests_shed;
+        h->listener.shed = worker_links_shed;
         h->listening = true;
     }
     err = ps_links_start(h, e);
@@ -297,7 +297,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     tell_epochs(h);
-    strangers_tick(&h->strangers, now);
+    pending_tick(&h->pending, now);
 }
 
 static void host_on_go(void *role, int64_t now)
@@ -315,18 +315,18 @@ static void host_stop(void *role)
         listen_close(&h->listener);
     h->listening = false;
     ps_links_finish(h);
-    guests_finish(h);
+    worker_links_finish(h);
     int64_t until = clock_now_ms() + 500; /* last words leave */
     bool idle = false;
-    while (!idle && clock_now_ms() < until && (ps_links_wait(h) || h->guests))
+    while (!idle && clock_now_ms() < until && (ps_links_wait(h) || h->worker_links))
         if (loop_tick(&h->control->loop, &idle))
             break;
-    guests_close(h);
+    worker_links_close(h);
     ps_links_close(h);
     host_join_publisher(h);
     host_await_no_more(h);
-    keeper_free(h->keeper);
-    h->keeper = NULL;
+    store_server_free(h->store_server);
+    h->store_server = NULL;
     host_remove_token(h);
     host_finish_journal(h);
 }

@@ -126,7 +126,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
-    strangers_metrics(&h->strangers, m);
+    pending_metrics(&h->pending, m);
 }
 
 /* ---- /status ---- */

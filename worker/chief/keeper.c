@@ -36,7 +36,7 @@ struct arrival {
     struct files_writer writer;
 };
 
-struct keeper {
+struct store_server {
     char *checkpoints;
     struct control *control;
     pthread_t pthread;
@@ -47,9 +47,9 @@ struct keeper {
     struct arrival *arrivals; /* the thread's */
 };
 
-void keeper_answer_free(void *answer)
+void store_server_answer_free(void *answer)
 {
-    struct keeper_answer *a = answer;
+    struct store_server_answer *a = answer;
     mem_free(a->body);
     mem_free(a);
 }
@@ -60,9 +60,9 @@ static void task_free(struct task *t)
     mem_free(t);
 }
 
-enum err keeper_new(struct keeper **out, const char *checkpoints, struct control *control)
+enum err store_server_new(struct store_server **out, const char *checkpoints, struct control *control)
 {
-    struct keeper *k = mem_zalloc(1, sizeof *k);
+    struct store_server *k = mem_zalloc(1, sizeof *k);
     char *copy = mem_strdup(checkpoints);
     if (!k || !copy) {
         mem_free(k);
@@ -80,14 +80,14 @@ enum err keeper_new(struct keeper **out, const char *checkpoints, struct control
 
 /* ---- the thread ---- */
 
-static void drop_arrival(struct keeper *k, struct arrival *a)
+static void drop_arrival(struct store_server *k, struct arrival *a)
 {
     files_abort(&a->writer);
     LIST_REMOVE(k->arrivals, a);
     mem_free(a);
 }
 
-static void drop_arrivals(struct keeper *k, uint64_t connection)
+static void drop_arrivals(struct store_server *k, uint64_t connection)
 {
     struct arrival *a = k->arrivals;
     while (a) {
@@ -98,7 +98,7 @@ static void drop_arrivals(struct keeper *k, uint64_t connection)
     }
 }
 
-static struct arrival *arrival_of(struct keeper *k, const struct task *t)
+static struct arrival *arrival_of(struct store_server *k, const struct task *t)
 {
     struct arrival *a = k->arrivals;
     while (a && (a->connection != t->connection || a->request != t->request))
@@ -106,7 +106,7 @@ static struct arrival *arrival_of(struct keeper *k, const struct task *t)
     return a;
 }
 
-static enum err begin_arrival(struct keeper *k, const struct task *t, struct arrival **out,
+static enum err begin_arrival(struct store_server *k, const struct task *t, struct arrival **out,
                               struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
@@ -136,7 +136,7 @@ static enum err begin_arrival(struct keeper *k, const struct task *t, struct arr
     return ERR_OK;
 }
 
-static enum err put(struct keeper *k, const struct task *t, struct keeper_answer *answer)
+static enum err put(struct store_server *k, const struct task *t, struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
     struct arrival *a = arrival_of(k, t);
@@ -163,7 +163,7 @@ static enum err put(struct keeper *k, const struct task *t, struct keeper_answer
 }
 
 static enum err read_piece(int fd, const struct task *t, const char *path,
-                           struct keeper_answer *answer)
+                           struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
     struct stat st;
@@ -186,7 +186,7 @@ static enum err read_piece(int fd, const struct task *t, const char *path,
     return ERR_OK;
 }
 
-static enum err get(struct keeper *k, const struct task *t, struct keeper_answer *answer)
+static enum err get(struct store_server *k, const struct task *t, struct store_server_answer *answer)
 {
     char path[FILES_PATH_MAX];
     enum err err = checkpoint_path(path, k->checkpoints, t->cut, t->file, &answer->error);
@@ -201,9 +201,9 @@ static enum err get(struct keeper *k, const struct task *t, struct keeper_answer
     return err;
 }
 
-static void answer_task(struct keeper *k, const struct task *t)
+static void answer_task(struct store_server *k, const struct task *t)
 {
-    struct keeper_answer *a = mem_zalloc(1, sizeof *a);
+    struct store_server_answer *a = mem_zalloc(1, sizeof *a);
     if (!a) {
         log_error("no memory to answer ps %u about %s", t->ps, t->file);
         return;
@@ -219,10 +219,10 @@ static void answer_task(struct keeper *k, const struct task *t)
         a->head.error = a->error.text;
         a->bytes = 0;
     }
-    control_post(k->control, HOST_STORED, t->ps, a, keeper_answer_free);
+    control_post(k->control, HOST_STORED, t->ps, a, store_server_answer_free);
 }
 
-static struct task *next_task(struct keeper *k)
+static struct task *next_task(struct store_server *k)
 {
     pthread_mutex_lock(&k->lock);
     while (!k->first && !k->stop)
@@ -239,7 +239,7 @@ static struct task *next_task(struct keeper *k)
 
 static void *run(void *arg)
 {
-    struct keeper *k = arg;
+    struct store_server *k = arg;
     for (struct task *t; (t = next_task(k)) != NULL; task_free(t)) {
         if (t->kind == TASK_GONE)
             drop_arrivals(k, t->connection);
@@ -251,7 +251,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-void keeper_free(struct keeper *k)
+void store_server_free(struct store_server *k)
 {
     if (!k)
         return;
@@ -274,7 +274,7 @@ void keeper_free(struct keeper *k)
 
 /* ---- the control thread ---- */
 
-static enum err add(struct keeper *k, struct task *take)
+static enum err add(struct store_server *k, struct task *take)
 {
     if (!k->running && pthread_create(&k->pthread, NULL, run, k)) {
         task_free(take);
@@ -289,7 +289,7 @@ static enum err add(struct keeper *k, struct task *take)
     return ERR_OK;
 }
 
-enum err keeper_put(struct keeper *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
+enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
                     uint8_t *take_body, size_t bytes)
 {
     bool fits = store_is_shard(m->file) && bytes > 0;
@@ -311,7 +311,7 @@ enum err keeper_put(struct keeper *k, uint32_t ps, uint64_t connection, const Gr
     return add(k, t);
 }
 
-enum err keeper_get(struct keeper *k, uint32_t ps, uint64_t connection, const Gradwire__StoreGet *m)
+enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StoreGet *m)
 {
     if (!store_is_shard(m->file) && !store_is_manifest(m->file))
         return ERR_PROTO;
@@ -328,7 +328,7 @@ enum err keeper_get(struct keeper *k, uint32_t ps, uint64_t connection, const Gr
     return add(k, t);
 }
 
-void keeper_gone(struct keeper *k, uint32_t ps, uint64_t connection)
+void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
 {
     struct task *t = k->running ? mem_zalloc(1, sizeof *t) : NULL;
     if (!t)

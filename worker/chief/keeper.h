@@ -6,29 +6,29 @@
 
 #include "worker/control.h"
 
-struct keeper;
+struct store_server;
 
-/* An answer, as the letter HOST_STORED's data (keeper_answer_free); the letter's number is the ps. */
-struct keeper_answer {
+/* An answer, as the letter HOST_STORED's data (store_server_answer_free); the letter's number is the ps. */
+struct store_server_answer {
     uint64_t connection; /* the caller's number of the connection that asked */
     Gradwire__StoreAnswer head;
     struct errmsg error; /* what head.error points to */
     uint8_t *body;
     size_t bytes;
 };
-void keeper_answer_free(void *answer);
+void store_server_answer_free(void *answer);
 
 /* Starts no thread yet. `checkpoints` is copied. Errors: ERR_NOMEM. */
-enum err keeper_new(struct keeper **k, const char *checkpoints, struct control *control) MUST_CHECK;
+enum err store_server_new(struct store_server **k, const char *checkpoints, struct control *control) MUST_CHECK;
 /* What waits is dropped, what is half written removed. */
-void keeper_free(struct keeper *k);
+void store_server_free(struct store_server *k);
 
 /* Thread: control's; never wait. Errors: ERR_NOMEM; ERR_PROTO a file that no ps may name, or an empty piece. */
-enum err keeper_put(struct keeper *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
+enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
                     uint8_t *take_body, size_t bytes) MUST_CHECK;
-enum err keeper_get(struct keeper *k, uint32_t ps, uint64_t connection,
+enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
                     const Gradwire__StoreGet *m) MUST_CHECK;
 /* The connection is lost: what it had begun to send is removed. */
-void keeper_gone(struct keeper *k, uint32_t ps, uint64_t connection);
+void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection);
 
 #endif

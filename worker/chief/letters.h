@@ -5,7 +5,7 @@
 #include "worker/letters.h"
 
 enum host_letter {
-    HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct keeper_answer */
+    HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */
     HOST_PUBLISHED,             /* number: cut; data: an error text or NULL */
     HOST_JOURNALED,             /* number: entries; data: an error text or NULL */
     HOST_JUDGED,                /* number: cut; the evaluator has its result */

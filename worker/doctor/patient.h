@@ -9,7 +9,7 @@
 #include "worker/doctor/visit.h"
 #include "worker/model/model.h"
 
-struct patient {
+struct check {
     const struct flags *flags;
     struct cluster cluster;
     bool has_cluster;
@@ -25,27 +25,27 @@ struct patient {
 };
 
 /* It holds parameters: a ps, or a lone worker, which starts one. */
-bool patient_is_ps(const struct patient *p);
+bool check_is_ps(const struct check *p);
 /* It reads data and computes. */
-bool patient_computes(const struct patient *p);
+bool check_computes(const struct check *p);
 
 /* check_job.c: who it is, and of what */
-void check_version(struct patient *p, struct finding *f);
-void check_cluster(struct patient *p, struct finding *f);
-void check_job(struct patient *p, struct finding *f);
-void check_data(struct patient *p, struct finding *f);
+void check_version(struct check *p, struct finding *f);
+void check_cluster(struct check *p, struct finding *f);
+void check_job(struct check *p, struct finding *f);
+void check_data(struct check *p, struct finding *f);
 /* check_network.c */
-void check_names(struct patient *p, struct finding *f);
-void check_port(struct patient *p, struct finding *f);
-void check_peers(struct patient *p, struct finding *f);
-void check_versions(struct patient *p, struct finding *f);
-void check_clocks(struct patient *p, struct finding *f);
+void check_names(struct check *p, struct finding *f);
+void check_port(struct check *p, struct finding *f);
+void check_peers(struct check *p, struct finding *f);
+void check_versions(struct check *p, struct finding *f);
+void check_clocks(struct check *p, struct finding *f);
 /* check_secrets.c */
-void check_token(struct patient *p, struct finding *f);
-void check_certificates(struct patient *p, struct finding *f);
+void check_token(struct check *p, struct finding *f);
+void check_certificates(struct check *p, struct finding *f);
 /* check_room.c: memory, disk, time */
-void check_memory(struct patient *p, struct finding *f);
-void check_checkpoint(struct patient *p, struct finding *f);
-void check_grace(struct patient *p, struct finding *f);
+void check_memory(struct check *p, struct finding *f);
+void check_checkpoint(struct check *p, struct finding *f);
+void check_grace(struct check *p, struct finding *f);
 
 #endif

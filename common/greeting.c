@@ -56,7 +56,7 @@ enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void 
 }
 
 /* Strangers may come as often as they like; the log hears of them now and then. */
-static void say_closed(const struct conn *c)
+static void say_refused(const struct conn *c)
 {
     static int64_t said_ms = -GREETING_SAY_MS; /* one thread of a process accepts */
     static unsigned long untold;
@@ -76,7 +76,7 @@ bool greeting_proved(const struct greeting *g, struct conn *c)
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
     if (!g->asked || token_equal(g->expected, g->got))
         return true;
-    say_closed(c);
+    say_refused(c);
     m.reason = GRADWIRE__REASON__NO_TOKEN;
     m.text = (char *)text;
     msg_send(c, FRAME_REFUSE, &m.base, NULL, 0);

@@ -1,4 +1,4 @@
-/* Connections without a hello are bounded in number and in time, and never keep others out (common/pending.h). */
+/* Connections without a hello are bounded in number and in time, and never keep others out (common/strangers.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "common/listen.h"
 #include "common/socket.h"
-#include "common/pending.h"
+#include "common/strangers.h"
 #include "tests/lib/peer.h"
 
 enum { MANY = 40 };

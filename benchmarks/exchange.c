@@ -29,10 +29,10 @@
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn.h"
 #include "common/job.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/msg.h"
 #include "common/plan.h"
 #include "common/tls.h"

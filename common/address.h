@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum {
     ADDRESS_HOST_MAX = 256, /* with the NUL */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/address.h"
 #include "common/tls.h"
 #include "common/token.h"

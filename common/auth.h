@@ -5,7 +5,7 @@
 #ifndef GRADWIRE_COMMON_AUTH_H
 #define GRADWIRE_COMMON_AUTH_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* An environment variable: this is a pod that was told by TF_CONFIG, or by the hosts form, which process it is. */
 #define AUTH_POD "GRADWIRE_POD"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "common/checkpoint_file.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 
 enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/mem.h"
-#include "common/version.h"
+#include "common/base/mem.h"
+#include "common/base/version.h"
 
 enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
                          struct errmsg *e)

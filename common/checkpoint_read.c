@@ -14,7 +14,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "proto/checkpoint.pb-c.h"
 
 static enum err out_of_memory(const char *path, struct errmsg *e)

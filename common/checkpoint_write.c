@@ -13,7 +13,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "proto/checkpoint.pb-c.h"
 
 struct shard_writer {

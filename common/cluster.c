@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "common/cluster_given.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 const char *role_str(enum role role)
 {

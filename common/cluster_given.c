@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/address.h"
-#include "common/words.h"
+#include "common/base/words.h"
 
 enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };
 

@@ -5,8 +5,8 @@
 
 #include "common/codec_impl.h"
 #include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 static const struct {
     const char *word;

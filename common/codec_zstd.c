@@ -3,7 +3,7 @@
 #include <zstd.h>
 
 #include "common/codec_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { LEVEL = 1 };
 

@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn_state.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 #include "common/socket_progress.h"
 

@@ -6,8 +6,8 @@
 #include <sys/uio.h>
 
 #include "common/conn_state.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 
 static bool reading_stopped(const struct conn *c)
 {

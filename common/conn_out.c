@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 #include "common/conn_state.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn_state.h"
 
 enum err conn_secure(struct conn *c, struct tls *t, const char *host)

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/lookup.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 #include "common/address.h"
 #include "common/tls.h"

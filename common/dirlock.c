@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/files.h"
 
 enum { DIRLOCK_TRY_MS = 50 };

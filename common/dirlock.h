@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { DIRLOCK_WAIT_S = 15 };
 

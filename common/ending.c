@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 
 void over_set(struct over *o, uint64_t epochs, const char *run)
 {

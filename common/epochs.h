@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/tree.h"
 
 /* Microbatches of an epoch: the list of the dropped, a bit each, travels in one head. */

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/fail_point.h"
-#include "common/mem.h"
+#include "common/base/fail_point.h"
+#include "common/base/mem.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER;
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { FILES_PATH_MAX = 4096 };
 #define FILES_TEMPORARY                                                                            \

@@ -4,8 +4,8 @@ extern "C" {
 #include "common/flags.h"
 #include "common/job.h"
 #include "common/termination.h"
-#include "common/version.h"
-#include "common/words.h"
+#include "common/base/version.h"
+#include "common/base/words.h"
 }
 
 #include <gflags/gflags.h>

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/msg_send.h"
 #include "common/tls.h"
 

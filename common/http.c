@@ -11,10 +11,10 @@
 #include <event2/listener.h>
 
 #include "common/auth.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/vitals.h"
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };

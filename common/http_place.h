@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_COMMON_HTTP_PLACE_H
 #define GRADWIRE_COMMON_HTTP_PLACE_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct http_place {
     int port;            /* 0: nowhere */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { IDS_WINDOW = 4096, IDS_WINDOW_BYTES = IDS_WINDOW / 8 };
 

@@ -8,7 +8,7 @@
 
 #include "common/job_identity.h"
 #include "common/job_read.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const float EMA_MOMENTUM = 0.99f; /* the default */
 

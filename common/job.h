@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/codec.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/layout.h"
 #include "common/limits.h"
 #include "common/optimizer.h"

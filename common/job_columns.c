@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/job_read.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { TEXT_BYTES_MAX = 4096 };
 

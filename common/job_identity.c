@@ -6,8 +6,8 @@
 #include "common/job_keys.h"
 #include "common/job_read.h"
 #include "common/job_tree.h"
-#include "common/mem.h"
-#include "common/sha256.h"
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
 
 /* ---- a value as text ---- */
 

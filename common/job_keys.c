@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/job_table.h"
-#include "common/words.h"
+#include "common/base/words.h"
 
 /* In the order of docs/job-file.md. */
 static const struct job_table *const tables[JOB_TABLES] = {&job_table_model, &job_table_data,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/job_read.h"
-#include "common/words.h"
+#include "common/base/words.h"
 
 /* Where the layers and their lists of inputs stand in the tree. */
 struct layer_nodes {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/mem.h"
-#include "common/words.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 

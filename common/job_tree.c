@@ -4,7 +4,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* ---- nodes ---- */
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum {
     JOB_TREE_BYTES_MAX = 1 << 20, /* of text */

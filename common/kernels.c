@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xmmintrin.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 enum { LEVELS = 3, MXCSR_FLUSH_TO_ZERO = 0x8000, MXCSR_DENORMALS_ARE_ZERO = 0x0040 };
 

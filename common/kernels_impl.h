@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/real.h"
+#include "common/base/real.h"
 
 enum { LANES = KERNELS_LANES, REDUCE_LANES = 16, PARTS = REDUCE_LANES / LANES };
 

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/normal.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/normal.h"
+#include "common/base/rng.h"
 
 #define BLOCK_ELEMS_MAX (UINT64_C(1) << 40)
 

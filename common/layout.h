@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { TENSOR_NAME_MAX = 96, TENSOR_RANK_MAX = 4 };
 

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/address.h"
 #include "common/socket.h"
 

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct lookup {
     atomic_int holders;

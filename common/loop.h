@@ -10,7 +10,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Work that is put off to the end of the tick, embedded in what it is about (a closed connection).
  */

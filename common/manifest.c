@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "proto/checkpoint.pb-c.h"
 
 enum { UUID_CHARACTERS = 36 };

@@ -12,7 +12,7 @@
 
 #include <event2/buffer.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Upper bounds of METRICS_BOUNDS buckets, in seconds: 0.1 ms to 100 s; what is above them has a bucket of its own. */
 enum { METRICS_BOUNDS = 19 };

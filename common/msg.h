@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 #include "common/codec.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/frame.h"
 #include "common/layout.h"
 #include "common/optimizer.h"
-#include "common/version.h"
+#include "common/base/version.h"
 #include "proto/gradwire.pb-c.h"
 
 struct generation {

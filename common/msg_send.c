@@ -1,6 +1,6 @@
 #include "common/msg_send.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies: no memory is asked for */
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { PATHS_MAX = 1 << 16 };
 

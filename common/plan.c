@@ -1,6 +1,6 @@
 #include "common/plan.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static uint32_t chunk_elems_for(uint64_t elems)
 {

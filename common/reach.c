@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/lookup.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/address.h"
 
 enum { AT_ONCE = 64 }; /* each a thread, then a socket */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum {
     REACH_NAMES_MS = 10000, /* a resolver leaves a name server that is dead after 5 s */

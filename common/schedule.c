@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "common/real.h"
+#include "common/base/real.h"
 
 /* ExponentialDecay, InverseTimeDecay: in how many decay_steps of decay the step stands. */
 static double decays(const struct schedule *s, double step)

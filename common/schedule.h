@@ -40,7 +40,7 @@ struct schedule {
 };
 
 /* The rate of update t, counted from 1, where `rate` is the job's learning rate (Keras's initial_learning_rate). The
- * same bits on every machine: common/real.h. Thread: any; no state. */
+ * same bits on every machine: common/base/real.h. Thread: any; no state. */
 double schedule_rate(const struct schedule *s, float rate, uint64_t t);
 
 #endif

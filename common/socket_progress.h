@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_COMMON_SOCKET_PROGRESS_H
 #define GRADWIRE_COMMON_SOCKET_PROGRESS_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/link_progress.h"
 
 /* Errors: ERR_STATE no TCP, or a kernel that does not tell. */

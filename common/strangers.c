@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <sys/resource.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 
 uint32_t pending_bound(uint64_t descriptors)
 {

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "common/cluster.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum {
     TLS_RECORD_BYTES = 16384,    /* of plain text, at most (RFC 8446, 5.1) */

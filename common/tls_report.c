@@ -2,8 +2,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/metrics.h"
 #include "common/tls_state.h"
 

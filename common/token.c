@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 
 static struct {
     size_t bytes; /* 0: there is none */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/limits.h"
 
 enum { TREE_LEAVES_MAX = 256, TREE_LEVELS_MAX = 9 };

@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/files.h"
 #include "common/job.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/paths.h"
 #include "common/reach.h"
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 #include "common/tls.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };

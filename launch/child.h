@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "launch/guardian.h"
 
 enum { CHILD_EXIT_NO_EXEC = 127 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/cores.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { ARGS_MORE = 16 };
 

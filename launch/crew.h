@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "launch/local.h"
 #include "launch/options.h"

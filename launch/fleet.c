@@ -7,10 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 #include "launch/fleet_state.h"
 #include "launch/say.h"
 

@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "launch/crew.h"
 #include "launch/guardian.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 #include "common/skew.h"
 #include "common/address.h"

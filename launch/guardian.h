@@ -23,7 +23,7 @@
 
 #include <sys/types.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define GUARDIAN_NAME "gradwire-guard"
 enum { GUARDIAN_GRACE_MS = 5000, GUARDIAN_LINK_MS = 8000 };

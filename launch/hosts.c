@@ -6,8 +6,8 @@
 
 #include "common/cluster_given.h"
 #include "common/files.h"
-#include "common/mem.h"
-#include "common/words.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
 
 enum { SHOWN_BYTES = 80 };
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/cluster.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "launch/problems.h"
 
 enum {

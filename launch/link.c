@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
 
 enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_STEP_MS = 10 };
 

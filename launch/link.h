@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "launch/talk.h"
 
 /* A runner waits up to DIRLOCK_WAIT_S for the end of a former one. */

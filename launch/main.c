@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "launch/control.h"
 #include "launch/guardian.h"
 #include "launch/rank.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "launch/rundir.h"
 #include "launch/say.h"
 

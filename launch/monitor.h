@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "launch/policy.h"
 #include "launch/progress.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/fault.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 const char options_help[] =
     "gradwire train JOB [flags]: a cluster of ps and worker processes, supervised\n"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/tls.h"
 
 enum { OPTIONS_PS_MAX = 256, OPTIONS_WORKERS_MAX = 1024, OPTIONS_RESTARTS_MAX = 1000000 };

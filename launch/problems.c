@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void problems_add(struct problems *p, const char *fmt, ...)
 {

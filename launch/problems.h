@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct problems {
     size_t n;

@@ -51,7 +51,7 @@ static char *process_log_tail(const struct process *p)
     return text;
 }
 
-/* The text of a line "TIME LEVEL WHO: TEXT" (common/log.h) if it has `level`, else NULL. */
+/* The text of a line "TIME LEVEL WHO: TEXT" (common/base/log.h) if it has `level`, else NULL. */
 static const char *process_line_text(const char *line, const char *level)
 {
     const char *space = strchr(line, ' ');

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "common/cluster.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { PROCESS_NAME_BYTES = 32, PROCESS_ADDRESS_BYTES = 320, PROCESS_WORDS_BYTES = 440 };
 

@@ -11,15 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/cluster_given.h"
 #include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/files.h"
 #include "common/job.h"
 #include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 #include "common/tls.h"
 #include "common/token.h"

@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/dirlock.h"
 #include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 #include "common/socket.h"
 #include "launch/check.h"

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 enum { SAY_LINE_BYTES = 1024, SAY_WIDTH = 80 };
 #define SAY_CLEAR_LINE "\r\033[K"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Look at stderr (again): on a terminal lines stand plain, elsewhere with time and level. */
 void say_init(void);

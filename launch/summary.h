@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "launch/crew.h"
 #include "launch/options.h"

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "launch/fleet.h"
 #include "launch/monitor.h"
 #include "launch/policy.h"

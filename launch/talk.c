@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 /* ---- in ---- */
 

@@ -22,7 +22,7 @@
 #include "common/cgroup.h"
 #include "common/cores.h"
 #include "common/job.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/tls.h"
 #include "common/token.h"
 #include "launch/crew.h"

@@ -1,6 +1,6 @@
 #include "ps/clocks.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void clocks_close(struct clocks *c)
 {

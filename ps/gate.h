@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buffer.h"
+#include "common/base/buffer.h"
 #include "common/tree.h"
 
 enum { GATE_SUMS_MAX = 1 + SUMS_MAX };

@@ -1,6 +1,6 @@
 #include "ps/once.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void once_init(struct once *o, uint32_t chunks)
 {

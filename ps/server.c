@@ -6,15 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn.h"
 #include "common/cores.h"
 #include "common/greeting.h"
 #include "common/kernels.h"
-#include "common/list.h"
+#include "common/base/list.h"
 #include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg_send.h"
 #include "common/plan.h"
 #include "common/store.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/tls.h"
 #include "common/codec_metrics.h"
 #include "common/staleness.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/list.h"
-#include "common/mem.h"
+#include "common/base/list.h"
+#include "common/base/mem.h"
 #include "ps/shard_state.h"
 
 void shard_image_free(struct shard_image *image)

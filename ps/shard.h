@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buffer.h"
+#include "common/base/buffer.h"
 #include "common/checkpoint.h"
 #include "common/limits.h"
 #include "common/codec_choice.h"

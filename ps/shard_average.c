@@ -4,7 +4,7 @@
  * weights. */
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "ps/shard_state.h"
 
 static float *present(const struct shard *s)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "ps/shard_state.h"
 
 bool shard_cut_holds(const struct shard *s)

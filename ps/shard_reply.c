@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "ps/shard_state.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/norm.h"
 #include "ps/shard_state.h"
 

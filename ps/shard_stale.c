@@ -3,7 +3,7 @@
  * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "ps/shard_state.h"
 
 struct stale {

@@ -4,7 +4,7 @@
  * worker pushes nothing else before it knows. */
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "ps/shard_state.h"
 
 enum {

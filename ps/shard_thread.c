@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "common/checkpoint_file.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn.h"
 #include "common/fault.h"
 #include "common/kernels.h"
-#include "common/list.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg_send.h"
 #include "common/socket.h"
 #include "ps/shard.h"

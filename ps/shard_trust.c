@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/trust.h"
 #include "ps/shard_state.h"
 

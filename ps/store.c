@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/checkpoint_file.h"
-#include "common/list.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg_send.h"
 #include "common/store.h"
 

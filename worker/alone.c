@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 #include "common/tls.h"
 #include "common/token.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "worker/export/export.h"
 #include "worker/progress.h"
 #include "worker/model/metric.h"

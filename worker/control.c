@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/tls.h"
 #include "worker/control_http.h"
 

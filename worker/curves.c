@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/model/metric.h"
 

@@ -9,8 +9,8 @@
 #include <jansson.h>
 
 #include "common/files.h"
-#include "common/json_number.h"
-#include "common/mem.h"
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
 #include "worker/model/metric.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };

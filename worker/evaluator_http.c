@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "common/json_number.h"
-#include "common/mem.h"
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 #include "common/process_state.h"
 #include "common/tls.h"

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "common/checkpoint.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/cores.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/reach.h"
 #include "common/tls.h"
 #include "worker/curves.h"

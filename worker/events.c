@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/loop.h"
 #include "common/mailbox.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/events_file.h"
 #include "worker/events_note.h"
 

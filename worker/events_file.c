@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
-#include "common/mem.h"
+#include "common/base/crc32c.h"
+#include "common/base/mem.h"
 
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4, HOST_BYTES = 256, NAMES_MAX = 60 };
 

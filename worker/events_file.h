@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/files.h"
 #include "proto/formats/tensorboard.pb-c.h"
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/job_keys.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/model/metric.h"
 
 enum { TAG_MAX = TENSOR_NAME_MAX + 64 };

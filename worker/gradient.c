@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 enum { LEAVES_MAX = TREE_LEAVES_MAX };
 

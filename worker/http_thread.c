@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/mailbox.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct http_thread {
     struct loop loop;

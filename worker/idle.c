@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn.h"
 #include "common/dial.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/msg.h"
 #include "worker/control.h"
 

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 #include "common/tls.h"
 #include "common/vitals.h"

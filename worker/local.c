@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum err local_new(struct local **out, const struct layout *layout, const struct optimizer *o,
                    struct errmsg *e)

@@ -6,7 +6,7 @@
 
 #include "common/cores.h"
 #include "common/files.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/gradient.h"
 #include "worker/pool.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"

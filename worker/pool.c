@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct pool_thread {
     struct pool *pool;

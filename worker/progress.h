@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/codec_choice.h"
 #include "common/conn.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "worker/residual.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */

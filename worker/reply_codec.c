@@ -1,7 +1,7 @@
 #include "worker/reply_codec.h"
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct reply_codec {
     struct coder *coder;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct residual {
     const struct plan *plan;

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/ending.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/uuid.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/uuid.h"
 
 enum {
     PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/session_inner.h"
 
 void session_init(struct session *s, const struct session_io *io, void *ctx)

@@ -6,7 +6,7 @@
 
 #include "common/codec.h"
 #include "common/epochs.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/export/export.h"
 #include "worker/progress.h"

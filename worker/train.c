@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/cores.h"
 #include "common/files.h"
 #include "common/kernels.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "worker/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"

@@ -13,7 +13,7 @@
 
 #include "common/auth.h"
 #include "common/cluster_given.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/signals.h"
 #include "common/termination.h"
 #include "k8s/entrypoint/args.h"

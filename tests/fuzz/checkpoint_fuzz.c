@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 #include "common/checkpoint_file.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "proto/checkpoint.pb-c.h"
 
 enum { READ_ELEMS_MAX = 1 << 16 };

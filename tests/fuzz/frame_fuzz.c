@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/conn.h"
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/loop.h"
 #include "common/msg.h"
 

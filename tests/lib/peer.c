@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 
 static enum err act(struct peer *p, enum peer_callback where)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/codec.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 /* ---- the toy model ---- */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/codec.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 static struct sim_config config_of(uint64_t seed, bool faults)

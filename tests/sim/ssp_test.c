@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "ps/shard_state.h"
 #include "tests/lib/sim.h"
 

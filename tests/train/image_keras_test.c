@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "common/job.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/model/model.h"
 
 enum { TENSORS_MAX = 6, ROWS = 2 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/models.h"
 #include "worker/model/auc.h"
 #include "worker/model/layers.h"

@@ -14,9 +14,9 @@
 
 #include "common/job.h"
 #include "common/kernels.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "worker/data/dataset.h"
 #include "worker/export/export.h"
 #include "worker/model/model.h"

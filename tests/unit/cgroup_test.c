@@ -12,7 +12,7 @@
 
 #include "common/cgroup.h"
 #include "common/cores.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/files.h"
 
 static char top[64];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/cluster.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const struct cluster_flags no_flags = {"", "", "", "", -1, 0};
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/trust.h"
 #include "tests/lib/quiet.h"
 #include "worker/chief/chief.h"

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"

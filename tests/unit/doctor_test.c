@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/listen.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/reach.h"
 #include "common/skew.h"
 #include "common/socket.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/epochs.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum { EPOCHS = 5, LIST = 4096 };
 

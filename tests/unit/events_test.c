@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
-#include "common/mem.h"
+#include "common/base/crc32c.h"
+#include "common/base/mem.h"
 #include "worker/curves.h"
 #include "worker/events_file.h"
 

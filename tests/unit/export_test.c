@@ -14,7 +14,7 @@
 #include <jansson.h>
 
 #include "common/files.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/export/export.h"
 
 static char folder[64], path[128];

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static char folder[64];
 

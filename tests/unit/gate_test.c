@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "ps/gate.h"
 
 enum { ELEMS = 3 };

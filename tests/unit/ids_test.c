@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/ids.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum { TOTAL = 3 * IDS_WINDOW };
 

@@ -12,8 +12,8 @@
 #include "common/job.h"
 #include "common/job_keys.h"
 #include "common/job_tree.h"
-#include "common/mem.h"
-#include "common/words.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
 
 static const char mlp[] = "name: mnist-mlp\n"
                           "model:\n"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/chief/journal_file.h"
 
 static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)

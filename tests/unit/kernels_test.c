@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/kernels.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum { ROOM = 700, LEVELS = 3 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/local.h"
 
 enum { ELEMS = 32 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "common/termination.h"
 
 /* What log_warn("%s", text) writes to stderr. */

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/msg.h"
 
 static struct layout two_tensors(void)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/norm.h"
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum { ELEMS = 96 };
 

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "worker/push_codec.h"
 #include "worker/residual.h"
 

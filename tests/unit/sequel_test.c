@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/sequel.h"
 
 enum { ELEMS = 3 * (1 << 22) / 2 + 16 }; /* two files, the second one shorter */

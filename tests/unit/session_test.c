@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/session.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2 };

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/quiet.h"
 #include "ps/shard.h"
 

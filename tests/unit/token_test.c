@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 #include "common/token.h"
 
 static int teardown(void **state)

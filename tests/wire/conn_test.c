@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "common/conn_state.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 #include "tests/lib/peer.h"
 

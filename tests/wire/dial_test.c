@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/dial.h"
 #include "common/listen.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/address.h"
 #include "common/socket.h"
 #include "tests/lib/peer.h"

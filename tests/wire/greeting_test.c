@@ -16,7 +16,7 @@
 #include "common/dial.h"
 #include "common/greeting.h"
 #include "common/listen.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/socket.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/http.h"
 #include "common/listen.h"
 #include "common/socket.h"

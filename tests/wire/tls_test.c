@@ -17,12 +17,12 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/conn_state.h"
 #include "common/dial.h"
 #include "common/greeting.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/openssl.h"
 #include "common/socket.h"
 #include "common/tls_state.h"

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/chief/chief_state.h"
 
 enum err accept_init(struct chief *c)

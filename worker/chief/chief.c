@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/uuid.h"
+#include "common/base/mem.h"
+#include "common/base/uuid.h"
 #include "worker/chief/chief_state.h"
 
 void chief_say(struct chief *c, int warning, const char *fmt, ...)

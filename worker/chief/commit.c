@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/norm.h"
 #include "common/trust.h"
 #include "worker/chief/chief_state.h"

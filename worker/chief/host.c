@@ -4,9 +4,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg_send.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"

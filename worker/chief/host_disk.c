@@ -4,10 +4,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/files.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/journal_file.h"
 #include "worker/eval_log.h"

@@ -1,6 +1,6 @@
 /* What the chief's process adds to its HTTP: the job as a whole. */
-#include "common/clock.h"
-#include "common/json_number.h"
+#include "common/base/clock.h"
+#include "common/base/json_number.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 

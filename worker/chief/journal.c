@@ -1,6 +1,6 @@
 #include "worker/chief/journal.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void journal_close(struct journal *j)
 {

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/chief/chief_state.h"
 
 struct chief_worker *chief_worker(struct chief *c, uint32_t worker)

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/msg_send.h"
 #include "common/store.h"
 #include "worker/chief/host_state.h"

@@ -1,7 +1,7 @@
 /* How stale the workers' pushes were, as the shards tell it with their status. */
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/chief/chief_state.h"
 
 void stale_forget(struct chief *c)

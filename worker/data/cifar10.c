@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/paths.h"
 #include "worker/data/stream.h"
 

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 
 #include "common/cores.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "worker/data/csv_header.h"
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/paths.h"
 #include "worker/data/stream.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "common/cgroup.h"
-#include "common/fail_point.h"
-#include "common/mem.h"
+#include "common/base/fail_point.h"
+#include "common/base/mem.h"
 
 enum { MIB = 1 << 20, MEMORY_PART = 4 }; /* by default: so much of what this process may use */
 

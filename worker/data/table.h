@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"

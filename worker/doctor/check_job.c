@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/checkpoint.h"
-#include "common/version.h"
+#include "common/base/version.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"
 

@@ -6,7 +6,7 @@
 #include "common/auth.h"
 #include "common/http.h"
 #include "common/listen.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/skew.h"
 #include "common/address.h"
 #include "worker/doctor/holder.h"

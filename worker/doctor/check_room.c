@@ -11,10 +11,10 @@
 
 #include "common/cgroup.h"
 #include "common/checkpoint.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 #include "common/cores.h"
 #include "common/dirlock.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "common/auth.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/tls.h"
 #include "common/token.h"
 #include "worker/doctor/patient.h"

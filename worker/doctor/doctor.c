@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "common/termination.h"
-#include "common/version.h"
+#include "common/base/version.h"
 #include "worker/doctor/patient.h"
 
 static const struct {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/codec.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "common/plan.h"
 

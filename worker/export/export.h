@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_EXPORT_EXPORT_H
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/job.h"
 #include "common/layout.h"
 #include "common/staleness.h"

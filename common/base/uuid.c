@@ -1,4 +1,4 @@
-#include "common/uuid.h"
+#include "common/base/uuid.h"
 
 #include <inttypes.h>
 #include <stdio.h>

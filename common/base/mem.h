@@ -1,6 +1,6 @@
 /* Heap memory whose failure can be provoked by tests (STYLE: fail the n-th allocation). */
-#ifndef GRADWIRE_COMMON_MEM_H
-#define GRADWIRE_COMMON_MEM_H
+#ifndef GRADWIRE_COMMON_BASE_MEM_H
+#define GRADWIRE_COMMON_BASE_MEM_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
-#include "common/buffer.h"
+#include "common/base/buffer.h"
 
 #include <assert.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static uint32_t class_of(size_t elems)
 {

@@ -1,6 +1,6 @@
 /* Tests: one of a module's calls fails on purpose. Sweep: the n-th for n = 0, 1, 2, .. until none has. Thread: any. */
-#ifndef GRADWIRE_COMMON_FAIL_POINT_H
-#define GRADWIRE_COMMON_FAIL_POINT_H
+#ifndef GRADWIRE_COMMON_BASE_FAIL_POINT_H
+#define GRADWIRE_COMMON_BASE_FAIL_POINT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* The release, and who may speak with whom: proto/README.md, "Versions". */
-#ifndef GRADWIRE_COMMON_VERSION_H
-#define GRADWIRE_COMMON_VERSION_H
+#ifndef GRADWIRE_COMMON_BASE_VERSION_H
+#define GRADWIRE_COMMON_BASE_VERSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* CRC-32C (Castagnoli), as iSCSI and TFRecord have it: RFC 3720, appendix B.4. */
-#ifndef GRADWIRE_COMMON_CRC32C_H
-#define GRADWIRE_COMMON_CRC32C_H
+#ifndef GRADWIRE_COMMON_BASE_CRC32C_H
+#define GRADWIRE_COMMON_BASE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 /* Log lines for people, on stderr: time, level, who, text. One write per line, so lines never mix. */
-#ifndef GRADWIRE_COMMON_LOG_H
-#define GRADWIRE_COMMON_LOG_H
+#ifndef GRADWIRE_COMMON_BASE_LOG_H
+#define GRADWIRE_COMMON_BASE_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 

@@ -1,6 +1,6 @@
 /* Singly linked lists whose link is a `next` in what is linked. */
-#ifndef GRADWIRE_COMMON_LIST_H
-#define GRADWIRE_COMMON_LIST_H
+#ifndef GRADWIRE_COMMON_BASE_LIST_H
+#define GRADWIRE_COMMON_BASE_LIST_H
 
 /* Take `node` out of the list that begins at `head`; nothing happens where it is not in it. */
 #define LIST_REMOVE(head, node)                                                                    \

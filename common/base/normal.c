@@ -1,4 +1,4 @@
-#include "common/normal.h"
+#include "common/base/normal.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "common/version.h"
+#include "common/base/version.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Hints for people: which known word is nearest to a mistyped one. */
-#ifndef GRADWIRE_COMMON_WORDS_H
-#define GRADWIRE_COMMON_WORDS_H
+#ifndef GRADWIRE_COMMON_BASE_WORDS_H
+#define GRADWIRE_COMMON_BASE_WORDS_H
 
 /* A search over candidates: words_init, then words_try on each; `best` is NULL where none was near
  * enough. */

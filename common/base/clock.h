@@ -1,6 +1,6 @@
 /* The monotonic clock, read by shells and handed to the pure core as an argument. */
-#ifndef GRADWIRE_COMMON_CLOCK_H
-#define GRADWIRE_COMMON_CLOCK_H
+#ifndef GRADWIRE_COMMON_BASE_CLOCK_H
+#define GRADWIRE_COMMON_BASE_CLOCK_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SHA-256 by OpenSSL, behind a header of our own: OpenSSL's defines a type ERR_STATE, as our err.h
  * does a code, so the two never meet in one file. */
-#ifndef GRADWIRE_COMMON_SHA256_H
-#define GRADWIRE_COMMON_SHA256_H
+#ifndef GRADWIRE_COMMON_BASE_SHA256_H
+#define GRADWIRE_COMMON_BASE_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>

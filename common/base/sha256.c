@@ -1,4 +1,4 @@
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct sha256 {
     EVP_MD_CTX *ctx;

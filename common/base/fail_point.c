@@ -1,4 +1,4 @@
-#include "common/fail_point.h"
+#include "common/base/fail_point.h"
 
 #include <errno.h>
 

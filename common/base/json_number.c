@@ -1,4 +1,4 @@
-#include "common/json_number.h"
+#include "common/base/json_number.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Reference-counted float buffers from a pool: the last one freed is the next one given, while it is still in the
  * cache. Reused receive buffers double the rate of large pushes (fresh pages cost more than the copy). */
-#ifndef GRADWIRE_COMMON_BUFFER_H
-#define GRADWIRE_COMMON_BUFFER_H
+#ifndef GRADWIRE_COMMON_BASE_BUFFER_H
+#define GRADWIRE_COMMON_BASE_BUFFER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "common/words.h"
+#include "common/base/words.h"
 
 #include <string.h>
 

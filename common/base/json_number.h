@@ -1,6 +1,6 @@
 /* JSON has no NaN and no infinity. */
-#ifndef GRADWIRE_COMMON_JSON_NUMBER_H
-#define GRADWIRE_COMMON_JSON_NUMBER_H
+#ifndef GRADWIRE_COMMON_BASE_JSON_NUMBER_H
+#define GRADWIRE_COMMON_BASE_JSON_NUMBER_H
 
 #include <jansson.h>
 

@@ -1,4 +1,4 @@
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fail_point.h"
+#include "common/base/fail_point.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER;
 

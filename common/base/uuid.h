@@ -1,6 +1,6 @@
 /* The id of a job. Pure. */
-#ifndef GRADWIRE_COMMON_UUID_H
-#define GRADWIRE_COMMON_UUID_H
+#ifndef GRADWIRE_COMMON_BASE_UUID_H
+#define GRADWIRE_COMMON_BASE_UUID_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* Randomness as pure functions of where it is used (SEMANTICS: seed, epoch and microbatch, position):
  * counter-based, integer-only, so the same bits everywhere and in any order of evaluation. */
-#ifndef GRADWIRE_COMMON_RNG_H
-#define GRADWIRE_COMMON_RNG_H
+#ifndef GRADWIRE_COMMON_BASE_RNG_H
+#define GRADWIRE_COMMON_BASE_RNG_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* exp, log, cos and pow in double, from additions, multiplications and divisions alone: libm's differ from one CPU and
  * version to another, and what the server computes with them must not. Off the true value by a few ulp. Pure. */
-#ifndef GRADWIRE_COMMON_REAL_H
-#define GRADWIRE_COMMON_REAL_H
+#ifndef GRADWIRE_COMMON_BASE_REAL_H
+#define GRADWIRE_COMMON_BASE_REAL_H
 
 /* 0 below -708, inf above 709.78; NaN in, NaN out. */
 double real_exp(double x);

@@ -1,4 +1,4 @@
-#include "common/real.h"
+#include "common/base/real.h"
 
 #include <math.h>
 #include <stdint.h>

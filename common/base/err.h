@@ -1,6 +1,6 @@
 /* Errors: one enum, and a fixed buffer in which context is added on the way up. */
-#ifndef GRADWIRE_COMMON_ERR_H
-#define GRADWIRE_COMMON_ERR_H
+#ifndef GRADWIRE_COMMON_BASE_ERR_H
+#define GRADWIRE_COMMON_BASE_ERR_H
 
 #define ERR_MAP(X)                                                                                 \
     X(OK, "ok")                                                                                    \

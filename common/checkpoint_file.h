@@ -10,7 +10,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "common/checkpoint.h"
-#include "common/files.h"
+#include "common/process/files.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 

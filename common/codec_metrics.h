@@ -3,7 +3,7 @@
 #define GRADWIRE_COMMON_CODEC_METRICS_H
 
 #include "common/codec.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 /* What compression cost: families gradwire_compression_*, of pushes and replies. */
 void codec_metrics(struct metrics *m, const struct codec_cost *push,

@@ -3,7 +3,7 @@
 extern "C" {
 #include "common/flags.h"
 #include "common/job.h"
-#include "common/termination.h"
+#include "common/process/termination.h"
 #include "common/base/version.h"
 #include "common/base/words.h"
 }
@@ -112,7 +112,7 @@ const Known known[] = {
     {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
     {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
     {"version", Kind::ASK, nullptr, nullptr, nullptr},
-    {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/fault.h */
+    {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/process/fault.h */
     {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
     {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
     {"doctor", Kind::ASK, nullptr, nullptr, nullptr}, /* worker/doctor/doctor.h */

@@ -32,7 +32,7 @@ struct flags {
     const char *cgroup_root;         /* where they are mounted */
     int grace_s;       /* that who started it gives between SIGTERM and SIGKILL; 0: not told */
     bool waits;        /* --when_done=wait: it stays, idle, when the job is done */
-    const char *fault; /* a worker that misbehaves on purpose (common/fault.h); "": none */
+    const char *fault; /* a worker that misbehaves on purpose (common/process/fault.h); "": none */
 };
 
 /* What the flags ask for. */

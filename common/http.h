@@ -14,7 +14,7 @@
 
 #include "common/http_place.h"
 #include "common/loop.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 enum {
     HTTP_OPEN_MAX = 32,

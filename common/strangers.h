@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/conn.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 enum {
     PENDING_SHARE = 4,     /* one of so many descriptors may be pending */

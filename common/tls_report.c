@@ -4,7 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 #include "common/tls_state.h"
 
 static struct {

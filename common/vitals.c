@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 #include "common/frame.h"
 #include "common/msg.h"
 

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 struct vitals {
     uint64_t rss_bytes, peak_rss_bytes;

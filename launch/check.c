@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/files.h"
+#include "common/process/files.h"
 #include "common/job.h"
 #include "common/base/mem.h"
-#include "common/paths.h"
+#include "common/process/paths.h"
 #include "common/reach.h"
 #include "common/base/sha256.h"
 #include "common/tls.h"

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/dirlock.h"
+#include "common/process/dirlock.h"
 #include "common/job.h"
 #include "launch/progress.h"
 #include "launch/rundir.h"

@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/msg.h"
-#include "common/skew.h"
+#include "common/process/skew.h"
 #include "common/address.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"

@@ -16,7 +16,7 @@
  * children, which it may open by pid since it has not reaped them.
  *   - It runs under its own name (exec of the same program as "gradwire-guard"), so that a kill of
  * all launchers by name does not hit it; it ignores the signals of a terminal.
- *   - It inherits DIR/lock (common/dirlock.h): the folder stays locked until the last process is
+ *   - It inherits DIR/lock (common/process/dirlock.h): the folder stays locked until the last process is
  * gone. The guardian knows processes, not groups: what a launcher starts forks nothing. */
 #ifndef GRADWIRE_LAUNCH_GUARDIAN_H
 #define GRADWIRE_LAUNCH_GUARDIAN_H

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/cluster_given.h"
-#include "common/files.h"
+#include "common/process/files.h"
 #include "common/base/mem.h"
 #include "common/base/words.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fault.h"
+#include "common/process/fault.h"
 #include "common/base/mem.h"
 
 const char options_help[] =

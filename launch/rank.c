@@ -13,9 +13,9 @@
 
 #include "common/base/clock.h"
 #include "common/cluster_given.h"
-#include "common/cgroup.h"
-#include "common/cores.h"
-#include "common/files.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
 #include "common/job.h"
 #include "common/listen.h"
 #include "common/base/log.h"

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/dirlock.h"
-#include "common/files.h"
+#include "common/process/dirlock.h"
+#include "common/process/files.h"
 #include "launch/say.h"
 
 enum { RUNDIR_ASIDE_MAX = 100000 };

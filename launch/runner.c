@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/cgroup.h"
-#include "common/cores.h"
-#include "common/dirlock.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
+#include "common/process/dirlock.h"
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "launch/rundir.h"
 
 enum { SUMMARY_REAL_DIGITS = 15 };

@@ -19,8 +19,8 @@
 
 #include <event2/event.h>
 
-#include "common/cgroup.h"
-#include "common/cores.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
 #include "common/job.h"
 #include "common/base/mem.h"
 #include "common/tls.h"

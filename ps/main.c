@@ -3,14 +3,14 @@
 #include <stdlib.h>
 
 #include "common/auth.h"
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 #include "common/flags.h"
 #include "common/http.h"
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/signals.h"
-#include "common/termination.h"
+#include "common/process/signals.h"
+#include "common/process/termination.h"
 #include "common/tls.h"
 #include "common/token.h"
 #include "ps/server.h"

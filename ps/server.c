@@ -8,7 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/conn.h"
-#include "common/cores.h"
+#include "common/process/cores.h"
 #include "common/greeting.h"
 #include "common/kernels.h"
 #include "common/base/list.h"

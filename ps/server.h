@@ -11,7 +11,7 @@
 
 #include "common/cluster.h"
 #include "common/ending.h"
-#include "common/fault.h"
+#include "common/process/fault.h"
 #include "common/job.h"
 
 struct server_config {

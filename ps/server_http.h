@@ -5,7 +5,7 @@
 #include "common/http.h"
 #include "common/job.h"
 #include "common/strangers.h"
-#include "common/process_state.h"
+#include "common/process/process_state.h"
 #include "ps/shard_thread.h"
 
 /* What the server knows at the moment. */

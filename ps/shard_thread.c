@@ -9,7 +9,7 @@
 #include "common/checkpoint_file.h"
 #include "common/base/clock.h"
 #include "common/conn.h"
-#include "common/fault.h"
+#include "common/process/fault.h"
 #include "common/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"

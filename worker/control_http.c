@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "common/http.h"
-#include "common/process_state.h"
+#include "common/process/process_state.h"
 #include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/meter.h"

@@ -11,7 +11,7 @@
 
 #include "common/checkpoint.h"
 #include "common/base/clock.h"
-#include "common/cores.h"
+#include "common/process/cores.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/reach.h"

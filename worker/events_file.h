@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/files.h"
+#include "common/process/files.h"
 #include "proto/formats/tensorboard.pb-c.h"
 
 struct events_file {

@@ -9,7 +9,7 @@
 
 #include "common/cluster.h"
 #include "common/job.h"
-#include "common/process_state.h"
+#include "common/process/process_state.h"
 
 enum { IDLE_ASK_MS = 3000 };
 

@@ -8,7 +8,7 @@
 
 #include "common/cluster.h"
 #include "common/job.h"
-#include "common/process_state.h"
+#include "common/process/process_state.h"
 
 struct interim;
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cores.h"
-#include "common/files.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
 #include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/gradient.h"

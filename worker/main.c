@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "common/auth.h"
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 #include "common/base/clock.h"
-#include "common/dirlock.h"
+#include "common/process/dirlock.h"
 #include "common/ending.h"
 #include "common/epochs.h"
 #include "common/flags.h"
@@ -20,8 +20,8 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/msg.h"
-#include "common/signals.h"
-#include "common/termination.h"
+#include "common/process/signals.h"
+#include "common/process/termination.h"
 #include "common/tls.h"
 #include "common/token.h"
 #include "worker/alone.h"

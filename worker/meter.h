@@ -5,7 +5,7 @@
 
 #include "common/codec.h"
 #include "common/codec_metrics.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 #include "common/plan.h"
 
 /* A step's parts, one behind the other. */

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/cores.h"
-#include "common/files.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
 #include "common/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

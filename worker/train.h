@@ -10,7 +10,7 @@
 #include "worker/control.h"
 #include "worker/curves.h"
 #include "worker/data/dataset.h"
-#include "common/fault.h"
+#include "common/process/fault.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "worker/best.h"
 
 static char folder[64];

@@ -20,7 +20,7 @@
 #include "common/listen.h"
 #include "common/base/mem.h"
 #include "common/reach.h"
-#include "common/skew.h"
+#include "common/process/skew.h"
 #include "common/socket.h"
 #include "tests/lib/peer.h"
 #include "worker/doctor/certificate.h"

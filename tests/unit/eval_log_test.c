@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "worker/eval_log.h"
 
 static char folder[64];

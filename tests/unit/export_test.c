@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "common/base/mem.h"
 #include "worker/export/export.h"
 

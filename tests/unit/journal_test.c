@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "common/base/mem.h"
 #include "worker/chief/journal_file.h"
 

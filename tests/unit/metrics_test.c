@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/http.h"
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 #include "common/staleness.h"
 
 struct page {

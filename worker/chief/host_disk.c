@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/files.h"
+#include "common/process/files.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"

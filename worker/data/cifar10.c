@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/paths.h"
+#include "common/process/paths.h"
 #include "worker/data/stream.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 #include "common/base/fail_point.h"
 #include "common/base/mem.h"
 

@@ -7,7 +7,7 @@
 #include "common/http.h"
 #include "common/listen.h"
 #include "common/base/mem.h"
-#include "common/skew.h"
+#include "common/process/skew.h"
 #include "common/address.h"
 #include "worker/doctor/holder.h"
 #include "worker/doctor/patient.h"

@@ -9,11 +9,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 #include "common/checkpoint.h"
 #include "common/base/clock.h"
-#include "common/cores.h"
-#include "common/dirlock.h"
+#include "common/process/cores.h"
+#include "common/process/dirlock.h"
 #include "common/base/mem.h"
 #include "common/optimizer.h"
 #include "worker/doctor/estimate.h"

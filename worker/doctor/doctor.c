@@ -6,7 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/termination.h"
+#include "common/process/termination.h"
 #include "common/base/version.h"
 #include "worker/doctor/patient.h"
 

@@ -1,6 +1,6 @@
 /* Files written so that they are there whole, or not at all. */
-#ifndef GRADWIRE_COMMON_FILES_H
-#define GRADWIRE_COMMON_FILES_H
+#ifndef GRADWIRE_COMMON_PROCESS_FILES_H
+#define GRADWIRE_COMMON_PROCESS_FILES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* --fault: a worker that misbehaves on purpose, for tests and benchmarks. */
-#ifndef GRADWIRE_COMMON_FAULT_H
-#define GRADWIRE_COMMON_FAULT_H
+#ifndef GRADWIRE_COMMON_PROCESS_FAULT_H
+#define GRADWIRE_COMMON_PROCESS_FAULT_H
 
 #include <stdbool.h>
 #include <stdint.h>

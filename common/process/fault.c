@@ -1,4 +1,4 @@
-#include "common/fault.h"
+#include "common/process/fault.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* What a process does, as /status and the metric gradwire_state tell it. */
-#ifndef GRADWIRE_COMMON_PROCESS_STATE_H
-#define GRADWIRE_COMMON_PROCESS_STATE_H
+#ifndef GRADWIRE_COMMON_PROCESS_PROCESS_STATE_H
+#define GRADWIRE_COMMON_PROCESS_PROCESS_STATE_H
 
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 enum process_state {
     STATE_LOADING,    /* reads its data */

@@ -1,7 +1,7 @@
 /* What the cgroups above a process allow it: CPU time and memory, by version 2 (cpu.max, memory.max) and version 1
  * (cpu.cfs_quota_us, memory.limit_in_bytes), whichever is mounted. */
-#ifndef GRADWIRE_COMMON_CGROUP_H
-#define GRADWIRE_COMMON_CGROUP_H
+#ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
+#define GRADWIRE_COMMON_PROCESS_CGROUP_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * A page is families, one behind the other: metrics_family, then its samples. Memory that runs out is noticed at the
  * end, once: metrics_text. */
-#ifndef GRADWIRE_COMMON_METRICS_H
-#define GRADWIRE_COMMON_METRICS_H
+#ifndef GRADWIRE_COMMON_PROCESS_METRICS_H
+#define GRADWIRE_COMMON_PROCESS_METRICS_H
 
 #include <stdbool.h>
 #include <stddef.h>

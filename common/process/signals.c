@@ -1,4 +1,4 @@
-#include "common/signals.h"
+#include "common/process/signals.h"
 
 #include <fcntl.h>
 #include <signal.h>

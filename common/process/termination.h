@@ -1,6 +1,6 @@
 /* The last words of a process for who looks after it (Kubernetes: the container's terminationMessagePath). */
-#ifndef GRADWIRE_COMMON_TERMINATION_H
-#define GRADWIRE_COMMON_TERMINATION_H
+#ifndef GRADWIRE_COMMON_PROCESS_TERMINATION_H
+#define GRADWIRE_COMMON_PROCESS_TERMINATION_H
 
 /* Write `text` into the file `path`, over what it held: it may be a mount, so it is not replaced. At most
  * TERMINATION_BYTES. `path` "": nothing. A file that cannot be written is a warning. */

@@ -1,4 +1,4 @@
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 
 #include <limits.h>
 #include <stdbool.h>

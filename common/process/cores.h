@@ -1,6 +1,6 @@
 /* How many cores this process may use. */
-#ifndef GRADWIRE_COMMON_CORES_H
-#define GRADWIRE_COMMON_CORES_H
+#ifndef GRADWIRE_COMMON_PROCESS_CORES_H
+#define GRADWIRE_COMMON_PROCESS_CORES_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* What signals mean to a process of ours before its event loop takes them (loop_signal_init), and
  * again once the loop has let go of them. */
-#ifndef GRADWIRE_COMMON_SIGNALS_H
-#define GRADWIRE_COMMON_SIGNALS_H
+#ifndef GRADWIRE_COMMON_PROCESS_SIGNALS_H
+#define GRADWIRE_COMMON_PROCESS_SIGNALS_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "common/skew.h"
+#include "common/process/skew.h"
 
 #include <stdio.h>
 #include <stdlib.h>

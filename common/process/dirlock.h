@@ -1,6 +1,6 @@
 /* DIR/lock: one job at a time on an output folder. */
-#ifndef GRADWIRE_COMMON_DIRLOCK_H
-#define GRADWIRE_COMMON_DIRLOCK_H
+#ifndef GRADWIRE_COMMON_PROCESS_DIRLOCK_H
+#define GRADWIRE_COMMON_PROCESS_DIRLOCK_H
 
 #include <stdbool.h>
 #include <sys/types.h>

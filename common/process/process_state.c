@@ -1,4 +1,4 @@
-#include "common/process_state.h"
+#include "common/process/process_state.h"
 
 static const char *const word[] = {
     [STATE_LOADING] = "loading",       [STATE_WAITING] = "waiting", [STATE_TRAINING] = "training",

@@ -1,8 +1,8 @@
-#include "common/cores.h"
+#include "common/process/cores.h"
 
 #include <sched.h>
 
-#include "common/cgroup.h"
+#include "common/process/cgroup.h"
 
 enum { CORES_MASK_CPUS_MAX = 1 << 16 };
 

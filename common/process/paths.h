@@ -1,6 +1,6 @@
 /* The files that a data key names: paths and globs, one to a line. */
-#ifndef GRADWIRE_COMMON_PATHS_H
-#define GRADWIRE_COMMON_PATHS_H
+#ifndef GRADWIRE_COMMON_PROCESS_PATHS_H
+#define GRADWIRE_COMMON_PROCESS_PATHS_H
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
  * its name is left, which nobody reads. The folder's fsync fails: whether the new name lasts is
  * unknown, so it is removed again, unless it replaced an older file: then a whole file is better
  * than none. */
-#include "common/files.h"
+#include "common/process/files.h"
 
 #include <assert.h>
 #include <errno.h>

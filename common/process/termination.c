@@ -1,4 +1,4 @@
-#include "common/termination.h"
+#include "common/process/termination.h"
 
 #include <errno.h>
 #include <fcntl.h>

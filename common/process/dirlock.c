@@ -1,4 +1,4 @@
-#include "common/dirlock.h"
+#include "common/process/dirlock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/files.h"
+#include "common/process/files.h"
 
 enum { DIRLOCK_TRY_MS = 50 };
 

@@ -1,4 +1,4 @@
-#include "common/paths.h"
+#include "common/process/paths.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -1,6 +1,6 @@
 /* How far apart two hosts' clocks are, from one question and its answer. Pure. */
-#ifndef GRADWIRE_COMMON_SKEW_H
-#define GRADWIRE_COMMON_SKEW_H
+#ifndef GRADWIRE_COMMON_PROCESS_SKEW_H
+#define GRADWIRE_COMMON_PROCESS_SKEW_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "common/metrics.h"
+#include "common/process/metrics.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "benchmarks/bench.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "worker/model/layers.h"

@@ -16,7 +16,7 @@
 #include "benchmarks/mlp.h"
 #include "benchmarks/net.h"
 #include "common/base/clock.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum { THREADS_MAX = 64, WARM_UP_STEPS = 100 };
 

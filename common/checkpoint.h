@@ -16,7 +16,7 @@
 
 #include "common/base/err.h"
 #include "common/job.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 
 /* What one shard gives to a cut. Arrays are the caller's. */
 struct checkpoint_shard {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/codec_impl.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static size_t blocks(size_t n)
 {

@@ -11,7 +11,7 @@
 #include "common/base/err.h"
 #include "common/layout.h"
 #include "common/limits.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "common/tree.h"
 
 enum {

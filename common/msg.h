@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/frame.h"
 #include "common/layout.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "common/base/version.h"
 #include "proto/gradwire.pb-c.h"
 

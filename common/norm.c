@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {

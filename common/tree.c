@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 bool tree_valid(uint32_t leaves, uint32_t level, uint32_t index)
 {

@@ -1,6 +1,6 @@
 #include "common/trust.h"
 
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 
 bool trust_next(const struct layout *l, uint64_t *at, uint64_t end, struct trust_piece *p)
 {

@@ -10,7 +10,7 @@
 #include "common/conn.h"
 #include "common/process/cores.h"
 #include "common/greeting.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/listen.h"
 #include "common/base/log.h"

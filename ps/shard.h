@@ -20,7 +20,7 @@
 #include "common/codec_choice.h"
 #include "common/layout.h"
 #include "common/msg.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "common/plan.h"
 #include "ps/gate.h"
 #include "ps/once.h"

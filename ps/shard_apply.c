@@ -2,7 +2,7 @@
  * averages, outside optimizer, clip and decay. */
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "ps/shard_state.h"
 
 /* Neighbours that are updated in one go; lamb has a ratio for each. */

@@ -10,7 +10,7 @@
  * that need no memory of what was sent; so do ssp's reads at a clock. */
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "ps/shard_state.h"

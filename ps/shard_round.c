@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/norm.h"
 #include "ps/shard_state.h"

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/conn.h"
 #include "common/process/fault.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

@@ -3,7 +3,7 @@
  * cut or a new chief in between finds the step's beginning. */
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/trust.h"
 #include "ps/shard_state.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "worker/model/metric.h"
 
 static const double every_s = 1; /* points within an epoch */

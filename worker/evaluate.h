@@ -5,7 +5,7 @@
 
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 struct evaluator;
 

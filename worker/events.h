@@ -13,7 +13,7 @@
 #include "common/base/err.h"
 #include "common/job.h"
 #include "common/layout.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 /* Folders of DIR/logs: TensorBoard's runs. The session of the hyperparameters is what holds the two. */
 enum events_run { EVENTS_TRAIN, EVENTS_EVAL, EVENTS_SESSION, EVENTS_RUNS };

@@ -12,7 +12,7 @@
 #include "common/tree.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 #include "worker/session.h"
 
 enum { GRADIENT_NODES_MAX = 2 * TREE_LEVELS_MAX * TREE_LEVELS_MAX };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/norm.h"
 
 bool guard_finds(const struct guard *g, const struct gradient_node *n, char *what, size_t bytes)

@@ -6,7 +6,7 @@
 
 #include "common/checkpoint.h"
 #include "common/layout.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "worker/gradient.h"
 
 enum { LOCAL_EPOCHS = 8 };

@@ -7,9 +7,9 @@
 #include "common/process/cores.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "worker/gradient.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 enum {
     SKIP_FIRST = 10, /* the running mean is not yet one */

@@ -15,7 +15,7 @@
 #include "common/ending.h"
 #include "common/epochs.h"
 #include "common/flags.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

@@ -1,6 +1,6 @@
 #include "worker/reply_codec.h"
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 
 struct reply_codec {

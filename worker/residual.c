@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 
 struct residual {

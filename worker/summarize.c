@@ -7,7 +7,7 @@
 #include "common/codec.h"
 #include "common/epochs.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "worker/export/export.h"
 #include "worker/progress.h"
 #include "worker/model/metric.h"

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/evaluate.h"
@@ -21,7 +21,7 @@
 #include "worker/links.h"
 #include "worker/local.h"
 #include "worker/meter.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 #include "worker/progress.h"
 #include "worker/session.h"
 

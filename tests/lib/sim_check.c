@@ -7,7 +7,7 @@
 
 #include "common/codec.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "common/base/rng.h"
 #include "tests/lib/sim.h"
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "tests/lib/models.h"
 #include "worker/model/auc.h"

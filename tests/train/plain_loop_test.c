@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "common/job.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "common/base/rng.h"
 #include "worker/data/dataset.h"
 #include "worker/export/export.h"

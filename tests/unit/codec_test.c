@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/codec.h"
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 

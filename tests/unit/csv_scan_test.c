@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/rng.h"
 #include "worker/data/csv_scan.h"
 

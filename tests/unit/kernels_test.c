@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/rng.h"
 
 enum { ROOM = 700, LEVELS = 3 };

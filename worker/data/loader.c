@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 

@@ -10,7 +10,7 @@
 #include "common/job.h"
 #include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 /* One column that is an input. */
 struct table_input {

@@ -15,7 +15,7 @@
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"
 #include "common/base/mem.h"
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"
 #include "worker/sequel.h"

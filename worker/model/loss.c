@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "worker/model/model.h"
 

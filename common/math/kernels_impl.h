@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/real.h"
 
 enum { LANES = KERNELS_LANES, REDUCE_LANES = 16, PARTS = REDUCE_LANES / LANES };
@@ -216,7 +216,7 @@ static void map_u8_to_float(float *restrict out, const uint8_t *restrict a, floa
 
 /* ---- optimizers ---- */
 
-#include "common/kernels_optimizers.h"
+#include "common/math/kernels_optimizers.h"
 
 /* ---- layers ---- */
 
@@ -260,7 +260,7 @@ static void map_relu_backward(float *dy, const float *y, size_t n)
         dy[i] = y[i] <= 0.0f ? 0.0f : dy[i];
 }
 
-#include "common/kernels_activations.h"
+#include "common/math/kernels_activations.h"
 
 INLINE vu hash_of(vu position, uint32_t low, uint32_t high)
 {
@@ -407,8 +407,8 @@ static double reduce_sum_squares(const float *a, size_t n)
     return lane[0];
 }
 
-#include "common/kernels_codec.h"
-#include "common/kernels_image.h"
+#include "common/math/kernels_codec.h"
+#include "common/math/kernels_image.h"
 
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,

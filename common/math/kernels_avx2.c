@@ -5,4 +5,4 @@
 #define KERNELS_TABLE kernels_avx2
 #define KERNELS_NAME "avx2"
 #define KERNELS_SQRT(x) ((vf)_mm256_sqrt_ps((__m256)(x)))
-#include "common/kernels_impl.h"
+#include "common/math/kernels_impl.h"

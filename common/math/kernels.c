@@ -1,4 +1,4 @@
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* Optimizers as Keras 3 defines them, over flat blocks. Pure. Used by ps; by tests and the bench beside it. */
-#ifndef GRADWIRE_COMMON_OPTIMIZER_H
-#define GRADWIRE_COMMON_OPTIMIZER_H
+#ifndef GRADWIRE_COMMON_MATH_OPTIMIZER_H
+#define GRADWIRE_COMMON_MATH_OPTIMIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/schedule.h"
+#include "common/math/schedule.h"
 
 /* On the wire and in checkpoints' jobs: new ones are added at the end. */
 enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };

@@ -1,5 +1,5 @@
 /* keras/src/optimizers/schedules/learning_rate_schedule.py; `step` is Keras's, updates made before this one. */
-#include "common/schedule.h"
+#include "common/math/schedule.h"
 
 #include <math.h>
 

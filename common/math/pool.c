@@ -1,9 +1,9 @@
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 #include "common/base/mem.h"
 
 struct pool_thread {

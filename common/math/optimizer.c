@@ -1,12 +1,12 @@
 /* Which optimizer keeps what, and its rates; the formulas are in kernels_optimizers.h. */
-#include "common/optimizer.h"
+#include "common/math/optimizer.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/schedule.h"
+#include "common/math/kernels.h"
+#include "common/math/schedule.h"
 
 /* FTRL divides by the rate and makes the weights anew: where a schedule has come down to 0 they stay. */
 #define FTRL_RATE_MIN 1e-20f

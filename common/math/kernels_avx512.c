@@ -5,4 +5,4 @@
 #define KERNELS_TABLE kernels_avx512
 #define KERNELS_NAME "avx512"
 #define KERNELS_SQRT(x) ((vf)_mm512_sqrt_ps((__m512)(x)))
-#include "common/kernels_impl.h"
+#include "common/math/kernels_impl.h"

@@ -5,4 +5,4 @@
 #define KERNELS_TABLE kernels_base
 #define KERNELS_NAME "base"
 #define KERNELS_SQRT(x) ((vf)_mm_sqrt_ps((__m128)(x)))
-#include "common/kernels_impl.h"
+#include "common/math/kernels_impl.h"

@@ -1,8 +1,8 @@
 /* Elementwise kernels with the same bits at every SIMD level: the same order of sums, no
  * contraction, our own exp, log and tanh. kernels_impl.h is compiled once per level (base SSE2,
  * AVX2, AVX-512). */
-#ifndef GRADWIRE_COMMON_KERNELS_H
-#define GRADWIRE_COMMON_KERNELS_H
+#ifndef GRADWIRE_COMMON_MATH_KERNELS_H
+#define GRADWIRE_COMMON_MATH_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>

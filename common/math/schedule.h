@@ -1,6 +1,6 @@
 /* The learning rate as a function of the update's number: Keras 3's schedules, and a linear warm-up. Pure. */
-#ifndef GRADWIRE_COMMON_SCHEDULE_H
-#define GRADWIRE_COMMON_SCHEDULE_H
+#ifndef GRADWIRE_COMMON_MATH_SCHEDULE_H
+#define GRADWIRE_COMMON_MATH_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Compute threads: run one function on all of them, the caller being thread 0. */
-#ifndef GRADWIRE_WORKER_POOL_H
-#define GRADWIRE_WORKER_POOL_H
+#ifndef GRADWIRE_COMMON_MATH_POOL_H
+#define GRADWIRE_COMMON_MATH_POOL_H
 
 #include <stdint.h>
 

@@ -34,7 +34,7 @@
 #include "common/job.h"
 #include "common/base/log.h"
 #include "common/msg.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 #include "common/tls.h"
 
 enum {

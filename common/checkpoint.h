@@ -44,7 +44,7 @@ struct epoch_sums {
 /* Epochs of which anything was learned: their sums travel with the gradients. */
 uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS]);
 
-/* sync.dropped: redo: where in its epoch the cut stands (common/epochs.h). */
+/* sync.dropped: redo: where in its epoch the cut stands (common/parameters/epochs.h). */
 struct manifest_redo {
     bool there;
     uint64_t epoch, begin, redone;

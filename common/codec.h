@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/layout.h"
-#include "common/plan.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/plan.h"
 
 /* How gradients or parameters travel; the numbers of `enum Codec` on the wire. */
 enum codec {

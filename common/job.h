@@ -9,10 +9,10 @@
 
 #include "common/codec.h"
 #include "common/base/err.h"
-#include "common/layout.h"
-#include "common/limits.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/limits.h"
 #include "common/math/optimizer.h"
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 
 enum {
     JOB_NAME_MAX = 64,

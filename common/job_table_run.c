@@ -1,5 +1,5 @@
 /* The job file's keys: how a job is run; mostly not what it learns. */
-#include "common/limits.h"
+#include "common/parameters/limits.h"
 #include "common/job_table.h"
 
 static const struct job_word store_words[] = {

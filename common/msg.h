@@ -8,7 +8,7 @@
 #include "common/codec.h"
 #include "common/base/err.h"
 #include "common/frame.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
 #include "common/base/version.h"
 #include "proto/gradwire.pb-c.h"

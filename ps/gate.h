@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/buffer.h"
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 
 enum { GATE_SUMS_MAX = 1 + SUMS_MAX };
 

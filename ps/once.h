@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/ids.h"
+#include "common/parameters/ids.h"
 
 struct once_partial {
     uint64_t id;

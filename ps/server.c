@@ -16,7 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/msg_send.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 #include "common/store.h"
 #include "common/strangers.h"
 #include "common/tls.h"

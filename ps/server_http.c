@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "common/tls.h"
 #include "common/codec_metrics.h"
-#include "common/staleness.h"
+#include "common/parameters/staleness.h"
 #include "common/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */

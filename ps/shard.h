@@ -16,12 +16,12 @@
 
 #include "common/base/buffer.h"
 #include "common/checkpoint.h"
-#include "common/limits.h"
+#include "common/parameters/limits.h"
 #include "common/codec_choice.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "common/msg.h"
 #include "common/math/optimizer.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 #include "ps/gate.h"
 #include "ps/once.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "common/norm.h"
+#include "common/parameters/norm.h"
 #include "ps/shard_state.h"
 
 static bool is_wanted(const struct shard *s, bool guard, float clip_norm)

@@ -3,8 +3,8 @@
 #define GRADWIRE_PS_SHARD_STATE_H
 
 #include "common/codec.h"
-#include "common/epochs.h"
-#include "common/staleness.h"
+#include "common/parameters/epochs.h"
+#include "common/parameters/staleness.h"
 #include "ps/clocks.h"
 #include "ps/shard.h"
 

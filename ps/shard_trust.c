@@ -5,7 +5,7 @@
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "common/trust.h"
+#include "common/parameters/trust.h"
 #include "ps/shard_state.h"
 
 struct shard_trust {

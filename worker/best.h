@@ -5,7 +5,7 @@
 #define GRADWIRE_WORKER_BEST_H
 
 #include "common/job.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "worker/model/evaluation.h"
 
 struct best {

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_CURVES_H
 #define GRADWIRE_WORKER_CURVES_H
 
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "worker/model/evaluation.h"
 #include "worker/events.h"
 #include "worker/model/model.h"

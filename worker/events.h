@@ -12,7 +12,7 @@
 
 #include "common/base/err.h"
 #include "common/job.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "common/math/pool.h"
 
 /* Folders of DIR/logs: TensorBoard's runs. The session of the hyperparameters is what holds the two. */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 #include "common/math/pool.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/math/kernels.h"
-#include "common/norm.h"
+#include "common/parameters/norm.h"
 
 bool guard_finds(const struct guard *g, const struct gradient_node *n, char *what, size_t bytes)
 {

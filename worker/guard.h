@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_GUARD_H
 #define GRADWIRE_WORKER_GUARD_H
 
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 #include "worker/gradient.h"
 
 struct guard {

@@ -5,7 +5,7 @@
 #define GRADWIRE_WORKER_LOCAL_H
 
 #include "common/checkpoint.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
 #include "worker/gradient.h"
 

@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
 #include "common/ending.h"
-#include "common/epochs.h"
+#include "common/parameters/epochs.h"
 #include "common/flags.h"
 #include "common/math/kernels.h"
 #include "common/listen.h"

@@ -6,7 +6,7 @@
 #include "common/codec.h"
 #include "common/codec_metrics.h"
 #include "common/process/metrics.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 
 /* A step's parts, one behind the other. */
 enum meter_phase {

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/codec.h"
-#include "common/plan.h"
-#include "common/tree.h"
+#include "common/parameters/plan.h"
+#include "common/parameters/tree.h"
 
 /* Whose push it is: async has no nodes, and remainders beside batches. */
 struct residual_name {

@@ -15,13 +15,13 @@
 #include <stdint.h>
 
 #include "common/codec.h"
-#include "common/epochs.h"
-#include "common/ids.h"
-#include "common/layout.h"
-#include "common/limits.h"
+#include "common/parameters/epochs.h"
+#include "common/parameters/ids.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/limits.h"
 #include "common/msg.h"
-#include "common/plan.h"
-#include "common/tree.h"
+#include "common/parameters/plan.h"
+#include "common/parameters/tree.h"
 
 
 struct session_range {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/codec.h"
-#include "common/epochs.h"
+#include "common/parameters/epochs.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "worker/export/export.h"

@@ -7,7 +7,7 @@
 
 #include "common/cluster.h"
 #include "common/cluster_given.h"
-#include "common/limits.h"
+#include "common/parameters/limits.h"
 #include "common/address.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)

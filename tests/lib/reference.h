@@ -4,7 +4,7 @@
 #define GRADWIRE_TESTS_LIB_REFERENCE_H
 
 #include "common/job.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 
 enum { REFERENCE_ROWS_MAX = 8, REFERENCE_WIDTH_MAX = 128 };
 

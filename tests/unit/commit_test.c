@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/trust.h"
+#include "common/parameters/trust.h"
 #include "tests/lib/quiet.h"
 #include "worker/chief/chief.h"
 #include "worker/chief/chief_state.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/epochs.h"
+#include "common/parameters/epochs.h"
 #include "common/base/rng.h"
 
 enum { EPOCHS = 5, LIST = 4096 };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "common/base/mem.h"
 #include "common/base/normal.h"
 

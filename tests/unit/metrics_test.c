@@ -8,7 +8,7 @@
 
 #include "common/http.h"
 #include "common/process/metrics.h"
-#include "common/staleness.h"
+#include "common/parameters/staleness.h"
 
 struct page {
     struct metrics m;

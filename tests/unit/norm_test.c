@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/norm.h"
+#include "common/parameters/norm.h"
 #include "common/base/rng.h"
 
 enum { ELEMS = 96 };

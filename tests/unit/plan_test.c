@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 #include "common/base/rng.h"
 
 static struct plan made(uint64_t elems, const uint32_t *threads, uint32_t ps)

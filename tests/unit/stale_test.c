@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/staleness.h"
+#include "common/parameters/staleness.h"
 #include "tests/lib/quiet.h"
 #include "ps/shard.h"
 

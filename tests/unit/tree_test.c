@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/rng.h"
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 
 enum { ELEMS = 5, NODES_MAX = TREE_LEAVES_MAX };
 

@@ -15,13 +15,13 @@
 #include <stdint.h>
 
 #include "common/checkpoint.h"
-#include "common/limits.h"
-#include "common/ids.h"
-#include "common/layout.h"
+#include "common/parameters/limits.h"
+#include "common/parameters/ids.h"
+#include "common/parameters/layout.h"
 #include "common/msg.h"
-#include "common/plan.h"
-#include "common/staleness.h"
-#include "common/tree.h"
+#include "common/parameters/plan.h"
+#include "common/parameters/staleness.h"
+#include "common/parameters/tree.h"
 #include "worker/chief/journal.h"
 
 enum {

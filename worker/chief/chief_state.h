@@ -95,7 +95,7 @@ struct chief_commit {
     bool scaled; /* lamb: the scale is decided, and the shards are to report again with it */
     float scale;
     bool *trusted;         /* and this shard has */
-    uint32_t *trust_first; /* lamb: of each chunk its first piece (common/trust.h); else NULL */
+    uint32_t *trust_first; /* lamb: of each chunk its first piece (common/parameters/trust.h); else NULL */
     double *trust;         /* TRUST_SUMS of each piece */
     float *ratio;          /* of each tensor, of the last decision */
     uint32_t broken_shard;

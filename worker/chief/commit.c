@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/norm.h"
-#include "common/trust.h"
+#include "common/parameters/norm.h"
+#include "common/parameters/trust.h"
 #include "worker/chief/chief_state.h"
 
 /* ---- lamb's trust ratios ---- */

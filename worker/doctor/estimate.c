@@ -5,7 +5,7 @@
 #include "common/codec.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 
 static const double USUAL_DISK = 50e6, ZSTD = 200e6; /* bytes a second */
 

@@ -4,8 +4,8 @@
 
 #include "common/base/err.h"
 #include "common/job.h"
-#include "common/layout.h"
-#include "common/staleness.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/staleness.h"
 
 /* A line of the header's "__metadata__". */
 struct export_note {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "common/limits.h"
+#include "common/parameters/limits.h"
 
 struct evaluation {
     uint64_t step;

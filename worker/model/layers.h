@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/job.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 #include "worker/model/window.h"
 
 struct shape { /* of one row */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/job.h"
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 
 struct model;
 struct model_run;

@@ -1,8 +1,8 @@
 /* What clipping and the NaN guard must know of a gradient. */
-#ifndef GRADWIRE_COMMON_NORM_H
-#define GRADWIRE_COMMON_NORM_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_NORM_H
+#define GRADWIRE_COMMON_PARAMETERS_NORM_H
 
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 
 /* What the NaN guard calls absurd in a slot: magnitudes beyond 1e30. Squares of them overflow float, and an average of
  * squares that has been there makes all updates 0 for ever. */

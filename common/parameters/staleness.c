@@ -1,4 +1,4 @@
-#include "common/staleness.h"
+#include "common/parameters/staleness.h"
 
 #include <math.h>
 

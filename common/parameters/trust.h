@@ -1,10 +1,10 @@
 /* The pieces of lamb's norms: where a chunk and a weight meet. Each gives two doubles, summed in a fixed order; added in
  * the order of the block they are the same for any number of shards. Pure. */
-#ifndef GRADWIRE_COMMON_TRUST_H
-#define GRADWIRE_COMMON_TRUST_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_TRUST_H
+#define GRADWIRE_COMMON_PARAMETERS_TRUST_H
 
-#include "common/layout.h"
-#include "common/plan.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/plan.h"
 
 enum { TRUST_SUMS = 2 }; /* of a piece: squares of the decayed weights, of the direction */
 

@@ -1,7 +1,7 @@
 /* The plan: a pure function of (elements of the flat block, threads of each ps). Chunk borders depend on the model
  * alone; a shard owns one contiguous run of chunks, even by bytes. */
-#ifndef GRADWIRE_COMMON_PLAN_H
-#define GRADWIRE_COMMON_PLAN_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_PLAN_H
+#define GRADWIRE_COMMON_PARAMETERS_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "common/trust.h"
+#include "common/parameters/trust.h"
 
 #include "common/math/optimizer.h"
 

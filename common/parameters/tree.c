@@ -1,4 +1,4 @@
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 
 #include <string.h>
 

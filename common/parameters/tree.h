@@ -1,14 +1,14 @@
 /* The fixed pairwise tree over the microbatches of a step: leaves 0..M-1, M a power of two. Node (level, index)
  * covers the leaves [index << level, (index + 1) << level). Whoever sums what, the bits are the same. */
-#ifndef GRADWIRE_COMMON_TREE_H
-#define GRADWIRE_COMMON_TREE_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_TREE_H
+#define GRADWIRE_COMMON_PARAMETERS_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/limits.h"
+#include "common/parameters/limits.h"
 
 enum { TREE_LEAVES_MAX = 256, TREE_LEVELS_MAX = 9 };
 

@@ -1,4 +1,4 @@
-#include "common/norm.h"
+#include "common/parameters/norm.h"
 
 #include <float.h>
 #include <math.h>

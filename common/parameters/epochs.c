@@ -1,4 +1,4 @@
-#include "common/epochs.h"
+#include "common/parameters/epochs.h"
 
 #include <string.h>
 

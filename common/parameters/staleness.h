@@ -1,7 +1,7 @@
 /* How stale the gradients of one worker were: a histogram of the updates that a shard applied between the pull of
  * some parameters and the push of the gradient that was computed from them. Pure. */
-#ifndef GRADWIRE_COMMON_STALENESS_H
-#define GRADWIRE_COMMON_STALENESS_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_STALENESS_H
+#define GRADWIRE_COMMON_PARAMETERS_STALENESS_H
 
 #include <stdint.h>
 

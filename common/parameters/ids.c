@@ -1,4 +1,4 @@
-#include "common/ids.h"
+#include "common/parameters/ids.h"
 
 #include <string.h>
 

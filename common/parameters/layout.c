@@ -1,4 +1,4 @@
-#include "common/layout.h"
+#include "common/parameters/layout.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* What a job may have at most, as all processes know it. */
-#ifndef GRADWIRE_COMMON_LIMITS_H
-#define GRADWIRE_COMMON_LIMITS_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_LIMITS_H
+#define GRADWIRE_COMMON_PARAMETERS_LIMITS_H
 
 enum {
     WORKERS_MAX = 1024, /* worker ids are below it */

@@ -1,4 +1,4 @@
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 
 #include "common/base/mem.h"
 

@@ -1,7 +1,7 @@
 /* A set of batch ids: a mark (every id below it is in) and a bounded window above it. What a shard has resolved,
  * and what the chief knows to be done. Pure. */
-#ifndef GRADWIRE_COMMON_IDS_H
-#define GRADWIRE_COMMON_IDS_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_IDS_H
+#define GRADWIRE_COMMON_PARAMETERS_IDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,15 +5,15 @@
  * Happy path: a regular step's accepted leaves are noted -> the step is over (epochs_turn) -> behind the last batch the
  * dropped leaves are dealt out, as many as a step has -> the next epoch begins with an empty list.
  * Pure: no I/O, no clock, no locks. */
-#ifndef GRADWIRE_COMMON_EPOCHS_H
-#define GRADWIRE_COMMON_EPOCHS_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
+#define GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/tree.h"
+#include "common/parameters/tree.h"
 
 /* Microbatches of an epoch: the list of the dropped, a bit each, travels in one head. */
 #define EPOCHS_LEAVES_MAX (UINT64_C(8) << 20)

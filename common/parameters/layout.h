@@ -1,7 +1,7 @@
 /* The flat block of all dense parameters: tensors as offsets and shapes, chunks, and which shard
  * owns what. Everything here is a pure function. */
-#ifndef GRADWIRE_COMMON_LAYOUT_H
-#define GRADWIRE_COMMON_LAYOUT_H
+#ifndef GRADWIRE_COMMON_PARAMETERS_LAYOUT_H
+#define GRADWIRE_COMMON_PARAMETERS_LAYOUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/base/err.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/limits.h"

@@ -1,5 +1,5 @@
 /* What holds between compression and the rest of a job. */
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/job_keys.h"
 #include "common/job_read.h"
 

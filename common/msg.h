@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/base/err.h"
 #include "common/frame.h"
 #include "common/parameters/layout.h"

@@ -3,7 +3,7 @@
 #define GRADWIRE_COMMON_SOCKET_PROGRESS_H
 
 #include "common/base/err.h"
-#include "common/link_progress.h"
+#include "common/codec/link_progress.h"
 
 /* Errors: ERR_STATE no TCP, or a kernel that does not tell. */
 enum err socket_progress(int fd, struct link_progress *p) MUST_CHECK;

@@ -5,7 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/tls.h"
-#include "common/codec_metrics.h"
+#include "common/codec/codec_metrics.h"
 #include "common/parameters/staleness.h"
 #include "common/vitals.h"
 

@@ -17,7 +17,7 @@
 #include "common/base/buffer.h"
 #include "common/checkpoint.h"
 #include "common/parameters/limits.h"
-#include "common/codec_choice.h"
+#include "common/codec/codec_choice.h"
 #include "common/parameters/layout.h"
 #include "common/msg.h"
 #include "common/math/optimizer.h"

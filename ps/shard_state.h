@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_PS_SHARD_STATE_H
 #define GRADWIRE_PS_SHARD_STATE_H
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/parameters/epochs.h"
 #include "common/parameters/staleness.h"
 #include "ps/clocks.h"

@@ -3,8 +3,8 @@
 #ifndef GRADWIRE_WORKER_METER_H
 #define GRADWIRE_WORKER_METER_H
 
-#include "common/codec.h"
-#include "common/codec_metrics.h"
+#include "common/codec/codec.h"
+#include "common/codec/codec_metrics.h"
 #include "common/process/metrics.h"
 #include "common/parameters/plan.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/codec_choice.h"
+#include "common/codec/codec_choice.h"
 #include "common/conn.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"

@@ -5,7 +5,7 @@
 #ifndef GRADWIRE_WORKER_PUSH_CODEC_H
 #define GRADWIRE_WORKER_PUSH_CODEC_H
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "worker/gradient.h"
 #include "worker/session.h"
 

@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_REPLY_CODEC_H
 #define GRADWIRE_WORKER_REPLY_CODEC_H
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "worker/session.h"
 
 struct reply_codec;

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/parameters/plan.h"
 #include "common/parameters/tree.h"
 

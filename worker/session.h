@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/parameters/epochs.h"
 #include "common/parameters/ids.h"
 #include "common/parameters/layout.h"

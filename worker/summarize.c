@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/parameters/epochs.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"

@@ -1,4 +1,4 @@
-/* The kernels of the codecs (common/codec.h), part of kernels_impl.h: number formats by integer arithmetic, so that
+/* The kernels of the codecs (common/codec/codec.h), part of kernels_impl.h: number formats by integer arithmetic, so that
  * flush-to-zero and the CPU's own conversions change nothing. */
 
 typedef uint16_t vh __attribute__((vector_size(KERNELS_LANES * 2)));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "common/base/rng.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/base/rng.h"
 #include "tests/lib/sim.h"
 

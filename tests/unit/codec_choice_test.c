@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "common/codec_choice.h"
+#include "common/codec/codec_choice.h"
 
 /* A sender's world: elements of a body, and what each codec costs and makes of them. */
 struct world {

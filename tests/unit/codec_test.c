@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"

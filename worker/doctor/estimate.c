@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/plan.h"

@@ -2,7 +2,7 @@
  * sent is the caller's to keep (worker/residual.c). */
 #include <string.h>
 
-#include "common/codec_impl.h"
+#include "common/codec/codec_impl.h"
 
 static uint32_t magnitude(const float *x)
 {

@@ -12,11 +12,11 @@
  * and no codec makes it shorter. Smaller bodies do not tell the two apart, so a raw one is sent now and then, less often
  * each time that it was held up. A busy peer may look like a slow link: each time that a link was taken for slow and is
  * not, it takes twice as many windows in a row to believe it again. */
-#ifndef GRADWIRE_COMMON_CODEC_CHOICE_H
-#define GRADWIRE_COMMON_CODEC_CHOICE_H
+#ifndef GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
+#define GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
 
-#include "common/codec.h"
-#include "common/link_progress.h"
+#include "common/codec/codec.h"
+#include "common/codec/link_progress.h"
 
 enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* about; whole chunks are tried */

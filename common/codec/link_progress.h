@@ -1,6 +1,6 @@
 /* How far a connection has come: what `auto` chooses a codec by. */
-#ifndef GRADWIRE_COMMON_LINK_PROGRESS_H
-#define GRADWIRE_COMMON_LINK_PROGRESS_H
+#ifndef GRADWIRE_COMMON_CODEC_LINK_PROGRESS_H
+#define GRADWIRE_COMMON_CODEC_LINK_PROGRESS_H
 
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
  * the lowest are noise. */
 #include <zstd.h>
 
-#include "common/codec_impl.h"
+#include "common/codec/codec_impl.h"
 #include "common/base/mem.h"
 
 enum { LEVEL = 1 };

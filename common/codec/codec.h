@@ -5,8 +5,8 @@
  * other unit is encoded by itself, so its bytes do not depend on how chunks were gathered into runs. A body is never
  * longer than the raw one: a unit that would be travels raw, and a run that zstd does not make smaller is refused to
  * the caller, who then sends it raw. */
-#ifndef GRADWIRE_COMMON_CODEC_H
-#define GRADWIRE_COMMON_CODEC_H
+#ifndef GRADWIRE_COMMON_CODEC_CODEC_H
+#define GRADWIRE_COMMON_CODEC_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

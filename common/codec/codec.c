@@ -1,9 +1,9 @@
-#include "common/codec.h"
+#include "common/codec/codec.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "common/codec_impl.h"
+#include "common/codec/codec_impl.h"
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"

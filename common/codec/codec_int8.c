@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/codec_impl.h"
+#include "common/codec/codec_impl.h"
 #include "common/math/kernels.h"
 
 static size_t blocks(size_t n)

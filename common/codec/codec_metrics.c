@@ -1,4 +1,4 @@
-#include "common/codec_metrics.h"
+#include "common/codec/codec_metrics.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* The inside of the codecs: one unit at a time. */
-#ifndef GRADWIRE_COMMON_CODEC_IMPL_H
-#define GRADWIRE_COMMON_CODEC_IMPL_H
+#ifndef GRADWIRE_COMMON_CODEC_CODEC_IMPL_H
+#define GRADWIRE_COMMON_CODEC_CODEC_IMPL_H
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 
 /* zstd's contexts and the room for what goes through it. */
 struct coder {

@@ -1,8 +1,8 @@
 /* Compression's families on a page of metrics. */
-#ifndef GRADWIRE_COMMON_CODEC_METRICS_H
-#define GRADWIRE_COMMON_CODEC_METRICS_H
+#ifndef GRADWIRE_COMMON_CODEC_CODEC_METRICS_H
+#define GRADWIRE_COMMON_CODEC_CODEC_METRICS_H
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 #include "common/process/metrics.h"
 
 /* What compression cost: families gradwire_compression_*, of pushes and replies. */

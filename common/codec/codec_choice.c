@@ -1,4 +1,4 @@
-#include "common/codec_choice.h"
+#include "common/codec/codec_choice.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -33,7 +33,7 @@
 #include "common/conn.h"
 #include "common/job.h"
 #include "common/base/log.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/parameters/plan.h"
 #include "common/tls.h"
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/frame.h"
+#include "common/wire/frame.h"
 #include "common/loop.h"
 #include "common/tls.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/lookup.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/address.h"
 #include "common/tls.h"
 #include "common/token.h"

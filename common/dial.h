@@ -11,7 +11,7 @@
 
 #include "common/conn.h"
 #include "common/loop.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 enum {
     DIAL_CHALLENGE_MS = 5000, /* for the peer to ask for the token, or to take us */

@@ -9,7 +9,7 @@
 
 #include "common/cluster.h"
 #include "common/conn.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/token.h"
 
 enum {

@@ -3,7 +3,7 @@
 #define GRADWIRE_COMMON_MSG_SEND_H
 
 #include "common/conn.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 /* Pack `m` as the head of one frame, with `body` behind it (NULL: none; it stays where it is, see conn_send). What
  * fails closes the connection, whose on_close says why.

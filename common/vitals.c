@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "common/process/cgroup.h"
-#include "common/frame.h"
-#include "common/msg.h"
+#include "common/wire/frame.h"
+#include "common/wire/msg.h"
 
 static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX};
 

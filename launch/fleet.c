@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/base/sha256.h"
 #include "launch/fleet_state.h"
 #include "launch/say.h"

@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/process/skew.h"
 #include "common/address.h"
 #include "launch/check.h"

@@ -22,7 +22,7 @@
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/socket.h"
 #include "launch/check.h"
 #include "launch/child.h"

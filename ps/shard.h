@@ -19,7 +19,7 @@
 #include "common/parameters/limits.h"
 #include "common/codec/codec_choice.h"
 #include "common/parameters/layout.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/plan.h"
 #include "ps/gate.h"

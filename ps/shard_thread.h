@@ -4,7 +4,7 @@
 #define GRADWIRE_PS_SHARD_THREAD_H
 
 #include "common/mailbox.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 struct shard_thread;
 struct fault;

@@ -11,7 +11,7 @@
 
 #include "common/conn.h"
 #include "common/mailbox.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 struct store_request;
 

@@ -8,7 +8,7 @@
 #include "common/http.h"
 #include "common/job.h"
 #include "common/mailbox.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "worker/letters.h"
 
 struct control;

@@ -4,7 +4,7 @@
 
 #include "common/base/json_number.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/process/process_state.h"
 #include "common/tls.h"
 #include "common/vitals.h"

@@ -8,7 +8,7 @@
 #include "common/conn.h"
 #include "common/dial.h"
 #include "common/base/log.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "worker/control.h"
 
 struct idle {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/tls.h"
 #include "common/vitals.h"
 #include "worker/http_thread.h"

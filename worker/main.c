@@ -19,7 +19,7 @@
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/tls.h"

@@ -19,7 +19,7 @@
 #include "common/parameters/ids.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/limits.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/parameters/plan.h"
 #include "common/parameters/tree.h"
 

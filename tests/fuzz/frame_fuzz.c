@@ -13,7 +13,7 @@
 #include "common/conn.h"
 #include "common/base/log.h"
 #include "common/loop.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 enum { BODY_MAX = 1 << 16 };
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "ps/shard.h"
 #include "worker/chief/chief.h"
 #include "worker/local.h"

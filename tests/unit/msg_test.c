@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 static struct layout two_tensors(void)
 {

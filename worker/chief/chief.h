@@ -18,7 +18,7 @@
 #include "common/parameters/limits.h"
 #include "common/parameters/ids.h"
 #include "common/parameters/layout.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/parameters/plan.h"
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"

@@ -5,7 +5,7 @@
 
 #include "common/cluster.h"
 #include "common/job.h"
-#include "common/msg.h"
+#include "common/wire/msg.h"
 #include "common/reach.h"
 
 enum { VISIT_MS = 6000 }; /* for the hellos: longer than a dialer waits for a challenge */

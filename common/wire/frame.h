@@ -1,7 +1,7 @@
 /* The frame: 24 bytes of header (little-endian), a head, a body. proto/README.md is the authority.
  */
-#ifndef GRADWIRE_COMMON_FRAME_H
-#define GRADWIRE_COMMON_FRAME_H
+#ifndef GRADWIRE_COMMON_WIRE_FRAME_H
+#define GRADWIRE_COMMON_WIRE_FRAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

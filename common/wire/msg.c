@@ -1,4 +1,4 @@
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 #include <stdlib.h>
 #include <string.h>

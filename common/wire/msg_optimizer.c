@@ -1,5 +1,5 @@
 /* The optimizer in the chief's settings. */
-#include "common/msg.h"
+#include "common/wire/msg.h"
 
 #include <math.h>
 

@@ -1,13 +1,13 @@
 /* Small helpers around the protobuf-c messages of proto/gradwire.proto. */
-#ifndef GRADWIRE_COMMON_MSG_H
-#define GRADWIRE_COMMON_MSG_H
+#ifndef GRADWIRE_COMMON_WIRE_MSG_H
+#define GRADWIRE_COMMON_WIRE_MSG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/codec/codec.h"
 #include "common/base/err.h"
-#include "common/frame.h"
+#include "common/wire/frame.h"
 #include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
 #include "common/base/version.h"

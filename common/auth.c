@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/base/log.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/tls.h"
 #include "common/token.h"
 

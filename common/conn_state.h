@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_COMMON_CONN_STATE_H
 #define GRADWIRE_COMMON_CONN_STATE_H
 
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/conn.h"
 
 enum { WHY_BYTES = 256 };

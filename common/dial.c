@@ -9,7 +9,7 @@
 #include "common/lookup.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/tls.h"
 #include "common/token.h"
 

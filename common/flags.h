@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/http_place.h"
 #include "common/tls.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/conn.h"
 #include "common/wire/msg.h"
 #include "common/token.h"

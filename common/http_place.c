@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/address.h"
+#include "common/cluster/address.h"
 
 enum err http_place_check(const struct http_place *place, const char *bind, struct errmsg *e)
 {

@@ -10,7 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/socket.h"
 
 enum {

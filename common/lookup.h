@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/address.h"
+#include "common/cluster/address.h"
 
 enum { LOOKUP_ADDRESSES_MAX = 16 };
 

@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/lookup.h"
 #include "common/base/mem.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 
 enum { AT_ONCE = 64 }; /* each a thread, then a socket */
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/base/err.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/openssl.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/tls.h"
 
 enum { TLS_NAMES_BYTES = 160, TLS_ALLOWED_MAX = 16 };

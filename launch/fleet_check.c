@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/process/skew.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"
 #include "launch/rundir.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster_given.h"
+#include "common/cluster/cluster_given.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "common/base/words.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/base/err.h"
 #include "launch/problems.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/cluster_given.h"
+#include "common/cluster/cluster_given.h"
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"

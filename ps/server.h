@@ -9,7 +9,7 @@
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/ending.h"
 #include "common/process/fault.h"
 #include "common/job.h"

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/flags.h"
 
 struct alone {

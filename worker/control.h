@@ -4,7 +4,7 @@
 #ifndef GRADWIRE_WORKER_CONTROL_H
 #define GRADWIRE_WORKER_CONTROL_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/http.h"
 #include "common/job.h"
 #include "common/mailbox.h"

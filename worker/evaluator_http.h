@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/job.h"
 
 /* Main writes it, the HTTP thread reads it. */

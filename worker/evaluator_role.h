@@ -8,7 +8,7 @@
 #ifndef GRADWIRE_WORKER_EVALUATOR_ROLE_H
 #define GRADWIRE_WORKER_EVALUATOR_ROLE_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/job.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"

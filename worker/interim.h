@@ -6,7 +6,7 @@
 #ifndef GRADWIRE_WORKER_INTERIM_H
 #define GRADWIRE_WORKER_INTERIM_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/job.h"
 #include "common/process/process_state.h"
 

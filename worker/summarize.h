@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_SUMMARIZE_H
 #define GRADWIRE_WORKER_SUMMARIZE_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/checkpoint.h"
 #include "worker/chief/host.h"
 #include "worker/eval_log.h"

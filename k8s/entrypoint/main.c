@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/auth.h"
-#include "common/cluster_given.h"
+#include "common/cluster/cluster_given.h"
 #include "common/base/log.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"

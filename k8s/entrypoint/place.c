@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster.h"
-#include "common/cluster_given.h"
+#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_given.h"
 #include "common/parameters/limits.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/base/mem.h"
 
 static const struct cluster_flags no_flags = {"", "", "", "", -1, 0};

@@ -18,7 +18,7 @@
 #include "common/dial.h"
 #include "common/listen.h"
 #include "common/base/mem.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/socket.h"
 #include "tests/lib/peer.h"
 

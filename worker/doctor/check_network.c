@@ -8,7 +8,7 @@
 #include "common/listen.h"
 #include "common/base/mem.h"
 #include "common/process/skew.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "worker/doctor/holder.h"
 #include "worker/doctor/patient.h"
 

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_DOCTOR_VISIT_H
 #define GRADWIRE_WORKER_DOCTOR_VISIT_H
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 #include "common/job.h"
 #include "common/wire/msg.h"
 #include "common/reach.h"

@@ -1,6 +1,6 @@
 /* Who am I and who else is there: TF_CONFIG or the flags -> role, index, peers. Flags win. */
-#ifndef GRADWIRE_COMMON_CLUSTER_H
-#define GRADWIRE_COMMON_CLUSTER_H
+#ifndef GRADWIRE_COMMON_CLUSTER_CLUSTER_H
+#define GRADWIRE_COMMON_CLUSTER_CLUSTER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Addresses as people write them. */
-#ifndef GRADWIRE_COMMON_ADDRESS_H
-#define GRADWIRE_COMMON_ADDRESS_H
+#ifndef GRADWIRE_COMMON_CLUSTER_ADDRESS_H
+#define GRADWIRE_COMMON_CLUSTER_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

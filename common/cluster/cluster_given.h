@@ -1,11 +1,11 @@
 /* What TF_CONFIG and the flags say about the cluster, before cluster.c judges it as a whole. */
-#ifndef GRADWIRE_COMMON_CLUSTER_GIVEN_H
-#define GRADWIRE_COMMON_CLUSTER_GIVEN_H
+#ifndef GRADWIRE_COMMON_CLUSTER_CLUSTER_GIVEN_H
+#define GRADWIRE_COMMON_CLUSTER_CLUSTER_GIVEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 
 enum { CLUSTER_ADDRESSES_MAX = 65536 };
 

@@ -1,11 +1,11 @@
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "common/cluster_given.h"
+#include "common/cluster/cluster_given.h"
 #include "common/base/mem.h"
 
 const char *role_str(enum role role)

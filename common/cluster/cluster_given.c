@@ -1,4 +1,4 @@
-#include "common/cluster_given.h"
+#include "common/cluster/cluster_given.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/address.h"
+#include "common/cluster/address.h"
 #include "common/base/words.h"
 
 enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };

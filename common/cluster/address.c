@@ -1,4 +1,4 @@
-#include "common/address.h"
+#include "common/cluster/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

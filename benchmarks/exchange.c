@@ -31,7 +31,7 @@
 #include "benchmarks/bench.h"
 #include "common/base/clock.h"
 #include "common/conn.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/base/log.h"
 #include "common/wire/msg.h"
 #include "common/parameters/plan.h"

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/math/optimizer.h"
 
 /* What one shard gives to a cut. Arrays are the caller's. */

@@ -4,7 +4,7 @@
 #define GRADWIRE_COMMON_ENDING_H
 
 #include "common/checkpoint.h"
-#include "common/job.h"
+#include "common/job/job.h"
 
 enum ending {
     ENDING_NONE,  /* there is something to learn, as far as can be seen */

@@ -2,7 +2,7 @@
  * repeated flag keeps only its last value there (--set), and because its own errors exit with 1. */
 extern "C" {
 #include "common/flags.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
 #include "common/base/words.h"

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/process/files.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "common/reach.h"

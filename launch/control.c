@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/process/dirlock.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "launch/progress.h"
 #include "launch/rundir.h"
 #include "launch/summary.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "launch/local.h"
 #include "launch/options.h"
 #include "launch/process.h"

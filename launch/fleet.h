@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "launch/crew.h"
 #include "launch/guardian.h"
 #include "launch/hosts.h"

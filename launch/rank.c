@@ -16,7 +16,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "launch/crew.h"
 #include "launch/options.h"
 #include "launch/supervisor.h"

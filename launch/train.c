@@ -21,7 +21,7 @@
 
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/tls.h"
 #include "common/token.h"

@@ -12,7 +12,7 @@
 #include "common/cluster/cluster.h"
 #include "common/ending.h"
 #include "common/process/fault.h"
-#include "common/job.h"
+#include "common/job/job.h"
 
 struct server_config {
     const struct job *job;

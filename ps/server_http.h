@@ -3,7 +3,7 @@
 #define GRADWIRE_PS_SERVER_HTTP_H
 
 #include "common/http.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/strangers.h"
 #include "common/process/process_state.h"
 #include "ps/shard_thread.h"

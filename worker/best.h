@@ -4,7 +4,7 @@
 #ifndef GRADWIRE_WORKER_BEST_H
 #define GRADWIRE_WORKER_BEST_H
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "worker/model/evaluation.h"
 

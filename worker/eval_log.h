@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_EVAL_LOG_H
 
 #include "common/checkpoint.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/model/evaluation.h"
 
 struct eval_result {

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "common/cluster/cluster.h"
-#include "common/job.h"
+#include "common/job/job.h"
 
 /* Main writes it, the HTTP thread reads it. */
 struct evaluator_meter {

@@ -9,7 +9,7 @@
 #define GRADWIRE_WORKER_EVALUATOR_ROLE_H
 
 #include "common/cluster/cluster.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/math/pool.h"
 

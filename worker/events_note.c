@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/job_keys.h"
+#include "common/job/keys.h"
 #include "common/base/mem.h"
 #include "worker/model/metric.h"
 

@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_INTERIM_H
 
 #include "common/cluster/cluster.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/process/process_state.h"
 
 struct interim;

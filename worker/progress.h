@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 

@@ -8,7 +8,7 @@
 #define GRADWIRE_WORKER_SEQUEL_H
 
 #include "common/checkpoint.h"
-#include "common/job.h"
+#include "common/job/job.h"
 
 struct warm_start {
     const struct job *job;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/data/table.h"
 
 struct dataset {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"
 #include "common/math/pool.h"

@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_EXPORT_ENCODING_H
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/data/table.h"
 
 /* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */

@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/staleness.h"
 

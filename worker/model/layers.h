@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "worker/model/window.h"
 

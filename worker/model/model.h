@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/parameters/layout.h"
 
 struct model;

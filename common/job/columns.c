@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/job_read.h"
+#include "common/job/read.h"
 #include "common/base/mem.h"
 
 enum { TEXT_BYTES_MAX = 4096 };

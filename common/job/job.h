@@ -1,7 +1,7 @@
 /* The job file: YAML -> struct, from one table of keys (job_keys.h) that also makes docs/job-file.md,
  * --set, the identity hash and the "nearest known key" hints. */
-#ifndef GRADWIRE_COMMON_JOB_H
-#define GRADWIRE_COMMON_JOB_H
+#ifndef GRADWIRE_COMMON_JOB_JOB_H
+#define GRADWIRE_COMMON_JOB_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
-#include "common/job_identity.h"
+#include "common/job/identity.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "common/job_keys.h"
-#include "common/job_read.h"
-#include "common/job_tree.h"
+#include "common/job/keys.h"
+#include "common/job/read.h"
+#include "common/job/tree.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 

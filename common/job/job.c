@@ -1,4 +1,4 @@
-#include "common/job.h"
+#include "common/job/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/job_identity.h"
-#include "common/job_read.h"
+#include "common/job/identity.h"
+#include "common/job/read.h"
 #include "common/base/mem.h"
 
 static const float EMA_MOMENTUM = 0.99f; /* the default */

@@ -1,7 +1,7 @@
 /* What holds between compression and the rest of a job. */
 #include "common/codec/codec.h"
-#include "common/job_keys.h"
-#include "common/job_read.h"
+#include "common/job/keys.h"
+#include "common/job/read.h"
 
 /* Replies of async and ssp are made for each worker at another time: a difference would need a copy of what each holds.
  * What a worker of geo moves by, the servers must move by, too. */

@@ -1,7 +1,7 @@
 /* The job file's keys: name, and the model. */
 #include <float.h>
 
-#include "common/job_table.h"
+#include "common/job/table.h"
 
 static const struct job_word layer_words[] = {
     {"flatten", LAYER_FLATTEN, NULL},

@@ -1,6 +1,6 @@
 /* Keys that one mode of training.update heeds and another does not: refused where they would do nothing. */
-#include "common/job_keys.h"
-#include "common/job_read.h"
+#include "common/job/keys.h"
+#include "common/job/read.h"
 
 const char *job_update_word(enum update_mode update)
 {

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_COMMON_JOB_TABLE_H
 #define GRADWIRE_COMMON_JOB_TABLE_H
 
-#include "common/job_keys.h"
+#include "common/job/keys.h"
 
 struct job_table {
     const struct job_key *key;

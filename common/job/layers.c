@@ -2,7 +2,7 @@
  * and what each reads. A layer's inputs stand before it, so there is no cycle. */
 #include <string.h>
 
-#include "common/job_read.h"
+#include "common/job/read.h"
 #include "common/base/words.h"
 
 /* Where the layers and their lists of inputs stand in the tree. */

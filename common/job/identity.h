@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_COMMON_JOB_IDENTITY_H
 #define GRADWIRE_COMMON_JOB_IDENTITY_H
 
-#include "common/job.h"
+#include "common/job/job.h"
 
 /* Fill job->canonical, identity_text and identity from all the rest. Errors: ERR_NOMEM; what was
  * filled is the job's (job_close). */

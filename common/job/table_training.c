@@ -1,7 +1,7 @@
 /* The job file's keys: optimizer, training, early stopping. */
 #include <float.h>
 
-#include "common/job_table.h"
+#include "common/job/table.h"
 
 static const struct job_word monitor_words[] = {
     {"none", MONITOR_NONE, NULL},

@@ -2,8 +2,8 @@
 #ifndef GRADWIRE_COMMON_JOB_READ_H
 #define GRADWIRE_COMMON_JOB_READ_H
 
-#include "common/job_keys.h"
-#include "common/job_tree.h"
+#include "common/job/keys.h"
+#include "common/job/tree.h"
 
 struct job_reader {
     struct job *job;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "common/base/err.h"
-#include "common/job.h"
+#include "common/job/job.h"
 
 enum job_key_type {
     KEY_NAME, /* char[JOB_NAME_MAX]: letters, digits, . _ - */

@@ -1,7 +1,7 @@
 /* docs/job-file.md, made from the table of keys. */
 #include <string.h>
 
-#include "common/job_keys.h"
+#include "common/job/keys.h"
 
 enum { CELL_BYTES = 512 };
 

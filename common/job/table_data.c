@@ -1,7 +1,7 @@
 /* The job file's keys: data. */
 #include <float.h>
 
-#include "common/job_table.h"
+#include "common/job/table.h"
 
 static const struct job_word format_words[] = {
     {"idx", DATA_IDX, NULL},

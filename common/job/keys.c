@@ -1,9 +1,9 @@
-#include "common/job_keys.h"
+#include "common/job/keys.h"
 
 #include <float.h>
 #include <string.h>
 
-#include "common/job_table.h"
+#include "common/job/table.h"
 #include "common/base/words.h"
 
 /* In the order of docs/job-file.md. */

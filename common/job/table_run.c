@@ -1,6 +1,6 @@
 /* The job file's keys: how a job is run; mostly not what it learns. */
 #include "common/parameters/limits.h"
-#include "common/job_table.h"
+#include "common/job/table.h"
 
 static const struct job_word store_words[] = {
     {"auto", STORE_AUTO, NULL},

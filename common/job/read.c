@@ -1,4 +1,4 @@
-#include "common/job_read.h"
+#include "common/job/read.h"
 
 #include <errno.h>
 #include <math.h>

@@ -3,8 +3,8 @@
  * --set data.format. Those of one mode of training.update are in job_update.c; what one mode makes more of than another
  * stays, so that one job can be run in all of them. sync.dropped stays without backup workers: a job that had some goes
  * on without them by `redo`. */
-#include "common/job_keys.h"
-#include "common/job_read.h"
+#include "common/job/keys.h"
+#include "common/job/read.h"
 
 enum { MAX_REJECTED = 10, MAX_RECOVERIES = 3, BAD_ROWS_MAX = 1000 }; /* the defaults */
 

@@ -1,4 +1,4 @@
-#include "common/job_tree.h"
+#include "common/job/tree.h"
 
 #include <stdio.h>
 #include <string.h>

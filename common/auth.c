@@ -9,7 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/cluster/address.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/token.h"
 
 #define MEND "--token_file=FILE for all processes ('openssl rand -hex 32' makes one)"

@@ -6,11 +6,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/lookup.h"
+#include "common/net/lookup.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/cluster/address.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/token.h"
 
 struct dialer {

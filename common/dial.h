@@ -9,8 +9,8 @@
 #ifndef GRADWIRE_COMMON_DIAL_H
 #define GRADWIRE_COMMON_DIAL_H
 
-#include "common/conn.h"
-#include "common/loop.h"
+#include "common/net/conn.h"
+#include "common/net/loop.h"
 #include "common/wire/msg.h"
 
 enum {

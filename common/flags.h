@@ -8,7 +8,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/http_place.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 struct flags {
     struct cluster_flags cluster;

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/msg_send.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 void greeting_begin(struct greeting *g, struct conn *c)
 {

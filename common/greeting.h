@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/cluster/cluster.h"
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/wire/msg.h"
 #include "common/token.h"
 

@@ -12,7 +12,7 @@
 
 #include "common/auth.h"
 #include "common/base/clock.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/vitals.h"

@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "common/http_place.h"
-#include "common/loop.h"
+#include "common/net/loop.h"
 #include "common/process/metrics.h"
 
 enum {

@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_COMMON_MSG_SEND_H
 #define GRADWIRE_COMMON_MSG_SEND_H
 
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/wire/msg.h"
 
 /* Pack `m` as the head of one frame, with `body` behind it (NULL: none; it stays where it is, see conn_send). What

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/process/metrics.h"
 
 enum {

@@ -15,9 +15,9 @@
 #include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
-#include "common/reach.h"
+#include "common/net/reach.h"
 #include "common/base/sha256.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 enum { OPTIONS_PS_MAX = 256, OPTIONS_WORKERS_MAX = 1024, OPTIONS_RESTARTS_MAX = 1000000 };
 

@@ -23,7 +23,7 @@
 #include "common/process/cores.h"
 #include "common/job/job.h"
 #include "common/base/mem.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/token.h"
 #include "launch/crew.h"
 #include "launch/fleet.h"

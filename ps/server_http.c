@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/codec/codec_metrics.h"
 #include "common/parameters/staleness.h"
 #include "common/vitals.h"

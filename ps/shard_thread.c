@@ -8,14 +8,14 @@
 
 #include "common/checkpoint_file.h"
 #include "common/base/clock.h"
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/process/fault.h"
 #include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/msg_send.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 #include "ps/shard.h"
 #include "ps/store.h"
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "worker/control_http.h"
 
 enum { TICK_MS = 50 };

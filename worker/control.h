@@ -7,7 +7,7 @@
 #include "common/cluster/cluster.h"
 #include "common/http.h"
 #include "common/job/job.h"
-#include "common/mailbox.h"
+#include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 #include "worker/letters.h"
 

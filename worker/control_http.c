@@ -6,7 +6,7 @@
 
 #include "common/http.h"
 #include "common/process/process_state.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/vitals.h"
 #include "worker/meter.h"
 

@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "common/base/log.h"
-#include "common/loop.h"
-#include "common/mailbox.h"
+#include "common/net/loop.h"
+#include "common/net/mailbox.h"
 #include "common/base/mem.h"
 #include "worker/events_file.h"
 #include "worker/events_note.h"

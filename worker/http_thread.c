@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "common/base/log.h"
-#include "common/mailbox.h"
+#include "common/net/mailbox.h"
 #include "common/base/mem.h"
 
 struct http_thread {

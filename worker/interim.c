@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/vitals.h"
 #include "worker/http_thread.h"
 

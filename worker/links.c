@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/dial.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

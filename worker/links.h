@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_LINKS_H
 #define GRADWIRE_WORKER_LINKS_H
 
-#include "common/loop.h"
+#include "common/net/loop.h"
 #include "worker/gradient.h"
 #include "worker/local.h"
 #include "worker/push_codec.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "common/base/mem.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 
 static enum err act(struct peer *p, enum peer_callback where)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/auth.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/token.h"
 
 static struct errmsg e;

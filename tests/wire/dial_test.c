@@ -16,10 +16,10 @@
 
 #include "common/base/clock.h"
 #include "common/dial.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/base/mem.h"
 #include "common/cluster/address.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 #include "tests/lib/peer.h"
 
 static struct loop loop;

@@ -15,9 +15,9 @@
 
 #include "common/dial.h"
 #include "common/greeting.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/base/mem.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/listen.h"
-#include "common/socket.h"
+#include "common/net/listen.h"
+#include "common/net/socket.h"
 #include "common/strangers.h"
 #include "tests/lib/peer.h"
 

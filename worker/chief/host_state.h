@@ -5,10 +5,10 @@
 
 #include <stdatomic.h>
 
-#include "common/conn.h"
+#include "common/net/conn.h"
 #include "common/dial.h"
 #include "common/greeting.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/strangers.h"
 #include "worker/chief/host.h"
 #include "worker/chief/keeper.h"

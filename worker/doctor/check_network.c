@@ -5,7 +5,7 @@
 
 #include "common/auth.h"
 #include "common/http.h"
-#include "common/listen.h"
+#include "common/net/listen.h"
 #include "common/base/mem.h"
 #include "common/process/skew.h"
 #include "common/cluster/address.h"

@@ -6,7 +6,7 @@
 
 #include "common/auth.h"
 #include "common/base/mem.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "common/token.h"
 #include "worker/doctor/patient.h"
 

@@ -6,7 +6,7 @@
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
 #include "common/wire/msg.h"
-#include "common/reach.h"
+#include "common/net/reach.h"
 
 enum { VISIT_MS = 6000 }; /* for the hellos: longer than a dialer waits for a challenge */
 

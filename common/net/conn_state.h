@@ -1,9 +1,9 @@
 /* What a connection is made of, for its own files: conn.c (its life), conn_out.c, conn_in.c, conn_tls.c. */
-#ifndef GRADWIRE_COMMON_CONN_STATE_H
-#define GRADWIRE_COMMON_CONN_STATE_H
+#ifndef GRADWIRE_COMMON_NET_CONN_STATE_H
+#define GRADWIRE_COMMON_NET_CONN_STATE_H
 
 #include "common/cluster/address.h"
-#include "common/conn.h"
+#include "common/net/conn.h"
 
 enum { WHY_BYTES = 256 };
 

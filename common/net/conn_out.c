@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "common/conn_state.h"
+#include "common/net/conn_state.h"
 #include "common/base/mem.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 
 enum {
     IOVECS = 64,         /* for one sendmsg */

@@ -1,4 +1,4 @@
-#include "common/lookup.h"
+#include "common/net/lookup.h"
 
 #include <assert.h>
 #include <errno.h>

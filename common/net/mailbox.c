@@ -1,4 +1,4 @@
-#include "common/mailbox.h"
+#include "common/net/mailbox.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

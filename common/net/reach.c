@@ -1,4 +1,4 @@
-#include "common/reach.h"
+#include "common/net/reach.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/lookup.h"
+#include "common/net/lookup.h"
 #include "common/base/mem.h"
 #include "common/cluster/address.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/tls_state.h"
+#include "common/net/tls_state.h"
 
 static struct tls *own;
 

@@ -1,8 +1,8 @@
 /* Can others be connected to from here? All of them at once, within one bound: names are looked up as any program of this
  * host does it, then the addresses of each are dialed, one after the other, until one is there; that connection is
  * closed again. */
-#ifndef GRADWIRE_COMMON_REACH_H
-#define GRADWIRE_COMMON_REACH_H
+#ifndef GRADWIRE_COMMON_NET_REACH_H
+#define GRADWIRE_COMMON_NET_REACH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/tls_state.h"
+#include "common/net/tls_state.h"
 
 enum { CHECK_FLAGS = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT };
 

@@ -5,13 +5,13 @@
  * names it. Without descriptors the owner is asked to shed a connection. At the cap of open
  * connections, or where it has none to shed, accepting pauses; the kernel's backlog holds who
  * comes. */
-#ifndef GRADWIRE_COMMON_LISTEN_H
-#define GRADWIRE_COMMON_LISTEN_H
+#ifndef GRADWIRE_COMMON_NET_LISTEN_H
+#define GRADWIRE_COMMON_NET_LISTEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/loop.h"
+#include "common/net/loop.h"
 
 enum {
     LISTEN_TAKEN_MS = 10000, /* how long a taken port is waited for */

@@ -1,8 +1,8 @@
 /* One event loop per thread (libevent), with timers, signals, and what must wait for the end of a
  * tick. Everything here belongs to the thread that runs the loop; other threads come in by a
  * mailbox (mailbox.h). */
-#ifndef GRADWIRE_COMMON_LOOP_H
-#define GRADWIRE_COMMON_LOOP_H
+#ifndef GRADWIRE_COMMON_NET_LOOP_H
+#define GRADWIRE_COMMON_NET_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>

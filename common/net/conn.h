@@ -13,8 +13,8 @@
  * Under TLS (conn_secure) the handshake comes first, within TLS_HANDSHAKE_MS; frames wait for it. The stream is the
  * same, in records: small frames that wait share one. What does not hold is said in the log of who
  * accepted, sent as an alert, and ends the connection with ERR_TLS. */
-#ifndef GRADWIRE_COMMON_CONN_H
-#define GRADWIRE_COMMON_CONN_H
+#ifndef GRADWIRE_COMMON_NET_CONN_H
+#define GRADWIRE_COMMON_NET_CONN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@
 
 #include "common/base/err.h"
 #include "common/wire/frame.h"
-#include "common/loop.h"
-#include "common/tls.h"
+#include "common/net/loop.h"
+#include "common/net/tls.h"
 
 enum {
     CONN_QUEUE_MAX_FRAMES = 65536,

@@ -3,8 +3,8 @@
  * Two hold a lookup, its owner and the thread: who lets go last frees it, so nobody waits for a resolver that is slow.
  * glibc's getaddrinfo_a would do, but for its threads' 64 KiB stacks, which not every name service module is content
  * with, and which sanitizers do not see begin. */
-#ifndef GRADWIRE_COMMON_LOOKUP_H
-#define GRADWIRE_COMMON_LOOKUP_H
+#ifndef GRADWIRE_COMMON_NET_LOOKUP_H
+#define GRADWIRE_COMMON_NET_LOOKUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

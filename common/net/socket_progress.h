@@ -1,6 +1,6 @@
 /* What the kernel knows of a connection's pace. */
-#ifndef GRADWIRE_COMMON_SOCKET_PROGRESS_H
-#define GRADWIRE_COMMON_SOCKET_PROGRESS_H
+#ifndef GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
+#define GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
 
 #include "common/base/err.h"
 #include "common/codec/link_progress.h"

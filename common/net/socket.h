@@ -1,6 +1,6 @@
 /* What listening, dialing and connections share: a socket and its options. */
-#ifndef GRADWIRE_COMMON_SOCKET_H
-#define GRADWIRE_COMMON_SOCKET_H
+#ifndef GRADWIRE_COMMON_NET_SOCKET_H
+#define GRADWIRE_COMMON_NET_SOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Apart from socket.c, since <linux/tcp.h> and <netinet/tcp.h> do not go together. */
-#include "common/socket_progress.h"
+#include "common/net/socket_progress.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>

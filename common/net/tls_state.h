@@ -1,13 +1,13 @@
 /* What tls*.c share. */
-#ifndef GRADWIRE_COMMON_TLS_STATE_H
-#define GRADWIRE_COMMON_TLS_STATE_H
+#ifndef GRADWIRE_COMMON_NET_TLS_STATE_H
+#define GRADWIRE_COMMON_NET_TLS_STATE_H
 
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "common/openssl.h"
+#include "common/net/openssl.h"
 #include "common/cluster/address.h"
-#include "common/tls.h"
+#include "common/net/tls.h"
 
 enum { TLS_NAMES_BYTES = 160, TLS_ALLOWED_MAX = 16 };
 

@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/process/metrics.h"
-#include "common/tls_state.h"
+#include "common/net/tls_state.h"
 
 static struct {
     atomic_uint_fast64_t refused[TLS_REFUSALS], up, in_kernel;

@@ -1,4 +1,4 @@
-#include "common/listen.h"
+#include "common/net/listen.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/address.h"
-#include "common/socket.h"
+#include "common/net/socket.h"
 
 enum {
     BACKLOG = 1024,

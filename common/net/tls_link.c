@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/tls_state.h"
+#include "common/net/tls_state.h"
 
 /* ---- why ---- */
 

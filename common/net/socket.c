@@ -1,4 +1,4 @@
-#include "common/socket.h"
+#include "common/net/socket.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

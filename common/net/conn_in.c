@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "common/conn_state.h"
+#include "common/net/conn_state.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 

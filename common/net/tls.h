@@ -8,8 +8,8 @@
  * and nothing else; why it was refused is one line here, and one at the peer.
  *
  * One identity for a process, as with the token; tests have more. Without one all is plain TCP. */
-#ifndef GRADWIRE_COMMON_TLS_H
-#define GRADWIRE_COMMON_TLS_H
+#ifndef GRADWIRE_COMMON_NET_TLS_H
+#define GRADWIRE_COMMON_NET_TLS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,15 +1,15 @@
 /* Letters from any thread to one loop: a mutex, two arrays that change places, an eventfd.
  * Posting never blocks on the reader and allocates nothing; the loop is woken once for all that
  * wait. */
-#ifndef GRADWIRE_COMMON_MAILBOX_H
-#define GRADWIRE_COMMON_MAILBOX_H
+#ifndef GRADWIRE_COMMON_NET_MAILBOX_H
+#define GRADWIRE_COMMON_NET_MAILBOX_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/loop.h"
+#include "common/net/loop.h"
 
 enum { MAILBOX_MAX = 4096 }; /* letters that wait; more are refused */
 

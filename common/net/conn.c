@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/conn_state.h"
+#include "common/net/conn_state.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/socket.h"
-#include "common/socket_progress.h"
+#include "common/net/socket.h"
+#include "common/net/socket_progress.h"
 
 /* ---- The end ---- */
 

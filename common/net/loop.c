@@ -1,4 +1,4 @@
-#include "common/loop.h"
+#include "common/net/loop.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/base/clock.h"
-#include "common/conn_state.h"
+#include "common/net/conn_state.h"
 
 enum err conn_secure(struct conn *c, struct tls *t, const char *host)
 {

@@ -10,7 +10,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/base/clock.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"

@@ -22,7 +22,7 @@
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 #include "launch/crew.h"
 #include "launch/options.h"
 #include "launch/rundir.h"

@@ -24,7 +24,7 @@
 #include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 #include "launch/crew.h"
 #include "launch/fleet.h"
 #include "launch/hosts.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/process/cgroup.h"
 #include "common/flags.h"
 #include "common/http.h"
@@ -12,7 +12,7 @@
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 #include "ps/server.h"
 
 static int wrong(enum err err, const struct errmsg *e)

@@ -4,7 +4,7 @@
 
 #include "common/http.h"
 #include "common/job/job.h"
-#include "common/strangers.h"
+#include "common/peers/pending.h"
 #include "common/process/process_state.h"
 #include "ps/shard_thread.h"
 

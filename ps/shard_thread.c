@@ -14,7 +14,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 #include "common/net/socket.h"
 #include "ps/shard.h"
 #include "ps/store.h"

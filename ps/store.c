@@ -12,7 +12,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 #include "common/store.h"
 
 /* On the stack of the thread that waits. The server's thread alone touches it until it is done. */

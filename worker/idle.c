@@ -6,7 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/base/log.h"
 #include "common/wire/msg.h"
 #include "worker/control.h"

@@ -6,11 +6,11 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/ending.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 
 enum {
     SAY_WAIT_MS = 10000,

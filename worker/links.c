@@ -6,10 +6,10 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };
 

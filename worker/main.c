@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/process/cgroup.h"
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
@@ -23,7 +23,7 @@
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
 #include "worker/curves.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/cluster/cluster_given.h"
 #include "common/base/log.h"
 #include "common/process/signals.h"

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "common/base/clock.h"
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/net/listen.h"
 #include "common/base/mem.h"
 #include "common/cluster/address.h"

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/net/reach.h"
 #include "common/net/socket.h"
 #include "tests/lib/peer.h"

@@ -1,4 +1,4 @@
-/* Connections without a hello are bounded in number and in time, and never keep others out (common/strangers.h). */
+/* Connections without a hello are bounded in number and in time, and never keep others out (common/peers/pending.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "common/net/listen.h"
 #include "common/net/socket.h"
-#include "common/strangers.h"
+#include "common/peers/pending.h"
 #include "tests/lib/peer.h"
 
 enum { MANY = 40 };

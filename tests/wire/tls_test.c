@@ -19,8 +19,8 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn_state.h"
-#include "common/dial.h"
-#include "common/greeting.h"
+#include "common/peers/dial.h"
+#include "common/peers/greeting.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/openssl.h"

@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 #include "worker/progress.h"

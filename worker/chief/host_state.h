@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 
 #include "common/net/conn.h"
-#include "common/dial.h"
-#include "common/greeting.h"
+#include "common/peers/dial.h"
+#include "common/peers/greeting.h"
 #include "common/net/listen.h"
-#include "common/strangers.h"
+#include "common/peers/pending.h"
 #include "worker/chief/host.h"
 #include "worker/chief/keeper.h"
 #include "worker/chief/letters.h"

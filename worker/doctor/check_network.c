@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/http.h"
 #include "common/net/listen.h"
 #include "common/base/mem.h"

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/auth.h"
+#include "common/peers/auth.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 #include "worker/doctor/patient.h"
 
 /* "127.0.0.1:1", "localhost:1", "[::1]:1" */

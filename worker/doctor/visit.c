@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/dial.h"
+#include "common/peers/dial.h"
 #include "common/base/mem.h"
 
 struct round {

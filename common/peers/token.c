@@ -1,4 +1,4 @@
-#include "common/token.h"
+#include "common/peers/token.h"
 
 #include <errno.h>
 #include <fcntl.h>

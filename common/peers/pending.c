@@ -1,4 +1,4 @@
-#include "common/strangers.h"
+#include "common/peers/pending.h"
 
 #include <inttypes.h>
 #include <sys/resource.h>

@@ -1,8 +1,8 @@
 /* How a connection begins on the side that accepted it: CHALLENGE goes out, HELLO comes back with
  * its proof (token.h). Without a token the hello stands alone, and nothing goes out before it, but under TLS: there the
  * CHALLENGE says that the handshake is over on this side, too. */
-#ifndef GRADWIRE_COMMON_GREETING_H
-#define GRADWIRE_COMMON_GREETING_H
+#ifndef GRADWIRE_COMMON_PEERS_GREETING_H
+#define GRADWIRE_COMMON_PEERS_GREETING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "common/cluster/cluster.h"
 #include "common/net/conn.h"
 #include "common/wire/msg.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 
 enum {
     GREETING_HEAD_MAX = 64 << 10, /* of a hello */

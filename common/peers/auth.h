@@ -2,8 +2,8 @@
  * --auth=auto (the default): proof is asked where a token, or certificates, are held. Without them only loopback is
  * served; in the image, whose entrypoint says so (AUTH_POD), the pod's addresses are, with a warning. required: without
  * them no start. none: no proof is asked, wherever it listens. */
-#ifndef GRADWIRE_COMMON_AUTH_H
-#define GRADWIRE_COMMON_AUTH_H
+#ifndef GRADWIRE_COMMON_PEERS_AUTH_H
+#define GRADWIRE_COMMON_PEERS_AUTH_H
 
 #include "common/base/err.h"
 

@@ -1,10 +1,10 @@
-#include "common/greeting.h"
+#include "common/peers/greeting.h"
 
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 #include "common/net/tls.h"
 
 void greeting_begin(struct greeting *g, struct conn *c)

@@ -1,4 +1,4 @@
-#include "common/msg_send.h"
+#include "common/peers/msg_send.h"
 
 #include "common/base/mem.h"
 

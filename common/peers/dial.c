@@ -1,4 +1,4 @@
-#include "common/dial.h"
+#include "common/peers/dial.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "common/wire/msg.h"
 #include "common/cluster/address.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 
 struct dialer {
     struct loop *loop;

@@ -2,8 +2,8 @@
  * Whoever reaches a port may open as many as he likes; so they are bounded in number (by the descriptors that this
  * process may have, most of which are the job's own) and in time, and the oldest goes first. A peer of ours is pending
  * for one round trip. One list for a listener; thread: its loop's. */
-#ifndef GRADWIRE_COMMON_STRANGERS_H
-#define GRADWIRE_COMMON_STRANGERS_H
+#ifndef GRADWIRE_COMMON_PEERS_PENDING_H
+#define GRADWIRE_COMMON_PEERS_PENDING_H
 
 #include <stdbool.h>
 #include <stdint.h>

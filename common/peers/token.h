@@ -4,8 +4,8 @@
  * for this connection and for what this hello says, and a recorded one for nothing.
  *
  * One for a process, set at start-up. Without one everything is as in a cluster without a token. */
-#ifndef GRADWIRE_COMMON_TOKEN_H
-#define GRADWIRE_COMMON_TOKEN_H
+#ifndef GRADWIRE_COMMON_PEERS_TOKEN_H
+#define GRADWIRE_COMMON_PEERS_TOKEN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * "not yet", as is a refused or silent address: each address of the name is tried, then after 50
  * ms, doubling to 2 s, all over again. The log says why once for each new reason. Before on_open
  * the owner hears nothing; who wants to give up calls dial_stop. */
-#ifndef GRADWIRE_COMMON_DIAL_H
-#define GRADWIRE_COMMON_DIAL_H
+#ifndef GRADWIRE_COMMON_PEERS_DIAL_H
+#define GRADWIRE_COMMON_PEERS_DIAL_H
 
 #include "common/net/conn.h"
 #include "common/net/loop.h"

@@ -1,4 +1,4 @@
-#include "common/auth.h"
+#include "common/peers/auth.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/cluster/address.h"
 #include "common/net/tls.h"
-#include "common/token.h"
+#include "common/peers/token.h"
 
 #define MEND "--token_file=FILE for all processes ('openssl rand -hex 32' makes one)"
 

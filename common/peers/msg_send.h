@@ -1,6 +1,6 @@
 /* Send a protobuf-c message as a frame. */
-#ifndef GRADWIRE_COMMON_MSG_SEND_H
-#define GRADWIRE_COMMON_MSG_SEND_H
+#ifndef GRADWIRE_COMMON_PEERS_MSG_SEND_H
+#define GRADWIRE_COMMON_PEERS_MSG_SEND_H
 
 #include "common/net/conn.h"
 #include "common/wire/msg.h"

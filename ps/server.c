@@ -17,7 +17,7 @@
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
 #include "common/parameters/plan.h"
-#include "common/store.h"
+#include "common/checkpoint/store.h"
 #include "common/peers/pending.h"
 #include "common/net/tls.h"
 #include "ps/grace.h"

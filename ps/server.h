@@ -10,7 +10,7 @@
 #define GRADWIRE_PS_SERVER_H
 
 #include "common/cluster/cluster.h"
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 #include "common/process/fault.h"
 #include "common/job/job.h"
 

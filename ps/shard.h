@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/buffer.h"
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/parameters/limits.h"
 #include "common/codec/codec_choice.h"
 #include "common/parameters/layout.h"

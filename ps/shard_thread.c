@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/process/fault.h"

@@ -6,7 +6,7 @@
 #ifndef GRADWIRE_WORKER_EVAL_LOG_H
 #define GRADWIRE_WORKER_EVAL_LOG_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 #include "worker/model/evaluation.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/base/log.h"

@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"

@@ -4,7 +4,7 @@
 #ifndef GRADWIRE_WORKER_LOCAL_H
 #define GRADWIRE_WORKER_LOCAL_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
 #include "worker/gradient.h"

@@ -12,7 +12,7 @@
 #include "common/process/cgroup.h"
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
 #include "common/flags.h"
 #include "common/math/kernels.h"

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/uuid.h"

@@ -7,7 +7,7 @@
 #ifndef GRADWIRE_WORKER_SEQUEL_H
 #define GRADWIRE_WORKER_SEQUEL_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 
 struct warm_start {

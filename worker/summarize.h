@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_SUMMARIZE_H
 
 #include "common/cluster/cluster.h"
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host.h"
 #include "worker/eval_log.h"
 #include "worker/train.h"

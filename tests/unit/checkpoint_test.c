@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/checkpoint.h"
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 #include "worker/idle.h"
 
 static char identity[] = "name: digits\ntraining.seed: 1\n",

@@ -6,7 +6,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_H
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "worker/chief/chief.h"
 #include "worker/control.h"
 

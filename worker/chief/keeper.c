@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/store.h"
+#include "common/checkpoint/store.h"
 #include "worker/chief/letters.h"
 
 enum task_kind { TASK_PUT, TASK_GET, TASK_GONE };

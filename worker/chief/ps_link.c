@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
-#include "common/store.h"
+#include "common/checkpoint/store.h"
 #include "worker/chief/host_state.h"
 
 static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/base/version.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/process/cgroup.h"
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"

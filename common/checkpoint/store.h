@@ -1,6 +1,6 @@
 /* Files of cuts between a ps and a chief that share no storage (proto: StorePut, StoreGet, StoreAnswer). */
-#ifndef GRADWIRE_COMMON_STORE_H
-#define GRADWIRE_COMMON_STORE_H
+#ifndef GRADWIRE_COMMON_CHECKPOINT_STORE_H
+#define GRADWIRE_COMMON_CHECKPOINT_STORE_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "common/ending.h"
+#include "common/checkpoint/ending.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What shard files and manifests have in common: paths, magic, tail. */
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

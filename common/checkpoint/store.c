@@ -1,9 +1,9 @@
-#include "common/store.h"
+#include "common/checkpoint/store.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 bool store_is_shard(const char *file)
 {

@@ -3,7 +3,7 @@
  * sizes and CRCs -> tail -> commit. Failure modes: no memory, no room, a failed fsync or rename:
  * the temporary file is removed, the error names the path; other files and older checkpoints are
  * not touched. Killed: a temporary file, for checkpoint_prune. */
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 #include <assert.h>
 #include <inttypes.h>

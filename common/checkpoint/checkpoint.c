@@ -1,6 +1,6 @@
 /* A checkpoint as a whole: the manifest that makes it one, the files that it names, and the folder
  * of all cuts. */
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 

@@ -1,7 +1,7 @@
 /* Reading one shard's file: tail, head, then those frames that a range needs. Whatever is in it is
  * judged before it is used: sizes before memory is taken for them, CRCs before bytes reach
  * protobuf-c or zstd. */
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The inside of checkpoint files, for common/checkpoint*.c, manifest.c, their tests and fuzz
  * targets. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_FILE_H
-#define GRADWIRE_COMMON_CHECKPOINT_FILE_H
+#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
+#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");

@@ -1,6 +1,6 @@
 /* The manifest: struct <-> protobuf <-> file. What it says is checked both ways, as in a cluster
  * the numbers of its files come from other processes. */
-#include "common/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_file.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* Is the job over already? What a ps, or a worker that is not the chief, can tell from the newest cut before it
  * holds anything: the chief alone knows for sure, since it may have been told to train on. */
-#ifndef GRADWIRE_COMMON_ENDING_H
-#define GRADWIRE_COMMON_ENDING_H
+#ifndef GRADWIRE_COMMON_CHECKPOINT_ENDING_H
+#define GRADWIRE_COMMON_CHECKPOINT_ENDING_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"
 
 enum ending {

@@ -7,8 +7,8 @@
  * CRC-32 of the head, the magic again. The manifest: magic, head, tail. It holds the CRC of each
  * file's head, which holds those of the frames: a file of another cut, shard or generation never
  * passes, nor does any single changed byte. All little-endian. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_H
-#define GRADWIRE_COMMON_CHECKPOINT_H
+#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
+#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
 
 #include <stdbool.h>
 #include <stddef.h>

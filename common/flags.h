@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/cluster/cluster.h"
-#include "common/http_place.h"
+#include "common/serve/http_place.h"
 #include "common/net/tls.h"
 
 struct flags {

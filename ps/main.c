@@ -5,7 +5,7 @@
 #include "common/peers/auth.h"
 #include "common/process/cgroup.h"
 #include "common/flags.h"
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"

@@ -7,7 +7,7 @@
 #include "common/net/tls.h"
 #include "common/codec/codec_metrics.h"
 #include "common/parameters/staleness.h"
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
 

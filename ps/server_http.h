@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_PS_SERVER_HTTP_H
 #define GRADWIRE_PS_SERVER_HTTP_H
 
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/job/job.h"
 #include "common/peers/pending.h"
 #include "common/process/process_state.h"

@@ -5,7 +5,7 @@
 #define GRADWIRE_WORKER_CONTROL_H
 
 #include "common/cluster/cluster.h"
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/job/job.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"

@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/process/process_state.h"
 #include "common/net/tls.h"
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 #include "worker/meter.h"
 
 /* It listens, and it needs nobody for that. A worker that is not the chief, and that was told to go, is dialed by nobody

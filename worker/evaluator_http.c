@@ -7,7 +7,7 @@
 #include "common/wire/msg.h"
 #include "common/process/process_state.h"
 #include "common/net/tls.h"
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 #include "worker/http_thread.h"
 #include "worker/model/metric.h"
 

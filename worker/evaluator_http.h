@@ -1,4 +1,4 @@
-/* The evaluator's HTTP (common/http.h), on a thread and loop of its own: main reads checkpoints and computes. */
+/* The evaluator's HTTP (common/serve/http.h), on a thread and loop of its own: main reads checkpoints and computes. */
 #ifndef GRADWIRE_WORKER_EVALUATOR_HTTP_H
 #define GRADWIRE_WORKER_EVALUATOR_HTTP_H
 

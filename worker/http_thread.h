@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_HTTP_THREAD_H
 #define GRADWIRE_WORKER_HTTP_THREAD_H
 
-#include "common/http.h"
+#include "common/serve/http.h"
 
 struct http_thread;
 

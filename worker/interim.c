@@ -5,7 +5,7 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/net/tls.h"
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 #include "worker/http_thread.h"
 
 struct interim {

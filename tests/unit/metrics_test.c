@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/process/metrics.h"
 #include "common/parameters/staleness.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "common/base/clock.h"
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
 

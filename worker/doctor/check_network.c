@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/peers/auth.h"
-#include "common/http.h"
+#include "common/serve/http.h"
 #include "common/net/listen.h"
 #include "common/base/mem.h"
 #include "common/process/skew.h"

@@ -1,6 +1,6 @@
 /* What the kernel says of this process: memory, CPU time, threads, descriptors. */
-#ifndef GRADWIRE_COMMON_VITALS_H
-#define GRADWIRE_COMMON_VITALS_H
+#ifndef GRADWIRE_COMMON_SERVE_VITALS_H
+#define GRADWIRE_COMMON_SERVE_VITALS_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* Where a process answers HTTP, as its flags have it. */
-#ifndef GRADWIRE_COMMON_HTTP_PLACE_H
-#define GRADWIRE_COMMON_HTTP_PLACE_H
+#ifndef GRADWIRE_COMMON_SERVE_HTTP_PLACE_H
+#define GRADWIRE_COMMON_SERVE_HTTP_PLACE_H
 
 #include "common/base/err.h"
 

@@ -1,4 +1,4 @@
-#include "common/http_place.h"
+#include "common/serve/http_place.h"
 
 #include <string.h>
 

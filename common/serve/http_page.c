@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/http.h"
+#include "common/serve/http.h"
 
 struct page {
     struct evbuffer *out;

@@ -1,4 +1,4 @@
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 
 #include <stdio.h>
 #include <string.h>

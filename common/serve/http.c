@@ -1,4 +1,4 @@
-#include "common/http.h"
+#include "common/serve/http.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/vitals.h"
+#include "common/serve/vitals.h"
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 

@@ -7,12 +7,12 @@
  * is not over after HTTP_CONNECTION_MS, whatever it does in the meantime, is closed; so is the oldest where HTTP_OPEN_MAX
  * are open and another one comes. No more than HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the kernel. An
  * answer is made whole in memory at once, so nobody waits for a slow reader. */
-#ifndef GRADWIRE_COMMON_HTTP_H
-#define GRADWIRE_COMMON_HTTP_H
+#ifndef GRADWIRE_COMMON_SERVE_HTTP_H
+#define GRADWIRE_COMMON_SERVE_HTTP_H
 
 #include <jansson.h>
 
-#include "common/http_place.h"
+#include "common/serve/http_place.h"
 #include "common/net/loop.h"
 #include "common/process/metrics.h"
 

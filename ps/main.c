@@ -4,7 +4,7 @@
 
 #include "common/peers/auth.h"
 #include "common/process/cgroup.h"
-#include "common/flags.h"
+#include "common/flags/flags.h"
 #include "common/serve/http.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"

@@ -14,7 +14,7 @@
 #include "common/process/dirlock.h"
 #include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
-#include "common/flags.h"
+#include "common/flags/flags.h"
 #include "common/math/kernels.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"

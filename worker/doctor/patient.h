@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_DOCTOR_PATIENT_H
 #define GRADWIRE_WORKER_DOCTOR_PATIENT_H
 
-#include "common/flags.h"
+#include "common/flags/flags.h"
 #include "worker/data/dataset.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/finding.h"

@@ -1,7 +1,7 @@
 /* gflags keeps and checks the values; the words of the command line are taken apart here, because a
  * repeated flag keeps only its last value there (--set), and because its own errors exit with 1. */
 extern "C" {
-#include "common/flags.h"
+#include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"

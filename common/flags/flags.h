@@ -1,6 +1,6 @@
 /* Command line flags of ps and worker: gflags behind a C header (flags.cc is the one C++ file). */
-#ifndef GRADWIRE_COMMON_FLAGS_H
-#define GRADWIRE_COMMON_FLAGS_H
+#ifndef GRADWIRE_COMMON_FLAGS_FLAGS_H
+#define GRADWIRE_COMMON_FLAGS_FLAGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
 #include "common/net/socket.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 #include "ps/store.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_TESTS_LIB_QUIET_H
 #define GRADWIRE_TESTS_LIB_QUIET_H
 
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 #include "worker/chief/chief.h"
 
 /* ---- chief_io ---- */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/wire/msg.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 #include "worker/chief/chief.h"
 #include "worker/local.h"
 #include "worker/push_codec.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 #define OF(conn_peer) ((struct sim_conn *)((char *)(conn_peer)-offsetof(struct sim_conn, peer)))

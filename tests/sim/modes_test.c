@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "common/base/rng.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 enum { EPOCHS = 3, BATCHES = 8, RUNS = 12, SHORT_RUNS = 4 };

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/base/rng.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 enum { RUNS = 160, SHORT_RUNS = 32 };

@@ -8,7 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "ps/gate.h"
+#include "ps/core/gate.h"
 
 enum { ELEMS = 3 };
 

@@ -8,7 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "ps/once.h"
+#include "ps/core/once.h"
 
 enum { CHUNKS = 11, IDS = 200 };
 

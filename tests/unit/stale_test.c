@@ -8,7 +8,7 @@
 
 #include "common/parameters/staleness.h"
 #include "tests/lib/quiet.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 2, ELEMS = CHUNK * CHUNKS, WORKERS = 3 };
 

@@ -1,4 +1,4 @@
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "common/base/list.h"
 #include "common/base/mem.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 void shard_image_free(struct shard_image *image)
 {

@@ -1,4 +1,4 @@
-#include "ps/clocks.h"
+#include "ps/core/clocks.h"
 
 #include "common/base/mem.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/math/kernels.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 /* Neighbours that are updated in one go; lamb has a ratio for each. */
 static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)

@@ -3,8 +3,8 @@
  * whose updates this shard has, counted from where it entered. A worker at clock c may read when no live worker's
  * clock is below c - s. Who has nothing to do is idle and holds nobody up; who begins enters at the least live clock.
  * Pure. */
-#ifndef GRADWIRE_PS_CLOCKS_H
-#define GRADWIRE_PS_CLOCKS_H
+#ifndef GRADWIRE_PS_CORE_CLOCKS_H
+#define GRADWIRE_PS_CORE_CLOCKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* What comes in encoded: which codecs a push may have here, and its gradient. */
 #include <inttypes.h>
 
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
                           struct errmsg *e)

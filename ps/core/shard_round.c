@@ -13,7 +13,7 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
 {

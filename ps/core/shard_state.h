@@ -1,12 +1,12 @@
 /* The inside of a shard, shared by the files of ps that make it up. */
-#ifndef GRADWIRE_PS_SHARD_STATE_H
-#define GRADWIRE_PS_SHARD_STATE_H
+#ifndef GRADWIRE_PS_CORE_SHARD_STATE_H
+#define GRADWIRE_PS_CORE_SHARD_STATE_H
 
 #include "common/codec/codec.h"
 #include "common/parameters/epochs.h"
 #include "common/parameters/staleness.h"
-#include "ps/clocks.h"
-#include "ps/shard.h"
+#include "ps/core/clocks.h"
+#include "ps/core/shard.h"
 
 enum {
     SHARD_SUM_ELEMS = 4096

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 bool shard_cut_holds(const struct shard *s)
 {

@@ -1,4 +1,4 @@
-#include "ps/gate.h"
+#include "ps/core/gate.h"
 
 #include <string.h>
 

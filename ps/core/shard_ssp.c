@@ -1,6 +1,6 @@
 /* Bounded staleness on a shard: pushes are applied on arrival as in async; a pull at a clock waits until no live worker
- * is more than the bound behind (ps/clocks.h). */
-#include "ps/shard_state.h"
+ * is more than the bound behind (ps/core/clocks.h). */
+#include "ps/core/shard_state.h"
 
 /* The parameters as they are now, to all who may read them. */
 void shard_ssp_serve(struct shard *s)

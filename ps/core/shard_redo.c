@@ -4,7 +4,7 @@
  * Happy path: a step's set is noted when it is decided (shard_accept.c) -> the step is made -> replies name what the next
  * one is made of -> behind the epoch's last batch that is the list, a step's leaves at a time.
  * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {

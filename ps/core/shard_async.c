@@ -1,5 +1,5 @@
 /* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. */
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 static void apply_chunk(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                         uint64_t elems, uint32_t examples)

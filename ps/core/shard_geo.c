@@ -6,7 +6,7 @@
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 struct geo {
     struct geo *next;

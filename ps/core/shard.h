@@ -7,8 +7,8 @@
  * Happy path (async): a push frame is applied chunk by chunk, once -> the same chunks go back.
  * Failure modes: another generation (refused by name, the connection stays), a step that is over (duplicate,
  * answered with the present parameters), a message that does not fit the plan (ERR_PROTO: the shell closes). */
-#ifndef GRADWIRE_PS_SHARD_H
-#define GRADWIRE_PS_SHARD_H
+#ifndef GRADWIRE_PS_CORE_SHARD_H
+#define GRADWIRE_PS_CORE_SHARD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +22,8 @@
 #include "common/wire/msg.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/plan.h"
-#include "ps/gate.h"
-#include "ps/once.h"
+#include "ps/core/gate.h"
+#include "ps/core/once.h"
 
 /* A worker's connection as the shard sees it; the shell embeds it. */
 struct shard_peer {
@@ -75,7 +75,7 @@ struct shard_io {
     enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
 };
 
-struct shard; /* opaque: ps/shard.c */
+struct shard; /* opaque: ps/core/shard.c */
 
 /* `ps`, `thread`: which of the plan's shards this one becomes. Errors: ERR_NOMEM. */
 enum err shard_new(struct shard **s, uint32_t ps, uint32_t thread, const struct shard_io *io,
@@ -88,7 +88,7 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m);
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
-/* Sync, where a round is on (ps/shard_round.c). A decision for another step than the one that is summed is of no
+/* Sync, where a round is on (ps/core/shard_round.c). A decision for another step than the one that is summed is of no
  * use any more, and left alone. */
 void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m);
 void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m);

@@ -1,4 +1,4 @@
-#include "ps/once.h"
+#include "ps/core/once.h"
 
 #include "common/base/mem.h"
 

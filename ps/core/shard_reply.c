@@ -13,7 +13,7 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
 

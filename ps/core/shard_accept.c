@@ -5,7 +5,7 @@
  * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
  * cut holds the shard (the decision waits), a push that comes when the set is closed, or when its step is over
  * (answered with the new parameters, "dropped"), a decision that does not fit (left alone). */
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 void shard_accept_init(struct shard *s, const Gradwire__Settings *m)
 {

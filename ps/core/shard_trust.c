@@ -6,7 +6,7 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/parameters/trust.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 struct shard_trust {
     uint32_t *first; /* of each chunk: its first piece; (chunks + 1) */

@@ -1,7 +1,7 @@
 /* Exactly once in async: the pair (batch id, chunk) is applied once on a shard, whatever is retried or redone.
  * `resolved` holds the ids of which every chunk is applied; `partial` those of which only some are. Pure. */
-#ifndef GRADWIRE_PS_ONCE_H
-#define GRADWIRE_PS_ONCE_H
+#ifndef GRADWIRE_PS_CORE_ONCE_H
+#define GRADWIRE_PS_CORE_ONCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

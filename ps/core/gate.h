@@ -1,7 +1,7 @@
 /* The sync gate: which nodes of the step's tree are there, chunk by chunk. A chunk is complete when all leaves are;
  * whoever sent them and in whatever order, its sum has the same bits. Pure: no I/O, no clock, no locks. */
-#ifndef GRADWIRE_PS_GATE_H
-#define GRADWIRE_PS_GATE_H
+#ifndef GRADWIRE_PS_CORE_GATE_H
+#define GRADWIRE_PS_CORE_GATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

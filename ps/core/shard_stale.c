@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 struct stale {
     struct stale *next;

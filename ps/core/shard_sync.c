@@ -2,7 +2,7 @@
  * on, the sum waits in that block for the decision (shard_round.c). */
 #include <string.h>
 
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 
 uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)
 {

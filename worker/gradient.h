@@ -13,7 +13,7 @@
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 #include "common/math/pool.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 enum { GRADIENT_NODES_MAX = 2 * TREE_LEVELS_MAX * TREE_LEVELS_MAX };
 

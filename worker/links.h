@@ -8,7 +8,7 @@
 #include "worker/local.h"
 #include "worker/push_codec.h"
 #include "worker/reply_codec.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 struct links;
 

@@ -7,7 +7,7 @@
 
 #include "common/codec/codec.h"
 #include "worker/gradient.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 struct push_codec;
 

@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_REPLY_CODEC_H
 
 #include "common/codec/codec.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 struct reply_codec;
 

@@ -23,7 +23,7 @@
 #include "worker/meter.h"
 #include "common/math/pool.h"
 #include "worker/progress.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 enum {
     LOADER_DEPTH_MIN = 4,

@@ -1,7 +1,7 @@
 /* The training thread: THE step (data -> forward and backward -> push -> replies), evaluation, and the end.
  *
  * Happy path: letters from the control thread -> session -> a task -> gradients leave while they are made -> replies are
- * read into the flat block -> the next task. Failure modes: see worker/session.h; a letter TRAIN_STOP ends it. */
+ * read into the flat block -> the next task. Failure modes: see worker/core/session.h; a letter TRAIN_STOP ends it. */
 #ifndef GRADWIRE_WORKER_TRAIN_H
 #define GRADWIRE_WORKER_TRAIN_H
 

@@ -18,7 +18,7 @@
 #include "worker/local.h"
 #include "worker/push_codec.h"
 #include "worker/residual.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 enum {
     SIM_PS_MAX = 4,

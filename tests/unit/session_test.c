@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2 };
 

@@ -1,8 +1,8 @@
 /* The inside of a session, for the files of worker that make it up. */
-#ifndef GRADWIRE_WORKER_SESSION_INNER_H
-#define GRADWIRE_WORKER_SESSION_INNER_H
+#ifndef GRADWIRE_WORKER_CORE_SESSION_INNER_H
+#define GRADWIRE_WORKER_CORE_SESSION_INNER_H
 
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 /* session.c */
 bool session_running(

@@ -7,7 +7,7 @@
  * incarnation -> HELD. The same when the chief says that no lease is left.
  * Failure modes: a push that is not taken (what it carried is withheld again, and goes with the next one), a worker
  * without leaves (it keeps what it has; a restore loses that), a new generation (all of it is dropped). */
-#include "worker/session_inner.h"
+#include "worker/core/session_inner.h"
 
 /* In sync only a step's own leaves can take it along. */
 static bool may_push(const struct session *s)

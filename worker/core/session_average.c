@@ -4,7 +4,7 @@
  * Failure modes: a link breaks (asked again when it is up), something else is to be done in between, as a redo or a new
  * deal (given up: whoever wants them asks again), in sync a shard that is beyond `step` and has them no more (the
  * parameters are pulled anew, of whatever step there is). */
-#include "worker/session_inner.h"
+#include "worker/core/session_inner.h"
 
 static void ask(struct session *s, uint32_t shard)
 {

@@ -7,7 +7,7 @@
  * pushed is lost; its batches are dealt again). */
 #include <string.h>
 
-#include "worker/session_inner.h"
+#include "worker/core/session_inner.h"
 
 enum { EPOCHS_MAX = 4 }; /* that a round may touch: a shard keeps the sums of the last few */
 

@@ -1,11 +1,11 @@
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/session_inner.h"
+#include "worker/core/session_inner.h"
 
 void session_init(struct session *s, const struct session_io *io, void *ctx)
 {

@@ -8,7 +8,7 @@
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
 #include <string.h>
 
-#include "worker/session_inner.h"
+#include "worker/core/session_inner.h"
 
 /* ---- what goes out ---- */
 

@@ -7,8 +7,8 @@
  * Happy path (async): ... -> lease of batch ids -> compute a batch -> push -> newest parameters -> next id ...
  * Failure modes: a link breaks (pushed again when it is up), a step that others finished without me (pull), a new
  * generation (everything is dropped, welcome starts anew). */
-#ifndef GRADWIRE_WORKER_SESSION_H
-#define GRADWIRE_WORKER_SESSION_H
+#ifndef GRADWIRE_WORKER_CORE_SESSION_H
+#define GRADWIRE_WORKER_CORE_SESSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -22,7 +22,7 @@
 #include "worker/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/progress.h"
-#include "worker/sequel.h"
+#include "worker/resume/warm_start.h"
 
 enum {
     LOOK_MS = 200, /* between two looks at the folder */

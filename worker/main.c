@@ -36,7 +36,7 @@
 #include "worker/interim.h"
 #include "worker/liaison.h"
 #include "worker/lr_finder.h"
-#include "worker/sequel.h"
+#include "worker/resume/warm_start.h"
 #include "worker/summarize.h"
 #include "worker/train.h"
 

@@ -18,7 +18,7 @@
 #include "common/math/optimizer.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/patient.h"
-#include "worker/sequel.h"
+#include "worker/resume/warm_start.h"
 
 /* ---- memory ---- */
 

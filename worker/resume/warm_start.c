@@ -1,4 +1,4 @@
-#include "worker/sequel.h"
+#include "worker/resume/warm_start.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "common/process/process_state.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/http_thread.h"
+#include "worker/control/http_thread.h"
 #include "worker/model/metric.h"
 
 struct evaluator_http {

@@ -21,7 +21,7 @@
 #include "worker/evaluate.h"
 #include "worker/evaluator_http.h"
 #include "worker/model/metric.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 #include "worker/resume/warm_start.h"
 
 enum {

@@ -20,9 +20,9 @@
 #include "worker/guard.h"
 #include "worker/links.h"
 #include "worker/local.h"
-#include "worker/meter.h"
+#include "worker/control/meter.h"
 #include "common/math/pool.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 #include "worker/core/session.h"
 
 enum {

@@ -7,7 +7,7 @@
 
 #include "worker/best.h"
 #include "worker/chief/chief.h"
-#include "worker/control.h"
+#include "worker/control/control.h"
 #include "worker/curves.h"
 #include "worker/data/dataset.h"
 #include "common/process/fault.h"

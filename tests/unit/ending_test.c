@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/checkpoint/ending.h"
-#include "worker/idle.h"
+#include "worker/control/idle.h"
 
 static char identity[] = "name: digits\ntraining.seed: 1\n",
             other[] = "name: digits\ntraining.seed: 2\n";

@@ -1,4 +1,4 @@
-/* What the chief tells the launcher (launch/progress.h), and its log (worker/progress.h). */
+/* What the chief tells the launcher (launch/progress.h), and its log (worker/control/progress.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include "common/base/log.h"
 #include "launch/progress.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 
 static struct progress_event parse(const char *line)
 {

@@ -10,7 +10,7 @@
 #include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 
 enum {
     FINISHED_START_S = 3, /* a job that was done before waits this long for ps that may be gone */

@@ -8,7 +8,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/chief.h"
-#include "worker/control.h"
+#include "worker/control/control.h"
 
 struct host_config {
     const struct layout *layout;

@@ -4,7 +4,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_KEEPER_H
 #define GRADWIRE_WORKER_CHIEF_KEEPER_H
 
-#include "worker/control.h"
+#include "worker/control/control.h"
 
 struct store_server;
 

@@ -1,4 +1,4 @@
-#include "worker/interim.h"
+#include "worker/control/interim.h"
 
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "common/wire/msg.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/http_thread.h"
+#include "worker/control/http_thread.h"
 
 struct interim {
     const struct job *job;

@@ -1,7 +1,7 @@
 /* HTTP on a thread of its own, for a process whose other threads have no loop that could answer: the evaluator, and
  * whoever reads its data or rests. */
-#ifndef GRADWIRE_WORKER_HTTP_THREAD_H
-#define GRADWIRE_WORKER_HTTP_THREAD_H
+#ifndef GRADWIRE_WORKER_CONTROL_HTTP_THREAD_H
+#define GRADWIRE_WORKER_CONTROL_HTTP_THREAD_H
 
 #include "common/serve/http.h"
 

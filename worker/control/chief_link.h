@@ -3,10 +3,10 @@
  * Happy path: ask ps 0 where the chief is -> dial the chief -> hello -> WELCOME and what follows, to the training
  * thread. Failure modes: any connection lost (ask ps 0 again), refused by name (tried again until timeouts.start_s,
  * then exit 1 with the reason), nobody there for too long (exit 1). */
-#ifndef GRADWIRE_WORKER_LIAISON_H
-#define GRADWIRE_WORKER_LIAISON_H
+#ifndef GRADWIRE_WORKER_CONTROL_CHIEF_LINK_H
+#define GRADWIRE_WORKER_CONTROL_CHIEF_LINK_H
 
-#include "worker/control.h"
+#include "worker/control/control.h"
 
 struct chief_link;
 

@@ -3,8 +3,8 @@
  *
  * Happy path: interim_new -> a thread answers -> interim_free; whoever answers next has a descriptor of the same socket,
  * where who comes in between waits. Failure modes: no memory, no thread. */
-#ifndef GRADWIRE_WORKER_INTERIM_H
-#define GRADWIRE_WORKER_INTERIM_H
+#ifndef GRADWIRE_WORKER_CONTROL_INTERIM_H
+#define GRADWIRE_WORKER_CONTROL_INTERIM_H
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"

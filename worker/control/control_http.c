@@ -1,4 +1,4 @@
-#include "worker/control_http.h"
+#include "worker/control/control_http.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "common/process/process_state.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/meter.h"
+#include "worker/control/meter.h"
 
 /* It listens, and it needs nobody for that. A worker that is not the chief, and that was told to go, is dialed by nobody
  * any more; the chief is reached to its end. */

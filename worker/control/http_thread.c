@@ -1,4 +1,4 @@
-#include "worker/http_thread.h"
+#include "worker/control/http_thread.h"
 
 #include <pthread.h>
 

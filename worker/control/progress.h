@@ -1,6 +1,6 @@
 /* The chief's progress as JSON lines for a launcher, and as log lines for people. */
-#ifndef GRADWIRE_WORKER_PROGRESS_H
-#define GRADWIRE_WORKER_PROGRESS_H
+#ifndef GRADWIRE_WORKER_CONTROL_PROGRESS_H
+#define GRADWIRE_WORKER_CONTROL_PROGRESS_H
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
  * Happy path: dial ps 0 -> hello -> an answer, once a generation is entered -> it is a new one -> called. Failure modes:
  * what ps 0 knows is the job that is over (asked again after IDLE_ASK_MS), ps 0 is away or refuses us (dialed again,
  * the log says why), a signal (not called). */
-#ifndef GRADWIRE_WORKER_IDLE_H
-#define GRADWIRE_WORKER_IDLE_H
+#ifndef GRADWIRE_WORKER_CONTROL_IDLE_H
+#define GRADWIRE_WORKER_CONTROL_IDLE_H
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"

@@ -1,15 +1,15 @@
 /* The control thread of a worker process: its loop has the connection to the chief (chief_link.c) or, in the chief's
  * process, to everybody (chief/host.c); signals, timers. It never computes, so it answers while a step runs.
  * Between it and the training thread: letters. */
-#ifndef GRADWIRE_WORKER_CONTROL_H
-#define GRADWIRE_WORKER_CONTROL_H
+#ifndef GRADWIRE_WORKER_CONTROL_CONTROL_H
+#define GRADWIRE_WORKER_CONTROL_CONTROL_H
 
 #include "common/cluster/cluster.h"
 #include "common/serve/http.h"
 #include "common/job/job.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
-#include "worker/letters.h"
+#include "worker/control/letters.h"
 
 struct control;
 struct meter;

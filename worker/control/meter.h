@@ -1,7 +1,7 @@
 /* What the training thread counts of its work while it works, for the control thread to show. Each number is written by
  * the training thread alone and may be read at any time; together they may be a moment apart. */
-#ifndef GRADWIRE_WORKER_METER_H
-#define GRADWIRE_WORKER_METER_H
+#ifndef GRADWIRE_WORKER_CONTROL_METER_H
+#define GRADWIRE_WORKER_CONTROL_METER_H
 
 #include "common/codec/codec.h"
 #include "common/codec/codec_metrics.h"

@@ -1,4 +1,4 @@
-#include "worker/control.h"
+#include "worker/control/control.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "worker/control_http.h"
+#include "worker/control/control_http.h"
 
 enum { TICK_MS = 50 };
 

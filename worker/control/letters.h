@@ -1,6 +1,6 @@
 /* What the training thread and the control thread say to each other. */
-#ifndef GRADWIRE_WORKER_LETTERS_H
-#define GRADWIRE_WORKER_LETTERS_H
+#ifndef GRADWIRE_WORKER_CONTROL_LETTERS_H
+#define GRADWIRE_WORKER_CONTROL_LETTERS_H
 
 /* Letters to the training thread. */
 enum train_letter {

@@ -1,4 +1,4 @@
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 
 #include <inttypes.h>
 #include <math.h>

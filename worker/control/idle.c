@@ -1,4 +1,4 @@
-#include "worker/idle.h"
+#include "worker/control/idle.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "common/peers/dial.h"
 #include "common/base/log.h"
 #include "common/wire/msg.h"
-#include "worker/control.h"
+#include "worker/control/control.h"
 
 struct idle {
     struct control_config config; /* for the hello */

@@ -1,4 +1,4 @@
-#include "worker/liaison.h"
+#include "worker/control/chief_link.h"
 
 #include <inttypes.h>
 #include <stdio.h>

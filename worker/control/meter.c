@@ -1,4 +1,4 @@
-#include "worker/meter.h"
+#include "worker/control/meter.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -16,7 +16,7 @@
 #include "common/base/mem.h"
 #include "common/net/reach.h"
 #include "common/net/tls.h"
-#include "worker/curves.h"
+#include "worker/tensorboard/curves.h"
 #include "worker/eval_log.h"
 #include "worker/evaluate.h"
 #include "worker/evaluator_http.h"

@@ -26,7 +26,7 @@
 #include "common/peers/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
-#include "worker/curves.h"
+#include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
 #include "worker/chief/journal_file.h"
 #include "worker/eval_log.h"

@@ -8,7 +8,7 @@
 #include "worker/best.h"
 #include "worker/chief/chief.h"
 #include "worker/control/control.h"
-#include "worker/curves.h"
+#include "worker/tensorboard/curves.h"
 #include "worker/data/dataset.h"
 #include "common/process/fault.h"
 #include "worker/model/evaluation.h"

@@ -18,8 +18,8 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
-#include "worker/curves.h"
-#include "worker/events_file.h"
+#include "worker/tensorboard/curves.h"
+#include "worker/tensorboard/events_file.h"
 
 static char folder[64];
 

@@ -4,8 +4,8 @@
  * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> a letter -> the file of its run.
  * Failure modes: what cannot be written is left out, and the log says so once; too many letters wait: the same. Nothing
  * here ends training: a struct events that could not be made is NULL, and all calls take that. */
-#ifndef GRADWIRE_WORKER_EVENTS_H
-#define GRADWIRE_WORKER_EVENTS_H
+#ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
+#define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "worker/curves.h"
+#include "worker/tensorboard/curves.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "worker/events_note.h"
+#include "worker/tensorboard/events_note.h"
 
 #include <math.h>
 #include <stdio.h>

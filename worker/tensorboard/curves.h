@@ -1,11 +1,11 @@
 /* What TensorBoard's event files show of training: which curves there are, where on the axis their points stand, and what
  * is told anew after a rollback. The axis is the step, for all of them. Names are those of Keras's callback. */
-#ifndef GRADWIRE_WORKER_CURVES_H
-#define GRADWIRE_WORKER_CURVES_H
+#ifndef GRADWIRE_WORKER_TENSORBOARD_CURVES_H
+#define GRADWIRE_WORKER_TENSORBOARD_CURVES_H
 
 #include "common/parameters/layout.h"
 #include "worker/model/evaluation.h"
-#include "worker/events.h"
+#include "worker/tensorboard/events.h"
 #include "worker/model/model.h"
 
 struct curves {

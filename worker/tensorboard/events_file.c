@@ -1,4 +1,4 @@
-#include "worker/events_file.h"
+#include "worker/tensorboard/events_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

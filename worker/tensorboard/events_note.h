@@ -1,11 +1,11 @@
 /* The inside of a note, for events.c and events_note.c: an Event that is being made. */
-#ifndef GRADWIRE_WORKER_EVENTS_NOTE_H
-#define GRADWIRE_WORKER_EVENTS_NOTE_H
+#ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_NOTE_H
+#define GRADWIRE_WORKER_TENSORBOARD_EVENTS_NOTE_H
 
 #include <stddef.h>
 
-#include "worker/events.h"
-#include "worker/events_file.h"
+#include "worker/tensorboard/events.h"
+#include "worker/tensorboard/events_file.h"
 
 struct events_note {
     enum events_run run;

@@ -1,8 +1,8 @@
 /* One of TensorBoard's event files: records behind each other, each an Event (proto/formats/tensorboard.proto) framed as
  * a TFRecord (tensorflow/core/lib/io/record_writer.h): u64 length, u32 masked CRC-32C of the length, the bytes, u32
  * masked CRC-32C of the bytes; little-endian. The first record says file_version. */
-#ifndef GRADWIRE_WORKER_EVENTS_FILE_H
-#define GRADWIRE_WORKER_EVENTS_FILE_H
+#ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_FILE_H
+#define GRADWIRE_WORKER_TENSORBOARD_EVENTS_FILE_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "worker/events.h"
+#include "worker/tensorboard/events.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -11,8 +11,8 @@
 #include "common/net/loop.h"
 #include "common/net/mailbox.h"
 #include "common/base/mem.h"
-#include "worker/events_file.h"
-#include "worker/events_note.h"
+#include "worker/tensorboard/events_file.h"
+#include "worker/tensorboard/events_note.h"
 
 enum events_letter { EVENTS_NOTE, EVENTS_QUIT };
 

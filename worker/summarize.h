@@ -5,7 +5,7 @@
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host.h"
-#include "worker/eval_log.h"
+#include "worker/evaluate/eval_log.h"
 #include "worker/train.h"
 
 struct summarize {

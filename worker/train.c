@@ -13,7 +13,7 @@
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "worker/evaluate.h"
+#include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
 #include "worker/gradient.h"

@@ -5,7 +5,7 @@
 #ifndef GRADWIRE_WORKER_TRAIN_H
 #define GRADWIRE_WORKER_TRAIN_H
 
-#include "worker/best.h"
+#include "worker/evaluate/best.h"
 #include "worker/chief/chief.h"
 #include "worker/control/control.h"
 #include "worker/tensorboard/curves.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
-#include "worker/best.h"
+#include "worker/evaluate/best.h"
 
 static char folder[64];
 static struct tensor tensors[] = {

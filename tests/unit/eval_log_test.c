@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/process/files.h"
-#include "worker/eval_log.h"
+#include "worker/evaluate/eval_log.h"
 
 static char folder[64];
 static const struct job job = {.name = "digits",

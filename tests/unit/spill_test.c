@@ -20,7 +20,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
-#include "worker/evaluate.h"
+#include "worker/evaluate/evaluate.h"
 #include "worker/gradient.h"
 
 /* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB: none fits in one MiB, two in three. */

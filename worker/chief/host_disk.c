@@ -10,7 +10,7 @@
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/journal_file.h"
-#include "worker/eval_log.h"
+#include "worker/evaluate/eval_log.h"
 
 static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,
                            struct errmsg *e)

@@ -1,4 +1,4 @@
-#include "worker/eval_log.h"
+#include "worker/evaluate/eval_log.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "worker/evaluator_role.h"
+#include "worker/evaluate/evaluator_role.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,9 +17,9 @@
 #include "common/net/reach.h"
 #include "common/net/tls.h"
 #include "worker/tensorboard/curves.h"
-#include "worker/eval_log.h"
-#include "worker/evaluate.h"
-#include "worker/evaluator_http.h"
+#include "worker/evaluate/eval_log.h"
+#include "worker/evaluate/evaluate.h"
+#include "worker/evaluate/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/control/progress.h"
 #include "worker/resume/warm_start.h"

@@ -3,8 +3,8 @@
  *
  *   {"job": "mnist", "uuid": "..", "results": [{"cut": 3, "generation": 1, "step": 500, "final": false,
  *    "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ..]} */
-#ifndef GRADWIRE_WORKER_EVAL_LOG_H
-#define GRADWIRE_WORKER_EVAL_LOG_H
+#ifndef GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
+#define GRADWIRE_WORKER_EVALUATE_EVAL_LOG_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"

@@ -1,7 +1,7 @@
 /* Loss and metrics over an eval set, on all compute threads; blocks of rows are summed in their order, so the threads
  * change nothing but speed. */
-#ifndef GRADWIRE_WORKER_EVALUATE_H
-#define GRADWIRE_WORKER_EVALUATE_H
+#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATE_H
+#define GRADWIRE_WORKER_EVALUATE_EVALUATE_H
 
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"

@@ -1,4 +1,4 @@
-#include "worker/best.h"
+#include "worker/evaluate/best.h"
 
 #include <inttypes.h>
 #include <math.h>

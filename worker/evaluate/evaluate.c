@@ -1,4 +1,4 @@
-#include "worker/evaluate.h"
+#include "worker/evaluate/evaluate.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* The best evaluation of a job: it is kept in DIR/best, and where it stays the best for too long, training ends (Keras
  * 3's EarlyStopping and ModelCheckpoint(save_best_only)). What was best is known from the file alone, so a chief that
  * is started again knows it too. */
-#ifndef GRADWIRE_WORKER_BEST_H
-#define GRADWIRE_WORKER_BEST_H
+#ifndef GRADWIRE_WORKER_EVALUATE_BEST_H
+#define GRADWIRE_WORKER_EVALUATE_BEST_H
 
 #include "common/job/job.h"
 #include "common/parameters/layout.h"

@@ -1,6 +1,6 @@
 /* The evaluator's HTTP (common/serve/http.h), on a thread and loop of its own: main reads checkpoints and computes. */
-#ifndef GRADWIRE_WORKER_EVALUATOR_HTTP_H
-#define GRADWIRE_WORKER_EVALUATOR_HTTP_H
+#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_HTTP_H
+#define GRADWIRE_WORKER_EVALUATE_EVALUATOR_HTTP_H
 
 #include <stdatomic.h>
 

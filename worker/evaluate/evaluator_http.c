@@ -1,4 +1,4 @@
-#include "worker/evaluator_http.h"
+#include "worker/evaluate/evaluator_http.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
  * it. Failure modes: nothing there yet (waits, and says so; timeouts.start_s), a cut that cannot be read (passed over), a
  * disk that is full (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), SIGTERM (143; what was being
  * evaluated is begun anew by the next). It never touches training. */
-#ifndef GRADWIRE_WORKER_EVALUATOR_ROLE_H
-#define GRADWIRE_WORKER_EVALUATOR_ROLE_H
+#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
+#define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"

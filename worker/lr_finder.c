@@ -8,7 +8,7 @@
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "worker/gradient.h"
+#include "worker/step/gradient.h"
 #include "common/math/pool.h"
 
 enum {

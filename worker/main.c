@@ -38,7 +38,7 @@
 #include "worker/lr_finder.h"
 #include "worker/resume/warm_start.h"
 #include "worker/summarize.h"
-#include "worker/train.h"
+#include "worker/step/train.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 

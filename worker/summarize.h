@@ -6,7 +6,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host.h"
 #include "worker/evaluate/eval_log.h"
-#include "worker/train.h"
+#include "worker/step/train.h"
 
 struct summarize {
     const struct job *job;

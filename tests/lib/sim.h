@@ -15,9 +15,9 @@
 #include "common/wire/msg.h"
 #include "ps/core/shard.h"
 #include "worker/chief/chief.h"
-#include "worker/local.h"
-#include "worker/push_codec.h"
-#include "worker/residual.h"
+#include "worker/step/local.h"
+#include "worker/step/push_codec.h"
+#include "worker/step/residual.h"
 #include "worker/core/session.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/base/mem.h"
-#include "worker/local.h"
+#include "worker/step/local.h"
 
 enum { ELEMS = 32 };
 

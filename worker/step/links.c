@@ -1,4 +1,4 @@
-#include "worker/links.h"
+#include "worker/step/links.h"
 
 #include <inttypes.h>
 #include <stdio.h>

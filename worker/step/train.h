@@ -2,8 +2,8 @@
  *
  * Happy path: letters from the control thread -> session -> a task -> gradients leave while they are made -> replies are
  * read into the flat block -> the next task. Failure modes: see worker/core/session.h; a letter TRAIN_STOP ends it. */
-#ifndef GRADWIRE_WORKER_TRAIN_H
-#define GRADWIRE_WORKER_TRAIN_H
+#ifndef GRADWIRE_WORKER_STEP_TRAIN_H
+#define GRADWIRE_WORKER_STEP_TRAIN_H
 
 #include "worker/evaluate/best.h"
 #include "worker/chief/chief.h"

@@ -1,4 +1,4 @@
-#include "worker/residual.h"
+#include "worker/step/residual.h"
 
 #include <assert.h>
 #include <math.h>

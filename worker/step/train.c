@@ -1,4 +1,4 @@
-#include "worker/train.h"
+#include "worker/step/train.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,10 +16,10 @@
 #include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
-#include "worker/gradient.h"
-#include "worker/guard.h"
-#include "worker/links.h"
-#include "worker/local.h"
+#include "worker/step/gradient.h"
+#include "worker/step/guard.h"
+#include "worker/step/links.h"
+#include "worker/step/local.h"
 #include "worker/control/meter.h"
 #include "common/math/pool.h"
 #include "worker/control/progress.h"

@@ -1,13 +1,13 @@
 /* The worker's connections to the shards: one each, dialed again whenever it is lost, on the training thread's loop.
  * Gradients leave as runs of chunks from where backward put them; parameters are read into the flat block. */
-#ifndef GRADWIRE_WORKER_LINKS_H
-#define GRADWIRE_WORKER_LINKS_H
+#ifndef GRADWIRE_WORKER_STEP_LINKS_H
+#define GRADWIRE_WORKER_STEP_LINKS_H
 
 #include "common/net/loop.h"
-#include "worker/gradient.h"
-#include "worker/local.h"
-#include "worker/push_codec.h"
-#include "worker/reply_codec.h"
+#include "worker/step/gradient.h"
+#include "worker/step/local.h"
+#include "worker/step/push_codec.h"
+#include "worker/step/reply_codec.h"
 #include "worker/core/session.h"
 
 struct links;

@@ -1,4 +1,4 @@
-#include "worker/local.h"
+#include "worker/step/local.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "worker/guard.h"
+#include "worker/step/guard.h"
 
 #include <math.h>
 #include <stdio.h>

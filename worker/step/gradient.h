@@ -4,8 +4,8 @@
  * Each thread takes a contiguous share of the leaves, and covers it with as few nodes (pieces) as there are; leaves of
  * a piece are folded into it as backward produces them. The caller's thread then joins the pieces of all threads into
  * the nodes that travel. Whatever the split, the order of sums is the tree's, so the bits are the same. */
-#ifndef GRADWIRE_WORKER_GRADIENT_H
-#define GRADWIRE_WORKER_GRADIENT_H
+#ifndef GRADWIRE_WORKER_STEP_GRADIENT_H
+#define GRADWIRE_WORKER_STEP_GRADIENT_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "worker/gradient.h"
+#include "worker/step/gradient.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "worker/push_codec.h"
+#include "worker/step/push_codec.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "common/net/conn.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/residual.h"
+#include "worker/step/residual.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
 

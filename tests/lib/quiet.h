@@ -4,7 +4,7 @@
 #define GRADWIRE_TESTS_LIB_QUIET_H
 
 #include "ps/core/shard.h"
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 
 /* ---- chief_io ---- */
 

@@ -14,7 +14,7 @@
 
 #include "common/wire/msg.h"
 #include "ps/core/shard.h"
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 #include "worker/step/local.h"
 #include "worker/step/push_codec.h"
 #include "worker/step/residual.h"

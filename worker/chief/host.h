@@ -7,7 +7,7 @@
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
 #include "common/checkpoint/checkpoint.h"
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 #include "worker/control/control.h"
 
 struct host_config {

@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 #define GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 
-#include "worker/chief/journal.h"
+#include "worker/chief/core/journal.h"
 
 enum { JOURNAL_LINE_MAX = 256 };
 

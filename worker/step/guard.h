@@ -1,5 +1,5 @@
 /* Async: what a worker does with a batch's gradient before anything of it leaves. In sync the shards see to it, in the
- * step commit (worker/chief/commit.c). */
+ * step commit (worker/chief/core/commit.c). */
 #ifndef GRADWIRE_WORKER_STEP_GUARD_H
 #define GRADWIRE_WORKER_STEP_GUARD_H
 

@@ -6,7 +6,7 @@
 #define GRADWIRE_WORKER_STEP_TRAIN_H
 
 #include "worker/evaluate/best.h"
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 #include "worker/control/control.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/data/dataset.h"

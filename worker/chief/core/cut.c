@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 static void send_cut(struct chief *c, uint32_t ps)
 {

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "common/parameters/trust.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 /* ---- lamb's trust ratios ---- */
 

@@ -4,7 +4,7 @@
  * when it is back; a ps that comes back empty is a new generation, which begins without clocks). */
 #include <string.h>
 
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 static void send_fence(struct chief *c, uint32_t worker, uint32_t ps)
 {

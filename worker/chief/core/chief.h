@@ -7,8 +7,8 @@
  * Failure modes: a ps that comes back empty (a new generation from the last cut), a worker that stays away (its
  * leaves and leases are dealt again), a cut that fails (tried again; the final one ends the job), a ps that stays
  * away (the job fails with the ps's name). */
-#ifndef GRADWIRE_WORKER_CHIEF_CHIEF_H
-#define GRADWIRE_WORKER_CHIEF_CHIEF_H
+#ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
+#define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@
 #include "common/parameters/plan.h"
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"
-#include "worker/chief/journal.h"
+#include "worker/chief/core/journal.h"
 
 enum {
     CHIEF_WORKERS_MAX = WORKERS_MAX,
@@ -73,7 +73,7 @@ struct chief_config {
     uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
-struct chief; /* opaque: worker/chief/chief.c */
+struct chief; /* opaque: worker/chief/core/chief.c */
 
 enum err chief_new(struct chief **c, const struct chief_config *config, const struct chief_io *io,
                    void *ctx, int64_t now_ms, struct errmsg *e) MUST_CHECK;

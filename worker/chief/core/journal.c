@@ -1,4 +1,4 @@
-#include "worker/chief/journal.h"
+#include "worker/chief/core/journal.h"
 
 #include "common/base/mem.h"
 

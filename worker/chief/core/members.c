@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 struct chief_worker *chief_worker(struct chief *c, uint32_t worker)
 {

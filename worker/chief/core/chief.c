@@ -1,4 +1,4 @@
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/uuid.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 void chief_say(struct chief *c, int warning, const char *fmt, ...)
 {

@@ -1,7 +1,7 @@
 /* The journal: what the NaN guard has done, beside the manifests. Not in a cut, since it must survive going back to
  * one. Here as a list; journal_file.h keeps it on the disk. Pure. */
-#ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_H
-#define GRADWIRE_WORKER_CHIEF_JOURNAL_H
+#ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
+#define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

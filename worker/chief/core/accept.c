@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 enum err accept_init(struct chief *c)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief_state.h"
 
 void stale_forget(struct chief *c)
 {

@@ -1,8 +1,8 @@
 /* The inside of the chief, for the files of worker/chief alone. */
-#ifndef GRADWIRE_WORKER_CHIEF_CHIEF_STATE_H
-#define GRADWIRE_WORKER_CHIEF_CHIEF_STATE_H
+#ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
+#define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
 
-#include "worker/chief/chief.h"
+#include "worker/chief/core/chief.h"
 
 enum {
     CHIEF_HOLD_MS = 10000,     /* a worker that is up holds within this, or is fenced */

@@ -11,7 +11,7 @@
 #include "common/net/listen.h"
 #include "common/peers/pending.h"
 #include "worker/chief/host.h"
-#include "worker/chief/keeper.h"
+#include "worker/chief/store_server.h"
 #include "worker/chief/letters.h"
 #include "worker/model/evaluation.h"
 

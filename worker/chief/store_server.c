@@ -1,4 +1,4 @@
-#include "worker/chief/keeper.h"
+#include "worker/chief/store_server.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* The chief as keeper of the cuts of ps that do not share its storage: what they send is written to DIR/checkpoints,
  * what they need from there is read, on a thread of its own, so that no disk holds up the chief's decisions.
  * The other end is ps/store.h. */
-#ifndef GRADWIRE_WORKER_CHIEF_KEEPER_H
-#define GRADWIRE_WORKER_CHIEF_KEEPER_H
+#ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
+#define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 
 #include "worker/control/control.h"
 

@@ -7,7 +7,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/base/version.h"
 #include "worker/doctor/estimate.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
 bool check_is_ps(const struct check *p)
 {

@@ -10,7 +10,7 @@
 #include "common/process/skew.h"
 #include "common/cluster/address.h"
 #include "worker/doctor/holder.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
 /* ---- whom it dials ---- */
 

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
 /* "127.0.0.1:1", "localhost:1", "[::1]:1" */
 static bool on_loopback(const char *address)

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
 static const struct {
     const char *name;

@@ -1,6 +1,6 @@
 /* The process that is to be: what the checks have found out of it so far, each for those behind it. */
-#ifndef GRADWIRE_WORKER_DOCTOR_PATIENT_H
-#define GRADWIRE_WORKER_DOCTOR_PATIENT_H
+#ifndef GRADWIRE_WORKER_DOCTOR_CHECK_H
+#define GRADWIRE_WORKER_DOCTOR_CHECK_H
 
 #include "common/flags/flags.h"
 #include "worker/data/dataset.h"

@@ -18,7 +18,7 @@
 #include "common/process/dirlock.h"
 #include "common/job/job.h"
 #include "launch/progress.h"
-#include "launch/rundir.h"
+#include "launch/base/rundir.h"
 #include "launch/summary.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "launch/local.h"
-#include "launch/options.h"
+#include "launch/base/options.h"
 #include "launch/process.h"
 
 /* What a command line needs to know of the host that it is for. */

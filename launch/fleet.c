@@ -12,7 +12,7 @@
 #include "common/wire/msg.h"
 #include "common/base/sha256.h"
 #include "launch/fleet_state.h"
-#include "launch/say.h"
+#include "launch/base/say.h"
 
 enum { FLEET_KEY_HEX = 32 };
 

@@ -12,8 +12,8 @@
 #include "common/cluster/address.h"
 #include "launch/check.h"
 #include "launch/fleet_state.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 
 enum { FLEET_ANSWER_MS = 60000 };
 

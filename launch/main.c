@@ -11,7 +11,7 @@
 #include "launch/guardian.h"
 #include "launch/rank.h"
 #include "launch/runner.h"
-#include "launch/say.h"
+#include "launch/base/say.h"
 #include "launch/train.h"
 
 enum { EXIT_USAGE = 2 };

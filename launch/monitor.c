@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 
 enum {
     MONITOR_LINE_EVERY_MS = 2000,

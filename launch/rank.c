@@ -24,8 +24,8 @@
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "launch/crew.h"
-#include "launch/options.h"
-#include "launch/rundir.h"
+#include "launch/base/options.h"
+#include "launch/base/rundir.h"
 
 enum {
     RANK_EXIT_FAILED = 1,

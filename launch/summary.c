@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
-#include "launch/rundir.h"
+#include "launch/base/rundir.h"
 
 enum { SUMMARY_REAL_DIGITS = 15 };
 

@@ -8,7 +8,7 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "launch/crew.h"
-#include "launch/options.h"
+#include "launch/base/options.h"
 #include "launch/supervisor.h"
 
 /* Put restarts, peak_rss_bytes, exit_code and first_step_s into DIR/summary.json; where the chief

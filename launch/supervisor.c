@@ -17,8 +17,8 @@
 #include "launch/fleet.h"
 #include "launch/monitor.h"
 #include "launch/policy.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 
 enum {
     SUPERVISOR_SAME_INT_MS = 300 /* timeout(1) signals a process and then its group: one Ctrl-C */

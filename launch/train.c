@@ -28,9 +28,9 @@
 #include "launch/crew.h"
 #include "launch/fleet.h"
 #include "launch/hosts.h"
-#include "launch/options.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "launch/base/options.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 #include "launch/summary.h"
 #include "launch/supervisor.h"
 

@@ -1,6 +1,6 @@
 /* DIR: its lock, moving it aside, and the files that the launcher keeps in DIR/processes. */
-#ifndef GRADWIRE_LAUNCH_RUNDIR_H
-#define GRADWIRE_LAUNCH_RUNDIR_H
+#ifndef GRADWIRE_LAUNCH_BASE_RUNDIR_H
+#define GRADWIRE_LAUNCH_BASE_RUNDIR_H
 
 #include <limits.h>
 #include <stdbool.h>

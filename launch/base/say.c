@@ -1,4 +1,4 @@
-#include "launch/say.h"
+#include "launch/base/say.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What the launcher tells on stderr: lines, and on a terminal one line that redraws below them. */
-#ifndef GRADWIRE_LAUNCH_SAY_H
-#define GRADWIRE_LAUNCH_SAY_H
+#ifndef GRADWIRE_LAUNCH_BASE_SAY_H
+#define GRADWIRE_LAUNCH_BASE_SAY_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* The flags of `gradwire train`. */
-#ifndef GRADWIRE_LAUNCH_OPTIONS_H
-#define GRADWIRE_LAUNCH_OPTIONS_H
+#ifndef GRADWIRE_LAUNCH_BASE_OPTIONS_H
+#define GRADWIRE_LAUNCH_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "launch/options.h"
+#include "launch/base/options.h"
 
 #include <errno.h>
 #include <getopt.h>

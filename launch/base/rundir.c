@@ -1,4 +1,4 @@
-#include "launch/rundir.h"
+#include "launch/base/rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
-#include "launch/say.h"
+#include "launch/base/say.h"
 
 enum { RUNDIR_ASIDE_MAX = 100000 };
 

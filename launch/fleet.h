@@ -16,11 +16,11 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "launch/crew.h"
-#include "launch/guardian.h"
+#include "launch/local/crew.h"
+#include "launch/local/guardian.h"
 #include "launch/hosts.h"
 #include "launch/problems.h"
-#include "launch/process.h"
+#include "launch/local/process.h"
 
 enum { FLEET_AGAIN_FIRST_MS = 1000, FLEET_AGAIN_MAX_MS = 10000 };
 

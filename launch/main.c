@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "launch/control.h"
-#include "launch/guardian.h"
+#include "launch/local/guardian.h"
 #include "launch/rank.h"
 #include "launch/runner.h"
 #include "launch/base/say.h"

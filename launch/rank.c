@@ -23,7 +23,7 @@
 #include "common/net/socket.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
-#include "launch/crew.h"
+#include "launch/local/crew.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 

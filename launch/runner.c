@@ -25,8 +25,8 @@
 #include "common/wire/msg.h"
 #include "common/net/socket.h"
 #include "launch/check.h"
-#include "launch/child.h"
-#include "launch/guardian.h"
+#include "launch/local/child.h"
+#include "launch/local/guardian.h"
 #include "launch/talk.h"
 
 enum {

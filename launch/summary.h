@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "launch/crew.h"
+#include "launch/local/crew.h"
 #include "launch/base/options.h"
 #include "launch/supervisor.h"
 

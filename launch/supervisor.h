@@ -14,7 +14,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "launch/crew.h"
+#include "launch/local/crew.h"
 
 enum { SUPERVISOR_LINGER_S = 3, SUPERVISOR_EXIT_INT = 130, SUPERVISOR_EXIT_TERM = 143 };
 

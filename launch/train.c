@@ -25,7 +25,7 @@
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
-#include "launch/crew.h"
+#include "launch/local/crew.h"
 #include "launch/fleet.h"
 #include "launch/hosts.h"
 #include "launch/base/options.h"

@@ -18,8 +18,8 @@
  * all launchers by name does not hit it; it ignores the signals of a terminal.
  *   - It inherits DIR/lock (common/process/dirlock.h): the folder stays locked until the last process is
  * gone. The guardian knows processes, not groups: what a launcher starts forks nothing. */
-#ifndef GRADWIRE_LAUNCH_GUARDIAN_H
-#define GRADWIRE_LAUNCH_GUARDIAN_H
+#ifndef GRADWIRE_LAUNCH_LOCAL_GUARDIAN_H
+#define GRADWIRE_LAUNCH_LOCAL_GUARDIAN_H
 
 #include <sys/types.h>
 

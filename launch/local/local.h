@@ -1,10 +1,10 @@
 /* Processes on this host: each has a port of 127.0.0.1 for the whole job, is a child of this
  * process, and writes to its log itself. */
-#ifndef GRADWIRE_LAUNCH_LOCAL_H
-#define GRADWIRE_LAUNCH_LOCAL_H
+#ifndef GRADWIRE_LAUNCH_LOCAL_LOCAL_H
+#define GRADWIRE_LAUNCH_LOCAL_LOCAL_H
 
-#include "launch/guardian.h"
-#include "launch/process.h"
+#include "launch/local/guardian.h"
+#include "launch/local/process.h"
 
 /* What all of them share; the guardian runs before the first start. */
 struct local {

@@ -1,4 +1,4 @@
-#include "launch/guardian.h"
+#include "launch/local/guardian.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* A program in a process of its own: fork, exec, signal. What local.c and runner.c start. */
-#ifndef GRADWIRE_LAUNCH_CHILD_H
-#define GRADWIRE_LAUNCH_CHILD_H
+#ifndef GRADWIRE_LAUNCH_LOCAL_CHILD_H
+#define GRADWIRE_LAUNCH_LOCAL_CHILD_H
 
 #include <sys/types.h>
 
 #include "common/base/err.h"
-#include "launch/guardian.h"
+#include "launch/local/guardian.h"
 
 enum { CHILD_EXIT_NO_EXEC = 127 };
 

@@ -1,4 +1,4 @@
-#include "launch/crew.h"
+#include "launch/local/crew.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

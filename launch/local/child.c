@@ -1,4 +1,4 @@
-#include "launch/child.h"
+#include "launch/local/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "launch/process.h"
+#include "launch/local/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /* The processes of a job: which there are, and the command line of each. */
-#ifndef GRADWIRE_LAUNCH_CREW_H
-#define GRADWIRE_LAUNCH_CREW_H
+#ifndef GRADWIRE_LAUNCH_LOCAL_CREW_H
+#define GRADWIRE_LAUNCH_LOCAL_CREW_H
 
 #include <stdint.h>
 
 #include "common/base/err.h"
 #include "common/job/job.h"
-#include "launch/local.h"
+#include "launch/local/local.h"
 #include "launch/base/options.h"
-#include "launch/process.h"
+#include "launch/local/process.h"
 
 /* What a command line needs to know of the host that it is for. */
 struct site {

@@ -1,4 +1,4 @@
-#include "launch/local.h"
+#include "launch/local/local.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/child.h"
+#include "launch/local/child.h"
 
 static enum err local_start(struct process *p, struct errmsg *e)
 {

@@ -10,7 +10,7 @@
 #include "launch/control.h"
 #include "launch/local/guardian.h"
 #include "launch/rank.h"
-#include "launch/runner.h"
+#include "launch/remote/runner.h"
 #include "launch/base/say.h"
 #include "launch/train.h"
 

@@ -14,7 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "launch/fleet.h"
+#include "launch/remote/fleet.h"
 #include "launch/monitor.h"
 #include "launch/policy.h"
 #include "launch/base/rundir.h"

@@ -1,7 +1,7 @@
 /* What a runner looks at on its own host before a job begins, and says in its answer. Blocks: reads
  * files, connects. Each problem is a text without the host's name. */
-#ifndef GRADWIRE_LAUNCH_CHECK_H
-#define GRADWIRE_LAUNCH_CHECK_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_CHECK_H
+#define GRADWIRE_LAUNCH_REMOTE_CHECK_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* What is wrong with a job's hosts, one line for each: all of it is told before anything starts. */
-#ifndef GRADWIRE_LAUNCH_PROBLEMS_H
-#define GRADWIRE_LAUNCH_PROBLEMS_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
+#define GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
 
 #include <stddef.h>
 

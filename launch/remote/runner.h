@@ -12,8 +12,8 @@
  *     what it starts is never there twice.
  *   - The link is slower than what the processes write: what does not fit RUNNER_QUEUE_MAX_BYTES is
  *     left out, with a line that says so. A process never waits for its log. */
-#ifndef GRADWIRE_LAUNCH_RUNNER_H
-#define GRADWIRE_LAUNCH_RUNNER_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_RUNNER_H
+#define GRADWIRE_LAUNCH_REMOTE_RUNNER_H
 
 enum {
     RUNNER_GRACE_MAX_MS = 5000,

@@ -5,8 +5,8 @@
  * cannot be started, ends, prints no runner's hello, says no READY within LINK_READY_MS, or is
  * silent for TALK_SILENCE_MS: the link is down, its shell is killed, and the owner is told why, with
  * what the shell said last. Whether it is opened again is the owner's. */
-#ifndef GRADWIRE_LAUNCH_LINK_H
-#define GRADWIRE_LAUNCH_LINK_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_LINK_H
+#define GRADWIRE_LAUNCH_REMOTE_LINK_H
 
 #include <event2/event.h>
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "common/base/err.h"
-#include "launch/talk.h"
+#include "launch/remote/talk.h"
 
 /* A runner waits up to DIRLOCK_WAIT_S for the end of a former one. */
 enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };

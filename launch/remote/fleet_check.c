@@ -10,8 +10,8 @@
 #include "common/wire/msg.h"
 #include "common/process/skew.h"
 #include "common/cluster/address.h"
-#include "launch/check.h"
-#include "launch/fleet_state.h"
+#include "launch/remote/check.h"
+#include "launch/remote/fleet_state.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
 

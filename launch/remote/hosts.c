@@ -1,4 +1,4 @@
-#include "launch/hosts.h"
+#include "launch/remote/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

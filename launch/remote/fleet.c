@@ -1,4 +1,4 @@
-#include "launch/fleet.h"
+#include "launch/remote/fleet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/base/sha256.h"
-#include "launch/fleet_state.h"
+#include "launch/remote/fleet_state.h"
 #include "launch/base/say.h"
 
 enum { FLEET_KEY_HEX = 32 };

@@ -1,4 +1,4 @@
-#include "launch/talk.h"
+#include "launch/remote/talk.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

@@ -5,15 +5,15 @@
  *
  * HOST is a name or an address, as the others reach it, or user@HOST for the remote shell; an IPv6
  * address stands in brackets. A host may have several lines, each with another role. */
-#ifndef GRADWIRE_LAUNCH_HOSTS_H
-#define GRADWIRE_LAUNCH_HOSTS_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_HOSTS_H
+#define GRADWIRE_LAUNCH_REMOTE_HOSTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/cluster/cluster.h"
 #include "common/base/err.h"
-#include "launch/problems.h"
+#include "launch/remote/problems.h"
 
 enum {
     HOSTS_BYTES_MAX = 1 << 20,

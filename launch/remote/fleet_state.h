@@ -1,10 +1,10 @@
 /* What fleet.c (the run) and fleet_check.c (before it) share. */
-#ifndef GRADWIRE_LAUNCH_FLEET_STATE_H
-#define GRADWIRE_LAUNCH_FLEET_STATE_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
+#define GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
 
-#include "launch/check.h"
-#include "launch/fleet.h"
-#include "launch/link.h"
+#include "launch/remote/check.h"
+#include "launch/remote/fleet.h"
+#include "launch/remote/link.h"
 
 /* One line of the hosts file that has processes. */
 struct remote {

@@ -1,4 +1,4 @@
-#include "launch/check.h"
+#include "launch/remote/check.h"
 
 #include <errno.h>
 #include <limits.h>

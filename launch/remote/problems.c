@@ -1,4 +1,4 @@
-#include "launch/problems.h"
+#include "launch/remote/problems.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "launch/runner.h"
+#include "launch/remote/runner.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -24,10 +24,10 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/net/socket.h"
-#include "launch/check.h"
+#include "launch/remote/check.h"
 #include "launch/local/child.h"
 #include "launch/local/guardian.h"
-#include "launch/talk.h"
+#include "launch/remote/talk.h"
 
 enum {
     RUNNER_EXIT_FAILED = 1,

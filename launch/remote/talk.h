@@ -6,8 +6,8 @@
  * u32, process u32), then the payload: a JSON object, or raw bytes for OUT and PROGRESS.
  * Both sides hear something from the other at least every TALK_PING_MS, so that a link which has
  * been silent for TALK_SILENCE_MS is lost. */
-#ifndef GRADWIRE_LAUNCH_TALK_H
-#define GRADWIRE_LAUNCH_TALK_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_TALK_H
+#define GRADWIRE_LAUNCH_REMOTE_TALK_H
 
 #include <event2/event.h>
 #include <jansson.h>

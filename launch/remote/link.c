@@ -1,4 +1,4 @@
-#include "launch/link.h"
+#include "launch/remote/link.h"
 
 #include <errno.h>
 #include <fcntl.h>

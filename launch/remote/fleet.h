@@ -7,8 +7,8 @@
  * supervisor's rules decide), and it is opened again, after 1 s doubling to 10 s. The new runner
  * waits until nothing of the old one lives; its ports are bound as they were; then what is awaited
  * there starts. A host of a ps or of the chief that stays away for ps_rejoin_s ends the job. */
-#ifndef GRADWIRE_LAUNCH_FLEET_H
-#define GRADWIRE_LAUNCH_FLEET_H
+#ifndef GRADWIRE_LAUNCH_REMOTE_FLEET_H
+#define GRADWIRE_LAUNCH_REMOTE_FLEET_H
 
 #include <event2/event.h>
 #include <limits.h>
@@ -18,8 +18,8 @@
 #include "common/job/job.h"
 #include "launch/local/crew.h"
 #include "launch/local/guardian.h"
-#include "launch/hosts.h"
-#include "launch/problems.h"
+#include "launch/remote/hosts.h"
+#include "launch/remote/problems.h"
 #include "launch/local/process.h"
 
 enum { FLEET_AGAIN_FIRST_MS = 1000, FLEET_AGAIN_MAX_MS = 10000 };

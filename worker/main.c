@@ -227,10 +227,10 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
 static enum err find_base(struct process *p, struct errmsg *e)
 {
     const struct warm_start start = {.job = &p->job,
-                                  .data_fingerprint = p->data.fingerprint,
-                                  .output = p->output,
-                                  .checkpoints = p->checkpoints,
-                                  .elems = model_layout(p->model)->elems};
+                                     .data_fingerprint = p->data.fingerprint,
+                                     .output = p->output,
+                                     .checkpoints = p->checkpoints,
+                                     .elems = model_layout(p->model)->elems};
     enum err err = newest_cut(p, e);
     if (err || !p->has_base)
         return err;

@@ -132,8 +132,7 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
 /* What the checkpoint has learned, all of it: the moving averages of the weights where `o` keeps them, otherwise the
  * weights. Errors: as checkpoint_read. */
 enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
-                                 const struct optimizer *o, float *w,
-                                 struct errmsg *e) MUST_CHECK;
+                                 const struct optimizer *o, float *w, struct errmsg *e) MUST_CHECK;
 
 /* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished
  * leftovers older than the newest published cut, and temporary names in those that stay. One that

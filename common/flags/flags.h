@@ -21,10 +21,10 @@ struct flags {
     bool find_learning_rate;
     bool doctor, doctor_json; /* look, and do not train */
     const char *certificates; /* the doctor's: "CERT,KEY,CA"; "": none */
-    int token_fd;             /* where the job's token is read from (common/peers/token.h); -1: none */
-    const char *token_file;   /* "": none */
-    struct tls_files tls;     /* "": not given */
-    const char *auth;         /* auto required none (common/peers/auth.h) */
+    int token_fd; /* where the job's token is read from (common/peers/token.h); -1: none */
+    const char *token_file; /* "": none */
+    struct tls_files tls;   /* "": not given */
+    const char *auth;       /* auto required none (common/peers/auth.h) */
     struct http_place http;
     const char *log_level; /* debug info warn error */
     bool log_json;

@@ -171,8 +171,8 @@ void job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         job_words_list(key->words, true, out, bytes);
         return;
     case KEY_SHAPE:
-        (void)snprintf(out, bytes, "list of 1 to %d integers from 1, like [28, 28]%s", TENSOR_RANK_MAX,
-                       key->or_auto ? ", or auto" : "");
+        (void)snprintf(out, bytes, "list of 1 to %d integers from 1, like [28, 28]%s",
+                       TENSOR_RANK_MAX, key->or_auto ? ", or auto" : "");
         return;
     case KEY_TEXT:
         (void)snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);

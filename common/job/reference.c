@@ -48,7 +48,7 @@ static const struct section {
 static const char head[] =
     "# The job file\n"
     "\n"
-    "<!-- Made from the tables in common/job_table_*.c by `worker --print_job_reference`; edit "
+    "<!-- Made from the tables in common/job/table_*.c by `worker --print_job_reference`; edit "
     "that. "
     "-->\n"
     "\n"

@@ -185,8 +185,8 @@ float optimizer_ratio(double squares_of_decayed, double squares_of_u)
     return (float)(sqrt(squares_of_decayed) / sqrt(squares_of_u));
 }
 
-static void update(const struct optimizer *o, uint64_t t, float ratio, float *w_out,
-                   const float *w, float *const *slots, const float *g, float inv_n, size_t n)
+static void update(const struct optimizer *o, uint64_t t, float ratio, float *w_out, const float *w,
+                   float *const *slots, const float *g, float inv_n, size_t n)
 {
     struct update_rates r = rates_of(o, t, inv_n);
     r.lr *= ratio;
@@ -260,9 +260,9 @@ static void follow(const struct optimizer *o, uint64_t t, float *average, float 
         memcpy(w, average, n * sizeof *w);
 }
 
-static void apply_averaged(const struct optimizer *o, uint64_t t, struct factors f,
-                           float *w_out, const float *w, float *const *slots, const float *g,
-                           float inv_n, size_t n)
+static void apply_averaged(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
+                           const float *w, float *const *slots, const float *g, float inv_n,
+                           size_t n)
 {
     float *average = slots[optimizer_average_slot(o)];
     uint32_t kept = optimizer_slots(o);

@@ -16,7 +16,7 @@ enum err socket_progress(int fd, struct link_progress *p)
     /* without the SYN, which is acknowledged, too */
     uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
     *p = (struct link_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
-                                  info.tcpi_notsent_bytes};
+                                info.tcpi_notsent_bytes};
     if (gone > info.tcpi_bytes_acked)
         p->waiting_bytes += gone - info.tcpi_bytes_acked;
     return ERR_OK;

@@ -46,7 +46,7 @@ struct tls {
 struct tls_link {
     SSL *ssl;
     bool dialed, unverified, plain; /* unverified: the peer's certificate did not hold */
-    char host[ADDRESS_HOST_MAX];     /* dialed */
+    char host[ADDRESS_HOST_MAX];    /* dialed */
     char own_names[TLS_NAMES_BYTES];
     char why[TLS_WHY_BYTES];
     uint64_t records, rekey_records, rekeyed; /* written; between two keys (tests: fewer) */

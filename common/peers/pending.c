@@ -11,7 +11,7 @@ uint32_t pending_bound(uint64_t descriptors)
     uint64_t share = descriptors / PENDING_SHARE;
     return share < PENDING_LEAST  ? PENDING_LEAST
            : share > PENDING_MOST ? PENDING_MOST
-                                    : (uint32_t)share;
+                                  : (uint32_t)share;
 }
 
 void pending_init(struct pending *s)
@@ -19,12 +19,13 @@ void pending_init(struct pending *s)
     struct rlimit limit = {.rlim_cur = 0};
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     *s = (struct pending){.open_max = pending_bound(limit.rlim_cur),
-                            .said_ms = clock_now_ms() - PENDING_SAY_MS};
+                          .said_ms = clock_now_ms() - PENDING_SAY_MS};
 }
 
 void pending_add(struct pending *s, struct pending_conn *one, struct conn *c)
 {
-    *one = (struct pending_conn){.of = s, .older = s->newest, .conn = c, .since_ms = clock_now_ms()};
+    *one =
+        (struct pending_conn){.of = s, .older = s->newest, .conn = c, .since_ms = clock_now_ms()};
     if (s->newest)
         s->newest->newer = one;
     else

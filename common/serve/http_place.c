@@ -9,8 +9,8 @@ enum err http_place_check(const struct http_place *place, const char *bind, stru
     char host[ADDRESS_HOST_MAX];
     struct errmsg unsaid = {""};
     uint16_t port;
-    if (!bind || !place->port || place->fd >= 0 || address_split(bind, true, host, &port, &unsaid) ||
-        port != place->port)
+    if (!bind || !place->port || place->fd >= 0 ||
+        address_split(bind, true, host, &port, &unsaid) || port != place->port)
         return ERR_OK;
     if (*host && *place->address && strcmp(host, place->address) != 0)
         return ERR_OK;

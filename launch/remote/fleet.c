@@ -382,7 +382,7 @@ static const struct link_ops link_ops = {.ready = on_ready, .message = on_messag
 
 /* A path of this host on that one: below the present folder it is below the workdir there. */
 static enum err remote_map(const struct remote *c, char out[PATH_MAX], const char *path,
-                         struct errmsg *e)
+                           struct errmsg *e)
 {
     const char *cwd = c->fleet->cwd, *workdir = c->line->workdir;
     size_t n = strlen(cwd);
@@ -451,7 +451,7 @@ static enum err remote_make_command(struct remote *c, const char *launcher, stru
 }
 
 static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, const char *launcher,
-                          struct errmsg *e)
+                            struct errmsg *e)
 {
     const struct site *here = f->config.here;
     c->fleet = f;
@@ -485,8 +485,8 @@ static void fleet_settle(struct fleet *f)
 {
     for (uint32_t i = 0; i < f->config.crew->n; i++) {
         struct process *p = &f->config.crew->process[i];
-        f->place[i] =
-            (struct remote_place){.remote = &f->remote[f->config.host_of[i]], .index = i, .log_fd = -1};
+        f->place[i] = (struct remote_place){
+            .remote = &f->remote[f->config.host_of[i]], .index = i, .log_fd = -1};
         p->ops = &remote_ops;
         p->place = &f->place[i];
         p->host = f->place[i].remote->line->name;

@@ -60,7 +60,8 @@ static void remote_take_problems(struct remote *c)
 }
 
 /* `make` gives the question to a host (NULL: none), `judge` looks at an answer without problems. */
-static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *), void (*judge)(struct remote *))
+static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *),
+                      void (*judge)(struct remote *))
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
@@ -150,8 +151,8 @@ static json_t *ask_check(struct remote *c)
         (void)json_array_append_new(sets, json_string(o->sets[i]));
     return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
                      c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
-                     c->site.ps_program, c->site.worker_program, "data", (int)remote_trains(c), "tls",
-                     ask_tls(c));
+                     c->site.ps_program, c->site.worker_program, "data", (int)remote_trains(c),
+                     "tls", ask_tls(c));
 }
 
 /* Names and sizes of the data are those of the first host that trains. */

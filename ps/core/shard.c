@@ -108,8 +108,7 @@ uint64_t shard_max_incarnation(const struct shard *s)
 
 /* ---- entering a generation ---- */
 
-static void take_settings(struct shard *s, const Gradwire__Settings *m,
-                          const struct optimizer *o)
+static void take_settings(struct shard *s, const Gradwire__Settings *m, const struct optimizer *o)
 {
     s->update = (enum update_mode)m->update;
     s->optimizer = *o;
@@ -133,8 +132,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->redo.on = m->redo;
 }
 
-static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
-                               struct errmsg *e)
+static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o, struct errmsg *e)
 {
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
         (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||

@@ -42,8 +42,7 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
             if (s->average.on)
                 memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
         } else {
-            struct optimizer optimizer =
-                tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
+            struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = s->rate_staleness;
             optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
                                     scale, to + k, from + k, slot, g + k, inv_n, elems);

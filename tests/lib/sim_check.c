@@ -291,9 +291,9 @@ struct sim_gradient_sum {
 };
 
 /* Tensor by tensor, in place; the gaps stay. */
-static void apply_tensors(const struct sim *sim, const struct optimizer *o, uint64_t t,
-                          float *w, float *const slot[OPTIMIZER_SLOTS_MAX], const float *g,
-                          float inv_n, struct sim_gradient_sum all)
+static void apply_tensors(const struct sim *sim, const struct optimizer *o, uint64_t t, float *w,
+                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
+                          struct sim_gradient_sum all)
 {
     for (uint32_t i = 0; i < sim->layout.tensors; i++) {
         uint64_t at = sim->layout.tensor[i].offset_elems;

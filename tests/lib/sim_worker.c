@@ -631,7 +631,7 @@ static void start_local(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e;
     const struct optimizer o = {.kind = OPT_SGD,
-                                    .learning_rate = sim->config.settings.learning_rate};
+                                .learning_rate = sim->config.settings.learning_rate};
     k->local = NULL;
     if (sim->config.settings.update == GRADWIRE__UPDATE__GEO &&
         local_new(&k->local, &sim->layout, &o, &e))

@@ -225,9 +225,8 @@ static struct factors factors_of(const struct optimizer *o, uint64_t t, const st
 }
 
 /* Elements [at, at + n) of a block, by the same of g. */
-static void apply_piece(const struct optimizer *o, uint64_t t, struct factors f,
-                        struct block *b, float *w_out, const float *g, float inv_n, size_t at,
-                        size_t n)
+static void apply_piece(const struct optimizer *o, uint64_t t, struct factors f, struct block *b,
+                        float *w_out, const float *g, float inv_n, size_t at, size_t n)
 {
     float *slots[OPTIMIZER_SLOTS_MAX];
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
@@ -312,8 +311,8 @@ static void reference_ftrl(struct scalar *p, double g, const struct optimizer *o
 }
 
 /* You et al. 2020, algorithm 2 with phi(z) = z, over one tensor; the decay is Keras's. */
-static void reference_lamb(struct scalar *p, const double *g, size_t n,
-                           const struct optimizer *o, double t)
+static void reference_lamb(struct scalar *p, const double *g, size_t n, const struct optimizer *o,
+                           double t)
 {
     double b1 = (double)o->beta_1, b2 = (double)o->beta_2, u[N], weights = 0, moves = 0;
     for (size_t i = 0; i < n; i++) {

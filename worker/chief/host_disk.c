@@ -185,8 +185,8 @@ static void write_pending(struct host *h)
     h->waiting = (struct journal){0};
     h->journaling = pthread_create(&h->journal_writer, NULL, write_journal, h) == 0;
     if (!h->journaling)
-        control_post(h->control, HOST_JOURNALED, h->writing.n,
-                     (char *)"no thread could be started", NULL);
+        control_post(h->control, HOST_JOURNALED, h->writing.n, (char *)"no thread could be started",
+                     NULL);
 }
 
 void host_journal(void *ctx, const struct journal_entry *entry)

@@ -97,7 +97,7 @@ enum err host_status(void *role, json_t *to) MUST_CHECK;
 
 /* A listen_start callback; `owner` is the host. */
 void worker_link_accept(void *owner, int fd, const char *peer);
-bool worker_links_shed(void *owner);                           /* listener.shed */
+bool worker_links_shed(void *owner);                                 /* listener.shed */
 struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: not there */
 void worker_links_finish(struct host *h);
 void worker_links_close(struct host *h);

@@ -60,7 +60,8 @@ static void task_free(struct task *t)
     mem_free(t);
 }
 
-enum err store_server_new(struct store_server **out, const char *checkpoints, struct control *control)
+enum err store_server_new(struct store_server **out, const char *checkpoints,
+                          struct control *control)
 {
     struct store_server *k = mem_zalloc(1, sizeof *k);
     char *copy = mem_strdup(checkpoints);
@@ -136,7 +137,8 @@ static enum err begin_arrival(struct store_server *k, const struct task *t, stru
     return ERR_OK;
 }
 
-static enum err put(struct store_server *k, const struct task *t, struct store_server_answer *answer)
+static enum err put(struct store_server *k, const struct task *t,
+                    struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
     struct arrival *a = arrival_of(k, t);
@@ -186,7 +188,8 @@ static enum err read_piece(int fd, const struct task *t, const char *path,
     return ERR_OK;
 }
 
-static enum err get(struct store_server *k, const struct task *t, struct store_server_answer *answer)
+static enum err get(struct store_server *k, const struct task *t,
+                    struct store_server_answer *answer)
 {
     char path[FILES_PATH_MAX];
     enum err err = checkpoint_path(path, k->checkpoints, t->cut, t->file, &answer->error);
@@ -289,8 +292,8 @@ static enum err add(struct store_server *k, struct task *take)
     return ERR_OK;
 }
 
-enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
-                    uint8_t *take_body, size_t bytes)
+enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
+                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes)
 {
     bool fits = store_is_shard(m->file) && bytes > 0;
     struct task *t = fits ? mem_zalloc(1, sizeof *t) : NULL;
@@ -311,7 +314,8 @@ enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connecti
     return add(k, t);
 }
 
-enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StoreGet *m)
+enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
+                          const Gradwire__StoreGet *m)
 {
     if (!store_is_shard(m->file) && !store_is_manifest(m->file))
         return ERR_PROTO;

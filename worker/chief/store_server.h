@@ -19,15 +19,16 @@ struct store_server_answer {
 void store_server_answer_free(void *answer);
 
 /* Starts no thread yet. `checkpoints` is copied. Errors: ERR_NOMEM. */
-enum err store_server_new(struct store_server **k, const char *checkpoints, struct control *control) MUST_CHECK;
+enum err store_server_new(struct store_server **k, const char *checkpoints,
+                          struct control *control) MUST_CHECK;
 /* What waits is dropped, what is half written removed. */
 void store_server_free(struct store_server *k);
 
 /* Thread: control's; never wait. Errors: ERR_NOMEM; ERR_PROTO a file that no ps may name, or an empty piece. */
-enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection, const Gradwire__StorePut *m,
-                    uint8_t *take_body, size_t bytes) MUST_CHECK;
+enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
+                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes) MUST_CHECK;
 enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
-                    const Gradwire__StoreGet *m) MUST_CHECK;
+                          const Gradwire__StoreGet *m) MUST_CHECK;
 /* The connection is lost: what it had begun to send is removed. */
 void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection);
 

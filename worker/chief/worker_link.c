@@ -19,7 +19,7 @@ struct worker_link *worker_link_of(struct host *h, uint32_t worker)
 }
 
 static enum err worker_link_on_head(struct conn *c, void *owner, const struct frame *f,
-                              const uint8_t *head)
+                                    const uint8_t *head)
 {
     (void)c;
     struct worker_link *g = owner;
@@ -117,8 +117,8 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     }
 }
 
-static enum err worker_link_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
-                               size_t *bytes)
+static enum err worker_link_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left,
+                                     void **p, size_t *bytes)
 {
     (void)c;
     struct worker_link *g = owner;

@@ -64,7 +64,8 @@ static void dial_chief(struct chief_link *l)
     l->chief = NULL;
     l->to_chief = true;
     l->dialed_ms = clock_now_ms();
-    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l, &e)) {
+    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l,
+                 &e)) {
         log_warn("%s", e.text);
         l->dialed_ms = clock_now_ms(); /* asked again in a while */
         return;

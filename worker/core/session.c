@@ -298,8 +298,8 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     const Gradwire__Settings *settings = m->settings;
     if (!m->plan || !settings || settings->microbatches == 0 ||
         settings->microbatches > TREE_LEAVES_MAX ||
-        (settings->microbatches & (settings->microbatches - 1)) ||
-        settings->metrics > SUMS_MAX || settings->batches_per_epoch == 0)
+        (settings->microbatches & (settings->microbatches - 1)) || settings->metrics > SUMS_MAX ||
+        settings->batches_per_epoch == 0)
         return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
     struct generation g = msg_generation_get(m->generation);
     if (s->phase != SESSION_NEW && generation_equal(g, s->generation) &&

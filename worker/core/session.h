@@ -23,7 +23,6 @@
 #include "common/parameters/plan.h"
 #include "common/parameters/tree.h"
 
-
 struct session_range {
     uint64_t first, count;
 };

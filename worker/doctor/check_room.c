@@ -76,8 +76,8 @@ static uint64_t needed_bytes(const struct check *p)
     return bytes;
 }
 
-static void judge_memory(const struct check *p, struct finding *f, uint64_t needed,
-                         uint64_t limit, const char *whose)
+static void judge_memory(const struct check *p, struct finding *f, uint64_t needed, uint64_t limit,
+                         const char *whose)
 {
     char a[24], b[24];
     const char *least = p->looked && p->train.grows ? "at least" : "about";
@@ -87,7 +87,7 @@ static void judge_memory(const struct check *p, struct finding *f, uint64_t need
         finding_say(f, VERDICT_FAIL, "it needs %s %s, %s %s", least, a, whose, b);
         finding_mend(f, VERDICT_FAIL,
                      check_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
-                                         : "raise the limit, or take more ps");
+                                       : "raise the limit, or take more ps");
     } else if (needed > limit / 5 * 4) {
         finding_say(f, VERDICT_WARN, "it needs %s %s, %s %s", least, a, whose, b);
         finding_mend(f, VERDICT_WARN, "leave a fifth free");

@@ -97,8 +97,8 @@ static enum err piece_read(struct piece *p, const struct warm_start *s, const st
     return err;
 }
 
-static enum err write_pieces(struct piece *p, const struct warm_start *s, const struct manifest *from,
-                             struct manifest *to, struct errmsg *e)
+static enum err write_pieces(struct piece *p, const struct warm_start *s,
+                             const struct manifest *from, struct manifest *to, struct errmsg *e)
 {
     enum err err = ERR_OK;
     for (uint64_t first = 0; first < to->total_elems && !err; first += p->room) {
@@ -118,8 +118,8 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s, const 
     return err;
 }
 
-static enum err write_cut(const struct warm_start *s, const struct manifest *from, struct manifest *to,
-                          struct errmsg *e)
+static enum err write_cut(const struct warm_start *s, const struct manifest *from,
+                          struct manifest *to, struct errmsg *e)
 {
     struct piece p;
     if (piece_init(&p, s))
@@ -160,7 +160,8 @@ static enum err next_cut(const struct warm_start *s, const struct manifest *newe
     return ERR_OK;
 }
 
-enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest, struct errmsg *e)
+enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
+                          struct errmsg *e)
 {
     uint64_t random[2];
     struct checkpoint_file files[FILES_MAX];

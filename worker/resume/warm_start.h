@@ -28,6 +28,6 @@ void warm_start_settle(const struct warm_start *s, const struct manifest *newest
 /* Write that cut. The journal, DIR/best and the old job's cuts are removed; DIR/model stays until the new job is done.
  * The caller holds DIR's lock. Errors: ERR_INPUT the model or the optimizer is another, ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
-                      struct errmsg *e) MUST_CHECK;
+                          struct errmsg *e) MUST_CHECK;
 
 #endif

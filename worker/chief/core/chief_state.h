@@ -94,10 +94,11 @@ struct chief_commit {
     uint64_t examples, divisor;
     bool scaled; /* lamb: the scale is decided, and the shards are to report again with it */
     float scale;
-    bool *trusted;         /* and this shard has */
-    uint32_t *trust_first; /* lamb: of each chunk its first piece (common/parameters/trust.h); else NULL */
-    double *trust;         /* TRUST_SUMS of each piece */
-    float *ratio;          /* of each tensor, of the last decision */
+    bool *trusted; /* and this shard has */
+    uint32_t *
+        trust_first; /* lamb: of each chunk its first piece (common/parameters/trust.h); else NULL */
+    double *trust;   /* TRUST_SUMS of each piece */
+    float *ratio;    /* of each tensor, of the last decision */
     uint32_t broken_shard;
     char broken[JOURNAL_WHAT_MAX];   /* what the lowest shard of those has found; "": nothing */
     uint32_t row;                    /* batches that were rejected one behind the other */

@@ -36,6 +36,8 @@ def print_configuration(report):
 
 
 def write_json(path, report):
+    """A line for each case."""
+    head = json.dumps({key: value for key, value in report.items() if key != "cases"})
+    cases = ",\n".join(json.dumps(case) for case in report["cases"])
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
+        file.write(f'{head[:-1]}, "cases": [\n{cases}\n]}}\n')

@@ -16,16 +16,16 @@
 #include <string.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
-#include "common/kernels.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/math/kernels.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 
 enum { ROUNDS_MAX = 101, SAMPLES = 64, CHECKED_UPDATES = 3, SEED = 1, PIECE = 4096 };
 
 struct apply {
     const char *name;
-    struct job_optimizer optimizer;
+    struct optimizer optimizer;
     size_t elems, rounds;
     double seconds; /* of one side of a round */
     uint64_t t;
@@ -113,7 +113,7 @@ struct reference {
 };
 
 /* keras/src/optimizers/{sgd,adam,adagrad,rmsprop,ftrl}.py, one element. */
-static void reference_adam(struct reference *r, const struct job_optimizer *o, double g, double t)
+static void reference_adam(struct reference *r, const struct optimizer *o, double g, double t)
 {
     double beta_1 = (double)o->beta_1, beta_2 = (double)o->beta_2;
     r->slot[0] += (g - r->slot[0]) * (1 - beta_1);
@@ -123,14 +123,14 @@ static void reference_adam(struct reference *r, const struct job_optimizer *o, d
             r->slot[0] / (sqrt(r->slot[o->amsgrad ? 2 : 1]) + (double)o->epsilon);
 }
 
-static void reference_sgd(struct reference *r, const struct job_optimizer *o, double g)
+static void reference_sgd(struct reference *r, const struct optimizer *o, double g)
 {
     double rate = (double)o->learning_rate, momentum = (double)o->momentum;
     r->slot[0] = r->slot[0] * momentum - g * rate;
     r->w += o->nesterov ? r->slot[0] * momentum - g * rate : r->slot[0];
 }
 
-static void reference_rmsprop(struct reference *r, const struct job_optimizer *o, double g)
+static void reference_rmsprop(struct reference *r, const struct optimizer *o, double g)
 {
     double rho = (double)o->rho, variance;
     r->slot[0] = rho * r->slot[0] + (1 - rho) * g * g;
@@ -142,7 +142,7 @@ static void reference_rmsprop(struct reference *r, const struct job_optimizer *o
     r->w -= (double)o->learning_rate * g / sqrt(variance + (double)o->epsilon);
 }
 
-static void reference_ftrl(struct reference *r, const struct job_optimizer *o, double g)
+static void reference_ftrl(struct reference *r, const struct optimizer *o, double g)
 {
     double rate = (double)o->learning_rate, next = r->slot[0] + g * g, l1 = (double)o->l1;
     r->slot[1] += g - (sqrt(next) - sqrt(r->slot[0])) / rate * r->w;
@@ -163,7 +163,7 @@ static void reference_lamb(struct reference *r, const struct apply *a, double g,
 
 static void reference_update(struct reference *r, const struct apply *a, double g, double t)
 {
-    const struct job_optimizer *o = &a->optimizer;
+    const struct optimizer *o = &a->optimizer;
     r->w -= r->w * (double)(o->weight_decay * o->learning_rate);
     switch (o->kind) {
     case OPT_SGD:
@@ -278,7 +278,7 @@ static void apply_run(struct apply *a)
 
 static const struct {
     const char *name;
-    struct job_optimizer o;
+    struct optimizer o;
 } optimizers[] = {
     {"sgd", {.kind = OPT_SGD, .learning_rate = .01F}},
     {"momentum", {.kind = OPT_SGD, .learning_rate = .01F, .momentum = .9F}},
@@ -302,7 +302,7 @@ static const struct {
       .l1 = 1e-3F}},
 };
 
-static struct job_optimizer optimizer_named(const char *name)
+static struct optimizer optimizer_named(const char *name)
 {
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
         if (!strcmp(name, optimizers[i].name))

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/tls.h"
-#include "common/vitals.h"
+#include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "common/codec/codec_metrics.h"
+#include "common/parameters/staleness.h"
+#include "common/serve/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
 
@@ -184,13 +186,16 @@ static bool staleness_of(const struct server_http *w, uint32_t worker, struct st
 static void put_staleness(const struct server_http *w, struct metrics *m)
 {
     struct staleness s;
+    double bound[STALENESS_BUCKETS];
     if (w->config.job->training.update == UPDATE_SYNC)
         return;
+    staleness_bounds(bound);
     metrics_family(m, "gradwire_staleness_updates", METRICS_HISTOGRAM,
                    "Updates that the shards here applied between a worker's pull and its push.");
     for (uint32_t worker = 0; worker < STALE_MAX; worker++)
         if (staleness_of(w, worker, &s))
-            metrics_put_staleness(m, &s, "worker", METRICS_NUMBER(worker), NULL);
+            metrics_put_counts(m, STALENESS_BUCKETS, bound, s.bucket, s.sum, "worker",
+                               METRICS_NUMBER(worker), NULL);
 }
 
 static void put_codecs(const struct server_http *w, struct metrics *m)
@@ -203,10 +208,10 @@ static void put_codecs(const struct server_http *w, struct metrics *m)
         one = msg_codec_cost_get(r->status->reply);
         codec_cost_add(&reply, &one);
     }
-    metrics_codec(m, &push, &reply);
-    metrics_codec_family(m);
+    codec_metrics(m, &push, &reply);
+    codec_metrics_family(m);
     for (uint32_t at = 0; (r = next_shard(w, &at));)
-        metrics_put_codec(m, "reply", r->status->shard, r->reply_codec);
+        codec_metrics_put(m, "reply", r->status->shard, r->reply_codec);
 }
 
 static void on_metrics(void *ctx, struct metrics *m)
@@ -224,7 +229,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
     metrics_gauge(m, "gradwire_connections", "Connections beside those of the shards.",
                   f.connections);
-    strangers_metrics(f.strangers, m);
+    pending_metrics(f.pending, m);
     put_families(w, m);
     put_workers(w, m);
     put_snapshots(w, m);

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cores.h"
-#include "common/files.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "worker/gradient.h"
-#include "worker/pool.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "worker/step/gradient.h"
+#include "common/math/pool.h"
 
 enum {
     SKIP_FIRST = 10, /* the running mean is not yet one */
@@ -111,9 +111,9 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
     uint32_t nodes;
     const struct gradient_node *node = gradient_nodes(r->gradient, &nodes);
     struct model_sums sums = gradient_sums(r->gradient);
-    struct job_optimizer optimizer = r->job->optimizer;
+    struct optimizer optimizer = r->job->optimizer;
     optimizer.learning_rate = rate;
-    optimizer.schedule = (struct job_schedule){.kind = SCHEDULE_CONSTANT}; /* nor a warm-up */
+    optimizer.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT}; /* nor a warm-up */
     *loss = sums.loss / sums.examples;
     for (uint32_t i = 0; i < r->layout->tensors; i++) {
         const struct tensor *t = &r->layout->tensor[i];

@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/codec.h"
-#include "common/epochs.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
+#include "common/codec/codec.h"
+#include "common/parameters/epochs.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
 #include "worker/export/export.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 #include "worker/model/metric.h"
 
 /* Of the last update that `t` gradients made; before the first, of that. */
-static double last_rate(const struct job_optimizer *o, uint64_t t)
+static double last_rate(const struct optimizer *o, uint64_t t)
 {
     uint64_t updates = optimizer_updates(o, t);
     return optimizer_rate(o, updates ? updates : 1);
@@ -93,10 +93,10 @@ static double examples_of_run(const struct summarize *what, const struct chief_f
 }
 
 /* The metrics of an evaluation; NAN where there is none. */
-static void put_eval(const struct evaluation *eval, double *loss, double metric[JOB_METRICS_MAX])
+static void put_eval(const struct evaluation *eval, double *loss, double metric[METRICS_MAX])
 {
     *loss = eval ? eval->loss : NAN;
-    for (uint32_t i = 0; i < JOB_METRICS_MAX; i++)
+    for (uint32_t i = 0; i < METRICS_MAX; i++)
         metric[i] = eval ? eval->metric[i] : NAN;
 }
 

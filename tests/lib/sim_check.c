@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/codec/codec.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 /* ---- the toy model ---- */
@@ -79,9 +79,9 @@ void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t
 
 /* ---- the plain loop ---- */
 
-static struct job_optimizer optimizer_of(const Gradwire__Settings *s)
+static struct optimizer optimizer_of(const Gradwire__Settings *s)
 {
-    struct job_optimizer o = {.kind = OPT_SGD};
+    struct optimizer o = {.kind = OPT_SGD};
     if (msg_optimizer_get(s, &o, NULL))
         abort();
     return o;
@@ -266,7 +266,7 @@ static void next_view(const struct sim_config *c, const struct layout *layout, s
 }
 
 /* lamb's ratio of one tensor, in the plainest way; 1 of any other optimizer. */
-static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float *w,
+static float trust_ratio(const struct optimizer *o, uint64_t t, const float *w,
                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
                          size_t n)
 {
@@ -291,9 +291,9 @@ struct sim_gradient_sum {
 };
 
 /* Tensor by tensor, in place; the gaps stay. */
-static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, uint64_t t,
-                          float *w, float *const slot[OPTIMIZER_SLOTS_MAX], const float *g,
-                          float inv_n, struct sim_gradient_sum all)
+static void apply_tensors(const struct sim *sim, const struct optimizer *o, uint64_t t, float *w,
+                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n,
+                          struct sim_gradient_sum all)
 {
     for (uint32_t i = 0; i < sim->layout.tensors; i++) {
         uint64_t at = sim->layout.tensor[i].offset_elems;
@@ -308,7 +308,7 @@ static void apply_tensors(const struct sim *sim, const struct job_optimizer *o, 
 }
 
 /* Gradient t, the sum over n examples. */
-static void apply(const struct sim *sim, const struct job_optimizer *o, uint64_t t, float *w,
+static void apply(const struct sim *sim, const struct optimizer *o, uint64_t t, float *w,
                   float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, uint32_t n)
 {
     const struct sim_config *c = &sim->config;
@@ -328,7 +328,7 @@ static void apply(const struct sim *sim, const struct job_optimizer *o, uint64_t
 static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step)
 {
     const struct sim_config *c = &sim->config;
-    struct job_optimizer optimizer = optimizer_of(&c->settings);
+    struct optimizer optimizer = optimizer_of(&c->settings);
     const struct tree_leaves *set = &o->set[step];
     uint32_t n = step_broken(c, o, step) ? 0 : step_examples(c, o, step);
     float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0};
@@ -354,7 +354,7 @@ void sim_oracle_init(struct sim *sim)
 {
     const struct sim_config *c = &sim->config;
     struct sim_oracle *o = &sim->oracle;
-    struct job_optimizer optimizer = optimizer_of(&c->settings);
+    struct optimizer optimizer = optimizer_of(&c->settings);
     bool sync = c->settings.update == GRADWIRE__UPDATE__SYNC;
     o->steps = sync ? sim_steps_max(c) : 0;
     o->slots = optimizer_slots(&optimizer);
@@ -496,7 +496,7 @@ static bool is_known(const struct sim *sim)
 
 void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages)
 {
-    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    struct optimizer optimizer = optimizer_of(&sim->config.settings);
     if (is_known(sim) && follow(sim, g.number, step))
         (void)same(sim, "the averages", step, averages,
                    sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
@@ -732,7 +732,7 @@ static void check_facts(struct sim *sim, uint64_t total)
 /* What was evaluated and exported is what the final cut holds. */
 static void check_learned(struct sim *sim, const struct manifest *m)
 {
-    struct job_optimizer optimizer = optimizer_of(&sim->config.settings);
+    struct optimizer optimizer = optimizer_of(&sim->config.settings);
     uint32_t average = optimizer_average_slot(&optimizer);
     float *w = malloc(sim->config.elems * sizeof *w), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     if (average != UINT32_MAX)

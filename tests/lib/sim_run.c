@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 enum {
@@ -45,7 +45,7 @@ static void settings_random(struct sim_config *c, uint64_t key, bool sync)
     s->batch_size = 4 * s->microbatches;
     s->batches_per_epoch = 1 + rng_u64(key, 24) % 8;
     s->epochs = 1 + rng_u64(key, 25) % 4;
-    s->metrics = (uint32_t)(rng_u64(key, 26) % (JOB_SUMS_MAX + 1));
+    s->metrics = (uint32_t)(rng_u64(key, 26) % (SUMS_MAX + 1));
     s->clip_norm = sync && rng_u64(key, 27) % 3 == 0 ? 0.5f + 4 * rng_unit(key, 28) : 0;
     if (sync)
         s->gradient_accumulation_steps = 1 + (uint32_t)(rng_u64(key, 33) % 3);

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
 #include "tests/lib/models.h"
 #include "worker/model/auc.h"
 #include "worker/model/layers.h"
@@ -308,7 +308,7 @@ static void metrics_of_nothing_are_what_keras_makes_them(void **state)
 {
     (void)state;
     struct job job;
-    const double none[JOB_SUMS_MAX] = {0};
+    const double none[SUMS_MAX] = {0};
     models_start(&job, 1, 0, LOSS_BINARY_CROSSENTROPY, true);
     models_metric(&job, METRIC_RECALL);
     models_metric(&job, METRIC_LOGLOSS);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
 #include "worker/model/model.h"
@@ -170,11 +170,11 @@ static struct model_sums eval(struct trial *f)
 
 static void step(struct trial *f, float *m, float *v, uint64_t t)
 {
-    const struct job_optimizer adam = {.kind = OPT_ADAM,
-                                       .learning_rate = 0.01f,
-                                       .beta_1 = 0.9f,
-                                       .beta_2 = 0.999f,
-                                       .epsilon = 1e-7f};
+    const struct optimizer adam = {.kind = OPT_ADAM,
+                                   .learning_rate = 0.01f,
+                                   .beta_1 = 0.9f,
+                                   .beta_2 = 0.999f,
+                                   .epsilon = 1e-7f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
     optimizer_apply(&adam, t, f->w, f->w, slots, f->dw, 1.0f / ROWS, f->elems);
 }

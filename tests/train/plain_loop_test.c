@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/job.h"
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/job/job.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "worker/data/dataset.h"
 #include "worker/export/export.h"
 #include "worker/model/model.h"
@@ -42,7 +42,7 @@ static float *zeros(uint64_t n)
 }
 
 /* lamb's ratio of a tensor, in the plainest way. */
-static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float *w,
+static float trust_ratio(const struct optimizer *o, uint64_t t, const float *w,
                          float *const slot[OPTIMIZER_SLOTS_MAX], const float *dw, float inv_n,
                          size_t n)
 {
@@ -58,7 +58,7 @@ static float trust_ratio(const struct job_optimizer *o, uint64_t t, const float 
     return optimizer_ratio((double)squares[0], (double)squares[1]);
 }
 
-static void apply(const struct job_optimizer *o, const struct layout *l, uint64_t t, float *w,
+static void apply(const struct optimizer *o, const struct layout *l, uint64_t t, float *w,
                   float *const slot[OPTIMIZER_SLOTS_MAX], const float *dw, float inv_n)
 {
     for (uint32_t i = 0; i < l->tensors; i++) {

@@ -17,11 +17,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/checkpoint.h"
-#include "common/checkpoint_file.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "proto/checkpoint.pb-c.h"
 #include "worker/chief/host.h"
 
@@ -892,16 +892,16 @@ static void long_uuid(Checkpoint__Manifest *h)
 }
 static void too_many_metrics(Checkpoint__Manifest *h)
 {
-    h->eval->metric = realloc(h->eval->metric, (JOB_METRICS_MAX + 1) * sizeof(double));
-    h->eval->metric[JOB_METRICS_MAX] = 0;
-    h->eval->n_metric = JOB_METRICS_MAX + 1;
+    h->eval->metric = realloc(h->eval->metric, (METRICS_MAX + 1) * sizeof(double));
+    h->eval->metric[METRICS_MAX] = 0;
+    h->eval->n_metric = METRICS_MAX + 1;
 }
 static void too_many_sums(Checkpoint__Manifest *h)
 {
     Checkpoint__Epoch *epoch = h->epoch[0];
-    epoch->metric = realloc(epoch->metric, (JOB_SUMS_MAX + 1) * sizeof(double));
-    epoch->metric[JOB_SUMS_MAX] = 0;
-    epoch->n_metric = JOB_SUMS_MAX + 1;
+    epoch->metric = realloc(epoch->metric, (SUMS_MAX + 1) * sizeof(double));
+    epoch->metric[SUMS_MAX] = 0;
+    epoch->n_metric = SUMS_MAX + 1;
 }
 
 static void a_manifest_that_does_not_add_up_is_corrupt(void **state)

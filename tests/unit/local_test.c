@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "common/mem.h"
-#include "worker/local.h"
+#include "common/base/mem.h"
+#include "worker/step/local.h"
 
 enum { ELEMS = 32 };
 
@@ -16,7 +16,7 @@ static struct local *local_of(struct layout *layout)
     struct errmsg e;
     struct local *l = NULL;
     struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
-    const struct job_optimizer o = {.kind = OPT_SGD, .learning_rate = 0.5f};
+    const struct optimizer o = {.kind = OPT_SGD, .learning_rate = 0.5f};
     *layout = (struct layout){0};
     assert_int_equal(layout_add(layout, &t, &e), ERR_OK);
     assert_int_equal(local_new(&l, layout, &o, &e), ERR_OK);

@@ -6,8 +6,9 @@
 
 #include <cmocka.h>
 
-#include "common/http.h"
-#include "common/metrics.h"
+#include "common/serve/http.h"
+#include "common/process/metrics.h"
+#include "common/parameters/staleness.h"
 
 struct page {
     struct metrics m;
@@ -127,7 +128,9 @@ static void staleness_keeps_its_buckets(void **state)
     staleness_add(&s, 32);
     begin(&p);
     metrics_family(&p.m, "s", METRICS_HISTOGRAM, "S.");
-    metrics_put_staleness(&p.m, &s, NULL);
+    double bound[STALENESS_BUCKETS];
+    staleness_bounds(bound);
+    metrics_put_counts(&p.m, STALENESS_BUCKETS, bound, s.bucket, s.sum, NULL);
     const char *text = text_of(&p);
     assert_has(text, "s_bucket{le=\"0\"} 1\n");
     assert_has(text, "s_bucket{le=\"14\"} 1\n");

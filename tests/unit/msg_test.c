@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/msg.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
 
 static struct layout two_tensors(void)
 {
@@ -136,7 +136,7 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     t->init = INIT_CONSTANT + 1;
     assert_layout_refused(&p);
     *t = was;
-    t->n_shape = JOB_RANK_MAX + 1;
+    t->n_shape = TENSOR_RANK_MAX + 1;
     assert_layout_refused(&p);
     *t = was;
     t->name = (char *)"";

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "tests/reference/optimizer_keras.h"
 
 enum { N = 203, STEPS = 40 };
@@ -20,7 +20,7 @@ enum { N = 203, STEPS = 40 };
 
 static const struct {
     const char *name;
-    struct job_optimizer o;
+    struct optimizer o;
 } CASES[] = {
     {"sgd", {.kind = OPT_SGD, .learning_rate = 0.1f}},
     {"sgd_momentum", {.kind = OPT_SGD, .learning_rate = 0.1f, .momentum = 0.9f}},
@@ -146,7 +146,7 @@ static const struct {
                {"lamb_clipped", 0.75f},
                {"lamb_accumulated_clipped", 0.5f}};
 
-static const struct job_optimizer *case_named(const char *name)
+static const struct optimizer *case_named(const char *name)
 {
     for (int i = 0; i < CASES_N; i++)
         if (strcmp(CASES[i].name, name) == 0)
@@ -172,7 +172,7 @@ static void gradient(float *g, uint64_t step)
     fill(g, rng_key(11, RNG_TEST, step, 0), N);
 }
 
-static void block_init(struct block *b, const struct job_optimizer *o)
+static void block_init(struct block *b, const struct optimizer *o)
 {
     memset(b, 0, sizeof *b);
     fill(b->w, 5, N);
@@ -182,7 +182,7 @@ static void block_init(struct block *b, const struct job_optimizer *o)
 }
 
 /* 0: it is not clipped. */
-static float clip_of(const struct job_optimizer *o)
+static float clip_of(const struct optimizer *o)
 {
     for (size_t i = 0; i < sizeof CLIPPED / sizeof *CLIPPED; i++)
         if (case_named(CLIPPED[i].name) == o)
@@ -203,7 +203,7 @@ struct factors {
 };
 
 /* Of the update that gradient t makes of the first n elements, which are one tensor: lamb's ratio, clipping's scale. */
-static struct factors factors_of(const struct job_optimizer *o, uint64_t t, const struct block *b,
+static struct factors factors_of(const struct optimizer *o, uint64_t t, const struct block *b,
                                  const float *g, float inv_n, size_t n)
 {
     struct factors f = {1, 1};
@@ -225,9 +225,8 @@ static struct factors factors_of(const struct job_optimizer *o, uint64_t t, cons
 }
 
 /* Elements [at, at + n) of a block, by the same of g. */
-static void apply_piece(const struct job_optimizer *o, uint64_t t, struct factors f,
-                        struct block *b, float *w_out, const float *g, float inv_n, size_t at,
-                        size_t n)
+static void apply_piece(const struct optimizer *o, uint64_t t, struct factors f, struct block *b,
+                        float *w_out, const float *g, float inv_n, size_t at, size_t n)
 {
     float *slots[OPTIMIZER_SLOTS_MAX];
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
@@ -236,13 +235,13 @@ static void apply_piece(const struct job_optimizer *o, uint64_t t, struct factor
 }
 
 /* The first n elements, as one tensor. */
-static void apply_whole(const struct job_optimizer *o, uint64_t t, struct block *b, float *w_out,
+static void apply_whole(const struct optimizer *o, uint64_t t, struct block *b, float *w_out,
                         const float *g, float inv_n, size_t n)
 {
     apply_piece(o, t, factors_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
 }
 
-static void step_at(const struct job_optimizer *o, uint64_t t, struct block *b, float inv_n)
+static void step_at(const struct optimizer *o, uint64_t t, struct block *b, float inv_n)
 {
     float g[N];
     gradient(g, t);
@@ -256,7 +255,7 @@ struct scalar {
 };
 
 /* Kingma and Ba 2015, the efficient order of section 2 (alpha_t), as Keras has it; amsgrad: Reddi et al. 2018. */
-static void reference_adam(struct scalar *p, double g, const struct job_optimizer *o, double t)
+static void reference_adam(struct scalar *p, double g, const struct optimizer *o, double t)
 {
     double b1 = (double)o->beta_1, b2 = (double)o->beta_2;
     p->s[0] = b1 * p->s[0] + (1 - b1) * g;
@@ -268,7 +267,7 @@ static void reference_adam(struct scalar *p, double g, const struct job_optimize
 }
 
 /* keras.io/api/optimizers/sgd */
-static void reference_sgd(struct scalar *p, double g, const struct job_optimizer *o)
+static void reference_sgd(struct scalar *p, double g, const struct optimizer *o)
 {
     double lr = (double)o->learning_rate, momentum = (double)o->momentum;
     p->s[0] = momentum * p->s[0] - lr * g;
@@ -276,14 +275,14 @@ static void reference_sgd(struct scalar *p, double g, const struct job_optimizer
 }
 
 /* Duchi et al. 2011 */
-static void reference_adagrad(struct scalar *p, double g, const struct job_optimizer *o)
+static void reference_adagrad(struct scalar *p, double g, const struct optimizer *o)
 {
     p->s[0] += g * g;
     p->w -= (double)o->learning_rate * g / sqrt(p->s[0] + (double)o->epsilon);
 }
 
 /* Hinton's lecture 6e; centered: Graves 2013, with momentum */
-static void reference_rmsprop(struct scalar *p, double g, const struct job_optimizer *o)
+static void reference_rmsprop(struct scalar *p, double g, const struct optimizer *o)
 {
     double rho = (double)o->rho, *momentum = &p->s[o->centered ? 2 : 1];
     p->s[0] = rho * p->s[0] + (1 - rho) * g * g;
@@ -299,7 +298,7 @@ static void reference_rmsprop(struct scalar *p, double g, const struct job_optim
 }
 
 /* McMahan et al. 2013, algorithm 1, with the shrinkage and the power that TensorFlow added */
-static void reference_ftrl(struct scalar *p, double g, const struct job_optimizer *o)
+static void reference_ftrl(struct scalar *p, double g, const struct optimizer *o)
 {
     double lr = (double)o->learning_rate, power = -(double)o->learning_rate_power;
     double n = p->s[0] + g * g, l1 = (double)o->l1;
@@ -312,8 +311,8 @@ static void reference_ftrl(struct scalar *p, double g, const struct job_optimize
 }
 
 /* You et al. 2020, algorithm 2 with phi(z) = z, over one tensor; the decay is Keras's. */
-static void reference_lamb(struct scalar *p, const double *g, size_t n,
-                           const struct job_optimizer *o, double t)
+static void reference_lamb(struct scalar *p, const double *g, size_t n, const struct optimizer *o,
+                           double t)
 {
     double b1 = (double)o->beta_1, b2 = (double)o->beta_2, u[N], weights = 0, moves = 0;
     for (size_t i = 0; i < n; i++) {
@@ -328,7 +327,7 @@ static void reference_lamb(struct scalar *p, const double *g, size_t n,
         p[i].w -= sqrt(weights / moves) * (double)o->learning_rate * u[i];
 }
 
-static void reference_scalar(const struct job_optimizer *o, uint64_t t, struct scalar *p, double g)
+static void reference_scalar(const struct optimizer *o, uint64_t t, struct scalar *p, double g)
 {
     switch (o->kind) {
     case OPT_SGD:
@@ -352,7 +351,7 @@ static void reference_scalar(const struct job_optimizer *o, uint64_t t, struct s
     }
 }
 
-static void reference_update(const struct job_optimizer *o, uint64_t t, struct scalar *p,
+static void reference_update(const struct optimizer *o, uint64_t t, struct scalar *p,
                              const double *g, size_t n)
 {
     uint32_t last = optimizer_slots(o) - 1;
@@ -384,7 +383,7 @@ static void reference_update(const struct job_optimizer *o, uint64_t t, struct s
 }
 
 /* base_optimizer.py: the average behind each gradient. */
-static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *p, const double *g,
+static void reference(const struct optimizer *o, uint64_t t, struct scalar *p, const double *g,
                       size_t n)
 {
     uint64_t before = optimizer_updates(o, t - 1);
@@ -401,13 +400,13 @@ static void reference(const struct job_optimizer *o, uint64_t t, struct scalar *
 
 /* One rounding of w a step, and a few of the step itself. FTRL makes w anew from sums; a variance is a difference; lamb's
  * ratio is large where the weights are. */
-static double slack(const struct job_optimizer *o, double t, double w)
+static double slack(const struct optimizer *o, double t, double w)
 {
     double of_step = o->kind == OPT_FTRL || o->kind == OPT_LAMB || o->centered ? 1e-5 : 1e-6;
     return t * (6e-8 * fabs(w) + of_step * (double)o->learning_rate);
 }
 
-static void assert_follows_reference(const char *name, const struct job_optimizer *o)
+static void assert_follows_reference(const char *name, const struct optimizer *o)
 {
     const float inv_n = 1.0f / 64.0f;
     static struct block b;
@@ -450,7 +449,7 @@ static void keras_gives_the_same_weights(void **state)
     (void)state;
     assert_int_equal(sizeof KERAS / sizeof *KERAS, CASES_N);
     for (int c = 0; c < CASES_N; c++) {
-        const struct job_optimizer *o = case_named(KERAS[c].name);
+        const struct optimizer *o = case_named(KERAS[c].name);
         static struct block b;
         block_init(&b, o);
         for (int i = 0; i < KERAS_N; i++)
@@ -473,7 +472,7 @@ static void keras_gives_the_same_weights(void **state)
 static void adams_first_step_is_the_rate_and_its_t_counts(void **state)
 {
     (void)state;
-    const struct job_optimizer adam = {.kind = OPT_ADAM, .learning_rate = 0.001f, ADAM_NUMBERS};
+    const struct optimizer adam = {.kind = OPT_ADAM, .learning_rate = 0.001f, ADAM_NUMBERS};
     float w[2] = {1.0f, 1.0f}, m[2] = {0}, v[2] = {0}, g[2] = {0.5f, -0.25f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
     optimizer_apply(&adam, 1, w, w, slots, g, 1.0f, 2);
@@ -490,7 +489,7 @@ static void adams_first_step_is_the_rate_and_its_t_counts(void **state)
 static void a_centered_variance_is_never_negative(void **state)
 {
     (void)state;
-    struct job_optimizer o = *case_named("rmsprop_centered");
+    struct optimizer o = *case_named("rmsprop_centered");
     o.rho = 0.3f;
     o.epsilon = 1e-12f;
     static struct block b;
@@ -539,7 +538,7 @@ static void the_same_bits_at_every_level_in_place_or_not(void **state)
 {
     (void)state;
     for (int c = 0; c < CASES_N; c++) {
-        const struct job_optimizer *o = &CASES[c].o;
+        const struct optimizer *o = &CASES[c].o;
         static struct block expected;
         block_init(&expected, o);
         assert_non_null(kernels_use(KERNELS_BASE));
@@ -607,7 +606,7 @@ static void slots_are_counted_and_named(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const struct job_optimizer *o = case_named(expected[i].name);
+        const struct optimizer *o = case_named(expected[i].name);
         uint32_t n = 0;
         for (; n < OPTIMIZER_SLOTS_MAX && expected[i].slot[n]; n++)
             assert_string_equal(optimizer_slot_name(o, n), expected[i].slot[n]);

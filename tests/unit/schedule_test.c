@@ -7,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/optimizer.h"
-#include "common/schedule.h"
+#include "common/math/optimizer.h"
+#include "common/math/schedule.h"
 #include "tests/reference/schedule_keras.h"
 
 static const struct {
     const char *name;
     float rate;
-    struct job_schedule s;
+    struct schedule s;
 } CASES[] = {
     {"exponential",
      0.1f,
@@ -69,7 +69,7 @@ static const struct {
 };
 enum { CASES_N = sizeof CASES / sizeof *CASES };
 
-static const struct job_schedule *case_named(const char *name, float *rate)
+static const struct schedule *case_named(const char *name, float *rate)
 {
     for (int i = 0; i < CASES_N; i++) {
         if (strcmp(CASES[i].name, name) == 0) {
@@ -88,7 +88,7 @@ static void keras_has_the_same_rates(void **state)
     assert_int_equal(sizeof KERAS / sizeof *KERAS, CASES_N);
     for (int c = 0; c < CASES_N; c++) {
         float rate = 0;
-        const struct job_schedule *s = case_named(KERAS[c].name, &rate);
+        const struct schedule *s = case_named(KERAS[c].name, &rate);
         for (size_t i = 0; i < sizeof KERAS_STEP / sizeof *KERAS_STEP; i++) {
             double is = schedule_rate(s, rate, KERAS_STEP[i] + 1);
             if (!(fabs(is - KERAS[c].rate[i]) <= 1e-7))
@@ -99,7 +99,7 @@ static void keras_has_the_same_rates(void **state)
 }
 
 /* The formulas once more, by libm. */
-static double formula(const struct job_schedule *s, double rate, double step)
+static double formula(const struct schedule *s, double rate, double step)
 {
     double p = step / s->decay_steps, end = (double)s->end_learning_rate;
     if (s->staircase)
@@ -122,7 +122,7 @@ static void each_step_follows_the_formula(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof names / sizeof *names; c++) {
         float rate = 0;
-        const struct job_schedule *s = case_named(names[c], &rate);
+        const struct schedule *s = case_named(names[c], &rate);
         for (uint64_t step = 0; step < 400; step++) {
             double want = formula(s, (double)rate, (double)step);
             assert_true(fabs(schedule_rate(s, rate, step + 1) - want) <= 1e-15);
@@ -135,7 +135,7 @@ static void a_cycle_ends_at_its_multiple(void **state)
 {
     (void)state;
     float rate = 0;
-    const struct job_schedule *s = case_named("polynomial_cycle", &rate);
+    const struct schedule *s = case_named("polynomial_cycle", &rate);
     assert_true(fabs(schedule_rate(s, rate, 31) - 0.01) < 1e-9);
     assert_true(fabs(schedule_rate(s, rate, 61) - 0.01) < 1e-9);
     assert_true(schedule_rate(s, rate, 32) > 0.02);
@@ -144,14 +144,14 @@ static void a_cycle_ends_at_its_multiple(void **state)
 static void warmup_climbs_to_any_schedule_and_ends_there(void **state)
 {
     (void)state;
-    struct job_schedule s = {.warmup_steps = 4};
+    struct schedule s = {.warmup_steps = 4};
     static const double want[] = {0.25, 0.5, 0.75, 1, 1, 1};
     for (uint64_t t = 1; t <= 6; t++)
         assert_true(schedule_rate(&s, 1.0f, t) == want[t - 1]);
-    struct job_schedule decay = {.kind = SCHEDULE_EXPONENTIAL_DECAY,
-                                 .decay_steps = 1,
-                                 .decay_rate = 0.5f,
-                                 .warmup_steps = 2};
+    struct schedule decay = {.kind = SCHEDULE_EXPONENTIAL_DECAY,
+                             .decay_steps = 1,
+                             .decay_rate = 0.5f,
+                             .warmup_steps = 2};
     assert_true(schedule_rate(&decay, 1.0f, 1) == 0.5);
     assert_true(fabs(schedule_rate(&decay, 1.0f, 2) - 0.5) < 1e-15);
     assert_true(fabs(schedule_rate(&decay, 1.0f, 3) - 0.25) < 1e-15);
@@ -160,11 +160,11 @@ static void warmup_climbs_to_any_schedule_and_ends_there(void **state)
 static void an_update_takes_the_rate_of_its_number(void **state)
 {
     (void)state;
-    const struct job_optimizer o = {.kind = OPT_SGD,
-                                    .learning_rate = 9.0f,
-                                    .schedule = {.kind = SCHEDULE_PIECEWISE_CONSTANT_DECAY,
-                                                 .boundaries = {1, {1}},
-                                                 .values = {2, {0.5f, 0.25f}}}};
+    const struct optimizer o = {.kind = OPT_SGD,
+                                .learning_rate = 9.0f,
+                                .schedule = {.kind = SCHEDULE_PIECEWISE_CONSTANT_DECAY,
+                                             .boundaries = {1, {1}},
+                                             .values = {2, {0.5f, 0.25f}}}};
     float w = 1.0f;
     const float g = 1.0f;
     static const float want[] = {0.5f, 0.0f, -0.25f, -0.5f};
@@ -178,11 +178,11 @@ static void an_update_takes_the_rate_of_its_number(void **state)
 static void adam_goes_by_the_schedule_too(void **state)
 {
     (void)state;
-    const struct job_optimizer o = {.kind = OPT_ADAM,
-                                    .learning_rate = 0.5f,
-                                    .beta_1 = 0.9f,
-                                    .beta_2 = 0.999f,
-                                    .schedule = {.warmup_steps = 2}};
+    const struct optimizer o = {.kind = OPT_ADAM,
+                                .learning_rate = 0.5f,
+                                .beta_1 = 0.9f,
+                                .beta_2 = 0.999f,
+                                .schedule = {.warmup_steps = 2}};
     float w = 1.0f, m = 0, v = 0;
     const float g = 3.0f;
     optimizer_apply(&o, 1, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){&m, &v}, &g, 1.0f, 1);
@@ -193,10 +193,10 @@ static void adam_goes_by_the_schedule_too(void **state)
 static void ftrl_stays_where_it_is_when_the_rate_is_0(void **state)
 {
     (void)state;
-    const struct job_optimizer o = {.kind = OPT_FTRL,
-                                    .learning_rate = 0.1f,
-                                    .learning_rate_power = -0.5f,
-                                    .schedule = {.kind = SCHEDULE_COSINE_DECAY, .decay_steps = 2}};
+    const struct optimizer o = {.kind = OPT_FTRL,
+                                .learning_rate = 0.1f,
+                                .learning_rate_power = -0.5f,
+                                .schedule = {.kind = SCHEDULE_COSINE_DECAY, .decay_steps = 2}};
     float from = 1.0f, w = 0, n = 0.1f, z = 0;
     const float g = 1.0f;
     float *slots[OPTIMIZER_SLOTS_MAX] = {&n, &z};

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/quiet.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS };
 
@@ -354,7 +354,7 @@ static void a_fence_only_rises_and_stops_who_is_connected(void **state)
     assert_false(shard_peer_fenced(f.shard, &b));
     assert_int_equal(hello(&f, &c, 1, 4, 5, &refuse), ERR_REFUSED);
     assert_int_equal(refuse.reason, GRADWIRE__REASON__OLD_INCARNATION);
-    assert_int_equal(hello(&f, &c, CLUSTER_WORKERS_MAX, 9, 5, &refuse), ERR_REFUSED);
+    assert_int_equal(hello(&f, &c, WORKERS_MAX, 9, 5, &refuse), ERR_REFUSED);
     assert_int_equal(refuse.reason, GRADWIRE__REASON__BAD_MESSAGE);
     assert_int_equal(hello(&f, &c, 1, 5, 5, &refuse), ERR_OK);
     assert_int_equal(shard_max_incarnation(f.shard), 5);

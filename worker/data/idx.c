@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/paths.h"
+#include "common/base/mem.h"
+#include "common/process/paths.h"
 #include "worker/data/stream.h"
 
 enum {
     IDX_U8 = 0x08,
     IDX_MAGIC_BYTES = 4,
-    IDX_RANK_MAX = JOB_RANK_MAX + 1,
+    IDX_RANK_MAX = TENSOR_RANK_MAX + 1,
     IDX_HEADER_MAX_BYTES = IDX_MAGIC_BYTES + 4 * IDX_RANK_MAX,
     IDX_PIECE_BYTES = 256 << 10 /* read, then hashed while it is still in the cache */
 };

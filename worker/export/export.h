@@ -2,10 +2,10 @@
 #ifndef GRADWIRE_WORKER_EXPORT_EXPORT_H
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
-#include "common/err.h"
-#include "common/job.h"
-#include "common/layout.h"
-#include "common/staleness.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/staleness.h"
 
 /* A line of the header's "__metadata__". */
 struct export_note {
@@ -39,7 +39,7 @@ void export_digest(const struct layout *l, const float *w, char hex[65]);
 /* The end of an epoch: seconds since this run's first step, without evaluation. */
 struct summary_epoch {
     uint64_t epoch;
-    double seconds, eval_loss, eval_metric[JOB_METRICS_MAX];
+    double seconds, eval_loss, eval_metric[METRICS_MAX];
 };
 
 /* What one worker's process did since it began. Idle share: waited_s / (computed_s + waited_s). */
@@ -62,8 +62,8 @@ struct summary {
     uint64_t steps, epochs;
     double train_loss, eval_loss; /* NAN or infinite, here and below: null, as JSON has neither */
     uint32_t metrics;
-    const char *metric_name[JOB_METRICS_MAX];
-    double train_metric[JOB_METRICS_MAX], eval_metric[JOB_METRICS_MAX];
+    const char *metric_name[METRICS_MAX];
+    double train_metric[METRICS_MAX], eval_metric[METRICS_MAX];
     double examples_per_s, seconds, first_step_s;
     double learning_rate; /* of the last update */
     uint64_t restarts, dealt, applied_min, applied_max, duplicates, lost, clipped, rejected,

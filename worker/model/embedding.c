@@ -16,7 +16,7 @@ enum err embedding_add(struct model *m, const struct job_layer *l, const char *n
                        "at most a flatten or reshape between them",
                        name);
     uint32_t outer = shape_elems(&m->shape);
-    if (m->shape.rank == JOB_RANK_MAX)
+    if (m->shape.rank == TENSOR_RANK_MAX)
         return err_set(e, ERR_INPUT, "model.layers: %s: its input has %u dimensions already", name,
                        m->shape.rank);
     if (l->input_dim == 0 || l->output_dim == 0 || (uint64_t)outer * l->output_dim > INT32_MAX)

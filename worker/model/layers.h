@@ -12,12 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
-#include "common/layout.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
 #include "worker/model/window.h"
 
 struct shape { /* of one row */
-    uint32_t rank, dim[JOB_RANK_MAX];
+    uint32_t rank, dim[TENSOR_RANK_MAX];
 };
 
 enum op_kind {
@@ -89,7 +89,7 @@ struct model {
     enum loss_kind loss;
     bool fused; /* the loss contains the last layer's softmax or sigmoid: what it gets are logits */
     uint32_t metrics;
-    enum metric_kind metric[JOB_METRICS_MAX];
+    enum metric_kind metric[METRICS_MAX];
     float *class_weight; /* of each class; NULL: all 1 */
 
     /* flow.c: buffers for values and gradients */

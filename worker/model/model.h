@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
-#include "common/layout.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
 
 struct model;
 struct model_run;
@@ -38,8 +38,8 @@ const float *model_run_outputs(const struct model_run *r);
 /* What the regularizers add to the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
 
-struct model_sums {                              /* sums over examples, in example order, double */
-    double examples, loss, metric[JOB_SUMS_MAX]; /* loss: of examples, by class weights, and of
+struct model_sums {                          /* sums over examples, in example order, double */
+    double examples, loss, metric[SUMS_MAX]; /* loss: of examples, by class weights, and of
                                                        penalties; metric: metric.h */
 };
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static enum pooling pooling_of(enum layer_kind kind)
 {

@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_WORKER_STEP_LINKS_H
 #define GRADWIRE_WORKER_STEP_LINKS_H
 
+#include "common/cluster/cluster.h"
 #include "common/net/loop.h"
 #include "worker/step/gradient.h"
 #include "worker/step/local.h"
@@ -15,10 +16,8 @@ struct links;
 struct links_config {
     struct loop *loop;
     struct session *session;
-    const char *job;
-    const uint8_t *identity; /* SHA256_BYTES */
-    char *const *ps_hosts;
-    uint32_t n_ps;
+    const struct job *job;
+    const struct cluster *cluster;
     const struct layout *layout;
     float *w;                  /* the flat block: replies are read into it */
     float *averages;           /* the same of moving averages; NULL: none are asked for */

@@ -3,7 +3,6 @@
 #ifndef GRADWIRE_WORKER_STEP_LINKS_H
 #define GRADWIRE_WORKER_STEP_LINKS_H
 
-#include "common/cluster/cluster.h"
 #include "common/net/loop.h"
 #include "worker/step/gradient.h"
 #include "worker/step/local.h"
@@ -11,6 +10,8 @@
 #include "worker/step/reply_codec.h"
 #include "worker/core/session.h"
 
+struct cluster;
+struct job;
 struct links;
 
 struct links_config {

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/peers/hello.h"
 #include "worker/driver/guard.h"
 #include "worker/driver/links.h"
 #include "worker/driver/local.h"
@@ -226,9 +227,7 @@ static void say_hello(struct driver *d)
 {
     Gradwire__Hello m;
     struct session_hello room;
-    const struct control_config config = {
-        .job = d->config.job, .cluster = d->config.cluster, .train = &d->in};
-    control_hello(&config, 0, &m);
+    hello_make(&m, d->config.job, d->config.cluster, 0);
     session_hello_chief(&d->session, &room, &m);
     control_send(d->control, FRAME_HELLO, &m.base);
 }
@@ -510,11 +509,9 @@ static enum err new_parts(struct driver *d, struct errmsg *e)
         return err;
     struct links_config links = {.loop = &d->loop,
                                  .session = &d->session,
-                                 .job = job->name,
-                                 .identity = job->identity,
-                                 .ps_hosts = c->cluster->ps,
+                                 .job = job,
+                                 .cluster = c->cluster,
                                  .layout = c->layout,
-                                 .n_ps = c->cluster->n_ps,
                                  .w = d->local ? d->local->server : c->w,
                                  .averages = c->averages,
                                  .local = d->local,

@@ -78,14 +78,16 @@ static enum err check_schedule(struct job_reader *r)
     return ERR_OK;
 }
 
-/* lamb's ratios are made of norms over all shards, which are known in a step of sync alone. */
-static enum err check_lamb(struct job_reader *r)
+/* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
+static enum err check_trusted(struct job_reader *r)
 {
     const struct job_node *at = job_given(r, "optimizer");
-    if (r->job->optimizer.kind != OPT_LAMB)
+    if (!optimizer_is_trusted(&r->job->optimizer))
         return ERR_OK;
     if (r->job->training.update != UPDATE_SYNC)
-        return job_refuse(r, at, "optimizer", "lamb needs training.update: sync");
+        return job_refuse(
+            r, at, "optimizer", "%s needs training.update: sync",
+            job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
     return ERR_OK;
 }
 
@@ -368,7 +370,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
     if (!err)
         err = check_schedule(r);
     if (!err)
-        err = check_lamb(r);
+        err = check_trusted(r);
     if (!err)
         err = check_accumulation(r);
     if (!err)

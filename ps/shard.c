@@ -108,8 +108,7 @@ uint64_t shard_max_incarnation(const struct shard *s)
 
 /* ---- entering a generation ---- */
 
-static void take_settings(struct shard *s, const Gradwire__Settings *m,
-                          const struct optimizer *o)
+static void take_settings(struct shard *s, const Gradwire__Settings *m, const struct optimizer *o)
 {
     s->update = (enum update_mode)m->update;
     s->optimizer = *o;
@@ -133,8 +132,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m,
     s->redo.on = m->redo;
 }
 
-static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
-                               struct errmsg *e)
+static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o, struct errmsg *e)
 {
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
         (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||
@@ -144,10 +142,10 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
         ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
-    if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
+    if (!err && optimizer_is_trusted(o) && m->update != GRADWIRE__UPDATE__SYNC)
         return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     if (!err && m->push_codec == CODEC_TOP_K &&
-        (o->kind != OPT_SGD || m->update == GRADWIRE__UPDATE__SSP ||
+        (!optimizer_is_linear(o) || m->update == GRADWIRE__UPDATE__SSP ||
          m->update == GRADWIRE__UPDATE__GEO || m->replicas_to_aggregate ||
          (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
         return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");

@@ -8,8 +8,8 @@
 /* Neighbours that are updated in one go; lamb has a ratio for each. */
 static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)
 {
-    return s->optimizer.kind != OPT_LAMB && a->role == TENSOR_WEIGHT && b->role == TENSOR_WEIGHT &&
-           a->undecayed == b->undecayed;
+    return !optimizer_is_trusted(&s->optimizer) && a->role == TENSOR_WEIGHT &&
+           b->role == TENSOR_WEIGHT && a->undecayed == b->undecayed;
 }
 
 /* r = m r + (1 - m) s, s the mean over examples. */
@@ -42,11 +42,12 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
             if (s->average.on)
                 memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
         } else {
-            struct optimizer optimizer =
-                tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
+            struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = s->rate_staleness;
-            optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
-                                    scale, to + k, from + k, slot, g + k, inv_n, elems);
+            optimizer_apply(&optimizer, t,
+                            (struct optimizer_factors){
+                                inv_n, scale, s->round.trust ? s->round.last.ratio[i] : 1.0f},
+                            to + k, from + k, slot, g + k, elems);
         }
         begin = stop;
         i = last;

@@ -171,12 +171,13 @@ static struct model_sums eval(struct trial *f)
 static void step(struct trial *f, float *m, float *v, uint64_t t)
 {
     const struct optimizer adam = {.kind = OPT_ADAM,
-                                       .learning_rate = 0.01f,
-                                       .beta_1 = 0.9f,
-                                       .beta_2 = 0.999f,
-                                       .epsilon = 1e-7f};
+                                   .learning_rate = 0.01f,
+                                   .beta_1 = 0.9f,
+                                   .beta_2 = 0.999f,
+                                   .epsilon = 1e-7f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
-    optimizer_apply(&adam, t, f->w, f->w, slots, f->dw, 1.0f / ROWS, f->elems);
+    optimizer_apply(&adam, t, (struct optimizer_factors){1.0f / ROWS, 1, 1}, f->w, f->w, slots,
+                    f->dw, f->elems);
 }
 
 /* ---- what a model is ---- */

@@ -149,27 +149,29 @@ static void warmup_climbs_to_any_schedule_and_ends_there(void **state)
     for (uint64_t t = 1; t <= 6; t++)
         assert_true(schedule_rate(&s, 1.0f, t) == want[t - 1]);
     struct schedule decay = {.kind = SCHEDULE_EXPONENTIAL_DECAY,
-                                 .decay_steps = 1,
-                                 .decay_rate = 0.5f,
-                                 .warmup_steps = 2};
+                             .decay_steps = 1,
+                             .decay_rate = 0.5f,
+                             .warmup_steps = 2};
     assert_true(schedule_rate(&decay, 1.0f, 1) == 0.5);
     assert_true(fabs(schedule_rate(&decay, 1.0f, 2) - 0.5) < 1e-15);
     assert_true(fabs(schedule_rate(&decay, 1.0f, 3) - 0.25) < 1e-15);
 }
 
+static const struct optimizer_factors ALONE = {1, 1, 1};
+
 static void an_update_takes_the_rate_of_its_number(void **state)
 {
     (void)state;
     const struct optimizer o = {.kind = OPT_SGD,
-                                    .learning_rate = 9.0f,
-                                    .schedule = {.kind = SCHEDULE_PIECEWISE_CONSTANT_DECAY,
-                                                 .boundaries = {1, {1}},
-                                                 .values = {2, {0.5f, 0.25f}}}};
+                                .learning_rate = 9.0f,
+                                .schedule = {.kind = SCHEDULE_PIECEWISE_CONSTANT_DECAY,
+                                             .boundaries = {1, {1}},
+                                             .values = {2, {0.5f, 0.25f}}}};
     float w = 1.0f;
     const float g = 1.0f;
     static const float want[] = {0.5f, 0.0f, -0.25f, -0.5f};
     for (uint64_t t = 1; t <= 4; t++) {
-        optimizer_apply(&o, t, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){NULL}, &g, 1.0f, 1);
+        optimizer_apply(&o, t, ALONE, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){NULL}, &g, 1);
         assert_true(w == want[t - 1]);
     }
 }
@@ -179,13 +181,13 @@ static void adam_goes_by_the_schedule_too(void **state)
 {
     (void)state;
     const struct optimizer o = {.kind = OPT_ADAM,
-                                    .learning_rate = 0.5f,
-                                    .beta_1 = 0.9f,
-                                    .beta_2 = 0.999f,
-                                    .schedule = {.warmup_steps = 2}};
+                                .learning_rate = 0.5f,
+                                .beta_1 = 0.9f,
+                                .beta_2 = 0.999f,
+                                .schedule = {.warmup_steps = 2}};
     float w = 1.0f, m = 0, v = 0;
     const float g = 3.0f;
-    optimizer_apply(&o, 1, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){&m, &v}, &g, 1.0f, 1);
+    optimizer_apply(&o, 1, ALONE, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){&m, &v}, &g, 1);
     assert_true(fabsf(w - 0.75f) < 1e-6f);
 }
 
@@ -194,15 +196,15 @@ static void ftrl_stays_where_it_is_when_the_rate_is_0(void **state)
 {
     (void)state;
     const struct optimizer o = {.kind = OPT_FTRL,
-                                    .learning_rate = 0.1f,
-                                    .learning_rate_power = -0.5f,
-                                    .schedule = {.kind = SCHEDULE_COSINE_DECAY, .decay_steps = 2}};
+                                .learning_rate = 0.1f,
+                                .learning_rate_power = -0.5f,
+                                .schedule = {.kind = SCHEDULE_COSINE_DECAY, .decay_steps = 2}};
     float from = 1.0f, w = 0, n = 0.1f, z = 0;
     const float g = 1.0f;
     float *slots[OPTIMIZER_SLOTS_MAX] = {&n, &z};
-    optimizer_apply(&o, 3, &w, &from, slots, &g, 1.0f, 1);
+    optimizer_apply(&o, 3, ALONE, &w, &from, slots, &g, 1);
     assert_true(w == 1.0f && n == 0.1f && z == 0.0f);
-    optimizer_apply(&o, 2, &w, &from, slots, &g, 1.0f, 1);
+    optimizer_apply(&o, 2, ALONE, &w, &from, slots, &g, 1);
     assert_true(isfinite(w) && w != 1.0f);
 }
 

@@ -58,6 +58,8 @@ struct job_key {
     float low, high;          /* KEY_REAL */
     bool low_open, high_open; /* KEY_REAL: the border itself is not allowed */
     const struct job_word *words; /* ends with a NULL word */
+    size_t like; /* KEY_PAIR of a layer: by default its value is that of the pair there; 0: not */
+    const char *keras;        /* KEY_NAME of a layer: what Keras names it, but for a number */
     const char *fallback;     /* the default as one would write it; NULL: none, or `fallback_doc` */
     const char *fallback_doc; /* a default that is worked out, in words */
     const char *doc;

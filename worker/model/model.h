@@ -38,7 +38,7 @@ const float *model_run_outputs(const struct model_run *r);
 /* What the regularizers add to the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
 
-struct model_sums {                              /* sums over examples, in example order, double */
+struct model_sums {                          /* sums over examples, in example order, double */
     double examples, loss, metric[SUMS_MAX]; /* loss: of examples, by class weights, and of
                                                        penalties; metric: metric.h */
 };

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
-#include "common/kernels.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/math/kernels.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 
 enum { ROUNDS_MAX = 101, SAMPLES = 64, CHECKED_UPDATES = 3, SEED = 1, PIECE = 4096 };
 

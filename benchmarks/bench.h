@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { BENCH_BUFFER_BYTES = 1 << 20 }; /* fixed socket buffers: autotuning makes loopback bimodal */
 

@@ -9,16 +9,15 @@ Without root, ip or tc the limited links are skipped, and the report says why.
 top_k is for pushes (1 % of the elements, the rest later); replies are int8 there, and auto may not choose it.
 """
 import argparse
-import json
 import os
-import shutil
 import statistics
-import sys
-import tempfile
 import time
 
-from run import BUILD, QUARTILES_APART_MAX, SEED, Failed, configuration, number, run, summarize
-from update_modes import Link, link_works
+from lib.cases import QUARTILES_APART_MAX, summarize
+from lib.job import JOB, SEED, summary_of
+from lib.link import Link, link_works
+from lib.programs import Failed
+from lib.report import configuration, number, print_configuration, write_json
 
 LINKS = {"100mbit": "100mbit", "1gbit": "1gbit", "unlimited": None}
 CODECS = ["none", "fp16", "bf16", "int8", "int8_zstd", "zstd", "auto", "top_k"]
@@ -26,7 +25,6 @@ OF_AUTO = ["none", "fp16", "bf16", "int8", "int8_zstd", "zstd"]  # what it is co
 STEPS = {"100mbit": 160, "1gbit": 2000, "unlimited": 3000}  # a few seconds of the faster ones: what `auto` tries is paid once a job
 QUICK_STEPS = {"100mbit": 60, "1gbit": 150, "unlimited": 300}
 ROUNDS_MOST = {"100mbit": 3}  # there the link alone decides: the quartiles are 1 % apart
-JOB = os.path.join("examples", "mnist", "mlp.yaml")
 BATCH = 64
 WANTED = {("int8", "100mbit"): 3.0}  # times none: what is promised
 WANTED_AUTO = 0.9
@@ -47,20 +45,8 @@ def keys_of(codec, steps):
 def job_once(options, link, codec):
     """Its summary."""
     steps = options.steps[link]
-    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
-    command = [os.path.join(BUILD, "launch", "launch"), "train", options.job, "--ps", "1", "--workers",
-               str(options.workers), "--output", os.path.join(folder, "job")]
-    for key, value in keys_of(codec, steps).items():
-        command += ["--set", f"{key}={value}"]
-    try:
-        with Link(LINKS[link]) as shaped:
-            run([*shaped.prefix(), *command], 300)
-        with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
-            summary = json.load(file)
-    except (OSError, ValueError) as error:
-        raise Failed(f"train: {error}") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with Link(LINKS[link]) as shaped:
+        summary = summary_of(options.job, 1, options.workers, keys_of(codec, steps), 300, prefix=shaped.prefix())
     if summary["status"] != "done" or summary["steps"] != steps or not summary["eval"]["loss"] < 2.5:
         raise Failed(f"train: its result is wrong: {summary['status']}, {summary['steps']} steps, {summary['eval']}")
     return summary
@@ -201,9 +187,7 @@ def print_link(cases):
 
 def write(options, report):
     os.makedirs(options.output, exist_ok=True)
-    with open(os.path.join(options.output, "compression.json"), "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
+    write_json(os.path.join(options.output, "compression.json"), report)
     with open(os.path.join(options.output, "README.md"), "w", encoding="utf-8") as file:
         file.write(markdown(report))
 
@@ -223,13 +207,10 @@ def main(arguments):
     if options.rounds < 1:
         parser.error("--rounds is at least 1")
     options.steps = QUICK_STEPS if options.quick else STEPS
-    options.milliseconds = options.epochs = 0
     began = time.monotonic()
-    report = {"configuration": {**configuration(options), "workers": options.workers, "batch": BATCH, "job": options.job},
+    report = {"configuration": {**configuration(options.rounds), "workers": options.workers, "batch": BATCH, "job": options.job},
               "cases": [], "skipped": {}}
-    for unused in ("milliseconds", "epochs"):
-        del report["configuration"][unused]
-    print(", ".join(f"{key} {value}" for key, value in report["configuration"].items()), flush=True)
+    print_configuration(report)
     for link in options.links:
         why = link_works(LINKS[link]) if LINKS[link] else ""
         if why:
@@ -246,7 +227,3 @@ def main(arguments):
         write(options, report)
     print(f"{report.get('seconds', 0)} s")
     return 1 if any(case["failed"] for case in report["cases"]) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

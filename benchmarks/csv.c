@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/rng.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/rng.h"
 #include "worker/data/csv_scan.h"
 #include "worker/data/dataset.h"
 

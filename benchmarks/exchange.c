@@ -29,13 +29,13 @@
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
-#include "common/conn.h"
-#include "common/job.h"
-#include "common/log.h"
-#include "common/msg.h"
-#include "common/plan.h"
-#include "common/tls.h"
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/job/job.h"
+#include "common/base/log.h"
+#include "common/wire/msg.h"
+#include "common/parameters/plan.h"
+#include "common/net/tls.h"
 
 enum {
     LATENCIES_MAX = 1 << 20,

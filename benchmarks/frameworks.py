@@ -5,11 +5,14 @@ virtual environments; what is not named is left out. INVALID: a yardstick's quar
 import argparse
 import json
 import os
-import sys
 
-from run import CNN, EXIT_INPUT, ROOT, Failed, configuration, interleave, number, run, train_once
+from lib.cases import interleave
+from lib.job import CNN, train_once
+from lib.programs import EXIT_INPUT, ROOT, Failed, run
+from lib.report import configuration, number, print_configuration, write_json
 
 ROWS = 20000
+EPOCHS = 1
 SIDE = os.path.join(ROOT, "benchmarks", "frameworks_side.py")
 
 
@@ -23,7 +26,7 @@ def side(python, name, batch, versions):
 
 def measure(options, pythons, batch):
     versions = {}
-    sides = {"ours": lambda: train_once(CNN, "sync", batch, 2, 2, None, 1)}
+    sides = {"ours": lambda: train_once(CNN, "sync", batch, 2, 2, None, EPOCHS)}
     for name, python in pythons.items():
         sides[name] = lambda name=name, python=python: side(python, name, batch, versions)
     case = interleave({"bench": "frameworks", "case": f"cnn batch {batch}", "unit": "examples/s"}, sides, options.rounds)
@@ -53,19 +56,11 @@ def main(arguments):
     if not pythons or options.rounds < 1 or min(options.batches) < 1:
         parser.exit(EXIT_INPUT, "gradwire bench frameworks: --tensorflow or --pytorch names a python that has it; "
                                 "--rounds and --batches are at least 1\n")
-    options.milliseconds, options.epochs = 0, 1
-    report = {"configuration": configuration(options), "cases": []}
-    del report["configuration"]["milliseconds"]
-    print(", ".join(f"{key} {value}" for key, value in report["configuration"].items()), flush=True)
+    report = {"configuration": configuration(options.rounds, epochs=EPOCHS), "cases": []}
+    print_configuration(report)
     for batch in options.batches:
         report["cases"].append(measure(options, pythons, batch))
         print(show(report["cases"][-1]), flush=True)
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+        write_json(options.json, report)
     return 1 if any(case.get("failed") for case in report["cases"]) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

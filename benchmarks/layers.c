@@ -19,9 +19,9 @@
 #include <time.h>
 
 #include "benchmarks/bench.h"
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "worker/model/layers.h"
 #include "worker/model/model.h"
 

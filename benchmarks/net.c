@@ -5,8 +5,8 @@
 
 #include "benchmarks/bench.h"
 #include "benchmarks/mlp.h"
-#include "common/job.h"
-#include "common/mem.h"
+#include "common/job/job.h"
+#include "common/base/mem.h"
 #include "worker/model/model.h"
 
 struct net {

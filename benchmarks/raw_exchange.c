@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 enum { PUSH = 1, PULL = 2, LATENCIES_MAX = 1 << 20, FLOATS_EXACT_MAX = 1 << 24 };
 

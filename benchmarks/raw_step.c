@@ -22,8 +22,8 @@
 #include "benchmarks/bench.h"
 #include "benchmarks/mlp.h"
 #include "benchmarks/net.h"
-#include "common/clock.h"
-#include "common/kernels.h"
+#include "common/base/clock.h"
+#include "common/math/kernels.h"
 
 enum { PROCESSES_MAX = 16, WARM_UP_STEPS = 100 };
 

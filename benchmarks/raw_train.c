@@ -15,8 +15,8 @@
 #include "benchmarks/bench.h"
 #include "benchmarks/mlp.h"
 #include "benchmarks/net.h"
-#include "common/clock.h"
-#include "common/kernels.h"
+#include "common/base/clock.h"
+#include "common/math/kernels.h"
 
 enum { THREADS_MAX = 64, WARM_UP_STEPS = 100 };
 

@@ -16,24 +16,23 @@ import itertools
 import json
 import os
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
-from run import BUILD, EXIT_INPUT, EXIT_INTERRUPTED, QUARTILES_APART_MAX, ROOT, Failed, blas_core, cpu_model, measure, run
 import update_modes_report as report
+from lib.cases import QUARTILES_APART_MAX
+from lib.job import JOB, summary_of
+from lib.link import Link, link_works
+from lib.programs import BUILD, EXIT_INPUT, EXIT_INTERRUPTED, ROOT, Failed, measure
+from lib.report import blas_core, cpu_model
 
 MODES = ["sync", "backup", "ssp-2", "ssp-8", "async", "geo"]  # backup: sync with one backup worker, from 2 workers on
 WORKERS = [1, 2, 4, 8]
 LINKS = {"unlimited": None, "1gbit": "1gbit"}
 STRAGGLERS = {"none": 0, "one": 4}  # the sleep, in undisturbed steps
-DEFAULT_JOB = os.path.join("examples", "mnist", "mlp.yaml")
 GEO_EVERY = 8
 RUN_DEADLINE_S = 900
-LAUNCHER = os.path.join(BUILD, "launch", "launch")
 
 
 # ---- which runs there are ----
@@ -98,53 +97,6 @@ def sleep_s(options, case, known):
     return factor * options.batch * case["workers"] / calm["examples_per_s"]
 
 
-# ---- a link of its own ----
-
-class Link:
-    """A network namespace whose loopback carries at most `rate`; nothing for an unlimited one."""
-
-    def __init__(self, rate):
-        self.rate, self.name = rate, f"gradwire-bench-{os.getpid()}"
-
-    def __enter__(self):
-        if self.rate:
-            self.ip("netns", "add", self.name)
-            try:
-                self.inside("ip", "link", "set", "lo", "up")
-                self.inside("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", self.rate, "burst", "256kb",
-                            "latency", "100ms")
-            except Failed:
-                self.__exit__()
-                raise
-        return self
-
-    def __exit__(self, *_):
-        if self.rate:
-            subprocess.run(["ip", "netns", "del", self.name], stderr=subprocess.DEVNULL, check=False)
-
-    def prefix(self):
-        return ["ip", "netns", "exec", self.name] if self.rate else []
-
-    def inside(self, *command):
-        self.ip("netns", "exec", self.name, *command)
-
-    @staticmethod
-    def ip(*command):
-        try:
-            subprocess.run(["ip", *command], check=True, capture_output=True, text=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            why = getattr(error, "stderr", "") or str(error)
-            raise Failed(f"a limited link needs root, ip and tc: {why.strip()}") from None
-
-
-def link_works(rate):
-    try:
-        with Link(rate):
-            return ""
-    except Failed as failure:
-        return str(failure)
-
-
 # ---- one run ----
 
 # What makes a mode, and what a flag of the harness says: a --set of these would measure something else under its name.
@@ -158,32 +110,14 @@ class Refused(Exception):
     """What was asked for cannot be measured: no other run would go better."""
 
 
-
-def command_of(options, case, pause_s, folder):
-    command = [LAUNCHER, "train", options.job, "--ps", str(options.ps), "--workers", str(case["workers"]),
-               "--output", folder]
-    sets = {"training.epochs": options.epochs, "training.seed": options.seed, "worker.threads": 1, "ps.threads": 1,
-            "checkpoint.every_steps": 0, "checkpoint.every_seconds": 0, **case["sets"]}
-    for key, value in sets.items():
-        command += ["--set", f"{key}={value}"]
-    for given in options.set:
-        command += ["--set", given]
-    if pause_s:
-        command += ["--fault", f"worker-{case['workers'] - 1}=sleep:{pause_s:.6f}"]
-    return command
-
-
 def train(options, case, pause_s):
-    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
-    try:
-        with Link(LINKS[case["link"]]) as link:
-            run([*link.prefix(), *command_of(options, case, pause_s, os.path.join(folder, "job"))], RUN_DEADLINE_S)
-        with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError) as error:
-        raise Failed(f"train: {error}") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    keys = {"training.epochs": options.epochs, "training.seed": options.seed, "worker.threads": 1, "ps.threads": 1,
+            "checkpoint.every_steps": 0, "checkpoint.every_seconds": 0, **case["sets"]}
+    more = [word for given in options.set for word in ("--set", given)]
+    if pause_s:
+        more += ["--fault", f"worker-{case['workers'] - 1}=sleep:{pause_s:.6f}"]
+    with Link(LINKS[case["link"]]) as link:
+        return summary_of(options.job, options.ps, case["workers"], keys, RUN_DEADLINE_S, more, link.prefix())
 
 
 def check(options, case, summary):
@@ -345,7 +279,7 @@ def line_of(result):
 
 def bound(options):
     """Examples/s of the default job's arithmetic in one process on these cores; None for other jobs."""
-    if options.job != DEFAULT_JOB:
+    if options.job != JOB:
         return None
     try:
         return statistics.median(measure(120, "raw_train", "--batch", options.batch, "--steps", 4000)["examples_per_s"]
@@ -356,7 +290,7 @@ def bound(options):
 
 def disturbed(options, bounds):
     """What the yardstick before and after says of the machine; empty: it was quiet, or there is no yardstick."""
-    if options.job == DEFAULT_JOB and len(bounds) < 2:
+    if options.job == JOB and len(bounds) < 2:
         return "the yardstick could not be measured: it is not known whether the machine was quiet"
     apart = (max(bounds) - min(bounds)) / statistics.median(bounds) if bounds else 0
     if apart <= QUARTILES_APART_MAX:
@@ -396,7 +330,7 @@ class Parser(argparse.ArgumentParser):
 def options_parse(arguments):
     parser = Parser(prog="gradwire bench update-modes", description=__doc__,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", nargs="?", metavar="JOB", help=f"default {DEFAULT_JOB} of gradwire's folder")
+    parser.add_argument("job", nargs="?", metavar="JOB", help=f"default {JOB} of gradwire's folder")
     parser.add_argument("--modes", type=words(MODES), default=MODES, metavar="LIST",
                         help=f"of {','.join(MODES)}; default all")
     parser.add_argument("--workers", type=worker_counts, metavar="LIST", help="default 1,2,4,8")
@@ -435,7 +369,7 @@ def options_parse(arguments):
             options.old = report.load(options.compare)
         except (OSError, ValueError) as error:
             parser.error(f"--compare {options.compare}: {error}")
-    options.job = from_root(options.job) if options.job else DEFAULT_JOB
+    options.job = from_root(options.job) if options.job else JOB
     options.output_given, options.output = options.output, from_root(options.output)
     return options
 

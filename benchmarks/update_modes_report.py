@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 
+from lib.report import write_json
+
 COLUMNS = ["mode", "workers", "straggler", "link", "sleep_s", "worker_batch", "global_batch", "examples_per_s", "seconds_to_target",
            "final", "idle_share", "bytes_per_example", "staleness_mean", "staleness_max", "dropped", "invalid"]
 SLOWER = 0.9  # of what it was: told as slower
@@ -174,9 +176,7 @@ def write_plots(done, folder):
 def write(done, folder):
     add_kept(done["cases"])
     plots = write_plots(done, folder)
-    with open(os.path.join(folder, "update-modes.json"), "w", encoding="utf-8") as file:
-        json.dump(done, file, indent=1)
-        file.write("\n")
+    write_json(os.path.join(folder, "update-modes.json"), done)
     write_csv(done["cases"], os.path.join(folder, "update-modes.csv"))
     write_markdown(done, os.path.join(folder, "README.md"), plots)
 

@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/dirlock.h"
-#include "common/job.h"
+#include "common/process/dirlock.h"
+#include "common/job/job.h"
 #include "launch/progress.h"
-#include "launch/rundir.h"
+#include "launch/base/rundir.h"
 #include "launch/summary.h"
 
 enum {

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "common/clock.h"
-#include "common/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "launch/control.h"
-#include "launch/guardian.h"
+#include "launch/local/guardian.h"
 #include "launch/rank.h"
-#include "launch/runner.h"
-#include "launch/say.h"
+#include "launch/remote/runner.h"
+#include "launch/base/say.h"
 #include "launch/train.h"
 
 enum { EXIT_USAGE = 2 };

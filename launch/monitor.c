@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/clock.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "common/base/clock.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 
 enum {
     MONITOR_LINE_EVERY_MS = 2000,

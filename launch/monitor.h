@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 #include "launch/policy.h"
 #include "launch/progress.h"
 #include "launch/supervisor.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { POLICY_EXIT_RESTART = 128, POLICY_EXIT_FAILED = 1 };
 

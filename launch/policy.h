@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define POLICY_NONE UINT32_MAX
 enum { POLICY_DELAY_FIRST_MS = 100, POLICY_DELAY_MAX_MS = 5000, POLICY_DEATHS_WITHOUT_STEP = 3 };

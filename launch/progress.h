@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { PROGRESS_LINE_BYTES = 8192, PROGRESS_TEXT_BYTES = 512, PROGRESS_NAME_BYTES = 48 };
 

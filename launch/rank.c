@@ -11,21 +11,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/cluster_given.h"
-#include "common/cgroup.h"
-#include "common/cores.h"
-#include "common/files.h"
-#include "common/job.h"
-#include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/socket.h"
-#include "common/tls.h"
-#include "common/token.h"
-#include "launch/crew.h"
-#include "launch/options.h"
-#include "launch/rundir.h"
+#include "common/base/clock.h"
+#include "common/cluster/cluster_given.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
+#include "common/job/job.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/socket.h"
+#include "common/net/tls.h"
+#include "common/peers/token.h"
+#include "launch/local/crew.h"
+#include "launch/base/options.h"
+#include "launch/base/rundir.h"
 
 enum {
     RANK_EXIT_FAILED = 1,

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Who this is, by the environment of OMPI_COMM_WORLD_RANK/_SIZE, PMI_RANK/_SIZE or SLURM_PROCID/
  * SLURM_STEP_NUM_TASKS (SLURM_NTASKS), in this order: under mpirun in a Slurm allocation both are

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
-#include "launch/rundir.h"
+#include "common/process/files.h"
+#include "launch/base/rundir.h"
 
 enum { SUMMARY_REAL_DIGITS = 15 };
 

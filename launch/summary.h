@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/err.h"
-#include "common/job.h"
-#include "launch/crew.h"
-#include "launch/options.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "launch/local/crew.h"
+#include "launch/base/options.h"
 #include "launch/supervisor.h"
 
 /* Put restarts, peak_rss_bytes, exit_code and first_step_s into DIR/summary.json; where the chief

@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/mem.h"
-#include "launch/fleet.h"
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "launch/remote/fleet.h"
 #include "launch/monitor.h"
 #include "launch/policy.h"
-#include "launch/rundir.h"
-#include "launch/say.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
 
 enum {
     SUPERVISOR_SAME_INT_MS = 300 /* timeout(1) signals a process and then its group: one Ctrl-C */

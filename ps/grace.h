@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/plan.h"
+#include "common/parameters/plan.h"
 
 enum {
     GRACE_FIRST_BYTES_PER_S = 50 << 20, /* before the first snapshot: slow network storage */

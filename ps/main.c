@@ -2,17 +2,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/auth.h"
-#include "common/cgroup.h"
-#include "common/flags.h"
-#include "common/http.h"
-#include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/signals.h"
-#include "common/termination.h"
-#include "common/tls.h"
-#include "common/token.h"
+#include "common/peers/auth.h"
+#include "common/process/cgroup.h"
+#include "common/flags/flags.h"
+#include "common/serve/http.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/process/signals.h"
+#include "common/process/termination.h"
+#include "common/net/tls.h"
+#include "common/peers/token.h"
 #include "ps/server.h"
 
 static int wrong(enum err err, const struct errmsg *e)

@@ -6,20 +6,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/conn.h"
-#include "common/cores.h"
-#include "common/greeting.h"
-#include "common/kernels.h"
-#include "common/list.h"
-#include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg_send.h"
-#include "common/plan.h"
-#include "common/store.h"
-#include "common/strangers.h"
-#include "common/tls.h"
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/process/cores.h"
+#include "common/peers/greeting.h"
+#include "common/math/kernels.h"
+#include "common/base/list.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+#include "common/parameters/plan.h"
+#include "common/checkpoint/store.h"
+#include "common/peers/pending.h"
+#include "common/net/tls.h"
 #include "ps/grace.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
@@ -38,7 +38,7 @@ struct client {
     Gradwire__Hello *hello; /* once it is there */
     bool is_chief, waits_for_chief, waits_for_entry;
     struct greeting greeting;
-    struct stranger stranger;
+    struct pending_conn pending;
     ProtobufCMessage *message;
     uint16_t type;
     uint64_t body_bytes;
@@ -68,7 +68,7 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
-    struct strangers strangers;
+    struct pending pending;
     bool had_chief, entered;
     bool done;                    /* the job is, and nothing of it is here */
     bool idle;                    /* nobody came, and it waits on */
@@ -575,7 +575,7 @@ static enum err on_frame(struct conn *c, void *owner)
         return ERR_OK;
     if (!check_hello(client, client->hello))
         return ERR_OK;
-    stranger_leave(&client->stranger);
+    pending_conn_leave(&client->pending);
     if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
         hello_of_doctor(client);
     else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
@@ -589,8 +589,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 {
     struct client *client = owner;
     struct server *s = client->server;
-    bool stranger = client->stranger.of; /* of whom conn.c has told, now and then */
-    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !stranger)
+    bool pending = client->pending.of; /* of whom conn.c has told, now and then */
+    if ((code == ERR_PROTO || code == ERR_TOOBIG) && !pending)
         log_warn("%s: closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
@@ -600,7 +600,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
             log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
-    stranger_leave(&client->stranger);
+    pending_conn_leave(&client->pending);
     listen_release(&s->listener);
     msg_free(client->message);
     msg_free(client->hello ? &client->hello->base : NULL);
@@ -618,7 +618,7 @@ static const struct conn_ops client_ops = {
 static bool on_no_descriptors(void *owner)
 {
     struct server *s = owner;
-    return strangers_shed(&s->strangers);
+    return pending_shed(&s->pending);
 }
 
 static void on_accept(void *owner, int fd, const char *peer)
@@ -636,7 +636,7 @@ static void on_accept(void *owner, int fd, const char *peer)
     c->server = s;
     c->next = s->clients;
     s->clients = c;
-    strangers_add(&s->strangers, &c->stranger, c->conn);
+    pending_add(&s->pending, &c->pending, c->conn);
     greeting_begin(&c->greeting, c->conn);
 }
 
@@ -773,7 +773,7 @@ static void on_tick(void *arg)
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);
-    strangers_tick(&s->strangers, now);
+    pending_tick(&s->pending, now);
     server_http_measure(&s->http);
     if (tls_own())
         (void)tls_look(tls_own(), now);
@@ -815,7 +815,7 @@ static void say_facts(void *ctx, struct server_http_facts *f)
                                     .going = s->going,
                                     .state = state_of(s),
                                     .connections = s->listener.open,
-                                    .strangers = &s->strangers};
+                                    .pending = &s->pending};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
 }
 
@@ -842,7 +842,7 @@ static enum err start(struct server *s, struct errmsg *e)
     err = start_threads(s, e);
     if (err)
         return err;
-    strangers_init(&s->strangers);
+    pending_init(&s->pending);
     loop_timer_init(&s->tick, &s->loop, on_tick, s);
     err = loop_signal_init(&s->term, &s->loop, SIGTERM, on_signal, s);
     if (!err)

@@ -9,10 +9,10 @@
 #ifndef GRADWIRE_PS_SERVER_H
 #define GRADWIRE_PS_SERVER_H
 
-#include "common/cluster.h"
-#include "common/ending.h"
-#include "common/fault.h"
-#include "common/job.h"
+#include "common/cluster/cluster.h"
+#include "common/checkpoint/ending.h"
+#include "common/process/fault.h"
+#include "common/job/job.h"
 
 struct server_config {
     const struct job *job;

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/tls.h"
-#include "common/codec_metrics.h"
-#include "common/staleness.h"
-#include "common/vitals.h"
+#include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "common/codec/codec_metrics.h"
+#include "common/parameters/staleness.h"
+#include "common/serve/vitals.h"
 
 enum { STALE_MAX = 1024 }; /* workers */
 
@@ -229,7 +229,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", f.chief);
     metrics_gauge(m, "gradwire_connections", "Connections beside those of the shards.",
                   f.connections);
-    strangers_metrics(f.strangers, m);
+    pending_metrics(f.pending, m);
     put_families(w, m);
     put_workers(w, m);
     put_snapshots(w, m);

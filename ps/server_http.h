@@ -2,10 +2,10 @@
 #ifndef GRADWIRE_PS_SERVER_HTTP_H
 #define GRADWIRE_PS_SERVER_HTTP_H
 
-#include "common/http.h"
-#include "common/job.h"
-#include "common/strangers.h"
-#include "common/process_state.h"
+#include "common/serve/http.h"
+#include "common/job/job.h"
+#include "common/peers/pending.h"
+#include "common/process/process_state.h"
 #include "ps/shard_thread.h"
 
 /* What the server knows at the moment. */
@@ -15,7 +15,7 @@ struct server_http_facts {
     enum process_state state;
     double chief_away_s;
     uint32_t connections; /* that said no hello to a shard, the chief's among them */
-    const struct strangers *strangers;
+    const struct pending *pending;
 };
 
 struct server_http_config {

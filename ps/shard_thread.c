@@ -6,17 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/checkpoint_file.h"
-#include "common/clock.h"
-#include "common/conn.h"
-#include "common/fault.h"
-#include "common/kernels.h"
-#include "common/list.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg_send.h"
-#include "common/socket.h"
-#include "ps/shard.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/process/fault.h"
+#include "common/math/kernels.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+#include "common/net/socket.h"
+#include "ps/core/shard.h"
 #include "ps/store.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };
@@ -105,7 +105,7 @@ static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__R
     msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, bytes);
 }
 
-static enum err io_progress(void *ctx, const struct shard_peer *of, struct socket_progress *p)
+static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_progress *p)
 {
     (void)ctx;
     return conn_progress(((const struct peer *)of)->conn, p);

@@ -3,8 +3,8 @@
 #ifndef GRADWIRE_PS_SHARD_THREAD_H
 #define GRADWIRE_PS_SHARD_THREAD_H
 
-#include "common/mailbox.h"
-#include "common/msg.h"
+#include "common/net/mailbox.h"
+#include "common/wire/msg.h"
 
 struct shard_thread;
 struct fault;

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/checkpoint_file.h"
-#include "common/list.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg_send.h"
-#include "common/store.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+#include "common/checkpoint/store.h"
 
 /* On the stack of the thread that waits. The server's thread alone touches it until it is done. */
 struct store_request {

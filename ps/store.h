@@ -9,9 +9,9 @@
 
 #include <pthread.h>
 
-#include "common/conn.h"
-#include "common/mailbox.h"
-#include "common/msg.h"
+#include "common/net/conn.h"
+#include "common/net/mailbox.h"
+#include "common/wire/msg.h"
 
 struct store_request;
 

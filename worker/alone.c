@@ -11,12 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/socket.h"
-#include "common/tls.h"
-#include "common/token.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/socket.h"
+#include "common/net/tls.h"
+#include "common/peers/token.h"
 
 enum { ARGS_MAX = 512, WAIT_MS = 5000 };
 

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include "common/cluster.h"
-#include "common/flags.h"
+#include "common/cluster/cluster.h"
+#include "common/flags/flags.h"
 
 struct alone {
     pid_t pid; /* of the ps; 0: none */

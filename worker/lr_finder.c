@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cores.h"
-#include "common/files.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "worker/gradient.h"
-#include "worker/pool.h"
+#include "common/process/cores.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "worker/step/gradient.h"
+#include "common/math/pool.h"
 
 enum {
     SKIP_FIRST = 10, /* the running mean is not yet one */

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 

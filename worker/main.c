@@ -8,36 +8,37 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/auth.h"
-#include "common/cgroup.h"
-#include "common/clock.h"
-#include "common/dirlock.h"
-#include "common/ending.h"
-#include "common/epochs.h"
-#include "common/flags.h"
-#include "common/kernels.h"
-#include "common/listen.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg.h"
-#include "common/signals.h"
-#include "common/termination.h"
-#include "common/tls.h"
-#include "common/token.h"
+#include "common/peers/auth.h"
+#include "common/process/cgroup.h"
+#include "common/base/clock.h"
+#include "common/process/dirlock.h"
+#include "common/checkpoint/ending.h"
+#include "common/parameters/epochs.h"
+#include "common/flags/flags.h"
+#include "common/math/kernels.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
+#include "common/process/signals.h"
+#include "common/process/termination.h"
+#include "common/net/tls.h"
+#include "common/peers/token.h"
 #include "worker/alone.h"
 #include "worker/chief/host.h"
-#include "worker/curves.h"
+#include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
-#include "worker/eval_log.h"
-#include "worker/evaluator_role.h"
+#include "worker/chief/journal_file.h"
+#include "worker/evaluate/eval_log.h"
+#include "worker/evaluate/evaluator_role.h"
 #include "worker/export/export.h"
-#include "worker/idle.h"
-#include "worker/interim.h"
-#include "worker/liaison.h"
+#include "worker/control/idle.h"
+#include "worker/control/interim.h"
+#include "worker/control/chief_link.h"
 #include "worker/lr_finder.h"
-#include "worker/sequel.h"
+#include "worker/resume/warm_start.h"
 #include "worker/summarize.h"
-#include "worker/train.h"
+#include "worker/step/train.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 
@@ -222,22 +223,22 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
                    p->checkpoints);
 }
 
-/* The newest cut that can be used; of a job that is done, and of another run, the first cut of its sequel. */
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
-    const struct sequel sequel = {.job = &p->job,
-                                  .data_fingerprint = p->data.fingerprint,
-                                  .output = p->output,
-                                  .checkpoints = p->checkpoints,
-                                  .elems = model_layout(p->model)->elems};
+    const struct warm_start start = {.job = &p->job,
+                                     .data_fingerprint = p->data.fingerprint,
+                                     .output = p->output,
+                                     .checkpoints = p->checkpoints,
+                                     .elems = model_layout(p->model)->elems};
     enum err err = newest_cut(p, e);
     if (err || !p->has_base)
         return err;
-    if (!sequel_is_due(&p->job, &p->base)) {
-        sequel_settle(&sequel, &p->base);
+    if (!warm_start_is_due(&p->job, &p->base)) {
+        warm_start_settle(&start, &p->base);
         return ERR_OK;
     }
-    err = sequel_begin(&sequel, &p->base, e);
+    err = warm_start_begin(&start, &p->base, e);
     if (err)
         return err;
     manifest_close(&p->base);
@@ -417,7 +418,7 @@ static void remember(struct process *p, const struct train *train, const struct 
 
 static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
 {
-    struct liaison *liaison = NULL;
+    struct chief_link *link = NULL;
     struct control control;
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
@@ -425,17 +426,17 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
                                             .meter = train_meter(train)};
-    enum err err = liaison_new(&liaison, e);
+    enum err err = chief_link_new(&link, e);
     if (err)
         return err;
     end_interim(p);
-    err = control_init(&control, &control_config, &liaison_ops, liaison, e);
+    err = control_init(&control, &control_config, &chief_link_ops, link, e);
     if (!err) {
         train_run(train, &control, &p->result);
         control_close(&control);
         remember(p, train, &control);
     }
-    liaison_free(liaison);
+    chief_link_free(link);
     return err;
 }
 

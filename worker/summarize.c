@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/codec.h"
-#include "common/epochs.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
+#include "common/codec/codec.h"
+#include "common/parameters/epochs.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
 #include "worker/export/export.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 #include "worker/model/metric.h"
 
 /* Of the last update that `t` gradients made; before the first, of that. */

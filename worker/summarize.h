@@ -2,11 +2,11 @@
 #ifndef GRADWIRE_WORKER_SUMMARIZE_H
 #define GRADWIRE_WORKER_SUMMARIZE_H
 
-#include "common/cluster.h"
-#include "common/checkpoint.h"
+#include "common/cluster/cluster.h"
+#include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host.h"
-#include "worker/eval_log.h"
-#include "worker/train.h"
+#include "worker/evaluate/eval_log.h"
+#include "worker/step/train.h"
 
 struct summarize {
     const struct job *job;

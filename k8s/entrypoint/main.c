@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/auth.h"
-#include "common/cluster_given.h"
-#include "common/log.h"
-#include "common/signals.h"
-#include "common/termination.h"
+#include "common/peers/auth.h"
+#include "common/cluster/cluster_given.h"
+#include "common/base/log.h"
+#include "common/process/signals.h"
+#include "common/process/termination.h"
 #include "k8s/entrypoint/args.h"
 #include "k8s/entrypoint/pair.h"
 #include "k8s/entrypoint/place.h"

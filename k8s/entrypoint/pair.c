@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 
 static pid_t start(char *const *argv, const sigset_t *mask)
 {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster.h"
-#include "common/cluster_given.h"
-#include "common/limits.h"
-#include "common/socket.h"
+#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_given.h"
+#include "common/parameters/limits.h"
+#include "common/cluster/address.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)
 {
@@ -140,13 +140,13 @@ static enum err append(char *out, const char *ip, size_t n, uint32_t port, struc
 /* ::1 has other spellings. */
 static bool same_host(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
-    char host[2][SOCKET_HOST_MAX];
-    struct socket_address at[2];
+    char host[2][ADDRESS_HOST_MAX];
+    struct address at[2];
     if (a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0)
         return true;
     (void)snprintf(host[0], sizeof host[0], "%.*s", (int)a_bytes, a);
     (void)snprintf(host[1], sizeof host[1], "%.*s", (int)b_bytes, b);
-    return socket_numeric(host[0], 0, &at[0]) && socket_numeric(host[1], 0, &at[1]) &&
+    return address_numeric(host[0], 0, &at[0]) && address_numeric(host[1], 0, &at[1]) &&
            at[0].bytes == at[1].bytes && memcmp(&at[0].addr, &at[1].addr, at[0].bytes) == 0;
 }
 

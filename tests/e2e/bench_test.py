@@ -13,7 +13,7 @@ from unittest import mock
 
 ROOT = os.environ["GRADWIRE_ROOT"]
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
-import run  # noqa: E402
+import stages  # noqa: E402
 import update_modes  # noqa: E402
 import update_modes_report as report  # noqa: E402
 
@@ -130,16 +130,16 @@ class HarnessTest(unittest.TestCase):
 
     def test_a_promise_that_is_missed_is_in_what_is_written(self):
         options = mock.Mock(epochs=1, rounds=3)
-        for yardstick, job, missed in ((1000.0, run.CNN, False), (2000.0, run.CNN, True), (2000.0, run.JOB, None)):
-            with mock.patch.multiple(run, train_once=lambda *_: 1000.0, measure=lambda *_: {"examples_per_s": yardstick}), \
+        for yardstick, job, missed in ((1000.0, stages.CNN, False), (2000.0, stages.CNN, True), (2000.0, stages.JOB, None)):
+            with mock.patch.multiple(stages, train_once=lambda *_: 1000.0, measure=lambda *_: {"examples_per_s": yardstick}), \
                     redirect_stdout(io.StringIO()) as out:
-                case = run.train_case(options, job, "sync", 64, 2, 2, None)
-                run.print_case({"bench": "train", "case": "x", **case})
+                case = stages.train_case(options, job, "sync", 64, 2, 2, None)
+                stages.print_case({"bench": "train", "case": "x", **case})
             self.assertEqual(case.get("missed"), missed)
             self.assertEqual("MISSED" in out.getvalue(), bool(missed))
-        for name, call in (("train_once", lambda: run.train_case(options, run.CNN, "sync", 64, 2, 2, None)),
-                           ("ready_once", lambda: run.ready_case(mock.Mock(rounds=3, milliseconds=200), "ps"))):
-            with mock.patch.object(run, name, side_effect=run.Failed("no")):
+        for name, call in (("train_once", lambda: stages.train_case(options, stages.CNN, "sync", 64, 2, 2, None)),
+                           ("ready_once", lambda: stages.ready_case(mock.Mock(rounds=3, milliseconds=200), "ps"))):
+            with mock.patch.object(stages, name, side_effect=stages.Failed("no")):
                 case = call()
             self.assertEqual((case["invalid"], "missed" in case), ("no", False))
 
@@ -150,7 +150,7 @@ class HarnessTest(unittest.TestCase):
         self.assertIn("INVALID: no undisturbed step time", said)
 
     def test_a_machine_that_was_not_quiet_is_told(self):
-        default = mock.Mock(job=update_modes.DEFAULT_JOB)
+        default = mock.Mock(job=update_modes.JOB)
         self.assertEqual(update_modes.disturbed(default, [100.0, 101.0]), "")
         self.assertIn("was not quiet", update_modes.disturbed(default, [50000.0, 30000.0]))
         self.assertIn("could not be measured", update_modes.disturbed(default, [50000.0]))

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import ROOT, TrainCase  # noqa: E402
 
 STORED = ROOT / "tests/data"
-HEADER = (ROOT / "common/checkpoint.h").read_text()
+HEADER = (ROOT / "common/checkpoint/checkpoint.h").read_text()
 FIRST, CURRENT = (int(re.search(rf"{name} = (\d+)", HEADER)[1]) for name in ("CHECKPOINT_FORMAT_FIRST", "CHECKPOINT_FORMAT"))
 # Format: digest of what it learned, and of one epoch more at a rate of nearly 0. There the stored momentum alone moves the
 # weights, so that the digest is one of the weights and the slots as they were stored, on every processor.

@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import PS, ROOT, WORKER, Process, TrainCase, free_ports  # noqa: E402
 
-OURS = re.search(r'GRADWIRE_VERSION "(.*)"', (ROOT / "common/version.h").read_text())[1]
+OURS = re.search(r'GRADWIRE_VERSION "(.*)"', (ROOT / "common/base/version.h").read_text())[1]
 OTHER = "9" + OURS[1:]
 RULE = "all processes of a job run one release"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/checkpoint_file.h"
-#include "common/mem.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/mem.h"
 #include "proto/checkpoint.pb-c.h"
 
 enum { READ_ELEMS_MAX = 1 << 16 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/codec/codec.h"
 
 enum { ELEMS = 5008, GUARD = 0x5a };
 

@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/conn.h"
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/msg.h"
+#include "common/net/conn.h"
+#include "common/base/log.h"
+#include "common/net/loop.h"
+#include "common/wire/msg.h"
 
 enum { BODY_MAX = 1 << 16 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster.h"
+#include "common/cluster/cluster.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -18,7 +18,7 @@ import pods  # noqa: E402
 
 IMAGE = facts.ROOT / "k8s/image"
 ABOVE_MAX_MIB = 64
-VERSION = re.search(r'^#define GRADWIRE_VERSION "(.*)"$', (facts.ROOT / "common/version.h").read_text(), re.M)[1]
+VERSION = re.search(r'^#define GRADWIRE_VERSION "(.*)"$', (facts.ROOT / "common/base/version.h").read_text(), re.M)[1]
 
 
 class PrintTest(unittest.TestCase):

@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_TESTS_LIB_CERTS_H
 #define GRADWIRE_TESTS_LIB_CERTS_H
 
-#include "common/openssl.h"
+#include "common/net/openssl.h"
 
 struct certs_ca {
     EVP_PKEY *key;

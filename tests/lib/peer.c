@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "common/mem.h"
-#include "common/socket.h"
+#include "common/base/mem.h"
+#include "common/net/socket.h"
 
 static enum err act(struct peer *p, enum peer_callback where)
 {

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/conn.h"
-#include "common/loop.h"
+#include "common/net/conn.h"
+#include "common/net/loop.h"
 
 enum {
     PEER_FRAMES_MAX = 4096,

@@ -3,8 +3,8 @@
 #ifndef GRADWIRE_TESTS_LIB_QUIET_H
 #define GRADWIRE_TESTS_LIB_QUIET_H
 
-#include "ps/shard.h"
-#include "worker/chief/chief.h"
+#include "ps/core/shard.h"
+#include "worker/chief/core/chief.h"
 
 /* ---- chief_io ---- */
 

@@ -3,8 +3,8 @@
 #ifndef GRADWIRE_TESTS_LIB_REFERENCE_H
 #define GRADWIRE_TESTS_LIB_REFERENCE_H
 
-#include "common/job.h"
-#include "common/layout.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
 
 enum { REFERENCE_ROWS_MAX = 8, REFERENCE_WIDTH_MAX = 128 };
 

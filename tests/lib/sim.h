@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/msg.h"
-#include "ps/shard.h"
-#include "worker/chief/chief.h"
-#include "worker/local.h"
-#include "worker/push_codec.h"
-#include "worker/residual.h"
-#include "worker/session.h"
+#include "common/wire/msg.h"
+#include "ps/core/shard.h"
+#include "worker/chief/core/chief.h"
+#include "worker/step/local.h"
+#include "worker/step/push_codec.h"
+#include "worker/step/residual.h"
+#include "worker/core/session.h"
 
 enum {
     SIM_PS_MAX = 4,

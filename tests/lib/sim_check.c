@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/codec/codec.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 /* ---- the toy model ---- */

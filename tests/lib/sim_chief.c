@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/sim.h"
 
 static struct sim *sim_of(const struct sim_worker *k)

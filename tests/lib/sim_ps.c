@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "ps/shard_state.h"
+#include "common/base/mem.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 #define OF(conn_peer) ((struct sim_conn *)((char *)(conn_peer)-offsetof(struct sim_conn, peer)))

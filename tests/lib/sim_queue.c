@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 static bool before(const struct sim_event *a, const struct sim_event *b)

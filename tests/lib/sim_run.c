@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 enum {

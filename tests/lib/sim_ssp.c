@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 void sim_note_update(struct sim_worker *k, uint64_t id)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ps/shard_state.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 enum { IDS_MAX = 64, CHUNKS_MAX = 64 }; /* as bits */

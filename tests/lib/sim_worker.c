@@ -1,14 +1,14 @@
-/* A worker process of the simulated cluster: what worker/train.c and its links do around the session. */
+/* A worker process of the simulated cluster: what worker/step/train.c and its links do around the session. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
-#include "worker/reply_codec.h"
+#include "worker/step/reply_codec.h"
 
 static struct sim *sim_of(const struct sim_worker *k)
 {
@@ -242,7 +242,7 @@ void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind
 
 /* ---- compute ---- */
 
-/* As worker/gradient.c has it. False: a leaf of no examples. */
+/* As worker/step/gradient.c has it. False: a leaf of no examples. */
 static bool find_leaf(const struct sim_worker *k, uint32_t leaf, uint64_t *batch, uint32_t *of)
 {
     const struct epochs_work *w = k->task_work;
@@ -386,7 +386,7 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
     schedule_piece(k);
 }
 
-/* Async: what worker/guard.c does. False: the batch does not leave. */
+/* Async: what worker/step/guard.c does. False: the batch does not leave. */
 static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;
@@ -631,7 +631,7 @@ static void start_local(struct sim *sim, struct sim_worker *k)
 {
     struct errmsg e;
     const struct optimizer o = {.kind = OPT_SGD,
-                                    .learning_rate = sim->config.settings.learning_rate};
+                                .learning_rate = sim->config.settings.learning_rate};
     k->local = NULL;
     if (sim->config.settings.update == GRADWIRE__UPDATE__GEO &&
         local_new(&k->local, &sim->layout, &o, &e))

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 static void fill(struct trial *t, uint64_t seed)
 {

@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_TESTS_LIB_TRIAL_H
 #define GRADWIRE_TESTS_LIB_TRIAL_H
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/model/model.h"
 
 struct trial {

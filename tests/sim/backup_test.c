@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "common/codec.h"
-#include "common/rng.h"
+#include "common/codec/codec.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 static struct sim_config config_of(uint64_t seed, bool faults)

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "common/codec.h"
-#include "common/rng.h"
+#include "common/codec/codec.h"
+#include "common/base/rng.h"
 #include "tests/lib/sim.h"
 
 static void sweep(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,

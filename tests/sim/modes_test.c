@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "common/rng.h"
-#include "ps/shard_state.h"
+#include "common/base/rng.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 enum { EPOCHS = 3, BATCHES = 8, RUNS = 12, SHORT_RUNS = 4 };

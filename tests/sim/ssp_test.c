@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "common/rng.h"
-#include "ps/shard_state.h"
+#include "common/base/rng.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 enum { RUNS = 160, SHORT_RUNS = 32 };

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/models.h"
 #include "tests/lib/trial.h"
 #include "tests/lib/reference.h"

@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/job.h"
-#include "common/mem.h"
+#include "common/job/job.h"
+#include "common/base/mem.h"
 #include "worker/model/model.h"
 
 enum { TENSORS_MAX = 6, ROWS = 2 };

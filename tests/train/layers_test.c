@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
 #include "tests/lib/models.h"
 #include "worker/model/auc.h"
 #include "worker/model/layers.h"

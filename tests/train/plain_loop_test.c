@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/job.h"
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/job/job.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "worker/data/dataset.h"
 #include "worker/export/export.h"
 #include "worker/model/model.h"

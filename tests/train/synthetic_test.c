@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
 

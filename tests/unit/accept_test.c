@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "tests/lib/quiet.h"
-#include "worker/chief/chief.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief.h"
+#include "worker/chief/core/chief_state.h"
 
 enum { PS = 2, LEAVES = 8, WORKERS = 3, PER_EPOCH = 10, REJOIN_S = 30 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/augment.h"
 #include "worker/data/dataset.h"

@@ -1,4 +1,4 @@
-/* Who is served where no token is held (common/auth.h). */
+/* Who is served where no token is held (common/peers/auth.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/auth.h"
-#include "common/listen.h"
-#include "common/token.h"
+#include "common/peers/auth.h"
+#include "common/net/listen.h"
+#include "common/peers/token.h"
 
 static struct errmsg e;
 

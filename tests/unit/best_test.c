@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
-#include "worker/best.h"
+#include "common/process/files.h"
+#include "worker/evaluate/best.h"
 
 static char folder[64];
 static struct tensor tensors[] = {

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "common/buffer.h"
-#include "common/mem.h"
+#include "common/base/buffer.h"
+#include "common/base/mem.h"
 
 static void buffer_gives_the_last_one_freed_again(void **state)
 {

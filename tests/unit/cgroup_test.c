@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "common/cgroup.h"
-#include "common/cores.h"
-#include "common/err.h"
-#include "common/files.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
+#include "common/base/err.h"
+#include "common/process/files.h"
 
 static char top[64];
 

@@ -17,11 +17,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/checkpoint.h"
-#include "common/checkpoint_file.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "proto/checkpoint.pb-c.h"
 #include "worker/chief/host.h"
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/quiet.h"
-#include "worker/chief/chief.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief.h"
+#include "worker/chief/core/chief_state.h"
 
 enum { PS = 2, WORKERS = 2 };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ps/clocks.h"
+#include "ps/core/clocks.h"
 
 static uint64_t enter(struct clocks *c, uint32_t worker, uint64_t incarnation, uint64_t entry)
 {

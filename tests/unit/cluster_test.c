@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster.h"
-#include "common/mem.h"
+#include "common/cluster/cluster.h"
+#include "common/base/mem.h"
 
 static const struct cluster_flags no_flags = {"", "", "", "", -1, 0};
 

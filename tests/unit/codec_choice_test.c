@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "common/codec_choice.h"
+#include "common/codec/codec_choice.h"
 
 /* A sender's world: elements of a body, and what each codec costs and makes of them. */
 struct world {
@@ -12,7 +12,7 @@ struct world {
     double seconds_per_elem[CODECS], bytes_per_elem[CODECS];
     double latency; /* until the peer has read a body */
     struct codec_link link;
-    struct socket_progress at;
+    struct link_progress at;
     int tried[CODECS];
 };
 enum { ELEMS = 65536, SAMPLE = 16384 };
@@ -184,12 +184,12 @@ static void a_new_connection_starts_its_counters_anew(void **state)
     struct codec_choice c;
     codec_choice_init(&c, codec_mask(CODEC_AUTO, 0));
     struct codec_link l = {0};
-    codec_choice_sent(&c, &l, &(struct socket_progress){.waiting_bytes = 8 << 20});
-    codec_choice_link(&c, &l, &(struct socket_progress){8 << 20, 1.0, 0});
+    codec_choice_sent(&c, &l, &(struct link_progress){.waiting_bytes = 8 << 20});
+    codec_choice_link(&c, &l, &(struct link_progress){8 << 20, 1.0, 0});
     assert_true(codec_choice_rate(&c) == (double)(8 << 20));
-    codec_choice_link(&c, &l, &(struct socket_progress){100, 0.1, 0});
-    codec_choice_sent(&c, &l, &(struct socket_progress){100, 0.1, 8 << 20});
-    codec_choice_link(&c, &l, &(struct socket_progress){100 + (16 << 20), 1.1, 0});
+    codec_choice_link(&c, &l, &(struct link_progress){100, 0.1, 0});
+    codec_choice_sent(&c, &l, &(struct link_progress){100, 0.1, 8 << 20});
+    codec_choice_link(&c, &l, &(struct link_progress){100 + (16 << 20), 1.1, 0});
     assert_int_equal(c.windows, 2);
     assert_true(codec_choice_rate(&c) == (double)(8 << 20));
 }

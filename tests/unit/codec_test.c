@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/codec/codec.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 /* A block of 5000 elements in chunks of 1024: weights, statistics in the middle of a chunk, weights again. */
 enum { ELEMS = 5008, CHUNKS = 5, STATISTIC_FIRST = 1504, STATISTIC_ELEMS = 48 };

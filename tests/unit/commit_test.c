@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/trust.h"
+#include "common/base/mem.h"
+#include "common/parameters/trust.h"
 #include "tests/lib/quiet.h"
-#include "worker/chief/chief.h"
-#include "worker/chief/chief_state.h"
+#include "worker/chief/core/chief.h"
+#include "worker/chief/core/chief_state.h"
 
 enum { PS = 2, CHUNKS = 4, CHUNKS_EACH = CHUNKS / PS };
 

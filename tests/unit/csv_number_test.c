@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "worker/data/csv_number.h"
 
 static void agrees(const char *text)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/rng.h"
 #include "worker/data/csv_scan.h"
 
 enum { MOST = 700, RUNS = 3000 };

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"

@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/listen.h"
-#include "common/mem.h"
-#include "common/reach.h"
-#include "common/skew.h"
-#include "common/socket.h"
+#include "common/net/listen.h"
+#include "common/base/mem.h"
+#include "common/net/reach.h"
+#include "common/process/skew.h"
+#include "common/net/socket.h"
 #include "tests/lib/peer.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/estimate.h"

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/ending.h"
-#include "worker/idle.h"
+#include "common/checkpoint/ending.h"
+#include "worker/control/idle.h"
 
 static char identity[] = "name: digits\ntraining.seed: 1\n",
             other[] = "name: digits\ntraining.seed: 2\n";

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/epochs.h"
-#include "common/rng.h"
+#include "common/parameters/epochs.h"
+#include "common/base/rng.h"
 
 enum { EPOCHS = 5, LIST = 4096 };
 

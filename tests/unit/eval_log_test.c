@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/files.h"
-#include "worker/eval_log.h"
+#include "common/process/files.h"
+#include "worker/evaluate/eval_log.h"
 
 static char folder[64];
 static const struct job job = {.name = "digits",

@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
-#include "common/mem.h"
-#include "worker/curves.h"
-#include "worker/events_file.h"
+#include "common/base/crc32c.h"
+#include "common/base/mem.h"
+#include "worker/tensorboard/curves.h"
+#include "worker/tensorboard/events_file.h"
 
 static char folder[64];
 

@@ -13,8 +13,8 @@
 
 #include <jansson.h>
 
-#include "common/files.h"
-#include "common/mem.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
 #include "worker/export/export.h"
 
 static char folder[64], path[128];

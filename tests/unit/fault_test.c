@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/fault.h"
+#include "common/process/fault.h"
 
 static struct fault read(const char *text)
 {

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/files.h"
-#include "common/mem.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
 
 static char folder[64];
 

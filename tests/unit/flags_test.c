@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/flags.h"
+#include "common/flags/flags.h"
 
 enum { WORDS_MAX = 16 };
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "common/frame.h"
+#include "common/wire/frame.h"
 #include "proto/gradwire.pb-c.h"
 
 enum { README_MAX = 1 << 16 };

@@ -6,9 +6,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
-#include "ps/gate.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "ps/core/gate.h"
 
 enum { ELEMS = 3 };
 

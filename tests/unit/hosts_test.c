@@ -1,4 +1,4 @@
-/* The hosts file and who runs where (launch/hosts.h). */
+/* The hosts file and who runs where (launch/remote/hosts.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "launch/hosts.h"
+#include "common/base/mem.h"
+#include "launch/remote/hosts.h"
 
 static struct hosts hosts;
 static struct problems problems;

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/ids.h"
-#include "common/rng.h"
+#include "common/parameters/ids.h"
+#include "common/base/rng.h"
 
 enum { TOTAL = 3 * IDS_WINDOW };
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/job.h"
-#include "common/job_keys.h"
-#include "common/job_tree.h"
-#include "common/mem.h"
-#include "common/words.h"
+#include "common/job/job.h"
+#include "common/job/keys.h"
+#include "common/job/tree.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
 
 static const char mlp[] = "name: mnist-mlp\n"
                           "model:\n"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
-#include "common/mem.h"
-#include "worker/chief/journal.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
+#include "worker/chief/journal_file.h"
 
 static struct journal_entry entry(enum journal_kind kind, uint64_t batch, uint64_t cut)
 {

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/rng.h"
 
 enum { ROOM = 700, LEVELS = 3 };
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/layout.h"
-#include "common/mem.h"
-#include "common/normal.h"
+#include "common/parameters/layout.h"
+#include "common/base/mem.h"
+#include "common/base/normal.h"
 
 static struct tensor tensor_of(const char *name, uint32_t rows, uint32_t cols, enum init_kind init,
                                float value)

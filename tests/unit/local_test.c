@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "common/mem.h"
-#include "worker/local.h"
+#include "common/base/mem.h"
+#include "worker/step/local.h"
 
 enum { ELEMS = 32 };
 

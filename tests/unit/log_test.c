@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "common/log.h"
-#include "common/termination.h"
+#include "common/base/log.h"
+#include "common/process/termination.h"
 
 /* What log_warn("%s", text) writes to stderr. */
 static void said(const char *text, char *out, size_t bytes)

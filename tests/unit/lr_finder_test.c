@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "worker/lr_finder.h"
 
 /* A loss that falls from 2 to 0.5 around `middle` (in steps) and explodes from `end` on. */

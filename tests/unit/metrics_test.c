@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "common/http.h"
-#include "common/metrics.h"
-#include "common/staleness.h"
+#include "common/serve/http.h"
+#include "common/process/metrics.h"
+#include "common/parameters/staleness.h"
 
 struct page {
     struct metrics m;

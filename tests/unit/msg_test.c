@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/msg.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
 
 static struct layout two_tensors(void)
 {

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/norm.h"
-#include "common/rng.h"
+#include "common/parameters/norm.h"
+#include "common/base/rng.h"
 
 enum { ELEMS = 96 };
 

@@ -6,9 +6,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
-#include "ps/once.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "ps/core/once.h"
 
 enum { CHUNKS = 11, IDS = 200 };
 

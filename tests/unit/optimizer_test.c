@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/optimizer.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/math/optimizer.h"
+#include "common/base/rng.h"
 #include "tests/reference/optimizer_keras.h"
 
 enum { N = 203, STEPS = 40 };

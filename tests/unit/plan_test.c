@@ -6,9 +6,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/plan.h"
-#include "common/rng.h"
+#include "common/base/mem.h"
+#include "common/parameters/plan.h"
+#include "common/base/rng.h"
 
 static struct plan made(uint64_t elems, const uint32_t *threads, uint32_t ps)
 {

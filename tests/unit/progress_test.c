@@ -1,4 +1,4 @@
-/* What the chief tells the launcher (launch/progress.h), and its log (worker/progress.h). */
+/* What the chief tells the launcher (launch/progress.h), and its log (worker/control/progress.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/base/log.h"
 #include "launch/progress.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 
 static struct progress_event parse(const char *line)
 {

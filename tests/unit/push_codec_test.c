@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/rng.h"
-#include "worker/push_codec.h"
-#include "worker/residual.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "worker/step/push_codec.h"
+#include "worker/step/residual.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNKS * CHUNK };
 

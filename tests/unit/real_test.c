@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "common/real.h"
+#include "common/base/real.h"
 
 /* libm's, which is within an ulp, in some thousand places. */
 static void assert_near(double is, double want, double ulps)

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/optimizer.h"
-#include "common/schedule.h"
+#include "common/math/optimizer.h"
+#include "common/math/schedule.h"
 #include "tests/reference/schedule_keras.h"
 
 static const struct {

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "worker/session.h"
+#include "common/base/mem.h"
+#include "worker/core/session.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2, WORKERS = 3 };
 

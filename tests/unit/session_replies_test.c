@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "worker/session.h"
+#include "worker/core/session.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, SHARDS = 2 };
 

@@ -7,9 +7,9 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/quiet.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 3, ELEMS = CHUNK * CHUNKS, LEAVES = 4, PEERS = 3 };
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/lib/quiet.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 2, ELEMS = CHUNK * CHUNKS };
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/signals.h"
+#include "common/process/signals.h"
 
 /* How a process ends that gets the signal, and would end with 7. */
 static int end_of(int number, bool held)

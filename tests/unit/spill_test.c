@@ -15,13 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "worker/data/dataset.h"
-#include "worker/evaluate.h"
-#include "worker/gradient.h"
+#include "worker/evaluate/evaluate.h"
+#include "worker/step/gradient.h"
 
 /* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB: none fits in one MiB, two in three. */
 enum { NUMBERS = 16, CELLS = NUMBERS + 2, ROWS = 3 * TABLE_CHUNK_ROWS - 100, EVAL_ROWS = 500 };

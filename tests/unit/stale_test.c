@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "common/staleness.h"
+#include "common/parameters/staleness.h"
 #include "tests/lib/quiet.h"
-#include "ps/shard.h"
+#include "ps/core/shard.h"
 
 enum { CHUNK = QUIET_CHUNK, CHUNKS = 2, ELEMS = CHUNK * CHUNKS, WORKERS = 3 };
 

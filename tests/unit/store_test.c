@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "common/store.h"
+#include "common/checkpoint/store.h"
 
 static void only_files_of_a_cut_have_names(void **state)
 {

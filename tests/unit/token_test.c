@@ -1,4 +1,4 @@
-/* The job's token and its proofs (common/token.h). */
+/* The job's token and its proofs (common/peers/token.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/sha256.h"
-#include "common/token.h"
+#include "common/base/sha256.h"
+#include "common/peers/token.h"
 
 static int teardown(void **state)
 {

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "common/tree.h"
+#include "common/base/rng.h"
+#include "common/parameters/tree.h"
 
 enum { ELEMS = 5, NODES_MAX = TREE_LEAVES_MAX };
 

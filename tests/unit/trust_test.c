@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "common/trust.h"
+#include "common/parameters/trust.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };
 

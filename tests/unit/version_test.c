@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "common/version.h"
+#include "common/base/version.h"
 
 static void one_release_agrees_with_itself(void **state)
 {

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "common/conn_state.h"
-#include "common/mem.h"
-#include "common/socket.h"
+#include "common/net/conn_state.h"
+#include "common/base/mem.h"
+#include "common/net/socket.h"
 #include "tests/lib/peer.h"
 
 static struct loop loop;

@@ -14,11 +14,12 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
-#include "common/dial.h"
-#include "common/listen.h"
-#include "common/mem.h"
-#include "common/socket.h"
+#include "common/base/clock.h"
+#include "common/peers/dial.h"
+#include "common/net/listen.h"
+#include "common/base/mem.h"
+#include "common/cluster/address.h"
+#include "common/net/socket.h"
 #include "tests/lib/peer.h"
 
 static struct loop loop;
@@ -57,16 +58,16 @@ static void addresses_are_split_as_people_write_them(void **state)
     const char *bad[] = {"host",     "host:",       "host:0",    "host:65536", "host:-1",
                          "host: 80", "host:080000", "host:0x50", "::1:80",     "host:8a"};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
-        char host[SOCKET_HOST_MAX];
+        char host[ADDRESS_HOST_MAX];
         uint16_t port;
-        assert_int_equal(socket_split(good[i].text, false, host, &port, &e), ERR_OK);
+        assert_int_equal(address_split(good[i].text, false, host, &port, &e), ERR_OK);
         assert_string_equal(host, good[i].host);
         assert_int_equal(port, good[i].port);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        char host[SOCKET_HOST_MAX] = "unchanged";
+        char host[ADDRESS_HOST_MAX] = "unchanged";
         uint16_t port = 7;
-        assert_int_equal(socket_split(bad[i], false, host, &port, &e), ERR_INPUT);
+        assert_int_equal(address_split(bad[i], false, host, &port, &e), ERR_INPUT);
         assert_string_equal(host, "unchanged");
         assert_int_equal(port, 7);
     }

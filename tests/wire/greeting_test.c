@@ -1,5 +1,5 @@
-/* The beginning of a connection where the processes of a job hold a token, or certificates: common/greeting.h on one
- * side, common/dial.h or a stranger on the other. */
+/* The beginning of a connection where the processes of a job hold a token, or certificates: common/peers/greeting.h on one
+ * side, common/peers/dial.h or a stranger on the other. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "common/dial.h"
-#include "common/greeting.h"
-#include "common/listen.h"
-#include "common/mem.h"
-#include "common/socket.h"
+#include "common/peers/dial.h"
+#include "common/peers/greeting.h"
+#include "common/net/listen.h"
+#include "common/base/mem.h"
+#include "common/net/socket.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
-#include "common/http.h"
-#include "common/listen.h"
-#include "common/socket.h"
+#include "common/base/clock.h"
+#include "common/serve/http.h"
+#include "common/net/listen.h"
+#include "common/net/socket.h"
 
 enum { DEADLINE_MS = 120000, LARGE_BYTES = 16 << 20 };
 

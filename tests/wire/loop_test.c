@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
-#include "common/loop.h"
-#include "common/mailbox.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/net/loop.h"
+#include "common/net/mailbox.h"
+#include "common/base/mem.h"
 #include "tests/lib/peer.h"
 
 static struct loop loop;

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "common/dial.h"
-#include "common/reach.h"
-#include "common/socket.h"
+#include "common/peers/dial.h"
+#include "common/net/reach.h"
+#include "common/net/socket.h"
 #include "tests/lib/peer.h"
 
 #define POD "mnist-ps-0.mnist.svc"

@@ -17,15 +17,15 @@
 
 #include <cmocka.h>
 
-#include "common/clock.h"
-#include "common/conn_state.h"
-#include "common/dial.h"
-#include "common/greeting.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/openssl.h"
-#include "common/socket.h"
-#include "common/tls_state.h"
+#include "common/base/clock.h"
+#include "common/net/conn_state.h"
+#include "common/peers/dial.h"
+#include "common/peers/greeting.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/openssl.h"
+#include "common/net/socket.h"
+#include "common/net/tls_state.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/peer.h"
 

@@ -4,13 +4,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg_send.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
-#include "worker/progress.h"
+#include "worker/control/progress.h"
 
 enum {
     FINISHED_START_S = 3, /* a job that was done before waits this long for ps that may be gone */
@@ -69,7 +69,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
                          const ProtobufCMessage *m)
 {
     struct host *h = ctx;
-    struct guest *g = worker ? guest_of(h, worker) : NULL;
+    struct worker_link *g = worker ? worker_link_of(h, worker) : NULL;
     if (worker == 0)
         control_message_to_train(h->control, type, m);
     else if (g)
@@ -211,8 +211,8 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     struct host *h = role;
     h->control = control;
     h->started_ms = clock_now_ms();
-    strangers_init(&h->strangers);
-    enum err err = keeper_new(&h->keeper, h->checkpoints, control);
+    pending_init(&h->pending);
+    enum err err = store_server_new(&h->store_server, h->checkpoints, control);
     if (err)
         return err_set(e, err, "no memory for the chief");
     err = host_make_token(h, io_random(h), e);
@@ -222,10 +222,10 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
         return err;
     if (h->config.listen_fd >= 0) {
         err = listen_start(&h->listener, &control->loop, h->config.listen_fd, LISTEN_OPEN_MAX,
-                           guest_accept, h);
+                           worker_link_accept, h);
         if (err)
             return err_set(e, err, "the chief cannot listen: %s", err_str(err));
-        h->listener.shed = guests_shed;
+        h->listener.shed = worker_links_shed;
         h->listening = true;
     }
     err = ps_links_start(h, e);
@@ -256,22 +256,22 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_EVALUATED) {
         h->eval = *(struct evaluation *)m->data;
         h->has_eval = true;
-    } else if (m->type == CONTROL_KEPT) {
+    } else if (m->type == HOST_STORED) {
         ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {
         chief_enough(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
-    } else if (m->type == CONTROL_PUBLISHED) {
+    } else if (m->type == HOST_PUBLISHED) {
         host_join_publisher(h);
         h->published += m->data == NULL;
         h->not_published += m->data != NULL;
         h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
-    } else if (m->type == CONTROL_JUDGED) {
+    } else if (m->type == HOST_JUDGED) {
         chief_on_judged(h->chief, m->number, now);
-    } else if (m->type == CONTROL_JOURNALED) {
+    } else if (m->type == HOST_JOURNALED) {
         host_on_journaled(h, m->number, m->data);
     }
 }
@@ -297,7 +297,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     tell_epochs(h);
-    strangers_tick(&h->strangers, now);
+    pending_tick(&h->pending, now);
 }
 
 static void host_on_go(void *role, int64_t now)
@@ -315,18 +315,18 @@ static void host_stop(void *role)
         listen_close(&h->listener);
     h->listening = false;
     ps_links_finish(h);
-    guests_finish(h);
+    worker_links_finish(h);
     int64_t until = clock_now_ms() + 500; /* last words leave */
     bool idle = false;
-    while (!idle && clock_now_ms() < until && (ps_links_wait(h) || h->guests))
+    while (!idle && clock_now_ms() < until && (ps_links_wait(h) || h->worker_links))
         if (loop_tick(&h->control->loop, &idle))
             break;
-    guests_close(h);
+    worker_links_close(h);
     ps_links_close(h);
     host_join_publisher(h);
     host_await_no_more(h);
-    keeper_free(h->keeper);
-    h->keeper = NULL;
+    store_server_free(h->store_server);
+    h->store_server = NULL;
     host_remove_token(h);
     host_finish_journal(h);
 }

@@ -6,9 +6,9 @@
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_H
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
-#include "common/checkpoint.h"
-#include "worker/chief/chief.h"
-#include "worker/control.h"
+#include "common/checkpoint/checkpoint.h"
+#include "worker/chief/core/chief.h"
+#include "worker/control/control.h"
 
 struct host_config {
     const struct layout *layout;

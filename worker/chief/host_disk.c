@@ -4,12 +4,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/files.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/process/files.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "worker/chief/host_state.h"
-#include "worker/eval_log.h"
+#include "worker/chief/journal_file.h"
+#include "worker/evaluate/eval_log.h"
 
 static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifest *m,
                            struct errmsg *e)
@@ -79,9 +80,9 @@ static void post_published(struct control *control, uint64_t cut, const char *er
 {
     char *copy = error ? mem_strdup(error) : NULL;
     if (error && !copy)
-        control_post(control, CONTROL_PUBLISHED, cut, (char *)"no memory", NULL);
+        control_post(control, HOST_PUBLISHED, cut, (char *)"no memory", NULL);
     else
-        control_post(control, CONTROL_PUBLISHED, cut, copy, mem_free);
+        control_post(control, HOST_PUBLISHED, cut, copy, mem_free);
 }
 
 static void publication_free(struct publication *p)
@@ -157,48 +158,48 @@ void host_publish(void *ctx, const struct manifest *m)
 /* ---- the journal ---- */
 
 /* The writer: an fsync must not block the control thread. */
-static void *scribe_run(void *arg)
+static void *write_journal(void *arg)
 {
     struct host *h = arg;
     struct errmsg e = {""};
     enum err err = journal_append(h->checkpoints, h->writing.entry, h->writing.n, &e);
     char *copy = err ? mem_strdup(e.text) : NULL;
-    control_post(h->control, CONTROL_JOURNALED, h->writing.n,
+    control_post(h->control, HOST_JOURNALED, h->writing.n,
                  err && !copy ? (char *)"no memory" : copy, copy ? mem_free : NULL);
     return NULL;
 }
 
-static void join_scribe(struct host *h)
+static void join_journal_writer(struct host *h)
 {
-    if (h->scribing)
-        pthread_join(h->scribe, NULL);
-    h->scribing = false;
+    if (h->journaling)
+        pthread_join(h->journal_writer, NULL);
+    h->journaling = false;
 }
 
 static void write_pending(struct host *h)
 {
-    if (h->scribing || h->pending.n == 0)
+    if (h->journaling || h->waiting.n == 0)
         return;
     journal_close(&h->writing);
-    h->writing = h->pending;
-    h->pending = (struct journal){0};
-    h->scribing = pthread_create(&h->scribe, NULL, scribe_run, h) == 0;
-    if (!h->scribing)
-        control_post(h->control, CONTROL_JOURNALED, h->writing.n,
-                     (char *)"no thread could be started", NULL);
+    h->writing = h->waiting;
+    h->waiting = (struct journal){0};
+    h->journaling = pthread_create(&h->journal_writer, NULL, write_journal, h) == 0;
+    if (!h->journaling)
+        control_post(h->control, HOST_JOURNALED, h->writing.n, (char *)"no thread could be started",
+                     NULL);
 }
 
 void host_journal(void *ctx, const struct journal_entry *entry)
 {
     struct host *h = ctx;
-    if (journal_add(&h->pending, entry))
-        control_post(h->control, CONTROL_JOURNALED, 1, (char *)"no memory", NULL);
+    if (journal_add(&h->waiting, entry))
+        control_post(h->control, HOST_JOURNALED, 1, (char *)"no memory", NULL);
     write_pending(h);
 }
 
 void host_on_journaled(struct host *h, uint64_t entries, const char *error)
 {
-    join_scribe(h);
+    join_journal_writer(h);
     for (uint64_t i = 0; i < entries; i++)
         chief_on_journaled(h->chief, i ? NULL : error, clock_now_ms());
     write_pending(h);
@@ -207,11 +208,11 @@ void host_on_journaled(struct host *h, uint64_t entries, const char *error)
 void host_finish_journal(struct host *h)
 {
     struct errmsg e = {""};
-    join_scribe(h);
-    if (h->pending.n && journal_append(h->checkpoints, h->pending.entry, h->pending.n, &e))
+    join_journal_writer(h);
+    if (h->waiting.n && journal_append(h->checkpoints, h->waiting.entry, h->waiting.n, &e))
         log_warn("the journal could not be written: %s", e.text);
     journal_close(&h->writing);
-    journal_close(&h->pending);
+    journal_close(&h->waiting);
 }
 
 /* ---- the evaluator's last word ---- */
@@ -238,7 +239,7 @@ static void *look_run(void *arg)
     while (!atomic_load(&h->await_no_more)) {
         uint64_t cut = atomic_load(&h->awaited);
         if (cut != told && is_judged(h, cut)) {
-            control_post(h->control, CONTROL_JUDGED, cut, NULL, NULL);
+            control_post(h->control, HOST_JUDGED, cut, NULL, NULL);
             told = cut;
         }
         (void)nanosleep(&pause, NULL);
@@ -255,7 +256,7 @@ void host_await_evaluator(void *ctx, uint64_t cut)
         memcpy(h->uuid, facts.uuid, sizeof h->uuid);
     atomic_store(&h->awaited, cut);
     if (!h->awaiting)
-        h->awaiting = pthread_create(&h->looker, NULL, look_run, h) == 0;
+        h->awaiting = pthread_create(&h->eval_watcher, NULL, look_run, h) == 0;
     if (!h->awaiting)
         log_warn("no thread could be started to look for the evaluator's result");
 }
@@ -264,7 +265,7 @@ void host_await_no_more(struct host *h)
 {
     atomic_store(&h->await_no_more, true);
     if (h->awaiting)
-        pthread_join(h->looker, NULL);
+        pthread_join(h->eval_watcher, NULL);
     h->awaiting = false;
 }
 

@@ -1,6 +1,6 @@
 /* What the chief's process adds to its HTTP: the job as a whole. */
-#include "common/clock.h"
-#include "common/json_number.h"
+#include "common/base/clock.h"
+#include "common/base/json_number.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
 
@@ -126,7 +126,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
-    strangers_metrics(&h->strangers, m);
+    pending_metrics(&h->pending, m);
 }
 
 /* ---- /status ---- */

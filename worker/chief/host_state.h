@@ -1,17 +1,19 @@
-/* What the chief's shell is made of, for its own files: host.c, host_disk.c, ps_link.c, guest.c. All of it belongs to the
+/* What the chief's shell is made of, for its own files: host.c, host_disk.c, ps_link.c, worker_link.c. All of it belongs to the
  * control thread. */
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 #define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 
 #include <stdatomic.h>
 
-#include "common/conn.h"
-#include "common/dial.h"
-#include "common/greeting.h"
-#include "common/listen.h"
-#include "common/strangers.h"
+#include "common/net/conn.h"
+#include "common/peers/dial.h"
+#include "common/peers/greeting.h"
+#include "common/net/listen.h"
+#include "common/peers/pending.h"
 #include "worker/chief/host.h"
-#include "worker/chief/keeper.h"
+#include "worker/chief/store_server.h"
+#include "worker/chief/letters.h"
+#include "worker/model/evaluation.h"
 
 /* A control connection to a ps. */
 struct ps_link {
@@ -29,14 +31,14 @@ struct ps_link {
 };
 
 /* A worker that dialed in. */
-struct guest {
+struct worker_link {
     struct host *host;
     struct conn *conn;
-    struct guest *next;
+    struct worker_link *next;
     bool known;
     uint32_t worker;
     struct greeting greeting;
-    struct stranger stranger;
+    struct pending_conn pending;
     ProtobufCMessage *message;
     uint16_t type;
 };
@@ -47,21 +49,21 @@ struct host {
     struct chief *chief;
     char checkpoints[4096];
     struct ps_link *ps;
-    struct guest *guests;
-    struct strangers strangers;
+    struct worker_link *worker_links;
+    struct pending pending;
     struct listener listener;
     bool listening;
     struct evaluation eval;
     bool has_eval;
     pthread_t publisher;
     bool publishing;
-    struct keeper *keeper;
+    struct store_server *store_server;
     char store_token[64];
     uint64_t connections;
-    pthread_t scribe; /* writes `writing` into the journal; `pending` is next */
-    bool scribing;
-    struct journal writing, pending;
-    pthread_t looker; /* looks for its result of cut `awaited` */
+    pthread_t journal_writer; /* writes `writing` into the journal; `waiting` is next */
+    bool journaling;
+    struct journal writing, waiting;
+    pthread_t eval_watcher; /* looks for its result of cut `awaited` */
     bool awaiting;
     char uuid[37];
     atomic_ullong awaited;
@@ -80,7 +82,7 @@ struct host {
 enum err ps_links_start(struct host *h, struct errmsg *e) MUST_CHECK;
 /* Why the first ps that is not there is not: what it said, or what dialing it gave. */
 const char *ps_links_why_away(const struct host *h);
-void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer *a);
+void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a);
 void ps_links_finish(struct host *h); /* no more dialing; each closes when its last words are out */
 bool ps_links_wait(const struct host *h);
 void ps_links_close(struct host *h);
@@ -91,14 +93,14 @@ const char *host_waits_for(void *role);
 void host_metrics(void *role, struct metrics *m);
 enum err host_status(void *role, json_t *to) MUST_CHECK;
 
-/* ---- guest.c ---- */
+/* ---- worker_link.c ---- */
 
 /* A listen_start callback; `owner` is the host. */
-void guest_accept(void *owner, int fd, const char *peer);
-bool guests_shed(void *owner);                           /* listener.shed */
-struct guest *guest_of(struct host *h, uint32_t worker); /* NULL: not there */
-void guests_finish(struct host *h);
-void guests_close(struct host *h);
+void worker_link_accept(void *owner, int fd, const char *peer);
+bool worker_links_shed(void *owner);                                 /* listener.shed */
+struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: not there */
+void worker_links_finish(struct host *h);
+void worker_links_close(struct host *h);
 
 /* ---- host_disk.c: what writes does so on threads of its own ---- */
 

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/msg_send.h"
-#include "common/store.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+#include "common/checkpoint/store.h"
 #include "worker/chief/host_state.h"
 
 static enum err ps_on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
@@ -39,15 +39,15 @@ static enum err ps_on_space(struct conn *c, void *owner, uint64_t at, uint64_t l
 /* A file of a cut, to or from the chief's storage. */
 static enum err ps_on_store(struct ps_link *p, const ProtobufCMessage *m)
 {
-    struct keeper *k = p->host->keeper;
+    struct store_server *k = p->host->store_server;
     uint8_t *body = p->body;
     p->body = NULL;
     if (p->type == FRAME_STORE_GET)
-        return keeper_get(k, p->ps, p->connection, (const Gradwire__StoreGet *)m);
-    return keeper_put(k, p->ps, p->connection, (const Gradwire__StorePut *)m, body, p->bytes);
+        return store_server_get(k, p->ps, p->connection, (const Gradwire__StoreGet *)m);
+    return store_server_put(k, p->ps, p->connection, (const Gradwire__StorePut *)m, body, p->bytes);
 }
 
-void ps_links_tell_kept(struct host *h, uint32_t ps, const struct keeper_answer *a)
+void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_answer *a)
 {
     struct ps_link *p = &h->ps[ps];
     if (!p->conn || !p->up || p->connection != a->connection)
@@ -102,7 +102,7 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
     p->body = NULL;
     p->conn = NULL;
     p->up = false;
-    keeper_gone(p->host->keeper, p->ps, p->connection);
+    store_server_gone(p->host->store_server, p->ps, p->connection);
     if (was_up) {
         log_info("ps %u: the connection is lost: %s", p->ps, why);
         chief_on_ps_down(p->host->chief, p->ps, clock_now_ms());

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum { SCHOOLS = 8, MARRIAGES = 5, OCCUPATIONS = 8, WORDS = 8 };
 

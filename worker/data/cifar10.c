@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/paths.h"
+#include "common/base/mem.h"
+#include "common/process/paths.h"
 #include "worker/data/stream.h"
 
 enum {

@@ -16,14 +16,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cores.h"
-#include "common/log.h"
-#include "common/mem.h"
+#include "common/process/cores.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
 #include "worker/data/csv_header.h"
 #include "worker/data/census.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/csv_scan.h"
-#include "common/paths.h"
+#include "common/process/paths.h"
 #include "worker/data/readers.h"
 #include "worker/data/stream.h"
 

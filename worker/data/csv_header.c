@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/data/csv_scan.h"
 
 static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)

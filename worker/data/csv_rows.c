@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/data/csv_number.h"
 #include "worker/data/csv_scan.h"
 

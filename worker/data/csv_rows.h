@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/job/job.h"
 #include "worker/data/table.h"
 
 enum { CSV_PIECE_BYTES = 512 << 10 }; /* and so the most that a row may have */

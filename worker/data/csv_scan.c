@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum { BLOCK = 64 };
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "worker/data/augment.h"
 #include "worker/data/readers.h"
 

@@ -7,17 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 #include "worker/data/table.h"
 
 struct dataset {
     uint64_t rows;
-    uint64_t bad_rows;                  /* of them: they keep their place, and are never gathered */
-    uint32_t features;                  /* elements of one row */
+    uint64_t bad_rows; /* of them: they keep their place, and are never gathered */
+    uint32_t features; /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* of one row */
-    uint8_t *x;                         /* (rows, features), raw bytes; the batch gets x / scale */
-    uint8_t *labels;                    /* (rows) class, or value, as a byte */
+    uint8_t *x;      /* (rows, features), raw bytes; the batch gets x / scale */
+    uint8_t *labels; /* (rows) class, or value, as a byte */
     uint8_t label_max;
     float scale;
     struct table table;         /* csv: the rows are in it, and x and labels are NULL */

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/paths.h"
+#include "common/base/mem.h"
+#include "common/process/paths.h"
 #include "worker/data/stream.h"
 
 enum {

@@ -15,9 +15,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 

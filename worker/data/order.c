@@ -1,6 +1,6 @@
 #include <assert.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 #include "worker/data/dataset.h"
 
 uint64_t order_batches(const struct order *o)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "common/sha256.h"
+#include "common/base/sha256.h"
 #include "worker/data/dataset.h"
 
 /* What is to be read. */

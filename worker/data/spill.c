@@ -13,9 +13,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
-#include "common/fail_point.h"
-#include "common/mem.h"
+#include "common/process/cgroup.h"
+#include "common/base/fail_point.h"
+#include "common/base/mem.h"
 
 enum { MIB = 1 << 20, MEMORY_PART = 4 }; /* by default: so much of what this process may use */
 

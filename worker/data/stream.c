@@ -10,7 +10,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { STREAM_BUFFER_BYTES = 128 << 10 };
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "common/rng.h"
+#include "common/base/rng.h"
 
 enum {
     SIDE = 28,

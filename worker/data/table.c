@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* ---- the schema ---- */
 

@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 #include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"
-#include "worker/pool.h"
+#include "common/math/pool.h"
 
 /* One column that is an input. */
 struct table_input {

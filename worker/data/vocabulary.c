@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum { SLOTS_FIRST = 64, TEXT_FIRST = 1024 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum { VOCABULARY_MAX = (1 << 24) - 1 }; /* words: their numbers are exact in a float */
 #define VOCABULARY_NONE UINT32_MAX

@@ -4,22 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
-#include "common/version.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/base/version.h"
 #include "worker/doctor/estimate.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
-bool patient_is_ps(const struct patient *p)
+bool check_is_ps(const struct check *p)
 {
     return p->has_cluster && (p->cluster.role == ROLE_PS || p->cluster.n_ps == 0);
 }
 
-bool patient_computes(const struct patient *p)
+bool check_computes(const struct check *p)
 {
     return p->has_cluster && p->cluster.role != ROLE_PS;
 }
 
-void check_version(struct patient *p, struct finding *f)
+void check_version(struct check *p, struct finding *f)
 {
     (void)p;
     finding_say(f, VERDICT_OK,
@@ -42,7 +42,7 @@ static void say_who(const struct cluster *c, struct finding *f)
                 c->self ? c->self : "");
 }
 
-void check_cluster(struct patient *p, struct finding *f)
+void check_cluster(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     const char *config = getenv("TF_CONFIG");
@@ -63,7 +63,7 @@ void check_cluster(struct patient *p, struct finding *f)
 
 /* ---- the job file, the model ---- */
 
-static void find_folders(struct patient *p, struct finding *f)
+static void find_folders(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     if (job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e))
@@ -72,7 +72,7 @@ static void find_folders(struct patient *p, struct finding *f)
         (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
 }
 
-static void check_roles(const struct patient *p, struct finding *f)
+static void check_roles(const struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
     struct errmsg e = {""};
@@ -86,7 +86,7 @@ static void check_roles(const struct patient *p, struct finding *f)
         finding_say(f, VERDICT_FAIL, "%s", e.text);
 }
 
-void check_job(struct patient *p, struct finding *f)
+void check_job(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     if (!p->flags->job[0]) {
@@ -126,7 +126,7 @@ static void say_data(struct finding *f, const char *key, const struct dataset_lo
 }
 
 /* With model.input.shape: auto the data say what the shape is. */
-static void shape_by_data(struct patient *p, struct finding *f)
+static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     p->job.model.rank = p->train.rank;
@@ -135,7 +135,7 @@ static void shape_by_data(struct patient *p, struct finding *f)
         finding_say(f, VERDICT_FAIL, "%s", e.text);
 }
 
-static bool look(struct patient *p, struct finding *f, int eval, struct dataset_look *out)
+static bool look(struct check *p, struct finding *f, int eval, struct dataset_look *out)
 {
     struct errmsg e = {""};
     if (!dataset_look(out, &p->job, eval, p->model ? model_classes(p->model) : 0, &e)) {
@@ -147,13 +147,13 @@ static bool look(struct patient *p, struct finding *f, int eval, struct dataset_
     return false;
 }
 
-void check_data(struct patient *p, struct finding *f)
+void check_data(struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
     struct finding unheard = {0};
     if (!p->has_job || !p->has_cluster)
         return;
-    bool reads = patient_computes(p), automatic = p->job.model.rank == 0;
+    bool reads = check_computes(p), automatic = p->job.model.rank == 0;
     if (reads || automatic)
         p->looked = look(p, reads ? f : &unheard, 0, &p->train);
     if (p->looked && automatic)

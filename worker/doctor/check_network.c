@@ -3,18 +3,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/auth.h"
-#include "common/http.h"
-#include "common/listen.h"
-#include "common/mem.h"
-#include "common/skew.h"
-#include "common/socket.h"
+#include "common/peers/auth.h"
+#include "common/serve/http.h"
+#include "common/net/listen.h"
+#include "common/base/mem.h"
+#include "common/process/skew.h"
+#include "common/cluster/address.h"
 #include "worker/doctor/holder.h"
-#include "worker/doctor/patient.h"
+#include "worker/doctor/check.h"
 
 /* ---- whom it dials ---- */
 
-static void add_visit(struct patient *p, const char *address, const char *what, uint32_t ps)
+static void add_visit(struct check *p, const char *address, const char *what, uint32_t ps)
 {
     struct visit *v = &p->visit[p->visits++];
     (void)snprintf(v->what, sizeof v->what, "%s", what);
@@ -22,7 +22,7 @@ static void add_visit(struct patient *p, const char *address, const char *what, 
     v->reach.address = address;
 }
 
-static bool list_peers(struct patient *p)
+static bool list_peers(struct check *p)
 {
     const struct cluster *c = &p->cluster;
     char what[24];
@@ -42,7 +42,7 @@ static bool list_peers(struct patient *p)
 
 /* ---- names ---- */
 
-void check_names(struct patient *p, struct finding *f)
+void check_names(struct check *p, struct finding *f)
 {
     if (!p->has_cluster)
         return;
@@ -87,9 +87,9 @@ static bool is_ours(const char *program)
 
 static void say_taken(struct finding *f, const char *address, const struct errmsg *e)
 {
-    char host[SOCKET_HOST_MAX], program[64] = "";
+    char host[ADDRESS_HOST_MAX], program[64] = "";
     uint16_t port = 0;
-    pid_t pid = socket_split(address, false, host, &port, NULL)
+    pid_t pid = address_split(address, false, host, &port, NULL)
                     ? 0
                     : holder_of_port(port, program, sizeof program);
     if (pid && is_ours(program)) {
@@ -121,11 +121,11 @@ static void try_bind(struct finding *f, const char *address, const char *auth)
     finding_say(f, VERDICT_OK, "%s can be bound", address);
 }
 
-void check_port(struct patient *p, struct finding *f)
+void check_port(struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
     const struct flags *flags = p->flags;
-    char http[SOCKET_NAME_MAX];
+    char http[ADDRESS_TEXT_MAX];
     if (!p->has_cluster)
         return;
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
@@ -172,7 +172,7 @@ static void judge(const struct visit *v, struct finding *f)
         finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, address, v->why);
 }
 
-static void mend_peers(const struct patient *p, struct finding *f)
+static void mend_peers(const struct check *p, struct finding *f)
 {
     bool silent = false, refused = false;
     for (size_t i = 0; i < p->visits; i++) {
@@ -186,7 +186,7 @@ static void mend_peers(const struct patient *p, struct finding *f)
     finding_mend(f, VERDICT_WARN, "they are waited for, timeouts.start_s");
 }
 
-void check_peers(struct patient *p, struct finding *f)
+void check_peers(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     if (!p->has_cluster)
@@ -208,7 +208,7 @@ void check_peers(struct patient *p, struct finding *f)
         finding_say(f, VERDICT_OK, "it dials nobody");
 }
 
-void check_versions(struct patient *p, struct finding *f)
+void check_versions(struct check *p, struct finding *f)
 {
     size_t same = 0;
     for (size_t i = 0; i < p->visits; i++) {
@@ -222,7 +222,7 @@ void check_versions(struct patient *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%zu of %zu peers told theirs, which are ours", same, p->visits);
 }
 
-void check_clocks(struct patient *p, struct finding *f)
+void check_clocks(struct check *p, struct finding *f)
 {
     size_t told = 0;
     char text[80];

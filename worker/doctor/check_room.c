@@ -9,16 +9,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/cgroup.h"
-#include "common/checkpoint.h"
-#include "common/clock.h"
-#include "common/cores.h"
-#include "common/dirlock.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
+#include "common/process/cgroup.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/base/clock.h"
+#include "common/process/cores.h"
+#include "common/process/dirlock.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
 #include "worker/doctor/estimate.h"
-#include "worker/doctor/patient.h"
-#include "worker/sequel.h"
+#include "worker/doctor/check.h"
+#include "worker/resume/warm_start.h"
 
 /* ---- memory ---- */
 
@@ -29,7 +29,7 @@ static uint64_t physical_bytes(void)
 }
 
 /* What one thread's activations take: it is built, and the heap says. */
-static uint64_t activations_bytes(const struct patient *p)
+static uint64_t activations_bytes(const struct check *p)
 {
     const struct job *job = &p->job;
     struct model_run *run;
@@ -44,7 +44,7 @@ static uint64_t activations_bytes(const struct patient *p)
 }
 
 /* A csv's rows that have no room beside the rest are in a file. */
-static uint64_t data_bytes(const struct patient *p)
+static uint64_t data_bytes(const struct check *p)
 {
     uint64_t bytes = (p->looked ? p->train.bytes : 0) + (p->looked_eval ? p->eval.bytes : 0);
     uint64_t mb = p->job.data.memory_mb;
@@ -52,14 +52,14 @@ static uint64_t data_bytes(const struct patient *p)
     return job_reads_csv(&p->job) && bytes > room ? room : bytes;
 }
 
-static uint64_t worker_bytes(const struct patient *p)
+static uint64_t worker_bytes(const struct check *p)
 {
     uint32_t threads = p->job.worker.threads ? p->job.worker.threads : cores_usable();
     return estimate_worker_bytes(&p->job, model_layout(p->model)->elems, threads,
                                  activations_bytes(p), data_bytes(p));
 }
 
-static uint64_t share_of(const struct patient *p)
+static uint64_t share_of(const struct check *p)
 {
     uint64_t share = 0;
     struct errmsg e;
@@ -67,17 +67,17 @@ static uint64_t share_of(const struct patient *p)
     return estimate_share(elems, p->cluster.n_ps ? p->cluster.n_ps : 1, &share, &e) ? elems : share;
 }
 
-static uint64_t needed_bytes(const struct patient *p)
+static uint64_t needed_bytes(const struct check *p)
 {
     uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
-    uint64_t bytes = patient_computes(p) ? worker_bytes(p) : 0;
-    if (patient_is_ps(p))
+    uint64_t bytes = check_computes(p) ? worker_bytes(p) : 0;
+    if (check_is_ps(p))
         bytes += estimate_ps_bytes(&p->job, share_of(p), workers ? workers : 1);
     return bytes;
 }
 
-static void judge_memory(const struct patient *p, struct finding *f, uint64_t needed,
-                         uint64_t limit, const char *whose)
+static void judge_memory(const struct check *p, struct finding *f, uint64_t needed, uint64_t limit,
+                         const char *whose)
 {
     char a[24], b[24];
     const char *least = p->looked && p->train.grows ? "at least" : "about";
@@ -86,8 +86,8 @@ static void judge_memory(const struct patient *p, struct finding *f, uint64_t ne
     if (needed > limit) {
         finding_say(f, VERDICT_FAIL, "it needs %s %s, %s %s", least, a, whose, b);
         finding_mend(f, VERDICT_FAIL,
-                     patient_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
-                                         : "raise the limit, or take more ps");
+                     check_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
+                                       : "raise the limit, or take more ps");
     } else if (needed > limit / 5 * 4) {
         finding_say(f, VERDICT_WARN, "it needs %s %s, %s %s", least, a, whose, b);
         finding_mend(f, VERDICT_WARN, "leave a fifth free");
@@ -96,7 +96,7 @@ static void judge_memory(const struct patient *p, struct finding *f, uint64_t ne
     }
 }
 
-void check_memory(struct patient *p, struct finding *f)
+void check_memory(struct check *p, struct finding *f)
 {
     if (!p->has_cluster || !p->has_job)
         return;
@@ -139,7 +139,7 @@ static void nearest(const char *path, char out[static 4200])
 }
 
 /* Write, sync and remove a file. */
-static bool probe(struct patient *p, struct finding *f, const char *folder)
+static bool probe(struct check *p, struct finding *f, const char *folder)
 {
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/.gradwire-doctor-XXXXXX", folder);
@@ -169,7 +169,7 @@ static bool probe(struct patient *p, struct finding *f, const char *folder)
     return true;
 }
 
-static void check_space(const struct patient *p, struct finding *f, const char *folder)
+static void check_space(const struct check *p, struct finding *f, const char *folder)
 {
     struct statvfs s;
     char a[24], b[24];
@@ -186,7 +186,7 @@ static void check_space(const struct patient *p, struct finding *f, const char *
     }
 }
 
-static void check_lock(const struct patient *p, struct finding *f)
+static void check_lock(const struct check *p, struct finding *f)
 {
     bool ours = false;
     pid_t pid = dirlock_holder(p->output, &ours);
@@ -197,7 +197,7 @@ static void check_lock(const struct patient *p, struct finding *f)
     finding_mend(f, VERDICT_WARN, "a job runs there; another one wants an --output of its own");
 }
 
-static void judge_cut(const struct patient *p, struct finding *f, uint64_t cut)
+static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
 {
     struct manifest m;
     struct errmsg e = {""};
@@ -212,14 +212,14 @@ static void judge_cut(const struct patient *p, struct finding *f, uint64_t cut)
                     "cut %" PRIu64 " cannot be used, the one before it will be: %s", cut, e.text);
         return;
     }
-    bool sequel = sequel_is_due(&p->job, &m);
-    if (sequel && job_identity_compare_model(m.identity_text, p->job.identity_text, &e)) {
+    bool warm = warm_start_is_due(&p->job, &m);
+    if (warm && job_identity_compare_model(m.identity_text, p->job.identity_text, &e)) {
         finding_say(f, VERDICT_FAIL,
                     "run \"%s\" would begin with cut %" PRIu64 ", whose model is another: %s",
                     p->job.checkpoint.run, cut, e.text);
         finding_mend(f, VERDICT_FAIL,
                      "give it the model that it had, another --output, or --fresh");
-    } else if (sequel) {
+    } else if (warm) {
         finding_say(f, VERDICT_OK,
                     "run \"%s\" begins with the weights of cut %" PRIu64 ", step %" PRIu64
                     " of run \"%s\", which is done",
@@ -235,7 +235,7 @@ static void judge_cut(const struct patient *p, struct finding *f, uint64_t cut)
     manifest_close(&m);
 }
 
-static void check_cuts(const struct patient *p, struct finding *f)
+static void check_cuts(const struct check *p, struct finding *f)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -247,7 +247,7 @@ static void check_cuts(const struct patient *p, struct finding *f)
     mem_free(cuts);
 }
 
-void check_checkpoint(struct patient *p, struct finding *f)
+void check_checkpoint(struct check *p, struct finding *f)
 {
     char folder[4200];
     if (!p->has_job || !p->has_cluster || !p->checkpoints[0])
@@ -267,7 +267,7 @@ void check_checkpoint(struct patient *p, struct finding *f)
 
 /* ---- the grace period ---- */
 
-void check_grace(struct patient *p, struct finding *f)
+void check_grace(struct check *p, struct finding *f)
 {
     if (!p->has_job || !p->has_cluster || !p->model)
         return;

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/auth.h"
-#include "common/mem.h"
-#include "common/tls.h"
-#include "common/token.h"
-#include "worker/doctor/patient.h"
+#include "common/peers/auth.h"
+#include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "common/peers/token.h"
+#include "worker/doctor/check.h"
 
 /* "127.0.0.1:1", "localhost:1", "[::1]:1" */
 static bool on_loopback(const char *address)
@@ -35,7 +35,7 @@ static void check_mode(const char *file, struct finding *f)
     finding_mend(f, VERDICT_WARN, "chmod 600, or defaultMode: 0440 of the Secret's volume");
 }
 
-void check_token(struct patient *p, struct finding *f)
+void check_token(struct check *p, struct finding *f)
 {
     const struct flags *flags = p->flags;
     struct errmsg e = {""};
@@ -62,7 +62,7 @@ void check_token(struct patient *p, struct finding *f)
 }
 
 /* Who is dialed has to be whom others expect; so has a worker, unless its ps are told otherwise. */
-static void check_name(const struct patient *p, struct finding *f)
+static void check_name(const struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
     bool dialed = c->role == ROLE_PS || c->is_chief;
@@ -78,7 +78,7 @@ static void check_name(const struct patient *p, struct finding *f)
                           "all processes");
 }
 
-void check_certificates(struct patient *p, struct finding *f)
+void check_certificates(struct check *p, struct finding *f)
 {
     char *copy = mem_strdup(p->flags->certificates), *rest = copy;
     struct certificate_files files = {0};

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/log.h"
-#include "common/mem.h"
-#include "common/termination.h"
-#include "common/version.h"
-#include "worker/doctor/patient.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/process/termination.h"
+#include "common/base/version.h"
+#include "worker/doctor/check.h"
 
 static const struct {
     const char *name;
-    void (*check)(struct patient *p, struct finding *f);
+    void (*check)(struct check *p, struct finding *f);
 } checks[] = {
     /* each may use what those above it have found out */
     {"version", check_version},
@@ -74,7 +74,7 @@ static void leave_words(const struct flags *flags, const struct finding *all)
     termination_write(flags->termination_message, at ? text : "done");
 }
 
-static void patient_close(struct patient *p)
+static void check_close(struct check *p)
 {
     model_free(p->model);
     mem_free(p->visit);
@@ -86,7 +86,7 @@ static void patient_close(struct patient *p)
 
 int doctor_run(const struct flags *flags)
 {
-    static struct patient p;
+    static struct check p;
     static struct finding all[CHECKS];
     bool failed = false;
     p.flags = flags;
@@ -101,6 +101,6 @@ int doctor_run(const struct flags *flags)
     if (flags->doctor_json)
         print_json(all, failed);
     leave_words(flags, all);
-    patient_close(&p);
+    check_close(&p);
     return failed ? EXIT_WRONG : 0;
 }

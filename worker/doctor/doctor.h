@@ -3,7 +3,7 @@
 #ifndef GRADWIRE_WORKER_DOCTOR_DOCTOR_H
 #define GRADWIRE_WORKER_DOCTOR_DOCTOR_H
 
-#include "common/flags.h"
+#include "common/flags/flags.h"
 
 /* A line for each check on stdout, or one object (flags->doctor_json). Returns the exit code: 2 where one failed.
  * Thread: start-up; blocks, for about half a minute at most. */

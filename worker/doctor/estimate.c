@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 
-#include "common/codec.h"
-#include "common/mem.h"
-#include "common/optimizer.h"
-#include "common/plan.h"
+#include "common/codec/codec.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "common/parameters/plan.h"
 
 static const double USUAL_DISK = 50e6, ZSTD = 200e6; /* bytes a second */
 

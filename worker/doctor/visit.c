@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/dial.h"
-#include "common/mem.h"
+#include "common/base/clock.h"
+#include "common/peers/dial.h"
+#include "common/base/mem.h"
 
 struct round {
     struct loop loop;

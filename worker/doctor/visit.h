@@ -3,10 +3,10 @@
 #ifndef GRADWIRE_WORKER_DOCTOR_VISIT_H
 #define GRADWIRE_WORKER_DOCTOR_VISIT_H
 
-#include "common/cluster.h"
-#include "common/job.h"
-#include "common/msg.h"
-#include "common/reach.h"
+#include "common/cluster/cluster.h"
+#include "common/job/job.h"
+#include "common/wire/msg.h"
+#include "common/net/reach.h"
 
 enum { VISIT_MS = 6000 }; /* for the hellos: longer than a dialer waits for a challenge */
 

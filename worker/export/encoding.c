@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "worker/export/encoding.h"
 
 /* Enough to read a double back to the same bits. */

@@ -2,8 +2,8 @@
 #ifndef GRADWIRE_WORKER_EXPORT_ENCODING_H
 #define GRADWIRE_WORKER_EXPORT_ENCODING_H
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 #include "worker/data/table.h"
 
 /* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */

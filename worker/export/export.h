@@ -2,10 +2,10 @@
 #ifndef GRADWIRE_WORKER_EXPORT_EXPORT_H
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
-#include "common/err.h"
-#include "common/job.h"
-#include "common/layout.h"
-#include "common/staleness.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
+#include "common/parameters/staleness.h"
 
 /* A line of the header's "__metadata__". */
 struct export_note {

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "common/files.h"
+#include "common/process/files.h"
 #include "worker/export/export.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/export/export.h"
 
 enum { HEADER_MAX_BYTES = 64 << 20 };

@@ -6,9 +6,9 @@
 
 #include <jansson.h>
 
-#include "common/files.h"
-#include "common/json_number.h"
-#include "common/mem.h"
+#include "common/process/files.h"
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
 #include "worker/export/export.h"
 
 /* null where there is no text; '?' for what is beyond ASCII in text that is no UTF-8 (an error may

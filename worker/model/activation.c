@@ -2,7 +2,7 @@
  * selu, gelu, silu, softplus. */
 #include "worker/model/layers.h"
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 /* From here on a row is worth a call for its maximum and its sum. */
 enum { WIDE_COLS = 64 };

@@ -11,7 +11,7 @@
 #include <cblas.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum { COLUMNS_ELEMS = 1 << 15 }; /* of a block, or one output row */
 

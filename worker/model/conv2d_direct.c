@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum { TAPS_MAX = 1152, CHANNELS_STEP = 16 };
 

@@ -3,7 +3,7 @@
 
 #include <cblas.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum err dense_add(struct model *m, const struct job_layer *l, const struct tap *from,
                    struct errmsg *e)

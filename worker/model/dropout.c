@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 enum err dropout_add(struct model *m, const struct job_layer *l, const struct tap *from,
                      struct errmsg *e)

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
-#include "common/layout.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
 #include "worker/model/window.h"
 
 struct shape { /* of one row */

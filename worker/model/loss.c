@@ -7,8 +7,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
 #include "worker/model/model.h"
 
 const char *loss_name(enum loss_kind kind)

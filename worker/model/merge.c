@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static enum err refuse_shapes(const char *name, const struct tap *from, uint32_t odd,
                               const char *wanted, struct errmsg *e)

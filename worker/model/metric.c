@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static bool is_crossentropy(enum loss_kind kind)
 {

@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_MODEL_METRIC_H
 #define GRADWIRE_WORKER_MODEL_METRIC_H
 
-#include "common/job.h"
+#include "common/job/job.h"
 
 /* How many sums the job's metrics need, at most SUMS_MAX: one for each, in its place, and behind
  * them one more for each that is no mean over examples (precision, recall). */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "worker/model/layers.h"
 
 /* ---- the input ---- */

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
-#include "common/layout.h"
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
 
 struct model;
 struct model_run;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 /* ---- tensors ---- */
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/kernels.h"
+#include "common/math/kernels.h"
 
 static enum err append(struct model *m, const struct job_layer *l, enum pooling pooling,
                        const uint32_t size[2], const uint32_t stride[2], enum padding padding,

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/kernels.h"
-#include "common/mem.h"
-#include "common/rng.h"
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "worker/model/layers.h"
 
 struct model_run {

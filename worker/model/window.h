@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/err.h"
-#include "common/job.h"
+#include "common/base/err.h"
+#include "common/job/job.h"
 
 struct shape;
 

@@ -1,0 +1,410 @@
+"""gradwire bench: measures each stage beside its yardstick, in the same run.
+
+A case runs ours and its yardsticks in turn for some rounds (9), the order changing from round to round, and
+reports the ratio of the medians. INVALID: the yardstick's quartiles are more than 20 % of its median apart (the
+machine was not quiet: measure again), or one of the programs failed or found its own result wrong (then the exit
+code is 1). No yardstick spins.
+"""
+import argparse
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from functools import cache, partial
+
+from lib.cases import failed, finish, interleave
+from lib.job import CNN, JOB, train_once
+from lib.programs import BUILD, ROOT, Failed, measure, run
+from lib.report import configuration, number, print_configuration, write_json
+
+NAMES = ["exchange", "roundtrip", "tls", "apply", "csv", "layers", "ready", "train"]
+KIB, MIB = 1 << 10, 1 << 20
+
+
+# ---- exchange and round trips ----
+
+SIZES = {"64 KiB": (64 * KIB, 16), "4 MiB": (4 * MIB, 4), "64 MiB": (64 * MIB, 4)}
+
+
+def exchange_once(name, mode, size, window, milliseconds, more=()):
+    flags = ["--mode", mode, "--bytes", size, "--window", window, "--milliseconds", milliseconds, *more]
+    if name == "exchange":
+        flags += ["--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB]
+    return measure(60, name, *flags)
+
+
+def exchange_case(options, mode, size, window):
+    case = {"unit": "GB/s", "bytes": size, "window": window}
+    return interleave(case, {
+        "ours": lambda: exchange_once("exchange", mode, size, window, options.milliseconds)["gb_per_s"],
+        "raw": lambda: exchange_once("raw_exchange", mode, size, window, options.milliseconds)["gb_per_s"],
+    }, options.rounds)
+
+
+def bench_exchange(options):
+    for mode in ("push", "pull", "pushpull"):
+        for label, (size, window) in SIZES.items():
+            yield f"{mode} {label}", partial(exchange_case, options, mode, size, window)
+
+
+def roundtrip_case(options, size):
+    latency = {"ours": [], "raw": []}
+
+    def once(side, name):
+        result = exchange_once(name, "roundtrip", size, 1, options.milliseconds)
+        latency[side].append((result["p50_us"], result["p99_us"]))
+        return result["per_s"]
+
+    case = {"unit": "1/s", "bytes": size, "window": 1}
+    interleave(case, {"ours": lambda: once("ours", "exchange"), "raw": lambda: once("raw", "raw_exchange")},
+               options.rounds)
+    for side, pairs in latency.items():
+        if pairs:
+            case[f"{side}_p50_us"] = statistics.median(p50 for p50, _ in pairs)
+            case[f"{side}_p99_us"] = statistics.median(p99 for _, p99 in pairs)
+    return case
+
+
+def bench_roundtrip(options):
+    for size in (64, 4 * KIB):
+        yield f"push {size} B", partial(roundtrip_case, options, size)
+
+
+# ---- what TLS costs: push-pull with it, beside the same without ----
+
+def make_certificate(folder):
+    """A CA and one certificate for 127.0.0.1, as k8s/README.md makes them."""
+    def openssl(*words):
+        try:
+            subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as failure:
+            raise Failed(f"no certificate could be made: {failure}") from failure
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *key, "-days", "2", "-subj", "/CN=bench", "-keyout", "ca.key", "-out", "ca.crt")
+    openssl("req", *key, "-subj", "/CN=bench", "-keyout", "tls.key", "-out", "tls.csr")
+    with open(os.path.join(folder, "names"), "w", encoding="utf-8") as out:
+        out.write("subjectAltName=IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "names", "-out", "tls.crt")
+
+
+def tls_case(options, size, window):
+    case = {"unit": "GB/s", "bytes": size, "window": window, "kernel_tls": os.path.exists("/proc/net/tls_stat")}
+
+    def once(*more):
+        return exchange_once("exchange", "pushpull", size, window, options.milliseconds, more)["gb_per_s"]
+
+    with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
+        try:
+            make_certificate(folder)
+        except Failed as failure:
+            return failed(case, failure)
+        return interleave(case, {"ours": lambda: once("--tls", folder), "plain": once}, options.rounds)
+
+
+def bench_tls(options):
+    for label, (size, window) in SIZES.items():
+        yield f"pushpull {label}", partial(tls_case, options, size, window)
+
+
+# ---- apply ----
+
+APPLY_OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam", "amsgrad", "adamw", "adagrad", "rmsprop", "rmsprop_centered",
+                    "ftrl", "lamb")
+
+
+def apply_case(options, optimizer, size):
+    case = {"unit": "GB/s", "bytes": size}
+    milliseconds = max(options.milliseconds // 8, 20)
+    flags = ["--optimizer", optimizer, "--bytes", size, "--rounds", options.rounds, "--milliseconds", milliseconds]
+    try:
+        result = measure(300, "apply", *flags)
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result["gb_per_s"], {"memcpy": result["memcpy_gb_per_s"]})
+
+
+def bench_apply(options):
+    for optimizer in APPLY_OPTIMIZERS:
+        for label, (size, _) in SIZES.items():
+            yield f"{optimizer} {label}", partial(apply_case, options, optimizer, size)
+
+
+# ---- csv ----
+
+def csv_case(options, threads, quoted):
+    """Beside a loop that only counts the newlines of the same file, on one thread."""
+    case = {"unit": "GB/s", "threads": threads}
+    flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
+    try:
+        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []))
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result["gb_per_s"], {"count": result["count_gb_per_s"]})
+
+
+def spilled_case(options, threads, gather):
+    """All rows in a file, beside all in memory."""
+    case = {"unit": "Mrows/s" if gather else "GB/s", "threads": threads}
+    flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
+    values = "mrows_per_s" if gather else "gb_per_s"
+    try:
+        result = measure(300, "csv", *flags, "--gather" if gather else "--spilled")
+    except Failed as failure:
+        return failed(case, failure)
+    return finish(case, result[values], {"memory": result[f"memory_{values}"]})
+
+
+def bench_csv(options):
+    for threads in sorted({1, len(os.sched_getaffinity(0))}):
+        for quoted in (False, True):
+            yield f"{'quoted' if quoted else 'plain'} threads {threads}", partial(csv_case, options, threads, quoted)
+        yield f"spilled threads {threads}", partial(spilled_case, options, threads, False)
+    yield "gather spilled", partial(spilled_case, options, 1, True)
+
+
+# ---- layers ----
+
+def layer_case(once, way):
+    try:
+        result = once()
+    except Failed as failure:
+        return failed({"unit": "GFLOP/s"}, failure)
+    return finish({"unit": result["unit"]}, result[way], {result["yardstick"]: result[f"{way}_yardstick"]})
+
+
+def bench_layers(options):
+    milliseconds = max(options.milliseconds // 40, 5)
+    for name in run([os.path.join(BUILD, "benchmarks", "layers"), "--list"], 60).splitlines():
+        once = cache(partial(measure, 300, "layers", "--case", name, "--rounds", options.rounds, "--milliseconds",
+                             milliseconds))
+        for way in ("forward", "backward"):
+            yield f"{name} {way}", partial(layer_case, once, way)
+
+
+# ---- ready: from the exec of the image's entrypoint to the first 200 of the process's /readyz ----
+
+READY_ROUNDS = 20
+READY_MS_MAX = 100  # p50: what containers are to be ready within
+
+
+def ready_once(role):
+    """Seconds; of a pod that is the first to come, with all data of the example still to be read."""
+    folder = tempfile.mkdtemp(prefix="gradwire-bench-")
+    with socket.socket() as a, socket.socket() as b, socket.socket() as c, socket.socket() as d:
+        for s in (a, b, c, d):
+            s.bind(("127.0.0.1", 0))
+        ps, chief, worker, http = (f"127.0.0.1:{s.getsockname()[1]}" for s in (a, b, c, d))
+    cluster = {"cluster": {"ps": [ps], "chief": [chief], "worker": [worker]}, "task": {"type": role, "index": 0}}
+    command = [os.path.join(BUILD, "k8s", "entrypoint"), f"--job={JOB}", f"--output={folder}/job",
+               f"--http_port={http.split(':')[1]}", "--http_address=127.0.0.1"]
+    began = time.monotonic()
+    child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://{http}/readyz", timeout=5) as reply:
+                    if reply.status == 200:
+                        return time.monotonic() - began
+            except urllib.error.HTTPError:
+                pass  # 503: not yet
+            except OSError:
+                if child.poll() is not None:
+                    raise Failed(f"{role} ended with {child.returncode}") from None
+            if time.monotonic() - began > 20:
+                raise Failed(f"{role} is not ready after 20 s")
+            time.sleep(0.001)
+    finally:
+        child.kill()
+        child.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def exec_once():
+    """The yardstick: a process starts, says its version and ends."""
+    began = time.monotonic()
+    run([os.path.join(BUILD, "worker", "worker"), "--version"], 20)
+    return 1 / (time.monotonic() - began)
+
+
+def ready_case(options, role):
+    taken = []
+
+    def once():
+        taken.append(ready_once(role))
+        return 1 / taken[-1]
+
+    case = interleave({"unit": "1/s"}, {"ours": once, "exec": exec_once},
+                      3 if options.milliseconds < 800 else max(options.rounds, READY_ROUNDS))
+    if case.get("failed"):
+        return case
+    case["p50_ms"] = 1000 * statistics.median(taken)
+    case["p50_ms_max"] = READY_MS_MAX
+    case["missed"] = case["p50_ms"] > READY_MS_MAX
+    return case
+
+
+def bench_ready(options):
+    for role in ("ps", "worker", "chief"):
+        yield f"{role}: entrypoint's exec to /readyz 200", partial(ready_case, options, role)
+
+
+# ---- train: whole jobs ----
+
+TRAIN_ROWS = 60000
+WANTED = {("cnn", 256): ("one process", 1 / 1.4), ("cnn", 64): ("raw step", 1 / 1.15)}  # ratios that were promised
+
+
+def train_case(options, job, update, batch, ps, workers, microbatches):
+    """In async, batch_size is one worker's: the yardsticks get as many rows per worker."""
+    rows = batch * workers if update == "async" else batch
+    epochs = options.epochs * (1 if batch < 512 else 4)
+    steps = max(TRAIN_ROWS * epochs // rows, 50)
+    net = [] if job == JOB else ["--job", job]  # of the MLP the yardsticks have an own arithmetic
+    case = {"unit": "examples/s", "batch": batch, "rows": rows, "epochs": epochs, "microbatches": microbatches}
+    if job == CNN and not microbatches:
+        case["wanted"] = WANTED["cnn", batch]
+
+    def yardstick(name, *flags):
+        return measure(120, name, "--batch", rows, "--steps", steps, *net, *flags)["examples_per_s"]
+
+    interleave(case, {
+        "ours": lambda: train_once(job, update, batch, ps, workers, microbatches, epochs),
+        "raw step": lambda: yardstick("raw_step", "--ps", ps, "--workers", workers),
+        "one process": lambda: yardstick("raw_train"),
+    }, options.rounds)
+    if "wanted" in case and not case["invalid"]:
+        against, least = case["wanted"]
+        case["missed"] = case["against"][against]["ratio"] < least
+    return case
+
+
+def bench_train(options):
+    for batch in (64, 1024):
+        for update, ps, workers, microbatches in (("sync", 2, 2, 2), ("sync", 2, 2, None), ("sync", 1, 1, None),
+                                                  ("async", 1, 1, None), ("async", 2, 2, None)):
+            label = f"M={microbatches}" if microbatches else "default M"
+            yield (f"{update} {ps}+{workers} batch {batch} {label}",
+                   partial(train_case, options, JOB, update, batch, ps, workers, microbatches))
+    for batch in (64, 256):
+        for microbatches in (2, None):
+            label = f"M={microbatches}" if microbatches else "default M"
+            yield (f"cnn sync 2+2 batch {batch} {label}",
+                   partial(train_case, options, CNN, "sync", batch, 2, 2, microbatches))
+
+
+# ---- what is printed ----
+
+def print_case(case):
+    name = f"{case['bench']:<10}{case['case']:<44}"
+    ours = number(case["ours"]["median"]) if "ours" in case else "-"
+    cells = [f"{against_name} {number(against['yardstick']['median'])} ratio {against['ratio']:.2f}"
+             for against_name, against in case["against"].items()]
+    if "ours_p50_us" in case:
+        cells.append("p50/p99 us " + " against ".join(
+            f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
+    if "p50_ms" in case:
+        within = f"MISSED: not within {case['p50_ms_max']} ms" if case["missed"] else f"within {case['p50_ms_max']} ms"
+        cells.append(f"p50 {case['p50_ms']:.1f} ms, {within}")
+    if "wanted" in case and not case["invalid"]:
+        against_name, least = case["wanted"]
+        told = "MISSED" if case["missed"] else "as promised"
+        cells.append(f"{told}: {least:.2f} of {against_name} or more")
+    if case["invalid"]:
+        cells.append(f"INVALID: {case['invalid']}")
+    print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)
+
+
+SLOWER = 0.9  # a ratio below this part of what it was is told
+
+
+def load(path):
+    """What --json wrote before. ValueError: it is none."""
+    with open(path, encoding="utf-8") as file:
+        old = json.load(file)
+    try:
+        right = all(case["bench"] and case["case"] and (case["invalid"] or case["against"] is not None)
+                    for case in old["cases"])
+    except (KeyError, TypeError):
+        right = False
+    if not right:
+        raise ValueError("this is not what --json wrote")
+    return old
+
+
+def compare(path, old, report):
+    """What got slower since the report `old`: by the ratios to the yardsticks, which travel between machines."""
+    was = {(case["bench"], case["case"]): case for case in old["cases"] if not case["invalid"]}
+    known, slower = 0, 0
+    for case in report["cases"]:
+        before = was.get((case["bench"], case["case"]))
+        if before is None or case["invalid"]:
+            continue
+        known += 1
+        for name, against in case["against"].items():
+            ratio_was = before["against"].get(name, {}).get("ratio")
+            if ratio_was and against["ratio"] < SLOWER * ratio_was:
+                slower += 1
+                print(f"SLOWER {case['bench']} {case['case']}: ratio to {name} {ratio_was:.2f} -> {against['ratio']:.2f}")
+    print(f"compared with {path}: {known} cases are valid in both, {slower or 'nothing'} got slower")
+
+
+def options_parse(arguments):
+    parser = argparse.ArgumentParser(prog="gradwire bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", choices=[*NAMES, "all"], default="all", metavar="NAME",
+                        help=f"one of {', '.join(NAMES)}, all (default); update-modes, "
+                             "compression and frameworks have flags of their own")
+    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since that --json")
+    parser.add_argument("--rounds", type=int, metavar="N", help="default 9")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
+    options = parser.parse_args(arguments)
+    if options.compare:
+        try:
+            options.old = load(options.compare)
+        except (OSError, ValueError) as error:
+            parser.error(f"--compare {options.compare}: {error}")
+    if options.json and (os.path.isdir(options.json) or not os.path.isdir(os.path.dirname(options.json) or ".")):
+        parser.error(f"--json {options.json}: a file is wanted, in a folder that is there")
+    options.rounds = options.rounds or (3 if options.quick else 9)
+    if options.rounds < 1:
+        parser.error("--rounds is at least 1")
+    options.milliseconds = 200 if options.quick else 800
+    options.epochs = 1 if options.quick else 2
+    return options
+
+
+def main(arguments):
+    options = options_parse(arguments)
+    report = {"configuration": configuration(options.rounds, milliseconds=options.milliseconds, epochs=options.epochs),
+              "cases": []}
+    print_configuration(report)
+    for name in NAMES if options.name == "all" else [options.name]:
+        for label, call in globals()[f"bench_{name}"](options):
+            if options.only in f"{name} {label}":
+                case = {"bench": name, "case": label, **call()}
+                report["cases"].append(case)
+                print_case(case)
+    if options.json:
+        write_json(options.json, report)
+    if options.compare:
+        compare(options.compare, options.old, report)
+    invalid = [case for case in report["cases"] if case["invalid"]]
+    if invalid:
+        print(f"{len(invalid)} of {len(report['cases'])} cases are INVALID", file=sys.stderr)
+    missed = [case["case"] for case in report["cases"] if case.get("missed")]
+    if missed:
+        print(f"MISSED: {', '.join(missed)}", file=sys.stderr)
+    return 1 if any(case.get("failed") for case in invalid) else 0

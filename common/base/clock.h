@@ -1,0 +1,13 @@
+/* The monotonic clock, read by shells and handed to the pure core as an argument. */
+#ifndef GRADWIRE_COMMON_BASE_CLOCK_H
+#define GRADWIRE_COMMON_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Milliseconds and seconds of CLOCK_MONOTONIC. */
+int64_t clock_now_ms(void);
+double clock_now_s(void);
+/* Milliseconds since the epoch: for people and for other hosts, never for a span. */
+int64_t clock_wall_ms(void);
+
+#endif

@@ -1,0 +1,194 @@
+#include "common/base/log.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOG_LINE_BYTES = 2048, LOG_WORDS_BYTES = 1024 };
+
+static char log_who[64] = "gradwire";
+static enum log_level log_least = LOG_INFO;
+static bool log_is_json;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_last[LOG_WORDS_BYTES], log_last_error[LOG_WORDS_BYTES];
+
+static const char *const log_names[] = {"debug", "info", "warn", "error"};
+
+enum log_level log_level_of(const char *name)
+{
+    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++)
+        if (strcmp(name, log_names[i]) == 0)
+            return (enum log_level)i;
+    return LOG_INFO;
+}
+
+/* Of standard descriptors that are closed: what is opened next would have their numbers, and hear what is meant for them. */
+static void log_fill_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+void log_init(const char *who, enum log_level least)
+{
+    log_fill_standard();
+    (void)snprintf(log_who, sizeof log_who, "%s", who);
+    log_least = least;
+}
+
+bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out)
+{
+    if (b->said == 0 || now_ms - b->since_ms >= LOG_BURST_MS) {
+        b->since_ms = now_ms;
+        b->said = 0;
+    }
+    if (b->said == LOG_BURST) {
+        b->left_out++;
+        return false;
+    }
+    b->said++;
+    *left_out = b->left_out;
+    b->left_out = 0;
+    return true;
+}
+
+void log_json(void)
+{
+    log_is_json = true;
+}
+
+static void remember(enum log_level level, const char *text)
+{
+    if (level == LOG_DEBUG)
+        return;
+    (void)pthread_mutex_lock(&log_lock);
+    (void)snprintf(log_last, sizeof log_last, "%.*s", (int)sizeof log_last - 1, text);
+    if (level == LOG_ERROR)
+        (void)snprintf(log_last_error, sizeof log_last_error, "%.*s",
+                       (int)sizeof log_last_error - 1, text);
+    (void)pthread_mutex_unlock(&log_lock);
+}
+
+void log_last_words(bool error, char *out, size_t bytes)
+{
+    (void)pthread_mutex_lock(&log_lock);
+    (void)snprintf(out, bytes, "%s", error && log_last_error[0] ? log_last_error : log_last);
+    (void)pthread_mutex_unlock(&log_lock);
+}
+
+/* The bytes of the character at `s` if it is valid UTF-8 (RFC 3629), else 0. */
+static size_t utf8_bytes(const unsigned char *s)
+{
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+    if (n < 2)
+        return n;
+    unsigned code = s[0] & (0x7Fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if (s[i] >> 6 != 2)
+            return 0;
+        code = code << 6 | (s[i] & 0x3Fu);
+    }
+    return code < least[n] || code > 0x10FFFF || code >> 11 == 0x1B ? 0 : n;
+}
+
+/* What stands between the quotes (RFC 8259), cut where it does not fit. A library would allocate, and refuse a text
+ * that is not UTF-8: a line of the log is written in any case. */
+static size_t json_text(char *out, size_t room, const char *text)
+{
+    size_t n = 0;
+    while (*text && n + 7 < room) {
+        size_t bytes = utf8_bytes((const unsigned char *)text);
+        if (bytes == 0) {
+            n += (size_t)sprintf(out + n, "\\ufffd");
+            bytes = 1;
+        } else if (*text == '"' || *text == '\\') {
+            n += (size_t)sprintf(out + n, "\\%c", *text);
+        } else if ((unsigned char)*text < 0x20) {
+            n += (size_t)sprintf(out + n, "\\u%04x", (unsigned)*text);
+        } else {
+            memcpy(out + n, text, bytes);
+            n += bytes;
+        }
+        text += bytes;
+    }
+    out[n] = 0;
+    return n;
+}
+
+/* Without the line feed; its bytes. */
+static size_t format_json(char line[LOG_LINE_BYTES], const char *time, enum log_level level,
+                          const char *text)
+{
+    char who[2 * sizeof log_who];
+    (void)json_text(who, sizeof who, log_who);
+    size_t n = (size_t)snprintf(
+        line, LOG_LINE_BYTES, "{\"time\":\"%s\",\"level\":\"%s\",\"process\":\"%s\",\"message\":\"",
+        time, log_names[level], who);
+    n += json_text(line + n, LOG_LINE_BYTES - n - 3, text);
+    return n + (size_t)sprintf(line + n, "\"}");
+}
+
+static size_t format_text(char line[LOG_LINE_BYTES], const char *time, enum log_level level,
+                          const char *text)
+{
+    size_t n = (size_t)snprintf(line, LOG_LINE_BYTES - 1, "%s %s %s: %s", time, log_names[level],
+                                log_who, text);
+    return n < LOG_LINE_BYTES - 2 ? n : LOG_LINE_BYTES - 2;
+}
+
+static void log_line(enum log_level level, const char *fmt, va_list args)
+{
+    char line[LOG_LINE_BYTES], text[LOG_LINE_BYTES], time[40];
+    if (level < log_least)
+        return;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    struct tm tm;
+    gmtime_r(&t.tv_sec, &tm);
+    size_t n = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(time + n, sizeof time - n, ".%03ldZ", t.tv_nsec / 1000000);
+    if (vsnprintf(text, sizeof text, fmt, args) < 0)
+        text[0] = 0;
+    remember(level, text);
+    n = log_is_json ? format_json(line, time, level, text) : format_text(line, time, level, text);
+    line[n++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, n);
+    (void)written; /* there is nowhere else to say that stderr is gone */
+}
+
+#define LOG_AT(level)                                                                              \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, fmt);                                                                       \
+        log_line(level, fmt, args);                                                                \
+        va_end(args);                                                                              \
+    } while (0)
+
+void log_debug(const char *fmt, ...)
+{
+    LOG_AT(LOG_DEBUG);
+}
+
+void log_info(const char *fmt, ...)
+{
+    LOG_AT(LOG_INFO);
+}
+
+void log_warn(const char *fmt, ...)
+{
+    LOG_AT(LOG_WARN);
+}
+
+void log_error(const char *fmt, ...)
+{
+    LOG_AT(LOG_ERROR);
+}

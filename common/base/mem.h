@@ -1,0 +1,31 @@
+/* Heap memory whose failure can be provoked by tests (STYLE: fail the n-th allocation). */
+#ifndef GRADWIRE_COMMON_BASE_MEM_H
+#define GRADWIRE_COMMON_BASE_MEM_H
+
+#include <stddef.h>
+
+enum { MEM_ALIGN_BYTES = 64 }; /* what BLAS kernels and vector loads want */
+
+/* Zeroed memory, or NULL. `count * size` is checked. Free with mem_free. */
+void *mem_zalloc(size_t count, size_t size);
+
+/* Zeroed floats aligned to MEM_ALIGN_BYTES, room rounded up to a whole line; or NULL. */
+float *mem_floats(size_t elems);
+
+/* As realloc, with the product checked; new bytes are not zeroed. NULL leaves `p` as it was. */
+void *mem_resize(void *p, size_t count, size_t size);
+
+/* A copy of a string, or NULL. */
+char *mem_strdup(const char *s);
+
+void mem_free(void *p);
+
+/* What was freed goes back to the system, as far as it can: at the end of a job, in a process that stays. */
+void mem_give_back(void);
+
+/* Tests: make the n-th allocation from now (0 = the next) return NULL; -1 = never.
+ * mem_fail_fired says whether it did. Thread: set before threads start. */
+void mem_fail_at(long n);
+int mem_fail_fired(void);
+
+#endif

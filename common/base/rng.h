@@ -1,0 +1,48 @@
+/* Randomness as pure functions of where it is used (SEMANTICS: seed, epoch and microbatch, position):
+ * counter-based, integer-only, so the same bits everywhere and in any order of evaluation. */
+#ifndef GRADWIRE_COMMON_BASE_RNG_H
+#define GRADWIRE_COMMON_BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Mix words into a key: rng_key(seed, stream, a, b). Streams keep uses apart. */
+enum rng_stream {
+    RNG_SHUFFLE = 1,
+    RNG_DROPOUT,
+    RNG_INIT,
+    RNG_SYNTHETIC,
+    RNG_TEST,
+    RNG_AUGMENT,
+    RNG_PUSH_CODEC = 40,
+    RNG_REPLY_CODEC
+};
+uint64_t rng_key(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
+
+/* FNV-1a of a name, for keys that depend on one. */
+uint64_t rng_name(const char *name);
+
+/* 64 bits at a position (splitmix64's finalizer over key + position * golden gamma). */
+static inline uint64_t rng_u64(uint64_t key, uint64_t position)
+{
+    uint64_t z = key + (position + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* Uniform in [0, 1), 24 bits: exact in float. */
+static inline float rng_unit(uint64_t key, uint64_t position)
+{
+    return (float)(rng_u64(key, position) >> 40) * 0x1p-24f;
+}
+
+/* Standard normal by Box-Muller over two positions of the same key (2p, 2p + 1); libm, so for data
+ * that is made, never for what the bit-for-bit promise covers across machines. */
+double rng_normal(uint64_t key, uint64_t position);
+
+/* Where row `i` of `n` goes in the permutation `key`: a bijection of [0, n) (Feistel network with
+ * cycle walking); i < n, n >= 1. O(1) memory, any order of evaluation. */
+uint64_t rng_permute(uint64_t key, uint64_t i, uint64_t n);
+
+#endif

@@ -1,0 +1,394 @@
+/* A checkpoint as a whole: the manifest that makes it one, the files that it names, and the folder
+ * of all cuts. */
+#include "common/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+
+enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t bytes;
+    enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_MANIFEST, e);
+    if (!err)
+        err = manifest_encode(m, &data, &bytes, e);
+    if (err)
+        return err;
+    /* The cut's folder was made by whichever shard came first, and that one may have died before
+     * its fsync. */
+    err = files_sync_folder(dir, e);
+    if (!err)
+        err = files_write(path, data, bytes, e);
+    mem_free(data);
+    return err;
+}
+
+/* ---- reading ---- */
+
+static enum err open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
+                             const struct checkpoint_file *want, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, dir, m->cut, want->name, e);
+    if (err)
+        return err;
+    err = shard_file_open(f, path, e);
+    if (err == ERR_NOTFOUND)
+        return checkpoint_corrupt(e, path, "it is missing");
+    if (err)
+        return err;
+    err = shard_file_check(f, m, want, e);
+    if (err)
+        shard_file_close(f);
+    return err;
+}
+
+enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
+                                  struct errmsg *e)
+{
+    enum { MOST = CHECKPOINT_MAGIC_BYTES + CHECKPOINT_HEAD_MAX + CHECKPOINT_TAIL_BYTES };
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t bytes;
+    enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
+    if (err)
+        return err;
+    err = files_read(path, MOST, &data, &bytes, e);
+    if (err == ERR_TOOBIG)
+        return checkpoint_corrupt(e, path, "it is too long");
+    if (err)
+        return err;
+    struct manifest made;
+    err = manifest_decode(data, bytes, path, &made, e);
+    mem_free(data);
+    if (err)
+        return err;
+    if (made.cut != cut) {
+        err = checkpoint_corrupt(e, path, "it is that of cut %" PRIu64, made.cut);
+        manifest_close(&made);
+        return err;
+    }
+    *m = made;
+    return ERR_OK;
+}
+
+enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
+{
+    struct manifest made;
+    enum err err = checkpoint_load_manifest(dir, cut, &made, e);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < made.files && !err; i++) {
+        struct shard_file f;
+        err = open_checked(&f, dir, &made, &made.file[i], e);
+        if (!err)
+            shard_file_close(&f);
+    }
+    if (err)
+        manifest_close(&made);
+    else
+        *m = made;
+    return err;
+}
+
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct optimizer *o, float *w, struct errmsg *e)
+{
+    float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    uint32_t average = optimizer_average_slot(o);
+    if (average == UINT32_MAX)
+        return checkpoint_read(dir, m, 0, m->total_elems, w, NULL, e);
+    slot[average] = w;
+    return checkpoint_read(dir, m, 0, m->total_elems, NULL, slot, e);
+}
+
+enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < m->files && !err; i++) {
+        struct shard_file f;
+        err = open_checked(&f, dir, m, &m->file[i], e);
+        if (err)
+            break;
+        err = shard_file_verify(&f, e);
+        shard_file_close(&f);
+    }
+    return err;
+}
+
+/* What [first, first + n) of the block and this file have in common, to its places in w and the
+ * slots. */
+static enum err read_overlap(struct shard_file *f, const struct checkpoint_file *file,
+                             uint64_t first, uint64_t n, float *w,
+                             float *const slot[OPTIMIZER_SLOTS_MAX], struct errmsg *e)
+{
+    uint64_t from = file->first_elem > first ? file->first_elem : first;
+    uint64_t file_end = file->first_elem + file->elems, end = first + n;
+    uint64_t count = (file_end < end ? file_end : end) - from;
+    enum err err = ERR_OK;
+    if (w)
+        err = shard_file_read(f, 0, from - file->first_elem, count, w + (from - first), e);
+    for (uint32_t i = 0; slot && i < OPTIMIZER_SLOTS_MAX && !err; i++)
+        if (slot[i])
+            err = shard_file_read(f, 1 + i, from - file->first_elem, count,
+                                  slot[i] + (from - first), e);
+    return err;
+}
+
+enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t first, uint64_t n,
+                         float *w, float *const slot[OPTIMIZER_SLOTS_MAX], struct errmsg *e)
+{
+    if (first > m->total_elems || n > m->total_elems - first)
+        return err_set(e, ERR_STATE,
+                       "checkpoint %" PRIu64 " has %" PRIu64 " elements, not %" PRIu64
+                       " from %" PRIu64,
+                       m->cut, m->total_elems, n, first);
+    for (uint32_t i = m->slots; slot && i < OPTIMIZER_SLOTS_MAX; i++)
+        if (slot[i])
+            return err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has %" PRIu32 " slots", m->cut,
+                           m->slots);
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < m->files && !err; i++) {
+        const struct checkpoint_file *file = &m->file[i];
+        if (file->first_elem >= first + n || file->first_elem + file->elems <= first)
+            continue;
+        struct shard_file f;
+        err = open_checked(&f, dir, m, file, e);
+        if (err)
+            break;
+        err = read_overlap(&f, file, first, n, w, slot, e);
+        shard_file_close(&f);
+    }
+    return err;
+}
+
+/* ---- the folder of all cuts ---- */
+
+/* "cut-0000000012" -> 12 */
+static bool cut_of_name(const char *name, uint64_t *cut)
+{
+    char again[32];
+    if (sscanf(name, "cut-%" SCNu64, cut) != 1)
+        return false;
+    (void)snprintf(again, sizeof again, "cut-%010" PRIu64, *cut);
+    return strcmp(name, again) == 0;
+}
+
+static bool is_published(const char *dir, uint64_t cut)
+{
+    char path[FILES_PATH_MAX];
+    return checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, NULL) == ERR_OK &&
+           access(path, F_OK) == 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* All cuts that have a folder, newest first. */
+static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e)
+{
+    *cuts = NULL;
+    *n = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", dir, strerror(errno));
+    size_t count = 0, room = 0;
+    uint64_t *list = NULL, cut;
+    enum err err = ERR_OK;
+    struct dirent *entry;
+    while (!err && (errno = 0, entry = readdir(d)) != NULL) {
+        if (!cut_of_name(entry->d_name, &cut))
+            continue;
+        if (count == room) {
+            room = room ? room * 2 : 16;
+            uint64_t *more = mem_resize(list, room, sizeof *list);
+            if (!more) {
+                err = err_set(e, ERR_NOMEM, "%s: out of memory", dir);
+                break;
+            }
+            list = more;
+        }
+        list[count++] = cut;
+    }
+    if (!err && errno)
+        err = err_set(e, ERR_IO, "%s: %s", dir, strerror(errno));
+    closedir(d);
+    if (err) {
+        mem_free(list);
+        return err;
+    }
+    if (count)
+        qsort(list, count, sizeof *list, newest_first);
+    *cuts = list;
+    *n = count;
+    return ERR_OK;
+}
+
+enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e)
+{
+    uint64_t *list;
+    size_t folders, count = 0;
+    enum err err = list_folders(dir, &list, &folders, e);
+    if (err)
+        return err;
+    for (size_t i = 0; i < folders; i++)
+        if (is_published(dir, list[i]))
+            list[count++] = list[i];
+    *cuts = list;
+    *n = count;
+    return ERR_OK;
+}
+
+/* ---- removing ---- */
+
+static void remove_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        log_warn("%s: cannot be removed: %s", path, strerror(errno));
+}
+
+/* Remove what a cut's folder holds: all of it, or temporary names only. */
+static void remove_files(const char *folder, bool temporary_only)
+{
+    DIR *d = opendir(folder);
+    if (!d) {
+        if (errno != ENOENT)
+            log_warn("%s: cannot be cleaned: %s", folder, strerror(errno));
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(d)) != NULL) {
+        bool self = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        if (self || (temporary_only && !strstr(entry->d_name, FILES_TEMPORARY)))
+            continue;
+        char path[FILES_PATH_MAX];
+        int n = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (n > 0 && (size_t)n < sizeof path)
+            remove_file(path);
+    }
+    closedir(d);
+}
+
+/* ---- held while it is read ---- */
+
+enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    struct stat now;
+    enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
+    if (err)
+        return err;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    /* It waits while somebody removes it; who did has taken its name away before he let go. */
+    while (flock(fd, LOCK_SH) != 0 && errno == EINTR)
+        ;
+    if (fstat(fd, &now) != 0 || now.st_nlink == 0) {
+        (void)close(fd);
+        return err_set(e, ERR_NOTFOUND, "%s: it is being removed", path);
+    }
+    *hold = fd;
+    return ERR_OK;
+}
+
+void checkpoint_release(int hold)
+{
+    (void)close(hold);
+}
+
+/* The lock under which a manifest is removed; -1: it is held by who reads it. -2: none is needed, or to be had. */
+static int lock_for_removal(const char *manifest)
+{
+    int fd =
+        open(manifest, O_RDWR | O_CLOEXEC); /* NFS locks for writing what is open for writing */
+    if (fd < 0)
+        return -2;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+/* The manifest first, and for good: what is left by a kill in between is no checkpoint. */
+static void remove_cut(const char *dir, uint64_t cut)
+{
+    char folder[FILES_PATH_MAX], manifest[FILES_PATH_MAX];
+    if (checkpoint_path(folder, dir, cut, NULL, NULL) ||
+        checkpoint_path(manifest, dir, cut, CHECKPOINT_MANIFEST, NULL))
+        return;
+    int lock = lock_for_removal(manifest);
+    if (lock == -1) {
+        log_debug("cut %" PRIu64 " is being read: it is removed later", cut);
+        return;
+    }
+    bool removed = unlink(manifest) == 0;
+    int why = errno;
+    if (lock >= 0)
+        (void)close(lock);
+    errno = why;
+    if (removed) {
+        struct errmsg e;
+        if (files_sync_folder(folder, &e)) {
+            log_warn("%s", e.text);
+            return;
+        }
+    } else if (errno != ENOENT) {
+        log_warn("%s: cannot be removed: %s", manifest, strerror(errno));
+        return;
+    }
+    remove_files(folder, false);
+    if (rmdir(folder) != 0 && errno != ENOENT)
+        log_warn("%s: cannot be removed: %s", folder, strerror(errno));
+}
+
+static void remove_temporary(const char *dir, uint64_t cut)
+{
+    char folder[FILES_PATH_MAX];
+    if (checkpoint_path(folder, dir, cut, NULL, NULL) == ERR_OK)
+        remove_files(folder, true);
+}
+
+void checkpoint_prune(const char *dir, uint32_t keep)
+{
+    struct errmsg e;
+    uint64_t *cuts;
+    size_t n;
+    if (list_folders(dir, &cuts, &n, &e)) {
+        log_warn("%s", e.text);
+        return;
+    }
+    uint32_t published = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool is = is_published(dir, cuts[i]);
+        if (is && (published == 0 || published < keep)) {
+            remove_temporary(dir, cuts[i]);
+            published++;
+        } else if (published > 0) {
+            remove_cut(dir, cuts[i]);
+        } /* else: newer than what is published, and perhaps just being written */
+    }
+    mem_free(cuts);
+}
+
+void checkpoint_discard(const char *dir, uint64_t cut)
+{
+    if (!is_published(dir, cut))
+        remove_cut(dir, cut);
+}

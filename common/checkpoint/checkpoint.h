@@ -1,0 +1,149 @@
+/* Checkpoints on disk: one file per shard, a manifest last (proto/checkpoint.proto). There is a
+ * complete checkpoint, or there is none. Layout: DIR/cut-<number, 10 digits>/shard-<i>.gw and
+ * DIR/cut-.../manifest.gw. A shard's file: 8 bytes magic, zstd frames with content checksums, head
+ * (protobuf), tail. Weights and each slot are cut into frames of at most 1 MiB of floats, so that a
+ * writer needs little memory beside training and a reader skips what it does not want; the head,
+ * which has their sizes and CRC-32s, is known only behind them. The tail: u32 head bytes, u32
+ * CRC-32 of the head, the magic again. The manifest: magic, head, tail. It holds the CRC of each
+ * file's head, which holds those of the frames: a file of another cut, shard or generation never
+ * passes, nor does any single changed byte. All little-endian. */
+#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
+#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "common/math/optimizer.h"
+
+/* What one shard gives to a cut. Arrays are the caller's. */
+struct checkpoint_shard {
+    uint64_t generation; /* the manifest's */
+    uint32_t shard;
+    uint64_t first_elem, elems; /* of the flat block */
+    uint32_t slots;
+    float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (elems) each */
+};
+
+/* One file, as the manifest names it. */
+struct checkpoint_file {
+    char name[32];
+    uint64_t first_elem, elems, bytes;
+    uint32_t head_crc;
+};
+
+enum { CHECKPOINT_EPOCHS = 4 }; /* epochs whose sums are still kept on the lead shard */
+struct epoch_sums {
+    uint64_t epoch; /* from 0; valid if batches > 0 */
+    uint64_t batches;
+    double examples, loss, metric[SUMS_MAX];
+};
+
+/* Epochs of which anything was learned: their sums travel with the gradients. */
+uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS]);
+
+/* sync.dropped: redo: where in its epoch the cut stands (common/parameters/epochs.h). */
+struct manifest_redo {
+    bool there;
+    uint64_t epoch, begin, redone;
+    uint32_t dropped_bytes;
+    uint8_t *dropped;
+};
+
+/* Formats that are read: proto/README.md, "Checkpoints of other releases". What is written is of the last one. */
+enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT = 1 };
+
+/* All that a cut is beside the blocks. */
+struct manifest {
+    uint32_t format;     /* as it was read; what is published is of CHECKPOINT_FORMAT */
+    uint64_t cut;        /* rises by one per published or tried cut */
+    uint64_t generation; /* in which it was taken */
+    char uuid[37];
+    char run[JOB_NAME_MAX]; /* checkpoint.run of the chief that took it; empty: none */
+    bool final;
+    uint64_t step; /* sync: steps made; async: batches applied */
+    uint64_t t;    /* updates applied */
+    uint64_t dealt, duplicates, lost, clipped;
+    uint64_t dropped; /* microbatches of workers that were late */
+    struct manifest_redo redo;
+    uint64_t total_elems;
+    uint32_t slots, microbatches;
+    uint64_t mark; /* async: every id below it is resolved */
+    uint32_t window_bits_bytes;
+    uint8_t *window_bits; /* async: resolved ids above the mark, bit i = mark + i */
+    struct epoch_sums epoch[CHECKPOINT_EPOCHS];
+    struct {
+        double loss, metric[METRICS_MAX];
+        uint64_t step;
+        bool valid;
+    } eval;
+    double seconds; /* of training so far, over all runs */
+    uint64_t restarts;
+    char *identity_text; /* job_identity_compare */
+    uint8_t data_fingerprint[32];
+    uint32_t files;
+    struct checkpoint_file *file; /* by first_elem; together they cover [0, total_elems) once */
+    uint32_t ps, *ps_threads;     /* the plan: shards of each ps */
+};
+void manifest_close(struct manifest *m);
+/* Sync: so many epochs of `per_epoch` batches are behind it. */
+uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
+
+/* Write one shard's file: temporary name, write, fsync, rename, fsync of the folder; every result
+ * checked. Makes the folders it needs. Fills *f. On error nothing of it is left. Errors: ERR_IO
+ * ("...: No space left on device"), ERR_NOMEM. Thread: any; about 4 MiB of memory beside s. */
+enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct checkpoint_shard *s,
+                                struct checkpoint_file *f, struct errmsg *e) MUST_CHECK;
+
+/* Write the manifest in the same way: the checkpoint exists from here on. On error it does not,
+ * unless it did before. Errors: ERR_STATE where m's files do not cover [0, total_elems) once in
+ * order; ERR_TOOBIG; as above. */
+enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+
+/* The cuts that have a manifest, newest first; *cuts is the caller's (mem_free). A missing dir is
+ * none. */
+enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e) MUST_CHECK;
+
+/* Read and check a manifest, and that each file it names is there with its size and a head that
+ * fits: what is read is little, whatever the size of the model. *m is the caller's
+ * (manifest_close), unchanged on error. Errors: ERR_CORRUPT (a file that is missing, too),
+ * ERR_NEWER (a release that is newer wrote it), ERR_NOTFOUND (no manifest), ERR_IO, ERR_NOMEM: say which file and why. */
+enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
+                         struct errmsg *e) MUST_CHECK;
+
+/* Read and check a manifest alone, whatever is there of its files. Errors: as checkpoint_load. */
+enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
+                                  struct errmsg *e) MUST_CHECK;
+
+/* Read each file of a loaded checkpoint through and check every byte of it. Before a restore:
+ * checkpoint_read checks only what it reads. Errors: as checkpoint_load. */
+enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+
+/* Read elements [first, first + n) of the weights and, where slot[i] is not NULL, of the slots,
+ * from however many files hold them; checksums are checked. `w` may be NULL: slots alone; `slot`
+ * too. On error w and the slots are undefined. Errors: as checkpoint_load; ERR_STATE for a range or
+ * a slot that the checkpoint does not have. */
+enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t first, uint64_t n,
+                         float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
+                         struct errmsg *e) MUST_CHECK;
+
+/* What the checkpoint has learned, all of it: the moving averages of the weights where `o` keeps them, otherwise the
+ * weights. Errors: as checkpoint_read. */
+enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+                                 const struct optimizer *o, float *w, struct errmsg *e) MUST_CHECK;
+
+/* Remove all but the newest `keep` (at least 1) published cuts (manifest first), unpublished
+ * leftovers older than the newest published cut, and temporary names in those that stay. One that
+ * is held stays until the next time. Failures are logged, never fatal. */
+void checkpoint_prune(const char *dir, uint32_t keep);
+/* Hold a published cut while it is read: no checkpoint_prune of any process removes it. It is a lock on its manifest
+ * (flock), so a holder that dies holds nothing. Where the storage knows no locks nothing is held, and a reader finds
+ * files missing. Errors: ERR_NOTFOUND it is gone; ERR_IO. */
+enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e) MUST_CHECK;
+void checkpoint_release(int hold);
+/* Remove one unfinished cut; one that has its manifest is left alone. */
+void checkpoint_discard(const char *dir, uint64_t cut);
+
+#endif

@@ -1,0 +1,109 @@
+/* What shard files and manifests have in common: paths, magic, tail. */
+#include "common/checkpoint/checkpoint_file.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/base/mem.h"
+#include "common/base/version.h"
+
+enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
+                         struct errmsg *e)
+{
+    int n = snprintf(path, FILES_PATH_MAX, "%s/cut-%010" PRIu64 "%s%s", dir, cut, name ? "/" : "",
+                     name ? name : "");
+    if (n < 0 || n >= FILES_PATH_MAX)
+        return err_set(e, ERR_IO, "%.64s...: the path is too long", dir);
+    return ERR_OK;
+}
+
+enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt, ...)
+{
+    struct errmsg why;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(why.text, sizeof why.text, fmt, args);
+    va_end(args);
+    return err_set(e, ERR_CORRUPT, "%s: corrupt: %s", path, why.text);
+}
+
+static void put_u32(uint8_t *p, uint32_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static uint32_t get_u32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+void checkpoint_magic_encode(uint8_t magic[CHECKPOINT_MAGIC_BYTES], const char *kind)
+{
+    memcpy(magic, kind, CHECKPOINT_MAGIC_BYTES - 1);
+    magic[CHECKPOINT_MAGIC_BYTES - 1] = '0' + CHECKPOINT_FORMAT;
+}
+
+enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
+                                 const uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
+                                 const char *path, uint32_t *format, struct errmsg *e)
+{
+    uint8_t version = magic[CHECKPOINT_MAGIC_BYTES - 1];
+    if (memcmp(magic, kind, CHECKPOINT_MAGIC_BYTES - 1) != 0 ||
+        version < '0' + CHECKPOINT_FORMAT_FIRST)
+        return checkpoint_corrupt(e, path, "it does not begin with \"%s\" and its format", kind);
+    if (memcmp(tail + 8, magic, CHECKPOINT_MAGIC_BYTES) != 0)
+        return checkpoint_corrupt(e, path, "it ends early (no \"%s%c\" at its end)", kind, version);
+    if (version > '0' + CHECKPOINT_FORMAT)
+        return err_set(e, ERR_NEWER,
+                       "%s: a newer release wrote it, in format %d; this one, " GRADWIRE_VERSION
+                       ", reads formats %d to %d",
+                       path, version - '0', CHECKPOINT_FORMAT_FIRST, CHECKPOINT_FORMAT);
+    *format = (uint32_t)(version - '0');
+    return ERR_OK;
+}
+
+uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
+                                const void *head, size_t head_bytes)
+{
+    uint32_t crc = (uint32_t)crc32_z(0, head, head_bytes);
+    put_u32(tail, (uint32_t)head_bytes);
+    put_u32(tail + 4, crc);
+    checkpoint_magic_encode(tail + 8, kind);
+    return crc;
+}
+
+enum err checkpoint_tail_decode(const uint8_t tail[CHECKPOINT_TAIL_BYTES], uint64_t room,
+                                uint32_t *head_bytes, uint32_t *head_crc, const char *path,
+                                struct errmsg *e)
+{
+    uint32_t bytes = get_u32(tail);
+    if (bytes > room || bytes > CHECKPOINT_HEAD_MAX)
+        return checkpoint_corrupt(e, path, "a head of %" PRIu32 " bytes does not fit", bytes);
+    *head_bytes = bytes;
+    *head_crc = get_u32(tail + 4);
+    return ERR_OK;
+}
+
+static void *allocate(void *ctx, size_t bytes)
+{
+    void *p = mem_zalloc(1, bytes);
+    if (!p && ctx)
+        *(bool *)ctx = true;
+    return p;
+}
+
+static void release(void *ctx, void *p)
+{
+    (void)ctx;
+    mem_free(p);
+}
+
+ProtobufCAllocator checkpoint_allocator(bool *failed)
+{
+    return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = failed};
+}

@@ -1,0 +1,276 @@
+/* Reading one shard's file: tail, head, then those frames that a range needs. Whatever is in it is
+ * judged before it is used: sizes before memory is taken for them, CRCs before bytes reach
+ * protobuf-c or zstd. */
+#include "common/checkpoint/checkpoint_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "common/base/mem.h"
+#include "proto/checkpoint.pb-c.h"
+
+static enum err out_of_memory(const char *path, struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+}
+
+static enum err read_at(const struct shard_file *f, uint64_t at, void *out, size_t bytes,
+                        struct errmsg *e)
+{
+    char *p = out;
+    while (bytes > 0) {
+        ssize_t n = pread(f->fd, p, bytes, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
+        if (n == 0)
+            return checkpoint_corrupt(e, f->path, "it ends early");
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return ERR_OK;
+}
+
+static uint64_t frames_per_block(const Checkpoint__ShardHead *h)
+{
+    return (h->elems + h->frame_elems - 1) / h->frame_elems;
+}
+
+/* Elements of frame `i` of a block. */
+static size_t frame_elems(const Checkpoint__ShardHead *h, uint64_t i)
+{
+    uint64_t left = h->elems - i * h->frame_elems;
+    return left < h->frame_elems ? left : h->frame_elems;
+}
+
+/* Do the head's own numbers, and the size of the file, fit each other? */
+static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, struct errmsg *e)
+{
+    const Checkpoint__ShardHead *h = f->head;
+    if (h->frame_elems == 0 || h->frame_elems > CHECKPOINT_FRAME_ELEMS_MAX)
+        return checkpoint_corrupt(e, f->path, "frames of %" PRIu32 " elements", h->frame_elems);
+    if (h->elems > CHECKPOINT_ELEMS_MAX || h->first_elem > CHECKPOINT_ELEMS_MAX)
+        return checkpoint_corrupt(e, f->path, "%" PRIu64 " elements from %" PRIu64, h->elems,
+                                  h->first_elem);
+    if (h->slots > OPTIMIZER_SLOTS_MAX)
+        return checkpoint_corrupt(e, f->path, "%" PRIu32 " slots", h->slots);
+    uint64_t per_block = frames_per_block(h);
+    if (h->n_frame_bytes != per_block * (1 + (uint64_t)h->slots) ||
+        h->n_frame_crc != h->n_frame_bytes)
+        return checkpoint_corrupt(e, f->path, "%zu frames do not make its blocks",
+                                  h->n_frame_bytes);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < h->n_frame_bytes; i++) {
+        uint64_t bytes = h->frame_bytes[i];
+        if (bytes > ZSTD_compressBound(frame_elems(h, i % per_block) * sizeof(float)))
+            return checkpoint_corrupt(e, f->path, "frame %zu of %" PRIu64 " bytes", i, bytes);
+        sum += bytes; /* each is below 2^23, and there are at most 2^24 */
+    }
+    if (sum != frames_bytes)
+        return checkpoint_corrupt(e, f->path,
+                                  "its frames have %" PRIu64 " bytes, its head says %" PRIu64,
+                                  frames_bytes, sum);
+    return ERR_OK;
+}
+
+static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, struct errmsg *e)
+{
+    uint8_t *packed = mem_resize(NULL, bytes, 1);
+    if (!packed)
+        return out_of_memory(f->path, e);
+    enum err err = read_at(f, at, packed, bytes, e);
+    if (!err && (uint32_t)crc32_z(0, packed, bytes) != f->head_crc)
+        err = checkpoint_corrupt(e, f->path, "the head's checksum differs");
+    if (!err) {
+        bool failed = false;
+        ProtobufCAllocator allocator = checkpoint_allocator(&failed);
+        f->head = checkpoint__shard_head__unpack(&allocator, bytes, packed);
+        if (!f->head)
+            err = failed ? out_of_memory(f->path, e)
+                         : checkpoint_corrupt(e, f->path, "its head is no message");
+    }
+    mem_free(packed);
+    return err;
+}
+
+static enum err read_head(struct shard_file *f, struct errmsg *e)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) != 0)
+        return err_set(e, ERR_IO, "%s: %s", f->path, strerror(errno));
+    f->bytes = (uint64_t)st.st_size;
+    if (f->bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
+        return checkpoint_corrupt(e, f->path, "it ends early (%" PRIu64 " bytes)", f->bytes);
+    uint8_t magic[CHECKPOINT_MAGIC_BYTES], tail[CHECKPOINT_TAIL_BYTES];
+    uint32_t format; /* all formats so far are laid out alike */
+    enum err err = read_at(f, 0, magic, sizeof magic, e);
+    if (!err)
+        err = read_at(f, f->bytes - sizeof tail, tail, sizeof tail, e);
+    if (!err)
+        err = checkpoint_magic_decode(magic, tail, CHECKPOINT_SHARD_KIND, f->path, &format, e);
+    uint64_t room = f->bytes - sizeof magic - sizeof tail;
+    uint32_t head_bytes = 0;
+    if (!err)
+        err = checkpoint_tail_decode(tail, room, &head_bytes, &f->head_crc, f->path, e);
+    if (!err)
+        err = unpack_head(f, f->bytes - sizeof tail - head_bytes, head_bytes, e);
+    if (!err)
+        err = check_head(f, room - head_bytes, e);
+    return err;
+}
+
+enum err shard_file_adopt(struct shard_file *f, int take_fd, const char *path, struct errmsg *e)
+{
+    *f = (struct shard_file){.fd = take_fd};
+    strncpy(f->path, path, sizeof f->path - 1);
+    enum err err = read_head(f, e);
+    if (err)
+        shard_file_close(f);
+    return err;
+}
+
+enum err shard_file_open(struct shard_file *f, const char *path, struct errmsg *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(errno));
+    return shard_file_adopt(f, fd, path, e);
+}
+
+void shard_file_close(struct shard_file *f)
+{
+    close(f->fd);
+    ProtobufCAllocator allocator = checkpoint_allocator(NULL);
+    if (f->head)
+        checkpoint__shard_head__free_unpacked(f->head, &allocator);
+    mem_free(f->stored);
+    mem_free(f->plain);
+    ZSTD_freeDCtx(f->zstd);
+    *f = (struct shard_file){.fd = -1};
+}
+
+enum err shard_file_check(const struct shard_file *f, const struct manifest *m,
+                          const struct checkpoint_file *want, struct errmsg *e)
+{
+    const Checkpoint__ShardHead *h = f->head;
+    struct {
+        const char *what;
+        uint64_t is, must;
+    } const facts[] = {
+        {"cut", h->cut, m->cut},
+        {"generation", h->generation, m->generation},
+        {"first element", h->first_elem, want->first_elem},
+        {"number of elements", h->elems, want->elems},
+        {"number of slots", h->slots, m->slots},
+        {"size", f->bytes, want->bytes},
+        {"head's checksum", f->head_crc, want->head_crc},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i].is != facts[i].must)
+            return checkpoint_corrupt(e, f->path,
+                                      "its %s is %" PRIu64 ", the manifest says %" PRIu64,
+                                      facts[i].what, facts[i].is, facts[i].must);
+    return ERR_OK;
+}
+
+/* Memory for frames, on first use. */
+static enum err make_room(struct shard_file *f, struct errmsg *e)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < f->head->n_frame_bytes; i++)
+        largest = f->head->frame_bytes[i] > largest ? f->head->frame_bytes[i] : largest;
+    if (!f->stored)
+        f->stored = mem_resize(NULL, largest, 1);
+    if (!f->plain)
+        f->plain = mem_floats(frames_per_block(f->head) ? frame_elems(f->head, 0) : 0);
+    if (!f->zstd)
+        f->zstd = ZSTD_createDCtx();
+    return f->stored && f->plain && f->zstd ? ERR_OK : out_of_memory(f->path, e);
+}
+
+/* Frame `i` of all, at offset `at` of the file, into f->stored. */
+static enum err read_frame(struct shard_file *f, size_t i, uint64_t at, struct errmsg *e)
+{
+    size_t bytes = f->head->frame_bytes[i];
+    enum err err = read_at(f, at, f->stored, bytes, e);
+    if (!err && (uint32_t)crc32_z(0, f->stored, bytes) != f->head->frame_crc[i])
+        err = checkpoint_corrupt(e, f->path, "the checksum of frame %zu differs", i);
+    return err;
+}
+
+/* The frame in f->stored, exactly n floats. */
+static enum err unpack_frame(struct shard_file *f, size_t i, float *out, size_t n, struct errmsg *e)
+{
+    size_t bytes = f->head->frame_bytes[i];
+    if (ZSTD_getFrameContentSize(f->stored, bytes) != n * sizeof *out)
+        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu elements", i, n);
+    size_t r = ZSTD_decompressDCtx(f->zstd, out, n * sizeof *out, f->stored, bytes);
+    if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
+        return out_of_memory(f->path, e);
+    if (ZSTD_isError(r))
+        return checkpoint_corrupt(e, f->path, "frame %zu: %s", i, ZSTD_getErrorName(r));
+    if (r != n * sizeof *out)
+        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu elements", i, n);
+    return ERR_OK;
+}
+
+/* The part of a frame that lies in [first, first + n) of its block, to its place in out: (n). */
+static enum err place_frame(struct shard_file *f, size_t i, uint64_t frame_first, size_t elems,
+                            uint64_t first, uint64_t n, float *out, struct errmsg *e)
+{
+    if (frame_first >= first && frame_first + elems <= first + n)
+        return unpack_frame(f, i, out + (frame_first - first), elems, e);
+    enum err err = unpack_frame(f, i, f->plain, elems, e);
+    if (err)
+        return err;
+    uint64_t from = frame_first > first ? frame_first : first;
+    uint64_t to = frame_first + elems < first + n ? frame_first + elems : first + n;
+    memcpy(out + (from - first), f->plain + (from - frame_first), (to - from) * sizeof *out);
+    return ERR_OK;
+}
+
+enum err shard_file_read(struct shard_file *f, uint32_t block, uint64_t first, uint64_t n,
+                         float *out, struct errmsg *e)
+{
+    const Checkpoint__ShardHead *h = f->head;
+    assert(block <= h->slots && first <= h->elems && n <= h->elems - first);
+    if (n == 0)
+        return ERR_OK;
+    enum err err = make_room(f, e);
+    uint64_t per_block = frames_per_block(h), at = CHECKPOINT_MAGIC_BYTES, frame_first = 0;
+    size_t start = block * per_block;
+    for (size_t i = 0; i < start; i++)
+        at += h->frame_bytes[i];
+    for (uint64_t i = 0; i < per_block && frame_first < first + n && !err; i++) {
+        size_t elems = frame_elems(h, i);
+        if (frame_first + elems > first) {
+            err = read_frame(f, start + i, at, e);
+            if (!err)
+                err = place_frame(f, start + i, frame_first, elems, first, n, out, e);
+        }
+        at += h->frame_bytes[start + i];
+        frame_first += elems;
+    }
+    return err;
+}
+
+enum err shard_file_verify(struct shard_file *f, struct errmsg *e)
+{
+    enum err err = make_room(f, e);
+    uint64_t at = CHECKPOINT_MAGIC_BYTES;
+    for (size_t i = 0; i < f->head->n_frame_bytes && !err; i++) {
+        err = read_frame(f, i, at, e);
+        at += f->head->frame_bytes[i];
+    }
+    return err;
+}

@@ -1,0 +1,63 @@
+#include "common/checkpoint/ending.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/mem.h"
+
+void over_set(struct over *o, uint64_t epochs, const char *run)
+{
+    o->epochs = epochs;
+    (void)snprintf(o->run, sizeof o->run, "%s", run);
+}
+
+static bool is_another_run(const char *run, const struct job *job)
+{
+    return job->checkpoint.run[0] && strcmp(job->checkpoint.run, run) != 0;
+}
+
+bool over_suffices(const struct over *o, const struct job *job)
+{
+    return o->epochs >= job->training.epochs && !is_another_run(o->run, job);
+}
+
+bool ending_is_of_another_run(const struct manifest *m, const struct job *job)
+{
+    return is_another_run(m->run, job);
+}
+
+enum ending ending_of(const struct manifest *m, const struct job *job)
+{
+    struct errmsg e;
+    if (!m->final || ending_is_of_another_run(m, job) || !m->identity_text ||
+        job_identity_compare(m->identity_text, job->identity_text, &e))
+        return ENDING_NONE;
+    if (epochs_learned(m->epoch) >= job->training.epochs)
+        return ENDING_DONE;
+    return job->early_stopping.patience ? ENDING_EARLY : ENDING_NONE;
+}
+
+enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m)
+{
+    struct errmsg e;
+    struct manifest found = {0};
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum ending ending = ENDING_NONE;
+    if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 0 &&
+        checkpoint_load(checkpoints, cuts[0], &found, &e) == ERR_OK) {
+        ending = ending_of(&found, job);
+        if (ending) {
+            log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,
+                     ending == ENDING_DONE ? "no more epochs are asked for"
+                                           : "it was stopped early");
+            *m = found;
+        } else {
+            manifest_close(&found);
+        }
+    }
+    mem_free(cuts);
+    return ending;
+}

@@ -1,0 +1,376 @@
+/* The manifest: struct <-> protobuf <-> file. What it says is checked both ways, as in a cluster
+ * the numbers of its files come from other processes. */
+#include "common/checkpoint/checkpoint_file.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/base/mem.h"
+#include "proto/checkpoint.pb-c.h"
+
+enum { UUID_CHARACTERS = 36 };
+
+void manifest_close(struct manifest *m)
+{
+    mem_free(m->window_bits);
+    mem_free(m->identity_text);
+    mem_free(m->file);
+    mem_free(m->ps_threads);
+    mem_free(m->redo.dropped);
+    *m = (struct manifest){0};
+}
+
+uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS])
+{
+    uint64_t epochs = 0;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (sums[i].batches && sums[i].epoch + 1 > epochs)
+            epochs = sums[i].epoch + 1;
+    return epochs;
+}
+
+uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)
+{
+    return m->redo.there ? m->redo.epoch : m->step / per_epoch;
+}
+
+/* "shard-<i>.gw" and nothing else: names are joined to a path. */
+static bool is_shard_name(const char *name)
+{
+    uint32_t shard;
+    char again[32];
+    if (sscanf(name, "shard-%" SCNu32 ".gw", &shard) != 1)
+        return false;
+    (void)snprintf(again, sizeof again, "shard-%" PRIu32 ".gw", shard);
+    return strcmp(name, again) == 0;
+}
+
+/* Do the files cover [0, total_elems) once, in order? `why` says what does not fit. */
+static bool files_cover(const struct manifest *m, char why[128])
+{
+    uint64_t at = 0;
+    if (m->total_elems > CHECKPOINT_ELEMS_MAX || m->files > CHECKPOINT_FILES_MAX) {
+        (void)snprintf(why, 128, "%" PRIu32 " files of %" PRIu64 " elements", m->files,
+                       m->total_elems);
+        return false;
+    }
+    for (uint32_t i = 0; i < m->files; i++) {
+        const struct checkpoint_file *f = &m->file[i];
+        bool empty = f->elems == 0 && f->first_elem <= m->total_elems;
+        if (!is_shard_name(f->name)) {
+            (void)snprintf(why, 128, "\"%.31s\" is no name of a file", f->name);
+            return false;
+        }
+        if (!empty && (f->first_elem != at || f->elems > m->total_elems - at)) {
+            (void)snprintf(why, 128,
+                           "%s begins at element %" PRIu64 " of %" PRIu64 ", not at %" PRIu64,
+                           f->name, f->first_elem, m->total_elems, at);
+            return false;
+        }
+        at += f->elems;
+    }
+    if (at != m->total_elems)
+        (void)snprintf(why, 128, "its files hold %" PRIu64 " of %" PRIu64 " elements", at,
+                       m->total_elems);
+    return at == m->total_elems;
+}
+
+/* The protobuf form of a manifest; all strings and arrays but these are borrowed from it. */
+struct packed {
+    Checkpoint__Manifest head;
+    Checkpoint__Eval eval;
+    Checkpoint__Redo redo;
+    Checkpoint__Epoch epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
+    Checkpoint__File *file, **files; /* heap: (m->files) each */
+};
+
+static enum err pack_files(struct packed *p, const struct manifest *m)
+{
+    p->file = mem_zalloc(m->files, sizeof *p->file);
+    p->files = mem_zalloc(m->files, sizeof *p->files);
+    if (!p->file || !p->files)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < m->files; i++) {
+        struct checkpoint_file *f = &m->file[i];
+        checkpoint__file__init(&p->file[i]);
+        p->file[i].name = f->name;
+        p->file[i].first_elem = f->first_elem;
+        p->file[i].elems = f->elems;
+        p->file[i].bytes = f->bytes;
+        p->file[i].head_crc = f->head_crc;
+        p->files[i] = &p->file[i];
+    }
+    p->head.n_file = m->files;
+    p->head.file = p->files;
+    return ERR_OK;
+}
+
+/* The double arrays stay m's: protobuf-c's structs know no const, and packing changes nothing. */
+static void pack_sums(struct packed *p, struct manifest *m)
+{
+    for (size_t i = 0; i < CHECKPOINT_EPOCHS; i++) {
+        checkpoint__epoch__init(&p->epoch[i]);
+        p->epoch[i].epoch = m->epoch[i].epoch;
+        p->epoch[i].batches = m->epoch[i].batches;
+        p->epoch[i].examples = m->epoch[i].examples;
+        p->epoch[i].loss = m->epoch[i].loss;
+        p->epoch[i].n_metric = SUMS_MAX;
+        p->epoch[i].metric = m->epoch[i].metric;
+        p->epochs[i] = &p->epoch[i];
+    }
+    p->head.n_epoch = CHECKPOINT_EPOCHS;
+    p->head.epoch = p->epochs;
+    if (!m->eval.valid)
+        return;
+    checkpoint__eval__init(&p->eval);
+    p->eval.loss = m->eval.loss;
+    p->eval.n_metric = METRICS_MAX;
+    p->eval.metric = m->eval.metric;
+    p->eval.step = m->eval.step;
+    p->head.eval = &p->eval;
+}
+
+static void pack_redo(struct packed *p, const struct manifest_redo *r)
+{
+    if (!r->there)
+        return;
+    checkpoint__redo__init(&p->redo);
+    p->redo.epoch = r->epoch;
+    p->redo.begin = r->begin;
+    p->redo.redone = r->redone;
+    p->redo.dropped.len = r->dropped_bytes;
+    p->redo.dropped.data = r->dropped;
+    p->head.redo = &p->redo;
+}
+
+/* m: a flat copy, whose arrays are borrowed. */
+static enum err pack(struct packed *p, struct manifest *m)
+{
+    *p = (struct packed){0};
+    Checkpoint__Manifest *h = &p->head;
+    checkpoint__manifest__init(h);
+    h->cut = m->cut;
+    h->generation = m->generation;
+    h->uuid = m->uuid;
+    h->run = m->run;
+    h->final = m->final;
+    h->step = m->step;
+    h->t = m->t;
+    h->dealt = m->dealt;
+    h->duplicates = m->duplicates;
+    h->lost = m->lost;
+    h->clipped = m->clipped;
+    h->dropped = m->dropped;
+    h->total_elems = m->total_elems;
+    h->slots = m->slots;
+    h->microbatches = m->microbatches;
+    h->mark = m->mark;
+    h->window_bits.len = m->window_bits_bytes;
+    h->window_bits.data = m->window_bits;
+    h->seconds = m->seconds;
+    h->restarts = m->restarts;
+    if (m->identity_text)
+        h->identity_text = m->identity_text;
+    h->data_fingerprint.len = sizeof m->data_fingerprint;
+    h->data_fingerprint.data = m->data_fingerprint;
+    h->n_ps_threads = m->ps;
+    h->ps_threads = m->ps_threads;
+    pack_sums(p, m);
+    pack_redo(p, &m->redo);
+    return pack_files(p, m);
+}
+
+static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *bytes,
+                       struct errmsg *e)
+{
+    size_t head_bytes = checkpoint__manifest__get_packed_size(h);
+    if (head_bytes > CHECKPOINT_HEAD_MAX)
+        return err_set(e, ERR_TOOBIG, "a manifest of %zu bytes", head_bytes);
+    uint8_t *p = mem_zalloc(CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES, 1);
+    if (!p)
+        return err_set(e, ERR_NOMEM, "manifest: out of memory");
+    uint8_t *head = p + CHECKPOINT_MAGIC_BYTES;
+    checkpoint_magic_encode(p, CHECKPOINT_MANIFEST_KIND);
+    checkpoint__manifest__pack(h, head);
+    (void)checkpoint_tail_encode(head + head_bytes, CHECKPOINT_MANIFEST_KIND, head, head_bytes);
+    *data = p;
+    *bytes = CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES;
+    return ERR_OK;
+}
+
+enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes, struct errmsg *e)
+{
+    char why[128];
+    if (!files_cover(m, why))
+        return err_set(e, ERR_STATE, "manifest of cut %" PRIu64 ": %s", m->cut, why);
+    struct manifest copy = *m;
+    struct packed p;
+    enum err err = pack(&p, &copy);
+    err = err ? err_set(e, err, "manifest: out of memory") : encode(&p.head, data, bytes, e);
+    mem_free(p.file);
+    mem_free(p.files);
+    return err;
+}
+
+/* Copies of what protobuf-c has unpacked; the caller closes m on error. */
+static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
+{
+    m->identity_text = mem_strdup(h->identity_text);
+    m->window_bits = mem_zalloc(h->window_bits.len, 1);
+    m->ps_threads = mem_zalloc(h->n_ps_threads, sizeof *m->ps_threads);
+    m->file = mem_zalloc(h->n_file, sizeof *m->file);
+    if (!m->identity_text || !m->window_bits || !m->ps_threads || !m->file)
+        return ERR_NOMEM;
+    m->window_bits_bytes = (uint32_t)h->window_bits.len; /* at most CHECKPOINT_HEAD_MAX */
+    if (h->window_bits.len)
+        memcpy(m->window_bits, h->window_bits.data, h->window_bits.len);
+    if (h->redo) {
+        m->redo.dropped = mem_zalloc(h->redo->dropped.len + 1, 1);
+        if (!m->redo.dropped)
+            return ERR_NOMEM;
+        m->redo.there = true;
+        m->redo.epoch = h->redo->epoch;
+        m->redo.begin = h->redo->begin;
+        m->redo.redone = h->redo->redone;
+        m->redo.dropped_bytes = (uint32_t)h->redo->dropped.len;
+        if (h->redo->dropped.len)
+            memcpy(m->redo.dropped, h->redo->dropped.data, h->redo->dropped.len);
+    }
+    m->ps = (uint32_t)h->n_ps_threads;
+    if (h->n_ps_threads)
+        memcpy(m->ps_threads, h->ps_threads, h->n_ps_threads * sizeof *m->ps_threads);
+    m->files = (uint32_t)h->n_file;
+    for (uint32_t i = 0; i < m->files; i++) {
+        const Checkpoint__File *f = h->file[i];
+        (void)snprintf(m->file[i].name, sizeof m->file[i].name, "%s", f->name);
+        m->file[i].first_elem = f->first_elem;
+        m->file[i].elems = f->elems;
+        m->file[i].bytes = f->bytes;
+        m->file[i].head_crc = f->head_crc;
+    }
+    return ERR_OK;
+}
+
+static void unpack_sums(const Checkpoint__Manifest *h, struct manifest *m)
+{
+    for (size_t i = 0; i < h->n_epoch; i++) {
+        const Checkpoint__Epoch *s = h->epoch[i];
+        struct epoch_sums *d = &m->epoch[i];
+        d->epoch = s->epoch;
+        d->batches = s->batches;
+        d->examples = s->examples;
+        d->loss = s->loss;
+        for (size_t j = 0; j < s->n_metric; j++)
+            d->metric[j] = s->metric[j];
+    }
+    if (!h->eval)
+        return;
+    m->eval.valid = true;
+    m->eval.loss = h->eval->loss;
+    m->eval.step = h->eval->step;
+    for (size_t j = 0; j < h->eval->n_metric; j++)
+        m->eval.metric[j] = h->eval->metric[j];
+}
+
+/* Does it fit struct manifest? Else what does not. */
+static const char *misfit(const Checkpoint__Manifest *h)
+{
+    if (strlen(h->uuid) > UUID_CHARACTERS)
+        return "the job's id is too long";
+    if (strlen(h->run) >= sizeof(((struct manifest *)0)->run))
+        return "the run's name is too long";
+    if (h->data_fingerprint.len != sizeof(((struct manifest *)0)->data_fingerprint))
+        return "the data's fingerprint has another size";
+    if (h->slots > OPTIMIZER_SLOTS_MAX)
+        return "too many slots";
+    if (h->n_epoch > CHECKPOINT_EPOCHS)
+        return "too many epochs";
+    for (size_t i = 0; i < h->n_epoch; i++)
+        if (h->epoch[i]->n_metric > SUMS_MAX)
+            return "too many metrics";
+    if (h->eval && h->eval->n_metric > METRICS_MAX)
+        return "too many metrics";
+    if (h->n_file > CHECKPOINT_FILES_MAX)
+        return "too many files";
+    for (size_t i = 0; i < h->n_file; i++)
+        if (!is_shard_name(h->file[i]->name))
+            return "a file's name is none of ours";
+    return NULL;
+}
+
+static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct manifest *m,
+                       struct errmsg *e)
+{
+    const char *why = misfit(h);
+    if (why)
+        return checkpoint_corrupt(e, path, "%s", why);
+    struct manifest made = {
+        .cut = h->cut,
+        .generation = h->generation,
+        .final = h->final,
+        .step = h->step,
+        .t = h->t,
+        .dealt = h->dealt,
+        .duplicates = h->duplicates,
+        .lost = h->lost,
+        .clipped = h->clipped,
+        .dropped = h->dropped,
+        .total_elems = h->total_elems,
+        .slots = h->slots,
+        .microbatches = h->microbatches,
+        .mark = h->mark,
+        .seconds = h->seconds,
+        .restarts = h->restarts,
+    };
+    memcpy(made.uuid, h->uuid, strlen(h->uuid));
+    memcpy(made.run, h->run, strlen(h->run));
+    memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);
+    unpack_sums(h, &made);
+    char text[128];
+    enum err err = unpack_arrays(h, &made);
+    if (err)
+        err_set(e, err, "%s: out of memory", path);
+    else if (!files_cover(&made, text))
+        err = checkpoint_corrupt(e, path, "%s", text);
+    if (err)
+        manifest_close(&made);
+    else
+        *m = made;
+    return err;
+}
+
+enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, struct manifest *m,
+                         struct errmsg *e)
+{
+    if (bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
+        return checkpoint_corrupt(e, path, "it ends early (%zu bytes)", bytes);
+    size_t room = bytes - CHECKPOINT_MAGIC_BYTES - CHECKPOINT_TAIL_BYTES;
+    const uint8_t *head = data + CHECKPOINT_MAGIC_BYTES;
+    uint32_t format, head_bytes, head_crc;
+    enum err err =
+        checkpoint_magic_decode(data, head + room, CHECKPOINT_MANIFEST_KIND, path, &format, e);
+    if (!err)
+        err = checkpoint_tail_decode(head + room, room, &head_bytes, &head_crc, path, e);
+    if (err)
+        return err;
+    if (head_bytes != room)
+        return checkpoint_corrupt(e, path, "%zu bytes where its head has %" PRIu32, room,
+                                  head_bytes);
+    if ((uint32_t)crc32_z(0, head, head_bytes) != head_crc)
+        return checkpoint_corrupt(e, path, "the head's checksum differs");
+    bool failed = false;
+    ProtobufCAllocator allocator = checkpoint_allocator(&failed);
+    Checkpoint__Manifest *h = checkpoint__manifest__unpack(&allocator, head_bytes, head);
+    if (!h && failed)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    if (!h)
+        return checkpoint_corrupt(e, path, "its head is no message");
+    err = unpack(h, path, m, e);
+    if (!err)
+        m->format = format;
+    checkpoint__manifest__free_unpacked(h, &allocator);
+    return err;
+}

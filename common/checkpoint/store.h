@@ -1,0 +1,13 @@
+/* Files of cuts between a ps and a chief that share no storage (proto: StorePut, StoreGet, StoreAnswer). */
+#ifndef GRADWIRE_COMMON_CHECKPOINT_STORE_H
+#define GRADWIRE_COMMON_CHECKPOINT_STORE_H
+
+#include <stdbool.h>
+
+enum { STORE_PIECE_BYTES = 1 << 20, STORE_NAME_MAX = 32 };
+
+/* Is it the name of a shard's file ("shard-12.gw"), or of the manifest? Nothing else is ever opened for a peer. */
+bool store_is_shard(const char *file);
+bool store_is_manifest(const char *file);
+
+#endif

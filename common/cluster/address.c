@@ -1,0 +1,81 @@
+#include "common/cluster/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Decimal digits only: no sign, no space, no hex. -1 when it is no port. */
+static long parse_port(const char *s)
+{
+    long port = 0;
+    if (!*s || strlen(s) > 5)
+        return -1;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9')
+            return -1;
+        port = port * 10 + (*s - '0');
+    }
+    return port <= 65535 ? port : -1;
+}
+
+enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HOST_MAX],
+                       uint16_t *port, struct errmsg *e)
+{
+    const char *colon = strrchr(host_port, ':');
+    if (!colon)
+        return err_set(e, ERR_INPUT, "\"%.300s\" has no port; wanted is host:port", host_port);
+    long number = parse_port(colon + 1);
+    if (number < 0 || (number == 0 && !zero_ok))
+        return err_set(e, ERR_INPUT, "\"%.300s\": the port must be %d..65535", host_port,
+                       zero_ok ? 0 : 1);
+    const char *from = host_port;
+    size_t n = (size_t)(colon - host_port);
+    if (n >= 2 && from[0] == '[' && from[n - 1] == ']') {
+        from++;
+        n -= 2;
+    } else if (memchr(from, ':', n)) {
+        return err_set(e, ERR_INPUT, "\"%.300s\": an IPv6 address is written [address]:port",
+                       host_port);
+    }
+    if (n >= ADDRESS_HOST_MAX)
+        return err_set(e, ERR_INPUT, "\"%.300s\": a host name has at most %d bytes", host_port,
+                       ADDRESS_HOST_MAX - 1);
+    memcpy(host, from, n);
+    host[n] = '\0';
+    *port = (uint16_t)number;
+    return ERR_OK;
+}
+
+bool address_numeric(const char *host, uint16_t port, struct address *a)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        *a = (struct address){.bytes = sizeof(v4)};
+        memcpy(&a->addr, &v4, sizeof(v4));
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+        *a = (struct address){.bytes = sizeof(v6)};
+        memcpy(&a->addr, &v6, sizeof(v6));
+        return true;
+    }
+    return false;
+}
+
+void address_text(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size)
+{
+    char text[INET6_ADDRSTRLEN] = "?";
+    if (addr->sa_family == AF_INET && bytes >= sizeof(struct sockaddr_in)) {
+        const struct sockaddr_in *v4 = (const void *)addr;
+        inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
+        snprintf(out, size, "%s:%u", text, ntohs(v4->sin_port));
+    } else if (addr->sa_family == AF_INET6 && bytes >= sizeof(struct sockaddr_in6)) {
+        const struct sockaddr_in6 *v6 = (const void *)addr;
+        inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
+        snprintf(out, size, "[%s]:%u", text, ntohs(v6->sin6_port));
+    } else {
+        snprintf(out, size, "a local socket");
+    }
+}

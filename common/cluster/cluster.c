@@ -1,0 +1,286 @@
+#include "common/cluster/cluster.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/cluster/cluster_given.h"
+#include "common/base/mem.h"
+
+const char *role_str(enum role role)
+{
+    static const char *const names[] = {"chief", "worker", "ps", "evaluator"};
+    return names[role];
+}
+
+/* ---- what must hold ---- */
+
+struct place { /* of an address */
+    const char *address;
+    enum role role;
+    uint32_t index;
+};
+
+static int place_compare(const void *a, const void *b)
+{
+    const struct place *pa = a, *pb = b;
+    return strcasecmp(pa->address, pb->address);
+}
+
+static size_t places_add(struct place *out, size_t n, const struct addresses *a, enum role role)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        out[n++] = (struct place){a->at[i], role, i};
+    return n;
+}
+
+static enum err check_twins(const struct cluster_given *g, struct errmsg *e)
+{
+    size_t most = (size_t)g->ps.n + g->worker.n + g->chief.n + g->evaluator.n, n = 0;
+    struct place *all = mem_zalloc(most, sizeof *all);
+    if (!all)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    n = places_add(all, n, &g->chief, ROLE_CHIEF);
+    n = places_add(all, n, &g->worker, ROLE_WORKER);
+    n = places_add(all, n, &g->ps, ROLE_PS);
+    n = places_add(all, n, &g->evaluator, ROLE_EVALUATOR);
+    qsort(all, n, sizeof *all, place_compare);
+    enum err err = ERR_OK;
+    for (size_t i = 1; i < n && !err; i++)
+        if (place_compare(&all[i - 1], &all[i]) == 0)
+            err = err_set(e, ERR_INPUT, "cluster: %s %u and %s %u have the same address, %.80s",
+                          role_str(all[i - 1].role), all[i - 1].index, role_str(all[i].role),
+                          all[i].index, all[i].address);
+    mem_free(all);
+    return err;
+}
+
+static const struct addresses *own_list(const struct cluster_given *g)
+{
+    switch (g->role) {
+    case ROLE_CHIEF:
+        return &g->chief;
+    case ROLE_WORKER:
+        return &g->worker;
+    case ROLE_PS:
+        return &g->ps;
+    case ROLE_EVALUATOR:
+        break;
+    }
+    return &g->evaluator;
+}
+
+/* A sparse ps whose list holds itself alone, whatever its index. */
+static bool knows_itself_alone(const struct cluster_given *g)
+{
+    return g->role == ROLE_PS && g->part_of_ps && g->ps.n == 1;
+}
+
+/* Its own list may lack it: chief and evaluator need no address, a sparse worker has its own at
+ * [0]. */
+static bool index_is_free(const struct cluster_given *g)
+{
+    return knows_itself_alone(g) || (g->role == ROLE_WORKER && g->part_of_workers);
+}
+
+static enum err check_task(struct cluster_given *g, struct errmsg *e)
+{
+    const struct addresses *own = own_list(g);
+    if (!g->has_role)
+        return err_set(e, ERR_INPUT,
+                       "--job_name is missing; allowed: chief, worker, ps, evaluator");
+    if (!g->has_index && own->n > 1)
+        return err_set(e, ERR_INPUT, "--task_index is missing: which of the %u is this %s?", own->n,
+                       role_str(g->role));
+    if (!g->has_index)
+        g->index = 0;
+    if (g->role == ROLE_CHIEF && g->index > 0)
+        return err_set(e, ERR_INPUT, "the chief's task index is %u; allowed: 0", g->index);
+    if (g->role == ROLE_EVALUATOR && g->index > 0)
+        return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
+                       g->index);
+    /* where none is listed, worker 0 takes itself for it; without workers nobody does, nor dials it */
+    if (g->role == ROLE_CHIEF && g->chief.n == 0 && g->worker.n > 0 && !g->part_of_workers)
+        return err_set(
+            e, ERR_INPUT,
+            "this is the chief, but the cluster lists none, and with no chief worker 0 is "
+            "it: list its address as chief (TF_CONFIG: cluster.chief; --chief_host) at all "
+            "processes, or leave this one out");
+    bool lone = g->role == ROLE_WORKER && g->index == 0 && g->ps.n == 0;
+    bool may_lack = g->role == ROLE_CHIEF || g->role == ROLE_EVALUATOR || lone;
+    if (own->n == 0 && !may_lack && !index_is_free(g))
+        return err_set(e, ERR_INPUT, "this is %s %u, but the cluster lists no %s",
+                       role_str(g->role), g->index, role_str(g->role));
+    if (own->n > 0 && g->index >= own->n && !index_is_free(g))
+        return err_set(e, ERR_INPUT,
+                       "this is %s %u, but the cluster lists %u of them; allowed: 0 to %u",
+                       role_str(g->role), g->index, own->n, own->n - 1);
+    return ERR_OK;
+}
+
+static uint64_t processes(const struct cluster_given *g)
+{
+    uint64_t listed = (uint64_t)g->worker.n + g->chief.n + g->evaluator.n;
+    bool unlisted = own_list(g)->n == 0;
+    return listed + unlisted;
+}
+
+/* Under dynamic workers neither the chief nor the evaluator is told of the ps, nor anyone of the
+ * chief. */
+static enum err check_sparse(const struct cluster_given *g, struct errmsg *e)
+{
+    bool chief_lost = g->role == ROLE_CHIEF && (g->ps.n == 0 || g->chief.n == 0);
+    bool evaluator_lost = g->role == ROLE_EVALUATOR && g->ps.n == 0;
+    if (!g->part_of_workers || (!chief_lost && !evaluator_lost))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "under dynamic workers TF_CONFIG does not name %s to this %s: leave the Chief "
+                   "replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host "
+                   "to all processes",
+                   g->ps.n == 0 ? "the ps" : "the chief", role_str(g->role));
+}
+
+static enum err check_ps(const struct cluster_given *g, struct errmsg *e)
+{
+    if (g->ps.n > 0 || (!g->part_of_workers && g->role != ROLE_EVALUATOR && processes(g) == 1))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)");
+}
+
+/* ---- the answer ---- */
+
+static void take_list(char ***out, uint32_t *n, struct addresses *take)
+{
+    *out = take->at;
+    *n = take->n;
+    *take = (struct addresses){0};
+}
+
+static const char *own_address(const struct cluster_given *g)
+{
+    const struct addresses *own = own_list(g);
+    if (own->n == 0)
+        return NULL;
+    bool first = knows_itself_alone(g) || (g->role == ROLE_WORKER && g->part_of_workers);
+    return own->at[first ? 0 : g->index];
+}
+
+/* An address of a host, or localhost: both can be bound as they stand. */
+static bool is_literal(const char *address)
+{
+    char host[64];
+    struct in_addr v4;
+    size_t n = (size_t)(strrchr(address, ':') - address);
+    if (address[0] == '[')
+        return true;
+    if (n >= sizeof host)
+        return false;
+    memcpy(host, address, n);
+    host[n] = 0;
+    return strcasecmp(host, "localhost") == 0 || inet_pton(AF_INET, host, &v4) == 1;
+}
+
+/* A part of own_address. */
+static const char *bind_address(const struct cluster_given *g)
+{
+    const char *own = own_address(g);
+    return !own || own_list(g)->by_flag || is_literal(own) ? own : strrchr(own, ':');
+}
+
+static enum err copy_text(char **out, const char *text, struct errmsg *e)
+{
+    if (!text)
+        return ERR_OK;
+    *out = mem_strdup(text);
+    return *out ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static const char *chief_address(const struct cluster_given *g)
+{
+    if (g->chief.n > 0)
+        return g->chief.at[0];
+    if (g->role == ROLE_CHIEF || g->worker.n == 0)
+        return NULL;
+    return !g->part_of_workers || g->index == 0 ? g->worker.at[0] : NULL;
+}
+
+static void settle_role(struct cluster *c, const struct cluster_given *g)
+{
+    c->role = g->role;
+    c->index = g->index;
+    c->separate_chief = g->chief.n > 0 || g->role == ROLE_CHIEF;
+    c->is_chief =
+        g->role == ROLE_CHIEF || (g->role == ROLE_WORKER && g->index == 0 && !c->separate_chief);
+    c->sparse = g->role == ROLE_PS ? g->part_of_ps : g->part_of_workers;
+    c->alone = g->ps.n == 0;
+    if (g->role == ROLE_WORKER)
+        c->worker_id = g->index + (c->separate_chief ? 1 : 0);
+}
+
+static enum err cluster_fill(struct cluster *c, struct cluster_given *g, struct errmsg *e)
+{
+    settle_role(c, g);
+    enum err err = copy_text(&c->self, own_address(g), e);
+    if (!err)
+        err = copy_text(&c->bind, bind_address(g), e);
+    if (!err)
+        err = copy_text(&c->chief, chief_address(g), e);
+    take_list(&c->ps, &c->n_ps, &g->ps);
+    take_list(&c->workers, &c->n_workers, &g->worker);
+    return err;
+}
+
+static enum err cluster_judge(struct cluster *c, struct cluster_given *g, struct errmsg *e)
+{
+    enum err err = check_task(g, e);
+    if (!err)
+        err = check_sparse(g, e);
+    if (!err)
+        err = check_ps(g, e);
+    if (!err)
+        err = check_twins(g, e);
+    return err ? err : cluster_fill(c, g, e);
+}
+
+enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, const char *tf_config,
+                      struct errmsg *e)
+{
+    struct cluster_given g = {.role = ROLE_WORKER};
+    struct cluster made = {0};
+    enum err err = cluster_given_tf_config(&g, tf_config, e);
+    if (!err)
+        err = cluster_given_flags(&g, flags, e);
+    if (!err && g.any)
+        err = cluster_judge(&made, &g, e);
+    else if (!err)
+        made = (struct cluster){.role = ROLE_WORKER, .is_chief = true, .alone = true};
+    made.has_evaluator = g.evaluator.n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
+    if (!err && flags->evaluators > 1)
+        err = err_set(e, ERR_INPUT, "--evaluators: %lld are too many; allowed: 0, 1",
+                      (long long)flags->evaluators);
+    cluster_given_close(&g);
+    if (err)
+        cluster_close(&made);
+    else
+        *c = made;
+    return err;
+}
+
+static void list_close(char **list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        mem_free(list[i]);
+    mem_free(list);
+}
+
+void cluster_close(struct cluster *c)
+{
+    list_close(c->ps, c->n_ps);
+    list_close(c->workers, c->n_workers);
+    mem_free(c->chief);
+    mem_free(c->self);
+    mem_free(c->bind);
+    *c = (struct cluster){0};
+}

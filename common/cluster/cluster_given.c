@@ -1,0 +1,377 @@
+#include "common/cluster/cluster_given.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/cluster/address.h"
+#include "common/base/words.h"
+
+enum { SHOWN_BYTES = 80, HOST_BYTES_MAX = 253 };
+
+static enum err no_memory(struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* ---- addresses ---- */
+
+static const char *port_problem(const char *port)
+{
+    size_t n = strspn(port, "0123456789");
+    unsigned long value = n > 0 && n <= 5 && port[n] == 0 ? strtoul(port, NULL, 10) : 0;
+    return value >= 1 && value <= 65535 ? NULL : "its port is no number from 1 to 65535";
+}
+
+/* Would be an address, and is none: no resolver has to be waited for to know that. */
+static bool is_no_address(const char *text, size_t bytes)
+{
+    char host[HOST_BYTES_MAX + 1];
+    struct address ignored;
+    bool v6 = text[0] == '[', v4 = strspn(text, "0123456789.") == bytes;
+    (void)snprintf(host, sizeof host, "%.*s", (int)(v6 ? bytes - 2 : bytes), text + v6);
+    if (v6)
+        host[strcspn(host, "%")] = 0; /* [fe80::1%eth0] */
+    return (v6 || v4) && !address_numeric(host, 0, &ignored);
+}
+
+const char *cluster_address_problem(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (!colon || colon == address)
+        return "write it as host:port";
+    size_t host = (size_t)(colon - address);
+    if (host > HOST_BYTES_MAX)
+        return "its host is too long";
+    for (const char *p = address; p < colon; p++)
+        if ((unsigned char)*p <= ' ' || strchr("/,\"'@$(){}\\", *p) || *p == 0x7f)
+            return "its host is no name and no IP address";
+    bool bracketed = address[0] == '[' && colon[-1] == ']';
+    if (!bracketed && memchr(address, ':', host))
+        return "write an IPv6 address in brackets: [::1]:2222";
+    if ((bracketed && host < 3) || (!bracketed && strpbrk(address, "[]")))
+        return "write it as host:port";
+    if (is_no_address(address, host))
+        return "its host is no IP address";
+    return port_problem(colon + 1);
+}
+
+static void addresses_close(struct addresses *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        mem_free(a->at[i]);
+    mem_free(a->at);
+    *a = (struct addresses){0};
+}
+
+/* Append a checked copy; `where` names the place in messages. */
+static enum err addresses_add(struct addresses *a, const char *address, const char *where,
+                              struct errmsg *e)
+{
+    const char *problem = cluster_address_problem(address);
+    if (problem)
+        return err_set(e, ERR_INPUT, "%s: '%.*s': %s", where, SHOWN_BYTES, address, problem);
+    if (a->n == CLUSTER_ADDRESSES_MAX)
+        return err_set(e, ERR_INPUT, "%s: more than %d addresses", where, CLUSTER_ADDRESSES_MAX);
+    if ((a->n & (a->n - 1)) == 0) { /* full at each power of two */
+        char **grown = mem_resize(a->at, a->n ? 2 * (size_t)a->n : 1, sizeof *grown);
+        if (!grown)
+            return no_memory(e);
+        a->at = grown;
+    }
+    char *copy = mem_strdup(address);
+    if (!copy)
+        return no_memory(e);
+    a->at[a->n++] = copy;
+    return ERR_OK;
+}
+
+void cluster_given_close(struct cluster_given *g)
+{
+    addresses_close(&g->ps);
+    addresses_close(&g->worker);
+    addresses_close(&g->chief);
+    addresses_close(&g->evaluator);
+}
+
+/* ---- roles ---- */
+
+static const struct role_name {
+    const char *name;
+    enum role role;
+} role_names[] = {
+    {"chief", ROLE_CHIEF}, {"master", ROLE_CHIEF},        {"worker", ROLE_WORKER},
+    {"ps", ROLE_PS},       {"evaluator", ROLE_EVALUATOR},
+};
+
+static bool role_parse(const char *name, enum role *role)
+{
+    for (size_t i = 0; i < sizeof role_names / sizeof role_names[0]; i++)
+        if (strcmp(role_names[i].name, name) == 0) {
+            *role = role_names[i].role;
+            return true;
+        }
+    return false;
+}
+
+static enum err refuse_role(const char *where, const char *name, struct errmsg *e)
+{
+    struct words near;
+    char lower[WORDS_BYTES_MAX + 1];
+    size_t n = 0;
+    for (; name[n] && n < WORDS_BYTES_MAX; n++)
+        lower[n] = (char)(name[n] >= 'A' && name[n] <= 'Z' ? name[n] + 32 : name[n]);
+    lower[n] = 0;
+    words_init(&near, lower);
+    for (size_t i = 0; i < sizeof role_names / sizeof role_names[0]; i++)
+        words_try(&near, role_names[i].name);
+    return err_set(
+        e, ERR_INPUT,
+        "%s: unknown type '%.*s'%s%s%s allowed: chief (or master), worker, ps, evaluator", where,
+        SHOWN_BYTES, name, near.best ? ", did you mean " : "", near.best ? near.best : "",
+        near.best ? "?" : ";");
+}
+
+static struct addresses *addresses_of(struct cluster_given *g, enum role role)
+{
+    switch (role) {
+    case ROLE_CHIEF:
+        return &g->chief;
+    case ROLE_WORKER:
+        return &g->worker;
+    case ROLE_PS:
+        return &g->ps;
+    case ROLE_EVALUATOR:
+        break;
+    }
+    return &g->evaluator;
+}
+
+/* ---- TF_CONFIG ---- */
+
+static bool decimal(const char *text, uint32_t *out)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
+        return false;
+    *out = (uint32_t)strtoul(text, NULL, 10);
+    return true;
+}
+
+static enum err task_index(struct cluster_given *g, const json_t *index, struct errmsg *e)
+{
+    if (!index)
+        return err_set(e, ERR_INPUT, "TF_CONFIG: task.index is missing: a number from 0");
+    g->has_index = true;
+    if (json_is_integer(index)) {
+        json_int_t i = json_integer_value(index);
+        if (i < 0 || i > INT32_MAX)
+            return err_set(e, ERR_INPUT, "TF_CONFIG: task.index is %lld; allowed: a number from 0",
+                           (long long)i);
+        g->index = (uint32_t)i;
+        return ERR_OK;
+    }
+    if (json_is_string(index) && decimal(json_string_value(index), &g->index))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "TF_CONFIG: task.index is %s%.*s%s, but a number from 0 is meant: the pod's "
+                   "ordinal, such as $(JOB_COMPLETION_INDEX) of an Indexed Job or the label "
+                   "apps.kubernetes.io/pod-index of a StatefulSet, not a name",
+                   json_is_string(index) ? "\"" : "", SHOWN_BYTES,
+                   json_is_string(index) ? json_string_value(index) : "no whole number",
+                   json_is_string(index) ? "\"" : "");
+}
+
+static enum err task(struct cluster_given *g, const json_t *root, struct errmsg *e)
+{
+    const json_t *task_object = json_object_get(root, "task");
+    if (!json_is_object(task_object))
+        return err_set(e, ERR_INPUT,
+                       "TF_CONFIG: \"task\" is missing: {\"type\": \"worker\", \"index\": 0}");
+    const json_t *type = json_object_get(task_object, "type");
+    if (!json_is_string(type))
+        return err_set(e, ERR_INPUT,
+                       "TF_CONFIG: task.type is missing; allowed: chief (or master), "
+                       "worker, ps, evaluator");
+    if (!role_parse(json_string_value(type), &g->role))
+        return refuse_role("TF_CONFIG: task.type", json_string_value(type), e);
+    g->has_role = true;
+    return task_index(g, json_object_get(task_object, "index"), e);
+}
+
+static enum err address_list(struct addresses *a, const char *type, const json_t *list,
+                             struct errmsg *e)
+{
+    char where[96];
+    if (json_is_null(list))
+        return ERR_OK;
+    if (!json_is_array(list))
+        return err_set(e, ERR_INPUT, "TF_CONFIG: cluster.%s is no list of \"host:port\"", type);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        (void)snprintf(where, sizeof where, "TF_CONFIG: cluster.%s[%zu]", type, i);
+        if (!json_is_string(one))
+            return err_set(e, ERR_INPUT, "%s is no \"host:port\"", where);
+        enum err err = addresses_add(a, json_string_value(one), where, e);
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+/* {"1": "host:port"}: of a sparse cluster; this process's own entry is what counts. */
+static enum err worker_object(struct cluster_given *g, json_t *workers, struct errmsg *e)
+{
+    const char *key;
+    json_t *value;
+    char where[96];
+    uint32_t index;
+    json_object_foreach(workers, key, value)
+    {
+        (void)snprintf(where, sizeof where, "TF_CONFIG: cluster.worker.%.32s", key);
+        if (!decimal(key, &index) || !json_is_string(value))
+            return err_set(e, ERR_INPUT, "%s is no {\"index\": \"host:port\"}", where);
+        const char *problem = cluster_address_problem(json_string_value(value));
+        if (problem)
+            return err_set(e, ERR_INPUT, "%s: '%.*s': %s", where, SHOWN_BYTES,
+                           json_string_value(value), problem);
+        if (g->role != ROLE_WORKER || index != g->index)
+            continue;
+        enum err err = addresses_add(&g->worker, json_string_value(value), where, e);
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+static enum err cluster_object(struct cluster_given *g, json_t *cluster, bool sparse,
+                               struct errmsg *e)
+{
+    const char *type;
+    json_t *value;
+    enum role role;
+    json_t *workers = json_object_get(cluster, "worker");
+    g->part_of_ps = sparse || json_is_object(workers);
+    g->part_of_workers = g->part_of_ps && !json_is_array(workers);
+    json_object_foreach(cluster, type, value)
+    {
+        if (!role_parse(type, &role))
+            return refuse_role("TF_CONFIG: cluster", type, e);
+        enum err err = value == workers && json_is_object(workers)
+                           ? worker_object(g, workers, e)
+                           : address_list(addresses_of(g, role), type, value, e);
+        if (err)
+            return err;
+    }
+    if (g->chief.n > 1)
+        return err_set(e, ERR_INPUT,
+                       "TF_CONFIG: %u chiefs (or masters) in the cluster; one is allowed",
+                       g->chief.n);
+    return ERR_OK;
+}
+
+static enum err tf_config_object(struct cluster_given *g, const json_t *root, struct errmsg *e)
+{
+    if (!json_is_object(root))
+        return err_set(e, ERR_INPUT, "TF_CONFIG: an object with \"cluster\" and \"task\" is meant");
+    json_t *dense = json_object_get(root, "cluster"),
+           *sparse = json_object_get(root, "sparseCluster");
+    json_t *cluster = dense ? dense : sparse;
+    enum err err = task(g, root, e);
+    if (err)
+        return err;
+    if (!json_is_object(cluster))
+        return err_set(
+            e, ERR_INPUT,
+            "TF_CONFIG: \"cluster\" is missing: {\"ps\": [\"host:port\"], \"worker\": [..]}");
+    return cluster_object(g, cluster, !dense, e);
+}
+
+enum err cluster_given_tf_config(struct cluster_given *g, const char *text, struct errmsg *e)
+{
+    if (!text || text[strspn(text, " \t\r\n")] == 0)
+        return ERR_OK;
+    json_error_t problem;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!root)
+        return json_error_code(&problem) == json_error_out_of_memory
+                   ? no_memory(e)
+                   : err_set(e, ERR_INPUT, "TF_CONFIG: not JSON: line %d, column %d: %s",
+                             problem.line, problem.column, problem.text);
+    g->any = true;
+    enum err err = tf_config_object(g, root, e);
+    json_decref(root);
+    return err;
+}
+
+/* ---- flags ---- */
+
+static bool said(const char *flag)
+{
+    return flag && *flag;
+}
+
+/* Replace *a by the hosts of a flag, "a:1,b:2". */
+static enum err flag_hosts(struct addresses *a, const char *flag, const char *hosts,
+                           struct errmsg *e)
+{
+    char *copy = mem_strdup(hosts), *rest = copy;
+    enum err err = copy ? ERR_OK : no_memory(e);
+    addresses_close(a);
+    a->by_flag = true;
+    while (rest && !err)
+        err = addresses_add(a, strsep(&rest, ","), flag, e);
+    mem_free(copy);
+    return err;
+}
+
+static enum err flag_task(struct cluster_given *g, const struct cluster_flags *flags,
+                          struct errmsg *e)
+{
+    enum role role;
+    if (said(flags->job_name)) {
+        if (!role_parse(flags->job_name, &role))
+            return refuse_role("--job_name", flags->job_name, e);
+        if (!g->has_role || g->role != role)
+            g->has_index = false; /* TF_CONFIG's index counts in its own role */
+        g->role = role;
+        g->has_role = true;
+    }
+    if (flags->task_index < -1 || flags->task_index > INT32_MAX)
+        return err_set(e, ERR_INPUT, "--task_index: %lld is not allowed; allowed: a number from 0",
+                       (long long)flags->task_index);
+    if (flags->task_index >= 0) {
+        g->index = (uint32_t)flags->task_index;
+        g->has_index = true;
+    }
+    return ERR_OK;
+}
+
+enum err cluster_given_flags(struct cluster_given *g, const struct cluster_flags *flags,
+                             struct errmsg *e)
+{
+    bool any = said(flags->job_name) || said(flags->ps_hosts) || said(flags->worker_hosts) ||
+               said(flags->chief_host) || flags->task_index != -1;
+    bool alone = any && !g->any;
+    if (!any)
+        return ERR_OK;
+    enum err err = flag_task(g, flags, e);
+    if (!err && said(flags->ps_hosts)) {
+        err = flag_hosts(&g->ps, "--ps_hosts", flags->ps_hosts, e);
+        g->part_of_ps = false;
+    }
+    if (!err && said(flags->worker_hosts)) {
+        err = flag_hosts(&g->worker, "--worker_hosts", flags->worker_hosts, e);
+        g->part_of_workers = false;
+    } else if (alone && g->role != ROLE_CHIEF && said(flags->ps_hosts)) {
+        g->part_of_workers = true;
+    }
+    if (!err && said(flags->chief_host))
+        err = flag_hosts(&g->chief, "--chief_host", flags->chief_host, e);
+    if (!err && g->chief.n > 1)
+        err = err_set(e, ERR_INPUT, "--chief_host: %u addresses; one is allowed", g->chief.n);
+    g->any = true;
+    return err;
+}

@@ -1,0 +1,61 @@
+/* int8 per block of CODEC_INT8_BLOCK_ELEMS: s = max|x| / 127, q = floor(x / s + u) clamped to +-127, u uniform in [0, 1):
+ * the mean of q s over u is x (Alistarh et al. 2017, "QSGD", section 3.1, with the block's maximum for its norm). */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/codec/codec_impl.h"
+#include "common/math/kernels.h"
+
+static size_t blocks(size_t n)
+{
+    return (n + CODEC_INT8_BLOCK_ELEMS - 1) / CODEC_INT8_BLOCK_ELEMS;
+}
+
+size_t int8_bytes(size_t n)
+{
+    return blocks(n) * sizeof(float) + n;
+}
+
+static size_t block_elems(size_t n, size_t block)
+{
+    size_t left = n - block * CODEC_INT8_BLOCK_ELEMS;
+    return left < CODEC_INT8_BLOCK_ELEMS ? left : CODEC_INT8_BLOCK_ELEMS;
+}
+
+enum err int8_encode(uint8_t *out, const float *x, uint64_t key, size_t n)
+{
+    uint8_t *q = out + blocks(n) * sizeof(float);
+    for (size_t b = 0; b < blocks(n); b++) {
+        size_t at = b * CODEC_INT8_BLOCK_ELEMS, k = block_elems(n, b);
+        uint32_t bits = kernels()->abs_bits(x + at, k);
+        if (bits >= 0x7f800000)
+            return ERR_INPUT;
+        float most;
+        memcpy(&most, &bits, sizeof most);
+        float s = most / 127.0f;
+        if (s <
+            FLT_MIN) /* what is smaller than the least normal number counts as 0 everywhere here */
+            s = 0.0f;
+        memcpy(out + b * sizeof s, &s, sizeof s);
+        if (s > 0.0f)
+            kernels()->int8_encode((int8_t *)q + at, x + at, s, key, at, k);
+        else
+            memset(q + at, 0, k);
+    }
+    return ERR_OK;
+}
+
+enum err int8_decode(float *out, const uint8_t *in, size_t n)
+{
+    const int8_t *q = (const int8_t *)in + blocks(n) * sizeof(float);
+    for (size_t b = 0; b < blocks(n); b++) {
+        float s;
+        memcpy(&s, in + b * sizeof s, sizeof s);
+        if (!(s >= 0.0f && s <= FLT_MAX / 127.0f))
+            return ERR_PROTO;
+        kernels()->int8_decode(out + b * CODEC_INT8_BLOCK_ELEMS, q + b * CODEC_INT8_BLOCK_ELEMS, s,
+                               block_elems(n, b));
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,73 @@
+/* The k elements of the largest magnitude, of equals the first ones; the rest is 0 (Aji and Heafield 2017). What is not
+ * sent is the caller's to keep (worker/step/residual.c). */
+#include <string.h>
+
+#include "common/codec/codec_impl.h"
+
+static uint32_t magnitude(const float *x)
+{
+    uint32_t bits;
+    memcpy(&bits, x, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* The k-th largest magnitude by its bits, by three rounds of counting, and how many of exactly that size belong to the
+ * k. */
+static uint32_t threshold(const float *x, size_t n, size_t k, size_t *ties)
+{
+    static const struct {
+        uint32_t shift, bits;
+    } round[] = {{20, 11}, {10, 10}, {0, 10}};
+    uint32_t prefix = 0; /* the bits above this round's are these */
+    size_t wanted = k;
+    for (int r = 0; r < 3; r++) {
+        uint32_t count[2048] = {0};
+        uint32_t above = round[r].shift + round[r].bits;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t m = magnitude(&x[i]);
+            if (m >> above == prefix >> above)
+                count[m >> round[r].shift & ((1u << round[r].bits) - 1)]++;
+        }
+        uint32_t bin = (1u << round[r].bits) - 1;
+        while (count[bin] < wanted) {
+            wanted -= count[bin];
+            bin--;
+        }
+        prefix |= bin << round[r].shift;
+    }
+    *ties = wanted;
+    return prefix;
+}
+
+enum err top_k_encode(uint8_t *out, const float *x, size_t k, size_t n)
+{
+    size_t ties;
+    uint32_t least = threshold(x, n, k, &ties);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t m = magnitude(&x[i]);
+        if (m >= 0x7f800000)
+            return ERR_INPUT;
+        if (m < least || (m == least && ties == 0))
+            continue;
+        ties -= m == least;
+        uint32_t index = (uint32_t)i;
+        memcpy(out, &index, sizeof index);
+        memcpy(out + sizeof index, &x[i], sizeof x[i]);
+        out += CODEC_TOP_K_ENTRY_BYTES;
+    }
+    return ERR_OK;
+}
+
+enum err top_k_decode(float *out, const uint8_t *in, size_t k, size_t n)
+{
+    uint32_t index, next = 0; /* the least that may come */
+    memset(out, 0, n * sizeof *out);
+    for (size_t i = 0; i < k; i++, in += CODEC_TOP_K_ENTRY_BYTES) {
+        memcpy(&index, in, sizeof index);
+        if (index < next || index >= n)
+            return ERR_PROTO;
+        memcpy(&out[index], in + sizeof index, sizeof *out);
+        next = index + 1;
+    }
+    return ERR_OK;
+}

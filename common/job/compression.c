@@ -1,0 +1,84 @@
+/* What holds between compression and the rest of a job. */
+#include "common/codec/codec.h"
+#include "common/job/keys.h"
+#include "common/job/read.h"
+
+/* Replies of async and ssp are made for each worker at another time: a difference would need a copy of what each holds.
+ * What a worker of geo moves by, the servers must move by, too. */
+static enum err check_reply(struct job_reader *r)
+{
+    enum codec c = r->job->compression.reply;
+    enum update_mode update = r->job->training.update;
+    if (update == UPDATE_GEO && c != CODEC_RAW)
+        return job_refuse(r, job_given(r, "compression.reply"), "compression.reply",
+                          "with update: geo a worker and the servers move by the same numbers, "
+                          "which %s may change; allowed here: none",
+                          codec_str(c));
+    if (update != UPDATE_SYNC && (c == CODEC_INT8 || c == CODEC_INT8_ZSTD))
+        return job_refuse(
+            r, job_given(r, "compression.reply"), "compression.reply",
+            "%s sends differences to what all workers hold, which only update: sync knows; "
+            "allowed here: none, fp16, bf16, zstd, auto",
+            codec_str(c));
+    return ERR_OK;
+}
+
+/* A round of geo moves the worker's copy by what it computed and the shards by what came: they must be the same. */
+static enum err check_push(struct job_reader *r)
+{
+    enum codec c = r->job->compression.push;
+    if (r->job->training.update != UPDATE_GEO || c == CODEC_RAW)
+        return ERR_OK;
+    return job_refuse(
+        r, job_given(r, "compression.push"), "compression.push",
+        "%s is for gradients, and update: geo sends moves of parameters; allowed here: none",
+        codec_str(c));
+}
+
+/* What top-k does not send comes with a later gradient: that is the same sum only where the update is linear in it, and
+ * only where nobody was promised to see it by then. */
+static enum err check_top_k(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const char *key = "compression.push";
+    const struct job_node *given = job_given(r, key);
+    if (job->compression.push != CODEC_TOP_K)
+        return ERR_OK;
+    if (!optimizer_is_linear(&job->optimizer))
+        return job_refuse(r, given, key,
+                          "top_k sends a part of each gradient and the rest later, and %s divides "
+                          "by the size of gradients, which the parts do not have; allowed with "
+                          "optimizer: sgd, with or without momentum",
+                          job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
+    if (job->training.update == UPDATE_SSP)
+        return job_refuse(r, given, key,
+                          "top_k withholds a part of each gradient, and a read of update: ssp is "
+                          "promised whole ones; allowed with training.update: sync, async");
+    if (job->sync.replicas_to_aggregate)
+        return job_refuse(r, given, key,
+                          "top_k withholds nothing from a checkpoint, which waits until what each "
+                          "worker withheld is in a step; the pushes of one that is always too late "
+                          "never are; allowed without sync.replicas_to_aggregate");
+    if (job->sync.dropped == DROPPED_REDO)
+        return job_refuse(r, given, key,
+                          "top_k is flushed at the end of each epoch, which sync.dropped: redo "
+                          "makes longer as it goes; allowed with sync.dropped: lost");
+    if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
+        return job_refuse(r, given, key,
+                          "top_k in async pushes what is left by itself, which "
+                          "training.gradient_accumulation_steps would count as a gradient; allowed "
+                          "with one of the two");
+    if (job->training.update == UPDATE_ASYNC && job->optimizer.use_ema)
+        return job_refuse(r, given, key,
+                          "top_k in async pushes what is left by itself, which use_ema would leave "
+                          "out of its average or count as a step; allowed with one of the two");
+    return ERR_OK;
+}
+
+enum err job_check_compression(struct job_reader *r)
+{
+    enum err err = check_push(r);
+    if (!err)
+        err = check_top_k(r);
+    return err ? err : check_reply(r);
+}

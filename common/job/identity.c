@@ -1,0 +1,412 @@
+#include "common/job/identity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/job/keys.h"
+#include "common/job/read.h"
+#include "common/job/tree.h"
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
+
+/* ---- a value as text ---- */
+
+enum {
+    VALUE_BYTES =
+        32 + JOB_CLASS_WEIGHTS_MAX * 32 + JOB_NAMES_BYTES + JOB_INPUTS_MAX * (JOB_NAME_MAX + 2)
+};
+
+static void list_text(const uint32_t *number, uint32_t count, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "[");
+    for (uint32_t i = 0; i < count && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i ? ", " : "", number[i]);
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "]");
+}
+
+static void metrics_text(const struct job_key *key, const struct job *job, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "[");
+    for (uint32_t i = 0; i < job->model.metrics && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "",
+                              job_word_of(key->words, (int)job->model.metric[i]));
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "]");
+}
+
+static void inputs_text(const struct job *job, const struct job_layer *layer, char *out,
+                        size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "[");
+    for (uint32_t i = 0; i < layer->inputs && n < bytes; i++) {
+        uint32_t at = layer->input[i];
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "",
+                              at ? job->model.layer[at - 1].name : JOB_INPUT_NAME);
+    }
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "]");
+}
+
+static void numbers_text(const struct job_key *key, const void *at, char *out, size_t bytes)
+{
+    const struct schedule_integers *integers = at;
+    const struct schedule_reals *reals = at;
+    char one[32];
+    uint32_t count = key->type == KEY_REALS ? reals->n : integers->n;
+    size_t n = (size_t)snprintf(out, bytes, "[");
+    for (uint32_t i = 0; i < count && n < bytes; i++) {
+        if (key->type == KEY_REALS)
+            job_real_text(reals->value[i], one, sizeof one);
+        else
+            (void)snprintf(one, sizeof one, "%u", integers->value[i]);
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "", one);
+    }
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "]");
+}
+
+static void codecs_text(const struct job_key *key, uint32_t bits, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "[");
+    for (const struct job_word *w = key->words; w->word; w++)
+        if (w->value != JOB_WORD_LATER && bits >> w->value & 1 && n < bytes)
+            n += (size_t)snprintf(out + n, bytes - n, "%s%s", n > 1 ? ", " : "", w->word);
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "]");
+}
+
+static void class_weights_text(const struct job *job, char *out, size_t bytes)
+{
+    char number[32];
+    size_t n = (size_t)snprintf(out, bytes, "{");
+    for (uint32_t i = 0; i < job->training.class_weights && n < bytes; i++) {
+        job_real_text(job->training.class_weight[i].weight, number, sizeof number);
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u: %s", i ? ", " : "",
+                              job->training.class_weight[i].label, number);
+    }
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, "}");
+}
+
+/* Not written out: the layer reads the one before it, no class has a weight. */
+static bool is_default(const struct job_key *key, const struct job *job,
+                       const struct job_layer *layer)
+{
+    if (key->type == KEY_CLASS_WEIGHTS)
+        return job->training.class_weights == 0;
+    return key->type == KEY_INPUTS && layer->inputs == 1 &&
+           layer->input[0] == (uint32_t)(layer - job->model.layer);
+}
+
+/* Any key but lists of paths and of layers. */
+static void value_text(const struct job_key *key, const struct job *job, const void *element,
+                       char *out, size_t bytes)
+{
+    const void *at = job_key_at(key, job, element);
+    int word;
+    switch (key->type) {
+    case KEY_NAME:
+        (void)snprintf(out, bytes, "%s", (const char *)at);
+        return;
+    case KEY_U32:
+        (void)snprintf(out, bytes, "%u", *(const uint32_t *)at);
+        return;
+    case KEY_U64:
+        (void)snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)at);
+        return;
+    case KEY_REAL:
+        job_real_text(*(const float *)at, out, bytes);
+        return;
+    case KEY_BOOL:
+        (void)snprintf(out, bytes, "%s", *(const bool *)at ? "true" : "false");
+        return;
+    case KEY_WORD:
+    case KEY_CHOICE:
+        memcpy(&word, at, sizeof word);
+        (void)snprintf(out, bytes, "%s", job_word_of(key->words, word));
+        return;
+    case KEY_INTEGERS:
+    case KEY_REALS:
+        numbers_text(key, at, out, bytes);
+        return;
+    case KEY_NAMES:
+        (void)snprintf(out, bytes, "[%s]", (const char *)at);
+        return;
+    case KEY_METRICS:
+        metrics_text(key, job, out, bytes);
+        return;
+    case KEY_CODECS:
+        codecs_text(key, *(const uint32_t *)at, out, bytes);
+        return;
+    case KEY_SHAPE:
+        if (*(const uint32_t *)at == 0)
+            (void)snprintf(out, bytes, "auto");
+        else
+            list_text((const uint32_t *)at + 1, *(const uint32_t *)at, out, bytes);
+        return;
+    case KEY_PAIR:
+        list_text(at, 2, out, bytes);
+        return;
+    case KEY_CLASS_WEIGHTS:
+        class_weights_text(job, out, bytes);
+        return;
+    case KEY_INPUTS:
+        inputs_text(job, element, out, bytes);
+        return;
+    case KEY_TEXT:
+        (void)snprintf(out, bytes, "%s", (const char *)at);
+        return;
+    case KEY_PATHS:
+    case KEY_FOLDER:
+    case KEY_TEXTS:
+    case KEY_LAYERS:
+    case KEY_COLUMNS:
+    case KEY_LATER:
+        break;
+    }
+    out[0] = 0;
+}
+
+/* Texts, quoted: `"a", "b"`. */
+static bool write_texts(FILE *out, const char *texts)
+{
+    while (texts) {
+        int n = (int)strcspn(texts, "\n");
+        if (fprintf(out, "\"%.*s\"%s", n, texts, texts[n] ? ", " : "") < 0)
+            return false;
+        texts = texts[n] ? texts + n + 1 : NULL;
+    }
+    return true;
+}
+
+/* ---- the lines of the identity ---- */
+
+/* A key that means nothing to this job's data.format. */
+static bool of_another_format(const struct job_key *key, const struct job *job)
+{
+    static const struct {
+        const char *prefix;
+        enum data_format format;
+    } only[] = {
+        {"data.synthetic", DATA_SYNTHETIC}, {"data.columns", DATA_CSV}, {"data.header", DATA_CSV},
+        {"data.delimiter", DATA_CSV},       {"data.quotes", DATA_CSV},  {"data.trim", DATA_CSV},
+        {"data.comment", DATA_CSV},         {"data.missing", DATA_CSV},
+    };
+    for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
+        if (strncmp(key->path, only[i].prefix, strlen(only[i].prefix)) == 0)
+            return only[i].format == DATA_CSV ? !job_reads_csv(job)
+                                              : job->data.format != only[i].format;
+    return false;
+}
+
+static bool is_identity(const struct job_key *key, const struct job *job)
+{
+    return key->identity && !of_another_format(key, job);
+}
+
+static enum err identity_line(void *ctx, const struct job_key *key, const struct job *job,
+                              const void *element, const char *path)
+{
+    char value[VALUE_BYTES];
+    if (!is_identity(key, job) || is_default(key, job, element))
+        return ERR_OK;
+    if (key->type == KEY_TEXTS) {
+        const char *texts = *(char *const *)job_key_at(key, job, element);
+        bool ok = fprintf(ctx, "%s = ", path) >= 0 && write_texts(ctx, texts ? texts : NULL) &&
+                  fprintf(ctx, "\n") >= 0;
+        return ok ? ERR_OK : ERR_NOMEM;
+    }
+    value_text(key, job, element, value, sizeof value);
+    return fprintf(ctx, "%s = %s\n", path, value) < 0 ? ERR_NOMEM : ERR_OK;
+}
+
+static enum err identity_text(struct job *job)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return ERR_NOMEM;
+    enum err err = job_keys_each(job, identity_line, out);
+    if (fclose(out) != 0)
+        err = ERR_NOMEM;
+    job->identity_text = text;
+    return err;
+}
+
+/* ---- the job as YAML ---- */
+
+struct canonical {
+    struct job_node *root;
+    struct errmsg *e;
+};
+
+/* Lines as one text, or as a list where there are more or `list` says so. */
+static enum err put_lines(struct canonical *c, const char *path, const char *lines, bool list)
+{
+    char element[JOB_PATH_MAX + 16];
+    enum err err = ERR_OK;
+    char *copy = mem_strdup(lines), *rest = copy;
+    if (!copy)
+        return err_set(c->e, ERR_NOMEM, "out of memory");
+    bool many = list || strchr(lines, '\n');
+    for (unsigned i = 0; rest && !err; i++) {
+        const char *one = strsep(&rest, "\n");
+        if (many)
+            (void)snprintf(element, sizeof element, "%s[%u]", path, i);
+        err = job_tree_put(c->root, many ? element : path, one, true, c->e);
+    }
+    mem_free(copy);
+    return err;
+}
+
+static enum err put_choice(struct canonical *c, const struct job_key *key, const char *path,
+                           const char *word)
+{
+    char option[VALUE_BYTES + JOB_PATH_MAX], group[VALUE_BYTES + JOB_PATH_MAX];
+    (void)snprintf(option, sizeof option, "%s.%s", path, word);
+    (void)snprintf(group, sizeof group, "%s.%s", key->path, word);
+    return job_key_is_group(group) ? job_tree_put_map(c->root, option, c->e)
+                                   : job_tree_put(c->root, path, word, false, c->e);
+}
+
+static enum err put_list(struct canonical *c, const char *path, const char *list)
+{
+    char set[VALUE_BYTES + JOB_PATH_MAX];
+    (void)snprintf(set, sizeof set, "%s=%s", path, list);
+    return job_tree_set(c->root, set, c->e);
+}
+
+/* A schedule that has its own rates. */
+static bool is_unused_rate(const struct job_key *key, const struct job *job)
+{
+    return job->optimizer.schedule.kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY &&
+           strcmp(key->path, "training.learning_rate") == 0;
+}
+
+static enum err canonical_key(void *ctx, const struct job_key *key, const struct job *job,
+                              const void *element, const char *path)
+{
+    struct canonical *c = ctx;
+    char value[VALUE_BYTES];
+    if (key->alias || is_default(key, job, element) || is_unused_rate(key, job))
+        return ERR_OK;
+    if (key->type == KEY_PATHS || key->type == KEY_FOLDER || key->type == KEY_TEXTS) {
+        const char *lines = *(char *const *)job_key_at(key, job, element);
+        return lines ? put_lines(c, path, lines, key->type == KEY_TEXTS) : ERR_OK;
+    }
+    value_text(key, job, element, value, sizeof value);
+    if (key->type == KEY_CHOICE)
+        return put_choice(c, key, path, value);
+    if (key->type == KEY_SHAPE || key->type == KEY_PAIR || key->type == KEY_METRICS ||
+        key->type == KEY_NAMES || key->type == KEY_INPUTS || key->type == KEY_CLASS_WEIGHTS ||
+        key->type == KEY_INTEGERS || key->type == KEY_REALS || key->type == KEY_CODECS)
+        return put_list(c, path, value);
+    return job_tree_put(c->root, path, value, key->type == KEY_TEXT, c->e);
+}
+
+static enum err canonical_text(struct job *job, struct errmsg *e)
+{
+    struct canonical c = {.e = e};
+    enum err err = job_tree_new(&c.root, e);
+    if (err)
+        return err;
+    err = job_keys_each(job, canonical_key, &c);
+    if (!err)
+        err = job_tree_emit(c.root, &job->canonical, e);
+    job_tree_free(c.root);
+    return err;
+}
+
+static enum err identity_hash(struct job *job)
+{
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return ERR_NOMEM;
+    sha256_add(h, job->identity_text, strlen(job->identity_text));
+    enum err err = sha256_final(h, job->identity) ? ERR_NOMEM : ERR_OK;
+    sha256_free(h);
+    return err;
+}
+
+enum err job_identify(struct job *job, struct errmsg *e)
+{
+    enum err err = canonical_text(job, e);
+    if (!err && (identity_text(job) || identity_hash(job)))
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    return err;
+}
+
+/* ---- comparing two ---- */
+
+struct line { /* of an identity text: [key, + key_bytes) = [value, + value_bytes) */
+    const char *key, *value;
+    int key_bytes, value_bytes;
+};
+
+static bool line_next(const char **at, struct line *l)
+{
+    const char *p = *at;
+    if (!*p)
+        return false;
+    size_t n = strcspn(p, "\n");
+    const char *equals = memmem(p, n, " = ", 3);
+    const char *key_end = equals ? equals : p + n, *value = equals ? equals + 3 : p + n;
+    *l = (struct line){.key = p,
+                       .key_bytes = (int)(key_end - p),
+                       .value = value,
+                       .value_bytes = (int)(p + n - value)};
+    *at = p + n + (p[n] == '\n');
+    return true;
+}
+
+static bool line_find(const char *text, const struct line *wanted, struct line *found)
+{
+    while (line_next(&text, found))
+        if (found->key_bytes == wanted->key_bytes &&
+            memcmp(found->key, wanted->key, (size_t)wanted->key_bytes) == 0)
+            return true;
+    return false;
+}
+
+static bool line_is_of(const struct line *l, const char *const *folders)
+{
+    for (; folders && *folders; folders++)
+        if (strncmp(l->key, *folders, strlen(*folders)) == 0)
+            return true;
+    return !folders;
+}
+
+/* `folders`: beginnings of the keys that count, the last one NULL; or NULL: all. */
+static enum err compare(const char *was, const char *is, const char *const *folders,
+                        struct errmsg *e)
+{
+    struct line a, b;
+    for (const char *at = was; line_next(&at, &a);) {
+        if (!line_is_of(&a, folders))
+            continue;
+        if (!line_find(is, &a, &b))
+            return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
+                           a.value_bytes, a.value);
+        if (a.value_bytes != b.value_bytes || memcmp(a.value, b.value, (size_t)a.value_bytes) != 0)
+            return err_set(e, ERR_INPUT, "%.*s was %.*s, is %.*s", a.key_bytes, a.key,
+                           a.value_bytes, a.value, b.value_bytes, b.value);
+    }
+    for (const char *at = is; line_next(&at, &b);)
+        if (line_is_of(&b, folders) && !line_find(was, &b, &a))
+            return err_set(e, ERR_INPUT, "%.*s was not there, is %.*s", b.key_bytes, b.key,
+                           b.value_bytes, b.value);
+    return ERR_OK;
+}
+
+enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
+{
+    return compare(was, is, NULL, e);
+}
+
+enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e)
+{
+    static const char *const folders[] = {"model", "optimizer", NULL};
+    return compare(was, is, folders, e);
+}

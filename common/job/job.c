@@ -1,0 +1,505 @@
+#include "common/job/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/job/identity.h"
+#include "common/job/read.h"
+#include "common/base/mem.h"
+
+static const float EMA_MOMENTUM = 0.99f; /* the default */
+
+/* ---- what holds between keys ---- */
+
+/* "optimizer.NAME.learning_rate", which is training.learning_rate by another name. */
+static const char *own_rate_path(const struct job *job, char path[JOB_PATH_MAX])
+{
+    (void)snprintf(path, JOB_PATH_MAX, "optimizer.%s.learning_rate",
+                   job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
+    return path;
+}
+
+static enum err settle_rate(struct job_reader *r)
+{
+    char path[JOB_PATH_MAX];
+    const struct job_node *own = job_given(r, own_rate_path(r->job, path));
+    const struct job_node *rate = job_given(r, "training.learning_rate");
+    if (own && rate)
+        return job_refuse(r, rate, "training.learning_rate",
+                          "%s is the same key, and is given too; give one of them", path);
+    return own || rate ? ERR_OK : job_read_default(r, job_key_find(path));
+}
+
+static enum err check_piecewise(struct job_reader *r)
+{
+    const struct schedule *s = &r->job->optimizer.schedule;
+    const char *group = "training.learning_rate_schedule.piecewise_constant_decay";
+    char path[JOB_PATH_MAX], own_path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s.boundaries", group);
+    const struct job_node *at = job_given(r, path);
+    const struct job_node *rate = job_given(r, "training.learning_rate");
+    const struct job_node *own = job_given(r, own_rate_path(r->job, own_path));
+    if (s->boundaries.n == 0)
+        return job_refuse(r, at, path, "at least one is meant, like [1000]");
+    for (uint32_t i = 1; i < s->boundaries.n; i++)
+        if (s->boundaries.value[i] <= s->boundaries.value[i - 1])
+            return job_refuse(r, at, path, "they must rise: %u stands behind %u",
+                              s->boundaries.value[i], s->boundaries.value[i - 1]);
+    if (rate || own)
+        return job_refuse(r, rate ? rate : own, rate ? "training.learning_rate" : own_path,
+                          "piecewise_constant_decay has its own values; leave it out");
+    (void)snprintf(path, sizeof path, "%s.values", group);
+    if (s->values.n != s->boundaries.n + 1)
+        return job_refuse(r, job_given(r, path), path,
+                          "%u rates for %u boundaries; one more than boundaries is meant",
+                          s->values.n, s->boundaries.n);
+    return ERR_OK;
+}
+
+static enum err check_schedule(struct job_reader *r)
+{
+    const struct schedule *s = &r->job->optimizer.schedule;
+    const char *own = "training.learning_rate_schedule.cosine_decay.warmup_target";
+    const char *steps = "training.learning_rate_schedule.cosine_decay.warmup_steps";
+    if (s->kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY)
+        return check_piecewise(r);
+    if (s->kind != SCHEDULE_COSINE_DECAY)
+        return ERR_OK;
+    if (s->warmup_target == 0 && s->warmup_target_steps)
+        return job_refuse(r, job_given(r, steps), steps,
+                          "it is of the climb to warmup_target; give that too, or "
+                          "training.warmup_steps, which climbs to the rate");
+    if (s->warmup_target > 0 && s->warmup_steps)
+        return job_refuse(r, job_given(r, own), own,
+                          "training.warmup_steps is a warm-up too; give one of them");
+    return ERR_OK;
+}
+
+/* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
+static enum err check_trusted(struct job_reader *r)
+{
+    const struct job_node *at = job_given(r, "optimizer");
+    if (!optimizer_is_trusted(&r->job->optimizer))
+        return ERR_OK;
+    if (r->job->training.update != UPDATE_SYNC)
+        return job_refuse(
+            r, at, "optimizer", "%s needs training.update: sync",
+            job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
+    return ERR_OK;
+}
+
+/* Where each worker clips its own batch, the norm of what is accumulated is not known to anybody. */
+static enum err check_accumulation(struct job_reader *r)
+{
+    const char *path = "training.gradient_accumulation_steps";
+    const struct job_node *at = job_given(r, path);
+    if (r->job->optimizer.accumulation_steps <= 1 || r->job->training.update == UPDATE_SYNC)
+        return ERR_OK;
+    if (r->job->training.clip_norm > 0)
+        return job_refuse(r, at, path,
+                          "training.clip_norm is the norm of accumulated gradients' mean, which is "
+                          "known in training.update: sync alone; give one of them");
+    return ERR_OK;
+}
+
+static enum err check_decay(struct job_reader *r)
+{
+    const struct optimizer *o = &r->job->optimizer;
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "optimizer.%s.exclude_from_weight_decay", word);
+    if (!r->job->decay_exclude[0] || o->weight_decay > 0)
+        return ERR_OK;
+    return job_refuse(r, job_given(r, path), path,
+                      "no tensor is decayed: weight_decay is 0; give that, or leave it out");
+}
+
+/* What would do nothing, or be lost: in geo the optimizer runs at workers, which come and go. */
+static enum err check_ema(struct job_reader *r)
+{
+    enum { USED, MOMENTUM, FREQUENCY, KEYS };
+    static const char *const names[KEYS] = {"use_ema", "ema_momentum", "ema_overwrite_frequency"};
+    const struct optimizer *o = &r->job->optimizer;
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
+    char path[KEYS][JOB_PATH_MAX];
+    for (int i = 0; i < KEYS; i++)
+        (void)snprintf(path[i], sizeof path[i], "optimizer.%s.%s", word, names[i]);
+    if (o->use_ema && r->job->training.update == UPDATE_GEO)
+        return job_refuse(r, job_given(r, path[USED]), path[USED],
+                          "with training.update: geo the optimizer runs at the workers, and no "
+                          "average outlives them; allowed: false, or another training.update");
+    if (o->use_ema)
+        return ERR_OK;
+    if (o->ema_momentum != EMA_MOMENTUM) /* where nobody heeds the default, it may stand */
+        return job_refuse(r, job_given(r, path[MOMENTUM]), path[MOMENTUM],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
+    if (o->ema_overwrite_frequency)
+        return job_refuse(r, job_given(r, path[FREQUENCY]), path[FREQUENCY],
+                          "it is of the average that use_ema: true keeps; add that, or leave it "
+                          "out");
+    return ERR_OK;
+}
+
+static uint32_t power_of_two_within(uint32_t n, uint32_t most)
+{
+    uint32_t p = 1;
+    while (p * 2 <= n && p * 2 <= most)
+        p *= 2;
+    return p;
+}
+
+static enum err settle_microbatches(struct job_reader *r)
+{
+    uint32_t *m = &r->job->training.microbatches, batch = r->job->training.batch_size;
+    const struct job_node *given = job_given(r, "training.microbatches");
+    if (!given)
+        *m = power_of_two_within(batch / 32, 8);
+    else if (*m > batch || (*m & (*m - 1)) != 0)
+        return job_refuse(r, given, "training.microbatches",
+                          "%u is not allowed; allowed: a power of two from 1 to %u, like %u", *m,
+                          power_of_two_within(batch, JOB_MICROBATCHES_MAX),
+                          power_of_two_within(*m < batch ? *m : batch, JOB_MICROBATCHES_MAX));
+    return ERR_OK;
+}
+
+/* The key of data.augment that is on, or NULL. */
+static const char *augment_on(const struct job_augment *a)
+{
+    return a->flip    ? "data.augment.flip"
+           : a->crop  ? "data.augment.crop"
+           : a->shift ? "data.augment.shift"
+                      : NULL;
+}
+
+/* Pixels are moved within images alone: rows of rank 2 (height, width) or 3 (.., channels). */
+static enum err check_augment(struct job_reader *r)
+{
+    const char *key = augment_on(&r->job->data.augment);
+    uint32_t rank = r->job->model.rank;
+    if (!key)
+        return ERR_OK;
+    if (rank != 2 && rank != 3)
+        return job_refuse(r, job_given(r, key), key,
+                          "it is for images: model.input.shape is to be [height, width] or "
+                          "[height, width, channels]");
+    if (r->job->model.shape[0] > JOB_AUGMENT_SIDE_MAX ||
+        r->job->model.shape[1] > JOB_AUGMENT_SIDE_MAX)
+        return job_refuse(r, job_given(r, key), key, "it is for images of at most %d pixels a side",
+                          JOB_AUGMENT_SIDE_MAX);
+    return ERR_OK;
+}
+
+/* Who names files and leaves the format as an example has it would train on what is drawn. */
+static enum err check_synthetic(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
+    if (job->data.format != DATA_SYNTHETIC || !key)
+        return ERR_OK;
+    return job_refuse(r, job_given(r, key), key,
+                      "data.format: synthetic reads no files; give the files' format, or leave it "
+                      "out");
+}
+
+static enum err check_data(struct job_reader *r)
+{
+    const struct job_node *format = job_given(r, "data.format");
+    if (r->job->data.format != DATA_SYNTHETIC && !r->job->data.train)
+        return job_refuse(
+            r, format, "data.train",
+            "it is missing; data.format: %s needs a path, glob, or list of these",
+            job_word_of(job_key_find("data.format")->words, (int)r->job->data.format));
+    enum err err = check_synthetic(r);
+    if (!err)
+        err = check_augment(r);
+    return err ? err : job_check_csv(r);
+}
+
+static bool has_metric(const struct job *job, uint32_t kind)
+{
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        if ((uint32_t)job->model.metric[i] == kind)
+            return true;
+    return false;
+}
+
+static enum err check_monitor(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    uint32_t monitor = job->training.monitor;
+    if (monitor == MONITOR_NONE) {
+        const char *key = job->early_stopping.patience           ? "early_stopping.patience"
+                          : job->early_stopping.min_delta > 0    ? "early_stopping.min_delta"
+                          : job->early_stopping.start_from_epoch ? "early_stopping.start_from_epoch"
+                          : job->early_stopping.restore_best_weights
+                              ? "early_stopping.restore_best_weights"
+                              : NULL;
+        return key ? job_refuse(r, job_given(r, key), key,
+                                "training.monitor is to say what is looked at: loss, or a metric "
+                                "of model.metrics")
+                   : ERR_OK;
+    }
+    if (monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC))
+        return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
+                          "it is to be loss or one of model.metrics");
+    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+        return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
+                          "there is nothing to evaluate on: data.eval is missing");
+    return ERR_OK;
+}
+
+enum err job_check_evaluator(const struct job *job, struct errmsg *e)
+{
+    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+        return err_set(e, ERR_INPUT,
+                       "%s: data.eval: it is missing, so there is nothing for the evaluator to "
+                       "look at; give it, "
+                       "or leave the evaluator out",
+                       job->file);
+    if (job->training.monitor == MONITOR_NONE)
+        return ERR_OK;
+    return job_blame(
+        job, PLACE_MONITOR,
+        err_set(
+            e, ERR_INPUT,
+            "training.monitor: it goes by the chief's evaluation at each epoch's end, and with an "
+            "evaluator the chief does not evaluate: leave one of the two out"),
+        e);
+}
+
+/* ---- where it was given ---- */
+
+static uint32_t line_of(const struct job_node *at)
+{
+    return !at ? 0 : at->set ? JOB_LINE_SET : at->line;
+}
+
+static void note_places(struct job_reader *r)
+{
+    static const char *const path[JOB_PLACES] = {
+        [PLACE_INPUT_SHAPE] = "model.input.shape",
+        [PLACE_LAYERS] = "model.layers",
+        [PLACE_LOSS] = "model.loss",
+        [PLACE_METRICS] = "model.metrics",
+        [PLACE_CLASS_WEIGHT] = "training.class_weight",
+        [PLACE_MONITOR] = "training.monitor",
+        [PLACE_REPLICAS] = "sync.replicas_to_aggregate",
+        [PLACE_DROPPED] = "sync.dropped",
+    };
+    (void)snprintf(r->job->file, sizeof r->job->file, "%s", r->name);
+    for (int i = 0; i < JOB_PLACES; i++)
+        r->job->line[i] = line_of(job_given(r, path[i]));
+}
+
+static enum err blame(const struct job *job, uint32_t line, enum err err, struct errmsg *e)
+{
+    if (err == ERR_OK || err == ERR_NOMEM || !job->file[0])
+        return err;
+    if (line == 0)
+        return err_wrap(e, err, "%s: ", job->file);
+    return line == JOB_LINE_SET ? err_wrap(e, err, "--set ")
+                                : err_wrap(e, err, "%s:%u: ", job->file, line);
+}
+
+enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e)
+{
+    return blame(job, job->line[place], err, e);
+}
+
+enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e)
+{
+    return blame(job, job->layer_line[layer], err, e);
+}
+
+/* The job file's name without folder and ending, as far as a name may have it. */
+static void default_name(struct job *job, const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *dot = strrchr(base, '.');
+    size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base), at = 0;
+    for (size_t i = 0; i < n && at < JOB_NAME_MAX - 1; i++) {
+        char c = base[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (letter || at > 0)
+            job->name[at++] = letter || strchr("._-", c) ? c : '-';
+    }
+    if (at == 0)
+        (void)snprintf(job->name, sizeof job->name, "job");
+}
+
+/* ---- the whole ---- */
+
+/* training.learning_rate and the optimizer's are one key: a --set of one replaces the other in the
+ * file. */
+static void set_replaces_rate(struct job_node *root, const char *set)
+{
+    struct job_node *training = job_tree_child(root, "training");
+    struct job_node *optimizer = job_tree_child(root, "optimizer");
+    struct job_node *kind = optimizer && optimizer->kind == NODE_MAP ? optimizer->child : NULL;
+    struct job_node *rate = training ? job_tree_child(training, "learning_rate") : NULL;
+    struct job_node *own = kind ? job_tree_child(kind, "learning_rate") : NULL;
+    if (rate && own && rate->set == set && own->set != set)
+        job_tree_remove(kind, own);
+    else if (rate && own && own->set == set && rate->set != set)
+        job_tree_remove(training, rate);
+}
+
+static enum err apply_sets(struct job_node *root, const char *const *sets, size_t n,
+                           struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < n && !err; i++) {
+        err = job_tree_set(root, sets[i], e);
+        if (!err)
+            set_replaces_rate(root, sets[i]);
+    }
+    return err;
+}
+
+static enum err read_tree(struct job_reader *r, const struct job_node *root)
+{
+    enum err err = job_read_defaults(r);
+    if (!err)
+        err = job_read(r, root);
+    if (!err)
+        err = settle_rate(r);
+    if (!err)
+        err = check_schedule(r);
+    if (!err)
+        err = check_trusted(r);
+    if (!err)
+        err = check_accumulation(r);
+    if (!err)
+        err = check_decay(r);
+    if (!err)
+        err = check_ema(r);
+    if (!err)
+        err = settle_microbatches(r);
+    if (!err)
+        err = job_check_update(r);
+    if (!err)
+        err = check_data(r);
+    if (!err)
+        err = job_check_compression(r);
+    if (!err)
+        err = check_monitor(r);
+    if (!err)
+        err = job_check_unused(r);
+    if (!err && !r->job->name[0])
+        default_name(r->job, r->name);
+    note_places(r);
+    return err ? err : job_identify(r->job, r->e);
+}
+
+static enum err job_from_tree(struct job *job, const struct job_node *root, const char *name,
+                              const char *dir, struct errmsg *e)
+{
+    struct job *made = mem_zalloc(1, sizeof *made);
+    struct job_reader *r = mem_zalloc(1, sizeof *r);
+    enum err err = made && r ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (!err) {
+        *r = (struct job_reader){.job = made, .name = name, .dir = dir, .e = e};
+        err = read_tree(r, root);
+        if (err)
+            job_close(made);
+        else
+            *job = *made;
+    }
+    mem_free(r);
+    mem_free(made);
+    return err;
+}
+
+enum err job_parse(struct job *job, const char *text, size_t bytes, const char *name,
+                   const char *dir, const char *const *sets, size_t n_sets, struct errmsg *e)
+{
+    struct job_node *root = NULL;
+    enum err err = job_tree_parse(&root, text, bytes, name, NULL, e);
+    if (err)
+        return err;
+    if (root->kind != NODE_MAP)
+        err = err_set(e, ERR_INPUT, "%s:%u: a job file is a map of keys, like name: mnist", name,
+                      root->line);
+    if (!err)
+        err = apply_sets(root, sets, n_sets, e);
+    if (!err)
+        err = job_from_tree(job, root, name, dir, e);
+    job_tree_free(root);
+    return err;
+}
+
+/* The file's bytes, at most one more than a job file may have. */
+static enum err read_file(const char *path, char **text, size_t *bytes, struct errmsg *e)
+{
+    enum { ROOM = JOB_TREE_BYTES_MAX + 1 };
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, ERR_INPUT, "job file %s: %s", path, strerror(errno));
+    char *buffer = mem_zalloc(ROOM, 1);
+    size_t at = 0;
+    ssize_t n = 0;
+    while (buffer && at < ROOM) {
+        n = read(fd, buffer + at, ROOM - at);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            break;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    int saved = errno;
+    (void)close(fd);
+    if (buffer && n >= 0) {
+        *text = buffer;
+        *bytes = at;
+        return ERR_OK;
+    }
+    mem_free(buffer);
+    return buffer ? err_set(e, ERR_INPUT, "job file %s: %s", path, strerror(saved))
+                  : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
+                    struct errmsg *e)
+{
+    bool named = given && *given;
+    const char *name = named ? given : job->name;
+    if (strlen(name) + sizeof "runs/" > bytes)
+        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    (void)snprintf(out, bytes, "%s%s", named ? "" : "runs/", name);
+    return ERR_OK;
+}
+
+enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
+                  struct errmsg *e)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    enum err err = read_file(path, &text, &bytes, e);
+    if (err)
+        return err;
+    char *dir = mem_strdup(path);
+    if (dir) {
+        char *slash = strrchr(dir, '/');
+        dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
+        err = job_parse(job, text, bytes, path, dir, sets, n_sets, e);
+    } else {
+        err = err_set(e, ERR_NOMEM, "out of memory");
+    }
+    mem_free(dir);
+    mem_free(text);
+    return err;
+}
+
+void job_close(struct job *job)
+{
+    job_columns_free(&job->data.csv);
+    mem_free(job->data.csv.missing);
+    mem_free(job->data.train);
+    mem_free(job->data.eval);
+    mem_free(job->data.spill);
+    mem_free(job->canonical);
+    mem_free(job->identity_text);
+    *job = (struct job){0};
+}

@@ -1,0 +1,244 @@
+/* The job file: YAML -> struct, from one table of keys (job_keys.h) that also makes docs/job-file.md,
+ * --set, the identity hash and the "nearest known key" hints. */
+#ifndef GRADWIRE_COMMON_JOB_JOB_H
+#define GRADWIRE_COMMON_JOB_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/codec/codec.h"
+#include "common/base/err.h"
+#include "common/parameters/limits.h"
+#include "common/job/layer.h"
+#include "common/math/optimizer.h"
+#include "common/parameters/tree.h"
+
+enum {
+    JOB_LAYERS_MAX = 128,
+    JOB_COLUMNS_MAX = 4096,
+    JOB_CLASS_WEIGHTS_MAX = 64,
+    JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
+    JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
+    JOB_NAMES_BYTES = 256
+};
+#define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
+
+enum loss_kind {
+    LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+    LOSS_BINARY_CROSSENTROPY,
+    LOSS_MEAN_SQUARED_ERROR,
+    LOSS_MEAN_ABSOLUTE_ERROR
+};
+enum metric_kind {
+    METRIC_ACCURACY,
+    METRIC_MEAN_ABSOLUTE_ERROR,
+    METRIC_MEAN_SQUARED_ERROR,
+    METRIC_AUC,
+    METRIC_PRECISION,
+    METRIC_RECALL,
+    METRIC_LOGLOSS
+};
+struct class_weight {
+    uint32_t label;
+    float weight;
+};
+/* What training.monitor looks at: the loss, or MONITOR_METRIC + a metric_kind. */
+enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
+enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
+enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
+enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
+enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
+enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
+enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS };
+enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
+enum column_kind { COLUMN_NUMBER, COLUMN_CATEGORY, COLUMN_LABEL, COLUMN_IGNORE };
+enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
+enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
+enum column_encode { ENCODE_ONE_HOT, ENCODE_ID };
+enum csv_header { HEADER_NONE, HEADER_SKIP, HEADER_NAMES };
+enum csv_delimiter {
+    DELIMITER_COMMA,
+    DELIMITER_TAB,
+    DELIMITER_SEMICOLON,
+    DELIMITER_PIPE,
+    DELIMITER_SPACE
+};
+enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
+
+/* One column of a csv file. */
+struct job_column {
+    enum column_kind kind;
+    char name[JOB_NAME_MAX]; /* "": none */
+    /* number */
+    enum column_scale scale;
+    enum column_missing missing;
+    float missing_value;
+    /* category */
+    enum column_encode encode;
+    char
+        *words; /* category: its vocabulary; label: its classes; joined by '\n'; NULL: none given */
+};
+
+/* How csv files are read. */
+struct job_csv {
+    uint32_t columns;
+    struct job_column *column; /* (columns) */
+    enum csv_header header;
+    enum csv_delimiter delimiter;
+    bool quotes, trim;
+    char comment[JOB_NAME_MAX]; /* lines that begin with it are left out; "": none */
+    char *missing;              /* markers of a missing value, joined by '\n' */
+    enum bad_rows bad_rows;
+    uint32_t bad_rows_max;
+};
+
+/* What is done to a training image each time it is drawn. */
+struct job_augment {
+    enum flip_kind flip;
+    uint32_t crop, shift; /* pixels; 0: none */
+};
+
+/* Keys whose values are checked again when the model, the data or the cluster are known. */
+enum job_place {
+    PLACE_INPUT_SHAPE,
+    PLACE_LAYERS,
+    PLACE_LOSS,
+    PLACE_METRICS,
+    PLACE_CLASS_WEIGHT,
+    PLACE_MONITOR,
+    PLACE_REPLICAS,
+    PLACE_DROPPED,
+    JOB_PLACES
+};
+enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
+
+struct job {
+    char name[JOB_NAME_MAX];
+    struct {
+        uint32_t rank,
+            shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
+        uint32_t layers;
+        struct job_layer layer[JOB_LAYERS_MAX];
+        enum loss_kind loss;
+        bool from_logits;
+        uint32_t metrics;
+        enum metric_kind metric[METRICS_MAX];
+    } model;
+    struct {
+        enum data_format format;
+        char *train,
+            *eval;   /* resolved paths or globs (relative to the job file or, by --set, to the
+                             * current folder), a YAML list joined by '\n'; NULL: none */
+        char *spill; /* an absolute folder; NULL: TMPDIR, or /tmp */
+        uint32_t memory_mb; /* 0: a quarter of what this process may use */
+        float scale;        /* inputs are divided by it */
+        enum synthetic_kind synthetic;
+        uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
+        struct job_augment augment;
+        struct job_csv csv;
+    } data;
+    struct optimizer optimizer;
+    char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensors' names, joined by commas */
+    struct {
+        uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */
+        uint32_t class_weights;                    /* others weigh 1 */
+        struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
+        enum update_mode update;
+        uint64_t seed;
+        float clip_norm;          /* 0: off */
+        uint32_t monitor;         /* MONITOR_.. */
+        uint32_t geo_every;       /* geo */
+        uint32_t staleness;       /* ssp */
+        float delay_compensation; /* lambda; 0: none */
+        bool staleness_rate;
+        enum nan_guard nan_guard;
+        uint32_t max_recoveries, max_rejected;
+    } training;
+    struct {
+        uint32_t replicas_to_aggregate; /* 0: all workers */
+        uint32_t dropped;               /* enum sync_dropped */
+    } sync;
+    struct {
+        uint32_t patience; /* epochs; 0: off */
+        uint32_t start_from_epoch;
+        float min_delta;
+        bool restore_best_weights;
+    } early_stopping;
+    struct {
+        enum codec push, reply;
+        float push_ratio; /* top_k */
+        uint32_t allow;   /* bit i: `auto` may choose codec i beside the lossless ones */
+    } compression;
+    struct {
+        uint32_t every_steps, every_seconds, keep;
+        enum checkpoint_store store;
+        char run[JOB_NAME_MAX];
+    } checkpoint;
+    struct {
+        uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
+    } timeouts;
+    struct {
+        bool tensorboard, histograms;
+    } logs;
+    struct {
+        uint32_t threads; /* 0: the cores it may use */
+    } ps, worker;
+    /* where what is checked later was given, for job_blame */
+    char file[JOB_FILE_SHOWN];
+    uint32_t line[JOB_PLACES],
+        layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
+    uint8_t identity
+        [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
+    char
+        *canonical; /* the job as it is run, YAML with every key resolved: goes to model/job.yaml */
+    char *
+        identity_text; /* "key = value\n" lines of the identity keys: a mismatch is named from it */
+};
+
+/* Read `path`, then apply `sets` ("key=value", in order). On error e->text is one clear line: file, line,
+ * key, what is allowed, the nearest known name.
+ * Owns: *job is the caller's after ERR_OK; close with job_close. Unchanged on error.
+ * Errors: ERR_INPUT, ERR_NOMEM. Thread: any. */
+enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
+                  struct errmsg *e) MUST_CHECK;
+
+/* The same from memory; `name` stands for the file in messages, `dir` resolves relative paths. */
+enum err job_parse(struct job *job, const char *text, size_t bytes, const char *name,
+                   const char *dir, const char *const *sets, size_t n_sets,
+                   struct errmsg *e) MUST_CHECK;
+
+void job_close(struct job *job);
+
+/* DIR: --output as it was given; runs/NAME where it was not (NULL, ""). Unchanged on error. Errors: ERR_INPUT too long. */
+enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
+                    struct errmsg *e) MUST_CHECK;
+
+/* "sync" */
+const char *job_update_word(enum update_mode update);
+
+/* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
+ * Errors: ERR_INPUT, with the value that would do. */
+enum err job_check_workers(const struct job *job, uint32_t workers, struct errmsg *e) MUST_CHECK;
+/* What a job with an evaluator cannot have. Errors: ERR_INPUT, one line. */
+enum err job_check_evaluator(const struct job *job, struct errmsg *e) MUST_CHECK;
+/* Say where in the job file it stands: e begins with the key's name, "model.loss: ...", and then with file and line,
+ * or --set; with the file alone where it was not given. Hands the code back; ERR_OK and ERR_NOMEM stay as they are. */
+enum err job_blame(const struct job *job, enum job_place place, enum err err, struct errmsg *e);
+enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
+/* How many workers' leaves make a step; 0: all, there are no backup workers. */
+uint32_t job_replicas(const struct job *job, uint32_t workers);
+
+/* Its rows come from csv text, of files or drawn. */
+bool job_reads_csv(const struct job *job);
+
+/* Compare two identity texts; names the first key that differs with its old and new value
+ * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
+enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* The same of the keys alone that say what the weights are, and how they are learned from: model, optimizer. */
+enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+
+/* docs/job-file.md from the table of keys, to stdout. */
+void job_print_reference(void);
+
+#endif

@@ -1,0 +1,383 @@
+#include "common/job/keys.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "common/job/table.h"
+#include "common/base/words.h"
+
+/* In the order of docs/job-file.md. */
+static const struct job_table *const tables[JOB_TABLES] = {&job_table_model, &job_table_data,
+                                                           &job_table_training, &job_table_run};
+
+/* Which table it stands in. */
+static size_t table_of(const struct job_key *key)
+{
+    size_t t = 0;
+    while (key < tables[t]->key || key >= tables[t]->key + tables[t]->count)
+        t++;
+    return t;
+}
+
+const struct job_key *job_key_next(const struct job_key *key)
+{
+    if (!key)
+        return tables[0]->key;
+    size_t t = table_of(key);
+    if (++key < tables[t]->key + tables[t]->count)
+        return key;
+    return ++t < JOB_TABLES ? tables[t]->key : NULL;
+}
+
+size_t job_key_index(const struct job_key *key)
+{
+    size_t t = table_of(key);
+    return t * JOB_TABLE_KEYS + (size_t)(key - tables[t]->key);
+}
+
+/* ---- looking up ---- */
+
+const struct job_key *job_key_find(const char *path)
+{
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (strcmp(key->path, path) == 0)
+            return key;
+    return NULL;
+}
+
+static bool starts_with_group(const char *path, const char *group)
+{
+    size_t n = strlen(group);
+    return n == 0 || (strncmp(path, group, n) == 0 && path[n] == '.');
+}
+
+bool job_key_is_group(const char *path)
+{
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (starts_with_group(key->path, path))
+            return true;
+    return false;
+}
+
+bool job_key_of_layer(const struct job_key *key)
+{
+    return strncmp(key->path, JOB_LAYER_PREFIX, strlen(JOB_LAYER_PREFIX)) == 0;
+}
+
+bool job_key_of_column(const struct job_key *key)
+{
+    return strncmp(key->path, JOB_COLUMN_PREFIX, strlen(JOB_COLUMN_PREFIX)) == 0;
+}
+
+bool job_key_of_element(const struct job_key *key)
+{
+    return job_key_of_layer(key) || job_key_of_column(key);
+}
+
+bool job_key_under(const char *path, const char *group)
+{
+    size_t n = strlen(group);
+    return starts_with_group(path, group) && !strchr(path + (n ? n + 1 : 0), '.');
+}
+
+const void *job_key_at(const struct job_key *key, const struct job *job, const void *element)
+{
+    const char *base = job_key_of_element(key) ? element : (const char *)job;
+    return base + key->offset;
+}
+
+/* ---- words ---- */
+
+const struct job_word *job_word_find(const struct job_word *words, const char *word)
+{
+    for (; words->word; words++)
+        if (strcmp(words->word, word) == 0)
+            return words;
+    return NULL;
+}
+
+const char *job_word_of(const struct job_word *words, int value)
+{
+    for (; words->word; words++)
+        if (words->value == value)
+            return words->word;
+    return "?";
+}
+
+void job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (; words->word; words++) {
+        if ((words->value != JOB_WORD_LATER) != supported)
+            continue;
+        int more = snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", words->word);
+        if (more < 0 || (size_t)more >= bytes - n)
+            return;
+        n += (size_t)more;
+    }
+}
+
+/* ---- what is allowed, in words ---- */
+
+static void real_allowed(const struct job_key *key, char *out, size_t bytes)
+{
+    if (key->low <= -FLT_MAX && key->high >= FLT_MAX)
+        (void)snprintf(out, bytes, "number");
+    else if (key->low <= -FLT_MAX)
+        (void)snprintf(out, bytes, "number up to %g", (double)key->high);
+    else if (key->high >= FLT_MAX)
+        (void)snprintf(out, bytes, "number %s %g", key->low_open ? "above" : "from",
+                       (double)key->low);
+    else
+        (void)snprintf(out, bytes, "number from %g to %s%g", (double)key->low,
+                       key->high_open ? "below " : "", (double)key->high);
+}
+
+void job_key_allowed(const struct job_key *key, char *out, size_t bytes)
+{
+    size_t n;
+    switch (key->type) {
+    case KEY_NAME:
+        (void)snprintf(out, bytes, "name of letters, digits, . _ -, at most %d of them",
+                       JOB_NAME_MAX - 1);
+        return;
+    case KEY_U32:
+    case KEY_U64:
+        (void)snprintf(out, bytes, "integer from %llu to %llu%s", (unsigned long long)key->min,
+                       (unsigned long long)key->max, key->or_null ? ", or null" : "");
+        return;
+    case KEY_REAL:
+        real_allowed(key, out, bytes);
+        return;
+    case KEY_BOOL:
+        (void)snprintf(out, bytes, "true or false");
+        return;
+    case KEY_INTEGERS:
+        (void)snprintf(out, bytes, "list of integers from %llu to %llu",
+                       (unsigned long long)key->min, (unsigned long long)key->max);
+        return;
+    case KEY_REALS:
+        n = (size_t)snprintf(out, bytes, "list of, each: ");
+        real_allowed(key, out + n, bytes - n);
+        return;
+    case KEY_NAMES:
+        (void)snprintf(out, bytes, "list of words of letters, digits, . _ - /, like [bias]");
+        return;
+    case KEY_WORD:
+    case KEY_CHOICE:
+    case KEY_METRICS:
+    case KEY_CODECS:
+        job_words_list(key->words, true, out, bytes);
+        return;
+    case KEY_SHAPE:
+        (void)snprintf(out, bytes, "list of 1 to %d integers from 1, like [28, 28]%s",
+                       TENSOR_RANK_MAX, key->or_auto ? ", or auto" : "");
+        return;
+    case KEY_TEXT:
+        (void)snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
+        return;
+    case KEY_TEXTS:
+        (void)snprintf(out, bytes, "text of one line, or list of these");
+        return;
+    case KEY_COLUMNS:
+        (void)snprintf(out, bytes, "list of 2 to %d columns", JOB_COLUMNS_MAX);
+        return;
+    case KEY_PAIR:
+        (void)snprintf(out, bytes,
+                       "integer from %llu to %llu, or [height, width] of such, like 3 or [3, 3]",
+                       (unsigned long long)key->min, (unsigned long long)key->max);
+        return;
+    case KEY_PATHS:
+        (void)snprintf(out, bytes, "path, glob, or list of these");
+        return;
+    case KEY_FOLDER:
+        (void)snprintf(out, bytes, "path of a folder");
+        return;
+    case KEY_LAYERS:
+        (void)snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
+        return;
+    case KEY_CLASS_WEIGHTS:
+        (void)snprintf(out, bytes, "map of up to %d classes to numbers from 0, like {0: 1, 1: 5}",
+                       JOB_CLASS_WEIGHTS_MAX);
+        return;
+    case KEY_INPUTS:
+        (void)snprintf(out, bytes, "list of 1 to %d names of layers before this one, or input",
+                       JOB_INPUTS_MAX);
+        return;
+    case KEY_LATER:
+        (void)snprintf(out, bytes, "%s", key->fallback ? key->fallback : "nothing yet");
+        return;
+    }
+}
+
+/* ---- hints ---- */
+
+static const char *last_name(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+/* The nth name of `path` from the group on, cut behind it: the group's own entries ("training",
+ * "data"). */
+static bool entry_of_group(const char *path, const char *group, char *out, size_t bytes)
+{
+    if (!starts_with_group(path, group))
+        return false;
+    size_t skip = strlen(group) ? strlen(group) + 1 : 0;
+    size_t n = strcspn(path + skip, ".[");
+    if (n == 0 || n >= bytes)
+        return false;
+    memcpy(out, path + skip, n);
+    out[n] = 0;
+    return true;
+}
+
+/* A key before this one has that entry, too: a group's keys may stand apart. */
+static bool entry_before(const struct job_key *key, const char *group, const char *name)
+{
+    char other[JOB_PATH_MAX];
+    for (const struct job_key *k = job_key_next(NULL); k != key; k = job_key_next(k))
+        if (k->type != KEY_LATER && entry_of_group(k->path, group, other, sizeof other) &&
+            strcmp(other, name) == 0)
+            return true;
+    return false;
+}
+
+static void hint_list(const char *group, char *out, size_t bytes)
+{
+    char name[JOB_PATH_MAX];
+    size_t n = (size_t)snprintf(out, bytes, "allowed: ");
+    bool first = true;
+    for (const struct job_key *key = job_key_next(NULL); key && n < bytes;
+         key = job_key_next(key)) {
+        if (key->type == KEY_LATER || !entry_of_group(key->path, group, name, sizeof name) ||
+            entry_before(key, group, name))
+            continue;
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", first ? "" : ", ", name);
+        first = false;
+    }
+    if (first)
+        (void)snprintf(out, bytes, "no options are allowed here");
+}
+
+/* The nearest entry of the group, as a whole path in `out`. */
+static bool hint_sibling(const char *group, const char *wrong, char *out, size_t bytes)
+{
+    struct words near;
+    words_init(&near, wrong);
+    char name[JOB_PATH_MAX], best[JOB_PATH_MAX] = "";
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        if (!entry_of_group(key->path, group, name, sizeof name))
+            continue;
+        near.best = NULL;
+        words_try(&near, name);
+        if (near.best)
+            memcpy(best, name, sizeof best);
+    }
+    if (!*best)
+        return false;
+    (void)snprintf(out, bytes, "did you mean %s%s%s?", group, *group ? "." : "", best);
+    return true;
+}
+
+/* A key of that very name, or one near it, that stands elsewhere. */
+static bool hint_elsewhere(const char *path, char *out, size_t bytes)
+{
+    struct words whole;
+    words_init(&whole, path);
+    const char *same = NULL;
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        if (job_key_of_element(key))
+            continue;
+        words_try(&whole, key->path);
+        if (!key->alias && strcmp(last_name(key->path), last_name(path)) == 0 && !same)
+            same = key->path;
+    }
+    if (!same)
+        same = whole.best;
+    if (!same)
+        return false;
+    (void)snprintf(out, bytes, "did you mean %s?", same);
+    return true;
+}
+
+void job_key_hint(const char *path, char *out, size_t bytes)
+{
+    const char *wrong = last_name(path);
+    char group[JOB_PATH_MAX];
+    (void)snprintf(group, sizeof group, "%.*s", (int)(wrong > path ? wrong - path - 1 : 0), path);
+    if (hint_sibling(group, wrong, out, bytes) ||
+        (strncmp(path, "model.layers", 12) != 0 && strncmp(path, "data.columns", 12) != 0 &&
+         hint_elsewhere(path, out, bytes)))
+        return;
+    hint_list(group, out, bytes);
+}
+
+/* ---- visiting ---- */
+
+static const char *chosen_word(const struct job_key *choice, const struct job *job,
+                               const void *element)
+{
+    int value;
+    memcpy(&value, job_key_at(choice, job, element), sizeof value);
+    return job_word_of(choice->words, value);
+}
+
+bool job_key_active(const struct job_key *key, const struct job *job, const void *element)
+{
+    for (const struct job_key *choice = job_key_next(NULL); choice; choice = job_key_next(choice)) {
+        if (choice == key || choice->type != KEY_CHOICE ||
+            !starts_with_group(key->path, choice->path))
+            continue;
+        const char *option = key->path + strlen(choice->path) + 1;
+        const char *word = chosen_word(choice, job, element);
+        if (strncmp(option, word, strlen(word)) != 0 || option[strlen(word)] != '.')
+            return false;
+    }
+    return true;
+}
+
+/* The keys with `prefix`, of one element. */
+static enum err visit_element(const struct job *job, const char *prefix, uint32_t index,
+                              const void *element, job_key_visit *visit, void *ctx)
+{
+    char path[JOB_PATH_MAX];
+    size_t n = strlen(prefix);
+    enum err err = ERR_OK;
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key)) {
+        if (key->type == KEY_LATER || strncmp(key->path, prefix, n) != 0 ||
+            !job_key_active(key, job, element))
+            continue;
+        (void)snprintf(path, sizeof path, "%.*s[%u]%s", (int)n - 2, prefix, index, key->path + n);
+        err = visit(ctx, key, job, element, path);
+    }
+    return err;
+}
+
+static enum err visit_elements(const struct job *job, const struct job_key *list,
+                               job_key_visit *visit, void *ctx)
+{
+    enum err err = ERR_OK;
+    if (list->type == KEY_LAYERS)
+        for (uint32_t i = 0; i < job->model.layers && !err; i++)
+            err = visit_element(job, JOB_LAYER_PREFIX, i, &job->model.layer[i], visit, ctx);
+    else
+        for (uint32_t i = 0; i < job->data.csv.columns && !err; i++)
+            err = visit_element(job, JOB_COLUMN_PREFIX, i, &job->data.csv.column[i], visit, ctx);
+    return err;
+}
+
+enum err job_keys_each(const struct job *job, job_key_visit *visit, void *ctx)
+{
+    enum err err = ERR_OK;
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key)) {
+        if (key->type == KEY_LAYERS || key->type == KEY_COLUMNS)
+            err = visit_elements(job, key, visit, ctx);
+        else if (key->type != KEY_LATER && !job_key_of_element(key) &&
+                 job_key_active(key, job, NULL))
+            err = visit(ctx, key, job, NULL, key->path);
+    }
+    return err;
+}

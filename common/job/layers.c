@@ -1,0 +1,257 @@
+/* The list of layers: which, their options, their names as Keras makes them (dense, dense_1, ..),
+ * and what each reads. A layer's inputs stand before it, so there is no cycle. */
+#include <string.h>
+
+#include "common/job/read.h"
+#include "common/base/words.h"
+
+/* Where the layers and their lists of inputs stand in the tree. */
+struct layer_nodes {
+    const char *base[JOB_LAYERS_MAX]; /* the name before its number; NULL: its own */
+    const struct job_node *layer[JOB_LAYERS_MAX], *inputs[JOB_LAYERS_MAX];
+};
+
+/* `- relu` is `- activation: relu`. */
+static void activation_of_word(struct job_layer *layer, const struct job_word *word)
+{
+    if (layer->kind != LAYER_ACTIVATION || strcmp(word->word, "activation") == 0)
+        return;
+    const struct job_key *key = job_key_find(JOB_LAYER_PREFIX ".activation.activation");
+    layer->activation.activation = (enum activation)job_word_find(key->words, word->word)->value;
+}
+
+/* Keras's class names in snake case: ReLU is re_lu; there are no layers Sigmoid, Tanh, ... */
+static const char *keras_name(const struct job_word *word)
+{
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, JOB_LAYER_PREFIX ".%s.name", word->word);
+    return job_key_find(path)->keras;
+}
+
+/* The nth unnamed layer of a kind gets its name with _n; the first gets it bare. */
+static void name_layer(struct job_layer *layer, const char *base, uint32_t number)
+{
+    if (number == 0)
+        (void)snprintf(layer->name, sizeof layer->name, "%s", base);
+    else
+        (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
+}
+
+/* minval may be maxval: all are that. */
+static enum err check_uniform(struct job_reader *r, const struct job_node *node, const char *what,
+                              enum init_kind initializer, float minval, float maxval)
+{
+    if (initializer != INIT_RANDOM_UNIFORM || minval <= maxval)
+        return ERR_OK;
+    return job_refuse(r, node, JOB_LAYER_PREFIX, "its %s is from %g to %g: minval is above maxval",
+                      what, (double)minval, (double)maxval);
+}
+
+static enum err check_initializers(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    enum err err = check_uniform(r, node, "kernel_initializer", l->kernel.initializer,
+                                 l->kernel.init_other, l->kernel.init_value);
+    return err ? err
+               : check_uniform(r, node, "bias_initializer", l->bias.initializer, l->bias.init_other,
+                               l->bias.init_value);
+}
+
+/* Of a layer without a bias. */
+static enum err check_bias(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *l = &r->job->model.layer[r->layer];
+    if (l->use_bias)
+        return ERR_OK;
+    const char *of = l->bias.initializer != INIT_ZEROS         ? "bias_initializer"
+                     : l->bias.regularizer != REGULARIZER_NONE ? "bias_regularizer"
+                                                               : NULL;
+    return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
+                           "its %s is of a bias, and use_bias is false; leave one of the two out",
+                           of)
+              : ERR_OK;
+}
+
+/* Keys that were not given and take another's value: a pooling layer's windows touch. */
+static void take_others(struct job_reader *r)
+{
+    char *layer = (char *)&r->job->model.layer[r->layer];
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->like && !r->given[job_key_index(key)] && job_key_active(key, r->job, layer))
+            memcpy(layer + key->offset, layer + key->like, sizeof(uint32_t[2]));
+}
+
+static enum err read_layer(struct job_reader *r, const struct job_node *node,
+                           struct layer_nodes *at)
+{
+    const char **base = at->base;
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    const struct job_word *word;
+    memset(layer, 0, sizeof *layer);
+    job_read_forget(r, JOB_LAYER_PREFIX);
+    r->inputs = NULL;
+    enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node, &word);
+    if (!err)
+        err = check_initializers(r, node);
+    if (!err)
+        err = check_bias(r, node);
+    if (err)
+        return err;
+    activation_of_word(layer, word);
+    take_others(r);
+    at->layer[r->layer] = node;
+    r->job->layer_line[r->layer] = node->set ? JOB_LINE_SET : node->line;
+    at->inputs[r->layer] = r->inputs;
+    base[r->layer] = NULL;
+    if (layer->name[0])
+        return ERR_OK;
+    base[r->layer] = keras_name(word);
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < r->layer; i++)
+        number += base[i] && strcmp(base[i], base[r->layer]) == 0;
+    name_layer(layer, base[r->layer], number);
+    return ERR_OK;
+}
+
+static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    if (strcmp(layer[r->layer].name, JOB_INPUT_NAME) == 0)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "its name, " JOB_INPUT_NAME ", is the model's input; give it another");
+    for (uint32_t i = 0; i < r->layer; i++)
+        if (strcmp(layer[i].name, layer[r->layer].name) == 0)
+            return job_refuse(r, node, JOB_LAYER_PREFIX,
+                              "its name, %s, is that of model.layers[%u] too; give it another",
+                              layer[i].name, i);
+    return ERR_OK;
+}
+
+/* ---- what each reads ---- */
+
+static enum err refuse_input(struct job_reader *r, const struct job_node *node, uint32_t found)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    enum { SHOWN = JOB_NAME_MAX };
+    if (found == r->layer)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "%s cannot be its own input",
+                          layer[found].name);
+    if (found < r->job->model.layers)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "its input %s stands behind it, as model.layers[%u]; what a layer reads "
+                          "must stand before it",
+                          layer[found].name, found);
+    struct words near;
+    words_init(&near, node->text);
+    words_try(&near, JOB_INPUT_NAME);
+    for (uint32_t i = 0; i < r->layer; i++)
+        words_try(&near, layer[i].name);
+    return job_refuse(
+        r, node, JOB_LAYER_PREFIX,
+        "no layer is called %.*s%s%s%s; a layer before this one is meant, or " JOB_INPUT_NAME,
+        SHOWN, node->text, near.best ? ", did you mean " : "", near.best ? near.best : "",
+        near.best ? "?" : "");
+}
+
+static enum err resolve_one(struct job_reader *r, const struct job_node *node)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    if (node->kind != NODE_SCALAR || job_tree_is_null(node))
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "its inputs are a list of names of layers");
+    if (layer->inputs == JOB_INPUTS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
+                          JOB_INPUTS_MAX);
+    uint32_t found = 0;
+    while (found < r->job->model.layers && strcmp(r->job->model.layer[found].name, node->text) != 0)
+        found++;
+    bool input = strcmp(node->text, JOB_INPUT_NAME) == 0;
+    if (!input && found >= r->layer)
+        return refuse_input(r, node, found);
+    layer->input[layer->inputs++] = input ? 0 : found + 1;
+    return ERR_OK;
+}
+
+static enum err check_count(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    const struct job_word *words = job_key_find(JOB_LAYER_PREFIX)->words;
+    const char *lone = job_word_find(words, job_word_of(words, (int)layer->kind))->lone;
+    bool merges = lone && strcmp(lone, "inputs") == 0;
+    if (merges && layer->inputs < 2)
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "%s joins at least two layers: name them in its inputs", layer->name);
+    if (!merges && layer->inputs != 1)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "%s has one input, and %u are named",
+                          layer->name, layer->inputs);
+    return ERR_OK;
+}
+
+static enum err resolve(struct job_reader *r, const struct layer_nodes *at)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    const struct job_node *list = at->inputs[r->layer];
+    enum err err = ERR_OK;
+    if (!list) {
+        layer->inputs = 1;
+        layer->input[0] = r->layer;
+    } else if (list->kind == NODE_LIST) {
+        for (const struct job_node *c = list->child; c && !err; c = c->next)
+            err = resolve_one(r, c);
+    } else {
+        err = resolve_one(r, list);
+    }
+    return err ? err : check_count(r, list ? list : at->layer[r->layer]);
+}
+
+/* Every layer but the last is read by one behind it. */
+static enum err refuse_unused(struct job_reader *r, const struct layer_nodes *at)
+{
+    const struct job_layer *layer = r->job->model.layer;
+    for (uint32_t i = 0; i + 1 < r->job->model.layers; i++) {
+        bool used = false;
+        for (uint32_t j = i + 1; j < r->job->model.layers; j++)
+            for (uint32_t k = 0; k < layer[j].inputs; k++)
+                used = used || layer[j].input[k] == i + 1;
+        r->layer = i;
+        if (!used)
+            return job_refuse(r, at->layer[i], JOB_LAYER_PREFIX,
+                              "no layer reads %s, and it is not the last: take it away, or name "
+                              "it in the inputs of another",
+                              layer[i].name);
+    }
+    return ERR_OK;
+}
+
+/* ---- the list ---- */
+
+static enum err read_layers(struct job_reader *r, const struct job_node *node,
+                            struct layer_nodes *at)
+{
+    r->layer = 0;
+    r->job->model.layers = 0;
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (r->layer == JOB_LAYERS_MAX)
+            return job_refuse(r, c, "model.layers", "at most %d layers are allowed",
+                              JOB_LAYERS_MAX);
+        enum err err = read_layer(r, c, at);
+        if (!err)
+            err = refuse_twin(r, c);
+        if (err)
+            return err;
+        r->job->model.layers = ++r->layer;
+    }
+    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
+        enum err err = resolve(r, at);
+        if (err)
+            return err;
+    }
+    return refuse_unused(r, at);
+}
+
+enum err job_read_layers(struct job_reader *r, const struct job_node *node)
+{
+    struct layer_nodes at;
+    if (node->kind != NODE_LIST || !node->child)
+        return job_refuse(r, node, "model.layers", "a list of layers is meant, like - dense: 10");
+    return read_layers(r, node, &at);
+}

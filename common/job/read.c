@@ -1,0 +1,740 @@
+#include "common/job/read.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/base/words.h"
+
+enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
+
+/* ---- saying no ---- */
+
+static void one_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+/* The path as the user would write it: "model.layers[1].dense.units". */
+static void path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes)
+{
+    size_t layer = strlen(JOB_LAYER_PREFIX), column = strlen(JOB_COLUMN_PREFIX);
+    if (strncmp(path, JOB_LAYER_PREFIX, layer) == 0)
+        (void)snprintf(out, bytes, "model.layers[%u]%s", r->layer, path + layer);
+    else if (strncmp(path, JOB_COLUMN_PREFIX, column) == 0)
+        (void)snprintf(out, bytes, "data.columns[%u]%s", r->column, path + column);
+    else
+        (void)snprintf(out, bytes, "%s", path);
+}
+
+enum err job_refuse(struct job_reader *r, const struct job_node *at, const char *path,
+                    const char *fmt, ...)
+{
+    if (!r->e)
+        return ERR_INPUT;
+    char where[200], shown[JOB_PATH_MAX + 32], why[sizeof r->e->text];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    job_tree_where(where, sizeof where, at, r->name);
+    path_shown(r, path, shown, sizeof shown);
+    size_t set_bytes = at->set ? strcspn(at->set, "=") : 0;
+    if (!*path ||
+        (at->set && strlen(shown) == set_bytes && strncmp(at->set, shown, set_bytes) == 0))
+        (void)err_set(r->e, ERR_INPUT, "%s: %s", where, why);
+    else
+        (void)err_set(r->e, ERR_INPUT, "%s: %s: %s", where, shown, why);
+    one_line(r->e->text);
+    return ERR_INPUT;
+}
+
+/* What was written, for a message: 'text', or what kind of thing it is. */
+static const char *written(const struct job_node *node, char out[SHOWN_BYTES + 8])
+{
+    if (node->kind == NODE_LIST)
+        return "a list";
+    if (node->kind == NODE_MAP)
+        return "a map";
+    if (job_tree_is_null(node))
+        return "no value";
+    (void)snprintf(out, SHOWN_BYTES + 8, "%c%.*s%c", node->quoted ? '"' : '\'', SHOWN_BYTES,
+                   node->text, node->quoted ? '"' : '\'');
+    return out;
+}
+
+enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
+{
+    char allowed[ALLOWED_BYTES], shown[SHOWN_BYTES + 8];
+    job_key_allowed(key, allowed, sizeof allowed);
+    return job_refuse(r, node, key->path, "%s is not allowed; allowed: %s", written(node, shown),
+                      allowed);
+}
+
+static enum err refuse_word(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *at, const char *word)
+{
+    char allowed[ALLOWED_BYTES];
+    job_words_list(key->words, true, allowed, sizeof allowed);
+    if (job_word_find(key->words, word))
+        return job_refuse(r, at, key->path, "'%s' is not supported yet; allowed: %s", word,
+                          allowed);
+    struct words near;
+    words_init(&near, word);
+    for (const struct job_word *w = key->words; w->word; w++)
+        words_try(&near, w->word);
+    if (near.best)
+        return job_refuse(r, at, key->path, "'%.*s' is unknown, did you mean %s? allowed: %s",
+                          SHOWN_BYTES, word, near.best, allowed);
+    return job_refuse(r, at, key->path, "'%.*s' is unknown; allowed: %s", SHOWN_BYTES, word,
+                      allowed);
+}
+
+/* ---- one value ---- */
+
+static void *value_at(struct job_reader *r, const struct job_key *key)
+{
+    char *base = job_key_of_layer(key)    ? (char *)&r->job->model.layer[r->layer]
+                 : job_key_of_column(key) ? (char *)&r->job->data.csv.column[r->column]
+                                          : (char *)r->job;
+    return base + key->offset;
+}
+
+static bool integer_parse(const char *text, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+static const char *skip_digits(const char *p)
+{
+    while (*p >= '0' && *p <= '9')
+        p++;
+    return p;
+}
+
+/* [+-] digits [. digits] [e [+-] digits], so neither hexadecimal, nan nor inf. */
+static bool real_is_written_well(const char *text)
+{
+    const char *p = text + (*text == '-' || *text == '+');
+    const char *whole = skip_digits(p), *end = whole;
+    size_t digits = (size_t)(whole - p);
+    if (*whole == '.') {
+        end = skip_digits(whole + 1);
+        digits += (size_t)(end - whole - 1);
+    }
+    if (digits == 0)
+        return false;
+    if (*end == 'e' || *end == 'E') {
+        const char *exponent = end + 1 + (end[1] == '-' || end[1] == '+');
+        end = skip_digits(exponent);
+        if (end == exponent)
+            return false;
+    }
+    return *end == 0;
+}
+
+static bool real_parse(const struct job_key *key, const char *text, float *out)
+{
+    if (!real_is_written_well(text))
+        return false;
+    float v = strtof(text, NULL);
+    if (!isfinite(v) || v < key->low || v > key->high || (key->low_open && v <= key->low) ||
+        (key->high_open && v >= key->high))
+        return false;
+    *out = v;
+    return true;
+}
+
+static bool bool_parse(const char *text, bool *out)
+{
+    if (strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0)
+        *out = true;
+    else if (strcmp(text, "false") == 0 || strcmp(text, "False") == 0 || strcmp(text, "FALSE") == 0)
+        *out = false;
+    else
+        return false;
+    return true;
+}
+
+static bool name_is_well(const char *text)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t n = strlen(text);
+    return n > 0 && n < JOB_NAME_MAX && strspn(text, allowed) == n && text[0] != '.' &&
+           text[0] != '-';
+}
+
+/* A number or a bool: plain, not in quotes. */
+static enum err read_plain(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    void *at = value_at(r, key);
+    if (key->or_null && job_tree_is_null(node)) {
+        memset(at, 0, sizeof(uint32_t));
+        return ERR_OK;
+    }
+    if (node->kind != NODE_SCALAR || node->quoted || job_tree_is_null(node))
+        return job_refuse_value(r, key, node);
+    uint64_t integer;
+    if (key->type == KEY_REAL)
+        return real_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
+    if (key->type == KEY_BOOL)
+        return bool_parse(node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
+    if (!integer_parse(node->text, &integer) || integer < key->min || integer > key->max)
+        return job_refuse_value(r, key, node);
+    if (key->type == KEY_U64)
+        *(uint64_t *)at = integer;
+    else
+        *(uint32_t *)at = (uint32_t)integer;
+    return ERR_OK;
+}
+
+static enum err read_name(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
+{
+    if (node->kind != NODE_SCALAR || job_tree_is_null(node) || !name_is_well(node->text))
+        return job_refuse_value(r, key, node);
+    (void)snprintf(value_at(r, key), JOB_NAME_MAX, "%s", node->text);
+    return ERR_OK;
+}
+
+static enum err read_word(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
+{
+    if (node->kind != NODE_SCALAR || job_tree_is_null(node))
+        return job_refuse_value(r, key, node);
+    const struct job_word *w = job_word_find(key->words, node->text);
+    if (!w || w->value == JOB_WORD_LATER)
+        return refuse_word(r, key, node, node->text);
+    memcpy(value_at(r, key), &w->value, sizeof w->value);
+    return ERR_OK;
+}
+
+static enum err read_later(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    if (key->fallback && node->kind == NODE_SCALAR &&
+        (strcmp(node->text ? node->text : "", key->fallback) == 0 ||
+         (strcmp(key->fallback, "null") == 0 && job_tree_is_null(node))))
+        return ERR_OK;
+    return job_refuse(r, node, key->path, "not supported yet (%s); leave it out%s%s", key->doc,
+                      key->fallback ? " or say " : "", key->fallback ? key->fallback : "");
+}
+
+/* ---- lists ---- */
+
+static enum err read_metrics(struct job_reader *r, const struct job_key *key,
+                             const struct job_node *node)
+{
+    struct job *job = r->job;
+    if (node->kind != NODE_LIST)
+        return job_refuse(r, node, key->path, "a list is meant, like [accuracy]");
+    job->model.metrics = 0;
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (c->kind != NODE_SCALAR || job_tree_is_null(c))
+            return job_refuse_value(r, key, c);
+        const struct job_word *w = job_word_find(key->words, c->text);
+        if (!w || w->value == JOB_WORD_LATER)
+            return refuse_word(r, key, c, c->text);
+        for (uint32_t i = 0; i < job->model.metrics; i++)
+            if (job->model.metric[i] == (enum metric_kind)w->value)
+                return job_refuse(r, c, key->path, "%s stands here twice", c->text);
+        if (job->model.metrics == METRICS_MAX)
+            return job_refuse(r, c, key->path, "at most %d metrics are allowed", METRICS_MAX);
+        job->model.metric[job->model.metrics++] = (enum metric_kind)w->value;
+    }
+    return ERR_OK;
+}
+
+static enum err read_class_weights(struct job_reader *r, const struct job_key *key,
+                                   const struct job_node *node)
+{
+    struct job *job = r->job;
+    uint64_t label;
+    char *end;
+    if (node->kind != NODE_MAP)
+        return job_refuse_value(r, key, node);
+    job->training.class_weights = 0;
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (!integer_parse(c->key, &label) || label > UINT32_MAX)
+            return job_refuse(r, c, key->path, "%.*s is no class: a class is an integer from 0",
+                              SHOWN_BYTES, c->key);
+        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || c->kind != NODE_SCALAR ||
+            c->quoted || job_tree_is_null(c))
+            return job_refuse_value(r, key, c);
+        float weight = strtof(c->text, &end);
+        if (!real_is_written_well(c->text) || *end || !isfinite(weight) || weight < 0)
+            return job_refuse_value(r, key, c);
+        job->training.class_weight[job->training.class_weights++] =
+            (struct class_weight){(uint32_t)label, weight};
+    }
+    return ERR_OK;
+}
+
+/* A list of numbers, each within the key's range. */
+static enum err read_numbers(struct job_reader *r, const struct job_key *key,
+                             const struct job_node *node)
+{
+    struct schedule_integers integers = {.n = 0};
+    struct schedule_reals reals = {.n = 0};
+    uint64_t integer = 0;
+    if (node->kind != NODE_LIST)
+        return job_refuse_value(r, key, node);
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (c->kind != NODE_SCALAR || c->quoted || job_tree_is_null(c))
+            return job_refuse_value(r, key, c);
+        if (integers.n + reals.n == SCHEDULE_LIST_MAX)
+            return job_refuse(r, c, key->path, "at most %d numbers are allowed", SCHEDULE_LIST_MAX);
+        if (key->type == KEY_REALS) {
+            if (!real_parse(key, c->text, &reals.value[reals.n++]))
+                return job_refuse_value(r, key, c);
+        } else {
+            if (!integer_parse(c->text, &integer) || integer < key->min || integer > key->max)
+                return job_refuse_value(r, key, c);
+            integers.value[integers.n++] = (uint32_t)integer;
+        }
+    }
+    if (key->type == KEY_REALS)
+        *(struct schedule_reals *)value_at(r, key) = reals;
+    else
+        *(struct schedule_integers *)value_at(r, key) = integers;
+    return ERR_OK;
+}
+
+/* Words that may stand in a name, joined by commas. */
+static enum err read_names(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
+    char joined[JOB_NAMES_BYTES] = "";
+    size_t at = 0;
+    if (node->kind != NODE_LIST)
+        return job_refuse_value(r, key, node);
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        size_t n = c->kind == NODE_SCALAR && !job_tree_is_null(c) ? strlen(c->text) : 0;
+        if (n == 0 || strspn(c->text, allowed) != n)
+            return job_refuse_value(r, key, c);
+        if (n + 2 > sizeof joined - at)
+            return job_refuse(r, c, key->path, "more than %zu characters in all",
+                              sizeof joined - 1);
+        at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", at ? "," : "", c->text);
+    }
+    memcpy(value_at(r, key), joined, sizeof joined);
+    return ERR_OK;
+}
+
+static enum err read_codecs(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node)
+{
+    uint32_t bits = 0;
+    if (node->kind != NODE_LIST)
+        return job_refuse(r, node, key->path, "a list is meant, like [int8, fp16]");
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (c->kind != NODE_SCALAR || job_tree_is_null(c))
+            return job_refuse_value(r, key, c);
+        const struct job_word *w = job_word_find(key->words, c->text);
+        if (!w || w->value == JOB_WORD_LATER)
+            return refuse_word(r, key, c, c->text);
+        if (bits >> w->value & 1)
+            return job_refuse(r, c, key->path, "%s stands here twice", c->text);
+        bits |= 1u << w->value;
+    }
+    *(uint32_t *)value_at(r, key) = bits;
+    return ERR_OK;
+}
+
+enum { SHAPE_DIM_MAX = 1 << 24, SHAPE_ELEMS_MAX = 1 << 28 };
+
+static enum err read_shape(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    uint64_t elems = 1, dim;
+    uint32_t rank = 0, *at = value_at(r, key);
+    at[0] = 0;
+    if (key->or_auto && node->kind == NODE_SCALAR && node->text && strcmp(node->text, "auto") == 0)
+        return ERR_OK;
+    if (node->kind != NODE_LIST || !node->child)
+        return job_refuse_value(r, key, node);
+    for (const struct job_node *c = node->child; c; c = c->next) {
+        if (c->kind != NODE_SCALAR || c->quoted || !integer_parse(c->text ? c->text : "", &dim) ||
+            dim < 1 || dim > SHAPE_DIM_MAX || rank == TENSOR_RANK_MAX)
+            return job_refuse_value(r, key, c);
+        elems *= dim;
+        if (elems > SHAPE_ELEMS_MAX)
+            return job_refuse(r, c, key->path, "more than %d elements in one example",
+                              SHAPE_ELEMS_MAX);
+        at[++rank] = (uint32_t)dim;
+    }
+    at[0] = rank;
+    return ERR_OK;
+}
+
+static bool read_one_of_pair(const struct job_key *key, const struct job_node *node, uint32_t *out)
+{
+    uint64_t value;
+    if (!node || node->kind != NODE_SCALAR || node->quoted || job_tree_is_null(node) ||
+        !integer_parse(node->text, &value) || value < key->min || value > key->max)
+        return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static enum err read_pair(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
+{
+    uint32_t *at = value_at(r, key), pair[2];
+    const struct job_node *first = node->kind == NODE_LIST ? node->child : node;
+    const struct job_node *second = node->kind == NODE_LIST && first ? first->next : first;
+    if (!read_one_of_pair(key, first, &pair[0]) || !read_one_of_pair(key, second, &pair[1]) ||
+        (first != second && second->next))
+        return job_refuse_value(r, key, node);
+    memcpy(at, pair, sizeof pair);
+    return ERR_OK;
+}
+
+/* ---- paths ---- */
+
+static bool is_path(const struct job_node *node)
+{
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && *node->text &&
+           strlen(node->text) <= 4096 && !strpbrk(node->text, "\n\r");
+}
+
+/* Where a relative path starts: an absolute folder. */
+static enum err path_folder(const struct job_reader *r, const struct job_node *at, char *out,
+                            size_t bytes)
+{
+    char here[4096] = "";
+    const char *dir = at->set || !r->dir ? "" : r->dir;
+    if (dir[0] != '/' && !getcwd(here, sizeof here))
+        return err_set(r->e, ERR_INPUT, "the current folder cannot be named: %s", strerror(errno));
+    (void)snprintf(out, bytes, "%s%s%s", here, *here && *dir ? "/" : "", dir);
+    return ERR_OK;
+}
+
+/* The same, with what is special in a glob escaped. */
+static enum err path_base(const struct job_reader *r, const struct job_node *at, char *out,
+                          size_t bytes)
+{
+    char folder[8192];
+    enum err err = path_folder(r, at, folder, sizeof folder);
+    if (err)
+        return err;
+    size_t n = 0;
+    for (const char *p = folder; *p && n + 3 < bytes; p++) {
+        if (strchr("*?[\\", *p))
+            out[n++] = '\\';
+        out[n++] = *p;
+    }
+    out[n] = 0;
+    return ERR_OK;
+}
+
+/* Append one path, made absolute, to the list in *paths (joined by newlines). */
+static enum err path_append(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node, char **paths)
+{
+    char base[16384] = "";
+    if (!is_path(node))
+        return job_refuse_value(r, key, node);
+    bool relative = node->text[0] != '/';
+    enum err err = relative ? path_base(r, node, base, sizeof base) : ERR_OK;
+    if (err)
+        return err;
+    size_t old = *paths ? strlen(*paths) + 1 : 0;
+    size_t room = old + strlen(base) + strlen(node->text) + 2;
+    char *grown = mem_resize(*paths, room, 1);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    if (old)
+        grown[old - 1] = '\n';
+    (void)snprintf(grown + old, room - old, "%s%s%s", base, relative ? "/" : "", node->text);
+    *paths = grown;
+    return ERR_OK;
+}
+
+static enum err read_paths(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    char *paths = NULL, **at = value_at(r, key);
+    enum err err = ERR_OK;
+    if (node->kind == NODE_LIST)
+        for (const struct job_node *c = node->child; c && !err; c = c->next)
+            err = path_append(r, key, c, &paths);
+    else if (!job_tree_is_null(node)) /* no value: none, which undoes what the file says */
+        err = path_append(r, key, node, &paths);
+    if (err) {
+        mem_free(paths);
+        return err;
+    }
+    mem_free(*at);
+    *at = paths;
+    return ERR_OK;
+}
+
+static enum err read_folder(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node)
+{
+    char base[8192] = "", path[sizeof base + 4100], **at = value_at(r, key), *copy = NULL;
+    bool none = job_tree_is_null(node); /* as no value of paths: undoes what the file says */
+    if (!none && !is_path(node))
+        return job_refuse_value(r, key, node);
+    bool relative = !none && node->text[0] != '/';
+    enum err err = relative ? path_folder(r, node, base, sizeof base) : ERR_OK;
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s%s%s", base, relative ? "/" : "", none ? "" : node->text);
+    if (!none && !(copy = mem_strdup(path)))
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    mem_free(*at);
+    *at = copy;
+    return ERR_OK;
+}
+
+/* ---- choices and maps ---- */
+
+/* {word: value}: the value is the options, or the one that stands for itself (dense: 10). */
+static enum err read_options(struct job_reader *r, const struct job_word *w, const char *group,
+                             const struct job_node *value)
+{
+    if (value->kind == NODE_MAP)
+        return job_read_map(r, value, group);
+    if (job_tree_is_null(value))
+        return ERR_OK;
+    if (!w->lone)
+        return job_refuse(r, value, group, "its options are a map, like {option: value}");
+    char path[2 * JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%.*s.%s", JOB_PATH_MAX, group, w->lone);
+    struct job_node *option = mem_zalloc(1, sizeof *option);
+    if (!option)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    *option = *value;
+    option->next = NULL;
+    option->key = (char *)(uintptr_t)w->lone;
+    const struct job_node map = {
+        .kind = NODE_MAP, .line = value->line, .set = value->set, .child = option};
+    enum err err = job_read_map(r, &map, group);
+    const struct job_key *key = job_key_find(path);
+    if (key)
+        r->given[job_key_index(key)] = value; /* it outlives `option` */
+    if (key && key->type == KEY_INPUTS)
+        r->inputs = value;
+    mem_free(option);
+    return err;
+}
+
+static enum err refuse_two(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *map)
+{
+    return job_refuse(r, map, key->path, "one name is meant, got %.*s and %.*s", SHOWN_BYTES,
+                      map->child->key, SHOWN_BYTES, map->child->next->key);
+}
+
+static enum err options_defaults(struct job_reader *r, const char *group)
+{
+    enum err err = ERR_OK;
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key))
+        if (strncmp(key->path, group, strlen(group)) == 0 && key->path[strlen(group)] == '.')
+            err = job_read_default(r, key);
+    return err;
+}
+
+enum err job_read_choice(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node, const struct job_word **word)
+{
+    const struct job_node *options = NULL;
+    const char *name = node->text;
+    if (node->kind == NODE_LIST || job_tree_is_null(node) ||
+        (node->kind == NODE_MAP && !node->child))
+        return job_refuse_value(r, key, node);
+    if (node->kind == NODE_MAP) {
+        options = node->child;
+        name = options->key;
+        if (options->next)
+            return refuse_two(r, key, node);
+    }
+    const struct job_word *w = job_word_find(key->words, name);
+    if (!w || w->value == JOB_WORD_LATER)
+        return refuse_word(r, key, options ? options : node, name);
+    memcpy(value_at(r, key), &w->value, sizeof w->value);
+    char group[2 * JOB_PATH_MAX];
+    (void)snprintf(group, sizeof group, "%s.%s", key->path, w->word);
+    enum err err = options_defaults(r, group);
+    if (!err && options)
+        err = read_options(r, w, group, options);
+    if (!err)
+        err = job_read_required(r, options ? options : node, group);
+    if (!err && word)
+        *word = w;
+    return err;
+}
+
+static enum err read_value(struct job_reader *r, const struct job_key *key,
+                           const struct job_node *node)
+{
+    switch (key->type) {
+    case KEY_NAME:
+        return read_name(r, key, node);
+    case KEY_U32:
+    case KEY_U64:
+    case KEY_REAL:
+    case KEY_BOOL:
+        return read_plain(r, key, node);
+    case KEY_WORD:
+        return read_word(r, key, node);
+    case KEY_CHOICE:
+        return job_read_choice(r, key, node, NULL);
+    case KEY_METRICS:
+        return read_metrics(r, key, node);
+    case KEY_INTEGERS:
+    case KEY_REALS:
+        return read_numbers(r, key, node);
+    case KEY_NAMES:
+        return read_names(r, key, node);
+    case KEY_CODECS:
+        return read_codecs(r, key, node);
+    case KEY_SHAPE:
+        return read_shape(r, key, node);
+    case KEY_PAIR:
+        return read_pair(r, key, node);
+    case KEY_TEXT:
+        return job_read_text(r, key, node, value_at(r, key));
+    case KEY_TEXTS:
+        return job_read_texts(r, key, node, value_at(r, key));
+    case KEY_COLUMNS:
+        return job_read_columns(r, node);
+    case KEY_PATHS:
+        return read_paths(r, key, node);
+    case KEY_FOLDER:
+        return read_folder(r, key, node);
+    case KEY_LAYERS:
+        return job_read_layers(r, node);
+    case KEY_CLASS_WEIGHTS:
+        return read_class_weights(r, key, node);
+    case KEY_INPUTS: /* resolved when all layers have their names */
+        r->inputs = node;
+        return ERR_OK;
+    case KEY_LATER:
+        return read_later(r, key, node);
+    }
+    return ERR_INPUT;
+}
+
+static enum err read_entry(struct job_reader *r, const struct job_node *node, const char *path)
+{
+    const struct job_key *key = job_key_find(path);
+    if (key) {
+        r->given[job_key_index(key)] = node;
+        return read_value(r, key, node);
+    }
+    if (job_key_is_group(path)) {
+        if (job_tree_is_null(node))
+            return ERR_OK;
+        if (node->kind == NODE_MAP)
+            return job_read_map(r, node, path);
+        return job_refuse(r, node, path, "a map of keys is meant, like {key: value}");
+    }
+    char hint[ALLOWED_BYTES];
+    job_key_hint(path, hint, sizeof hint);
+    return job_refuse(r, node, path, "unknown key; %s", hint);
+}
+
+enum err job_read_map(struct job_reader *r, const struct job_node *map, const char *group)
+{
+    char path[JOB_PATH_MAX];
+    enum err err = ERR_OK;
+    for (const struct job_node *c = map->child; c && !err; c = c->next) {
+        int n = snprintf(path, sizeof path, "%s%s%s", group, *group ? "." : "", c->key);
+        if (n >= JOB_PATH_MAX || strpbrk(c->key, ".[]"))
+            err = job_refuse(r, c, group, "'%.*s' is no key: a name without . [ ] is meant",
+                             SHOWN_BYTES, c->key);
+        else
+            err = read_entry(r, c, path);
+    }
+    return err;
+}
+
+/* ---- defaults, required keys ---- */
+
+enum err job_read_default(struct job_reader *r, const struct job_key *key)
+{
+    if (!key->fallback || key->type == KEY_LATER)
+        return ERR_OK;
+    char text[JOB_NAME_MAX];
+    (void)snprintf(text, sizeof text, "%s", key->fallback);
+    const struct job_node node = {.kind = NODE_SCALAR, .text = text, .quoted = !*text};
+    return read_value(r, key, &node);
+}
+
+enum err job_read_defaults(struct job_reader *r)
+{
+    enum err err = ERR_OK;
+    for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key))
+        if (!job_key_of_element(key))
+            err = job_read_default(r, key);
+    return err;
+}
+
+enum err job_read_required(struct job_reader *r, const struct job_node *at, const char *group)
+{
+    size_t n = strlen(group);
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        bool within =
+            n ? strncmp(key->path, group, n) == 0 && key->path[n] == '.' : !job_key_of_element(key);
+        if (!key->required || !within || r->given[job_key_index(key)] ||
+            (!n && !job_key_active(key, r->job, NULL)))
+            continue;
+        char allowed[ALLOWED_BYTES];
+        job_key_allowed(key, allowed, sizeof allowed);
+        return job_refuse(r, at, key->path, "it is missing; allowed: %s", allowed);
+    }
+    return ERR_OK;
+}
+
+enum err job_read(struct job_reader *r, const struct job_node *root)
+{
+    if (root->kind != NODE_MAP)
+        return job_refuse(r, root, "", "a job file is a map of keys, like name: mnist");
+    enum err err = job_read_map(r, root, "");
+    return err ? err : job_read_required(r, root, "");
+}
+
+void job_read_forget(struct job_reader *r, const char *prefix)
+{
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (strncmp(key->path, prefix, strlen(prefix)) == 0)
+            r->given[job_key_index(key)] = NULL;
+}
+
+const struct job_node *job_given(const struct job_reader *r, const char *path)
+{
+    const struct job_key *key = job_key_find(path);
+    return key ? r->given[job_key_index(key)] : NULL;
+}
+
+void job_real_text(float value, char *out, size_t bytes)
+{
+    for (int digits = 1; digits <= 9; digits++) {
+        (void)snprintf(out, bytes, "%.*g", digits, (double)value);
+        if (strtof(out, NULL) == value)
+            return;
+    }
+}

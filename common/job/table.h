@@ -1,0 +1,36 @@
+/* What the rows of the job file's keys are written with. The table stands in job_table_*.c, by subject; all others
+ * see it through job_keys.h. */
+#ifndef GRADWIRE_COMMON_JOB_TABLE_H
+#define GRADWIRE_COMMON_JOB_TABLE_H
+
+#include "common/job/keys.h"
+
+struct job_table {
+    const struct job_key *key;
+    size_t count;
+};
+extern const struct job_table job_table_model, job_table_data, job_table_training, job_table_run;
+
+#define LATER(word)                                                                                \
+    {                                                                                              \
+        word, JOB_WORD_LATER, NULL                                                                 \
+    }
+#define LAST_WORD                                                                                  \
+    {                                                                                              \
+        NULL, 0, NULL                                                                              \
+    }
+
+#define IN_JOB(member) .offset = offsetof(struct job, member)
+#define RANGE(least, most) .min = least, .max = most
+#define POSITIVE .low = 0, .high = FLT_MAX, .low_open = true
+#define NOT_NEGATIVE .low = 0, .high = FLT_MAX
+#define NOT_POSITIVE .low = -FLT_MAX, .high = 0
+#define ANY_REAL .low = -FLT_MAX, .high = FLT_MAX
+#define UP_TO_ONE .low = 0, .high = 1
+#define BELOW_ONE .low = 0, .high = 1, .high_open = true
+#define NOT_YET(key_path, no_op, text)                                                             \
+    {                                                                                              \
+        .path = key_path, .type = KEY_LATER, .fallback = no_op, .doc = text                        \
+    }
+
+#endif

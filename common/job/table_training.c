@@ -1,0 +1,382 @@
+/* The job file's keys: optimizer, training, early stopping. */
+#include <float.h>
+
+#include "common/job/table.h"
+
+static const struct job_word monitor_words[] = {
+    {"none", MONITOR_NONE, NULL},
+    {"loss", MONITOR_LOSS, NULL},
+    {"accuracy", MONITOR_METRIC + METRIC_ACCURACY, NULL},
+    {"mean_absolute_error", MONITOR_METRIC + METRIC_MEAN_ABSOLUTE_ERROR, NULL},
+    {"mae", MONITOR_METRIC + METRIC_MEAN_ABSOLUTE_ERROR, NULL},
+    {"mean_squared_error", MONITOR_METRIC + METRIC_MEAN_SQUARED_ERROR, NULL},
+    {"mse", MONITOR_METRIC + METRIC_MEAN_SQUARED_ERROR, NULL},
+    {"auc", MONITOR_METRIC + METRIC_AUC, NULL},
+    {"precision", MONITOR_METRIC + METRIC_PRECISION, NULL},
+    {"recall", MONITOR_METRIC + METRIC_RECALL, NULL},
+    {"logloss", MONITOR_METRIC + METRIC_LOGLOSS, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word optimizer_words[] = {
+    {"sgd", OPT_SGD, NULL},         {"adam", OPT_ADAM, NULL},
+    {"adagrad", OPT_ADAGRAD, NULL}, {"adamw", OPT_ADAMW, NULL},
+    {"ftrl", OPT_FTRL, NULL},       {"rmsprop", OPT_RMSPROP, NULL},
+    {"lamb", OPT_LAMB, NULL},       LAST_WORD,
+};
+
+static const struct job_word schedule_words[] = {
+    {"constant", SCHEDULE_CONSTANT, NULL},
+    {"exponential_decay", SCHEDULE_EXPONENTIAL_DECAY, NULL},
+    {"cosine_decay", SCHEDULE_COSINE_DECAY, NULL},
+    {"polynomial_decay", SCHEDULE_POLYNOMIAL_DECAY, NULL},
+    {"piecewise_constant_decay", SCHEDULE_PIECEWISE_CONSTANT_DECAY, NULL},
+    {"inverse_time_decay", SCHEDULE_INVERSE_TIME_DECAY, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word nan_guard_words[] = {
+    {"off", NAN_GUARD_OFF, NULL},
+    {"skip", NAN_GUARD_SKIP, NULL},
+    {"stop", NAN_GUARD_STOP, NULL},
+    {"rollback", NAN_GUARD_ROLLBACK, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word update_words[] = {
+    {"sync", UPDATE_SYNC, NULL},
+    {"async", UPDATE_ASYNC, NULL},
+    {"ssp", UPDATE_SSP, NULL},
+    {"geo", UPDATE_GEO, NULL},
+    LAST_WORD,
+};
+
+#define OPTIMIZER_REAL(name, member, range, by_default, text)                                      \
+    {                                                                                              \
+        .path = "optimizer." name, .type = KEY_REAL, IN_JOB(optimizer.member), range,              \
+        .identity = true, .fallback = by_default, .doc = text                                      \
+    }
+#define OPTIMIZER_BOOL(name, member, text)                                                         \
+    {                                                                                              \
+        .path = "optimizer." name, .type = KEY_BOOL, IN_JOB(optimizer.member), .identity = true,   \
+        .fallback = "false", .doc = text                                                           \
+    }
+/* What every optimizer has. */
+#define OPTIMIZER_KEYS(word, rate, decay)                                                          \
+    {.path = "optimizer." word ".learning_rate",                                                   \
+     .type = KEY_REAL,                                                                             \
+     IN_JOB(optimizer.learning_rate),                                                              \
+     POSITIVE,                                                                                     \
+     .alias = true,                                                                                \
+     .fallback = rate,                                                                             \
+     .doc = "the same key as `training.learning_rate`: one of them is given"},                     \
+        OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
+                       "before each update `w -= w * weight_decay * rate`, decoupled from the "    \
+                       "gradient; 0: none"),                                                       \
+        OPTIMIZER_BOOL(word ".use_ema", use_ema,                                                   \
+                       "a moving average of the weights is kept; it is what is evaluated and "     \
+                       "exported"),                                                                \
+        OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE, "0.99",                      \
+                       "after each update `average = ema_momentum * average + (1 - "               \
+                       "ema_momentum) * w`"),                                                      \
+        {.path = "optimizer." word ".ema_overwrite_frequency",                                     \
+         .type = KEY_U32,                                                                          \
+         IN_JOB(optimizer.ema_overwrite_frequency),                                                \
+         RANGE(0, UINT32_MAX),                                                                     \
+         .or_null = true,                                                                          \
+         .identity = true,                                                                         \
+         .fallback = "0",                                                                          \
+         .doc = "every so many updates the weights become their average; 0 or null: never"},       \
+    {                                                                                              \
+        .path = "optimizer." word ".exclude_from_weight_decay", .type = KEY_NAMES,                 \
+        IN_JOB(decay_exclude), .identity = true, .fallback_doc = "`[]`",                           \
+        .doc = "parts of names, like `[bias]`: a tensor whose name has one is not decayed"         \
+    }
+#define ADAM_KEYS(word)                                                                            \
+    OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9", "decay of the mean of gradients"),    \
+        OPTIMIZER_REAL(word ".beta_2", beta_2, BELOW_ONE, "0.999",                                 \
+                       "decay of the mean of their squares"),                                      \
+        OPTIMIZER_REAL(word ".epsilon", epsilon, NOT_NEGATIVE, "1e-7",                             \
+                       "added to the root of the second mean")
+/* A number of a schedule. */
+#define SCHEDULE "training.learning_rate_schedule."
+#define DECAY_STEPS(of, text)                                                                      \
+    {                                                                                              \
+        .path = SCHEDULE of ".decay_steps", .type = KEY_U32,                                       \
+        IN_JOB(optimizer.schedule.decay_steps), RANGE(1, UINT32_MAX), .required = true,            \
+        .doc = text                                                                                \
+    }
+#define DECAY_RATE(of, text)                                                                       \
+    {                                                                                              \
+        .path = SCHEDULE of ".decay_rate", .type = KEY_REAL,                                       \
+        IN_JOB(optimizer.schedule.decay_rate), NOT_NEGATIVE, .required = true, .doc = text         \
+    }
+#define STAIRCASE(of)                                                                              \
+    {                                                                                              \
+        .path = SCHEDULE of ".staircase", .type = KEY_BOOL, IN_JOB(optimizer.schedule.staircase),  \
+        .fallback = "false", .doc = "in steps of decay_steps"                                      \
+    }
+#define AMSGRAD_KEY(word)                                                                          \
+    OPTIMIZER_BOOL(word ".amsgrad", amsgrad, "the largest second mean so far takes its place")
+
+#define BESIDES_MOMENTUM                                                                           \
+    "; `training.update: async` and `ssp` add momentum of about 1 - 1/workers by themselves: set " \
+    "less of it there"
+
+static const struct job_key keys[] = {
+    {.path = "optimizer",
+     .type = KEY_CHOICE,
+     IN_JOB(optimizer.kind),
+     .identity = true,
+     .required = true,
+     .words = optimizer_words,
+     .doc = "the optimizer, as Keras 3 defines it"},
+    OPTIMIZER_KEYS("sgd", "0.01", "0"),
+    OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",
+                   "share of the last move that is kept" BESIDES_MOMENTUM),
+    OPTIMIZER_BOOL("sgd.nesterov", nesterov, "Nesterov's momentum"),
+    OPTIMIZER_KEYS("adam", "0.001", "0"),
+    ADAM_KEYS("adam"),
+    AMSGRAD_KEY("adam"),
+    OPTIMIZER_KEYS("adamw", "0.001", "0.004"),
+    ADAM_KEYS("adamw"),
+    AMSGRAD_KEY("adamw"),
+    OPTIMIZER_KEYS("adagrad", "0.001", "0"),
+    OPTIMIZER_REAL("adagrad.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE,
+                   "0.1", "first value of the sum of squares"),
+    OPTIMIZER_REAL("adagrad.epsilon", epsilon, NOT_NEGATIVE, "1e-7",
+                   "added to the sum of squares, under the root"),
+    OPTIMIZER_KEYS("rmsprop", "0.001", "0"),
+    OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9", "decay of the mean of squares"),
+    OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0",
+                   "share of the last move that is kept" BESIDES_MOMENTUM),
+    OPTIMIZER_REAL("rmsprop.epsilon", epsilon, NOT_NEGATIVE, "1e-7",
+                   "added to the mean of squares, under the root"),
+    OPTIMIZER_BOOL("rmsprop.centered", centered, "the variance takes the mean square's place"),
+    OPTIMIZER_KEYS("ftrl", "0.001", "0"),
+    OPTIMIZER_REAL("ftrl.learning_rate_power", learning_rate_power, NOT_POSITIVE, "-0.5",
+                   "how the rate falls with the sum of squares; others than -0.5 are slow"),
+    OPTIMIZER_REAL("ftrl.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE, "0.1",
+                   "first value of the sum of squares"),
+    OPTIMIZER_REAL("ftrl.l1_regularization_strength", l1, NOT_NEGATIVE, "0",
+                   "makes small weights 0"),
+    OPTIMIZER_REAL("ftrl.l2_regularization_strength", l2, NOT_NEGATIVE, "0", "makes weights small"),
+    OPTIMIZER_REAL("ftrl.l2_shrinkage_regularization_strength", l2_shrinkage, NOT_NEGATIVE, "0",
+                   "as weight decay: on the gradient, not on the sum of squares"),
+    OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "beta of the paper"),
+    OPTIMIZER_KEYS("lamb", "0.001", "0"),
+    ADAM_KEYS("lamb"),
+
+    {.path = "training.epochs",
+     .type = KEY_U32,
+     IN_JOB(training.epochs),
+     RANGE(1, 1000000),
+     .fallback = "1",
+     .doc = "times through the training data; more of them reopen a finished job"},
+    {.path = "training.batch_size",
+     .type = KEY_U32,
+     IN_JOB(training.batch_size),
+     RANGE(1, 1048576),
+     .identity = true,
+     .fallback = "32",
+     .doc = "examples of a step over all workers (sync), of one worker's batch (async)"},
+    {.path = "training.microbatches",
+     .type = KEY_U32,
+     IN_JOB(training.microbatches),
+     RANGE(1, JOB_MICROBATCHES_MAX),
+     .identity = true,
+     .fallback_doc = "batch_size / 32 rounded down to a power of two, within 1 to 8",
+     .doc = "parts of a batch that workers and threads share; a power of two, at most batch_size"},
+    {.path = "training.learning_rate",
+     .type = KEY_REAL,
+     IN_JOB(optimizer.learning_rate),
+     POSITIVE,
+     .fallback_doc = "the optimizer's",
+     .doc = "the rate; where a schedule is on, its initial_learning_rate"},
+    {.path = "training.learning_rate_schedule",
+     .type = KEY_CHOICE,
+     IN_JOB(optimizer.schedule.kind),
+     .words = schedule_words,
+     .fallback = "constant",
+     .doc = "how the rate moves with the number of updates, as Keras's schedules of that name"},
+    DECAY_STEPS("exponential_decay", "rate * decay_rate^(t / decay_steps)"),
+    DECAY_RATE("exponential_decay", "what is left of the rate after decay_steps"),
+    STAIRCASE("exponential_decay"),
+    DECAY_STEPS("cosine_decay", "updates of half a cosine from the rate to alpha of it"),
+    {.path = SCHEDULE "cosine_decay.alpha",
+     .type = KEY_REAL,
+     IN_JOB(optimizer.schedule.alpha),
+     NOT_NEGATIVE,
+     .fallback = "0",
+     .doc = "what is left of the rate in the end, as a share"},
+    {.path = SCHEDULE "cosine_decay.warmup_target",
+     .type = KEY_REAL,
+     IN_JOB(optimizer.schedule.warmup_target),
+     NOT_NEGATIVE,
+     .fallback = "0",
+     .doc = "the rate that warmup_steps climb to before it decays; 0: none"},
+    {.path = SCHEDULE "cosine_decay.warmup_steps",
+     .type = KEY_U32,
+     IN_JOB(optimizer.schedule.warmup_target_steps),
+     RANGE(0, UINT32_MAX),
+     .fallback = "0",
+     .doc = "updates from the rate to warmup_target"},
+    DECAY_STEPS("polynomial_decay", "updates from the rate to end_learning_rate"),
+    {.path = SCHEDULE "polynomial_decay.end_learning_rate",
+     .type = KEY_REAL,
+     IN_JOB(optimizer.schedule.end_learning_rate),
+     NOT_NEGATIVE,
+     .fallback = "0.0001",
+     .doc = "the last rate"},
+    {.path = SCHEDULE "polynomial_decay.power",
+     .type = KEY_REAL,
+     IN_JOB(optimizer.schedule.power),
+     NOT_NEGATIVE,
+     .fallback = "1",
+     .doc = "of the part that is left: 1 is a line"},
+    {.path = SCHEDULE "polynomial_decay.cycle",
+     .type = KEY_BOOL,
+     IN_JOB(optimizer.schedule.cycle),
+     .fallback = "false",
+     .doc = "begin again beyond decay_steps, each time longer"},
+    {.path = SCHEDULE "piecewise_constant_decay.boundaries",
+     .type = KEY_INTEGERS,
+     IN_JOB(optimizer.schedule.boundaries),
+     RANGE(0, UINT32_MAX),
+     .required = true,
+     .doc = "rising numbers of updates: up to and with each, its value is the rate"},
+    {.path = SCHEDULE "piecewise_constant_decay.values",
+     .type = KEY_REALS,
+     IN_JOB(optimizer.schedule.values),
+     NOT_NEGATIVE,
+     .required = true,
+     .doc = "one rate more than boundaries; they take the place of training.learning_rate"},
+    DECAY_STEPS("inverse_time_decay", "rate / (1 + decay_rate * t / decay_steps)"),
+    DECAY_RATE("inverse_time_decay", "how fast"),
+    STAIRCASE("inverse_time_decay"),
+    {.path = "training.gradient_accumulation_steps",
+     .type = KEY_U32,
+     IN_JOB(optimizer.accumulation_steps),
+     RANGE(1, 65536),
+     .identity = true,
+     .fallback = "1",
+     .doc = "steps (async: batches) whose mean gradient makes one update"},
+    {.path = "training.warmup_steps",
+     .type = KEY_U32,
+     IN_JOB(optimizer.schedule.warmup_steps),
+     RANGE(0, UINT32_MAX),
+     .fallback = "0",
+     .doc = "the first so many updates have t / warmup_steps of the schedule's rate"},
+    {.path = "training.update",
+     .type = KEY_WORD,
+     IN_JOB(training.update),
+     .identity = true,
+     .words = update_words,
+     .fallback = "sync",
+     .doc = "`sync`: one update from all workers' gradients; `async`: each batch on its own; "
+            "`ssp`: the same, and nobody is "
+            "further ahead than training.staleness; `geo`: each worker trains by itself, and "
+            "pushes what it has moved every training.geo_every batches"},
+    {.path = "training.class_weight",
+     .type = KEY_CLASS_WEIGHTS,
+     IN_JOB(training.class_weights),
+     .identity = true,
+     .fallback_doc = "1 for all",
+     .doc = "what an example of a class counts in the loss and its gradient, not in metrics and "
+            "evaluation: `{0: 1, 1: 5}`"},
+    {.path = "training.seed",
+     .type = KEY_U64,
+     IN_JOB(training.seed),
+     RANGE(0, UINT64_MAX),
+     .identity = true,
+     .fallback = "1",
+     .doc = "all randomness comes from it"},
+    {.path = "training.clip_norm",
+     .type = KEY_REAL,
+     IN_JOB(training.clip_norm),
+     NOT_NEGATIVE,
+     .fallback = "0",
+     .doc = "a larger mean gradient is scaled down to this global norm, over all tensors; in async "
+            "each batch's, at its worker; 0: off"},
+    {.path = "training.nan_guard",
+     .type = KEY_WORD,
+     IN_JOB(training.nan_guard),
+     .words = nan_guard_words,
+     .fallback = "off",
+     .doc = "a gradient that is not finite, or optimizer state beyond 1e30: `skip` makes no update "
+            "of that batch, `stop` ends the job, `rollback` goes back to the last checkpoint and "
+            "then skips the batch"},
+    {.path = "training.max_rejected",
+     .type = KEY_U32,
+     IN_JOB(training.max_rejected),
+     RANGE(1, 1000000),
+     .fallback = "10",
+     .doc =
+         "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the job "
+         "fails"},
+    {.path = "training.max_recoveries",
+     .type = KEY_U32,
+     IN_JOB(training.max_recoveries),
+     RANGE(0, 1000000),
+     .fallback = "3",
+     .doc =
+         "times that `nan_guard: rollback` goes back to the same checkpoint before the job fails"},
+    {.path = "training.monitor",
+     .type = KEY_WORD,
+     IN_JOB(training.monitor),
+     .words = monitor_words,
+     .fallback = "none",
+     .doc = "the best epoch's weights by this evaluation, the loss or one of model.metrics, are "
+            "kept in `DIR/best`"},
+    {.path = "early_stopping.patience",
+     .type = KEY_U32,
+     IN_JOB(early_stopping.patience),
+     RANGE(0, 1000000),
+     .fallback = "0",
+     .doc = "epochs without a better evaluation (training.monitor) after which training ends; 0: "
+            "never"},
+    {.path = "early_stopping.min_delta",
+     .type = KEY_REAL,
+     IN_JOB(early_stopping.min_delta),
+     NOT_NEGATIVE,
+     .fallback = "0",
+     .doc = "what a better evaluation is better by, at least"},
+    {.path = "early_stopping.start_from_epoch",
+     .type = KEY_U32,
+     IN_JOB(early_stopping.start_from_epoch),
+     RANGE(0, 1000000),
+     .fallback = "0",
+     .doc = "so many epochs are not looked at"},
+    {.path = "early_stopping.restore_best_weights",
+     .type = KEY_BOOL,
+     IN_JOB(early_stopping.restore_best_weights),
+     .fallback = "false",
+     .doc = "`model/` gets the best epoch's weights instead of the last ones"},
+    {.path = "training.staleness",
+     .type = KEY_U32,
+     IN_JOB(training.staleness),
+     RANGE(0, 1000000),
+     .fallback = "3",
+     .doc =
+         "ssp: so many batches a worker may be ahead of the slowest; 0: all wait for each other"},
+    {.path = "training.geo_every",
+     .type = KEY_U32,
+     IN_JOB(training.geo_every),
+     RANGE(1, 4096),
+     .fallback = "8",
+     .doc = "geo: batches that a worker trains by itself between two pushes"},
+    {.path = "training.delay_compensation",
+     .type = KEY_REAL,
+     IN_JOB(training.delay_compensation),
+     NOT_NEGATIVE,
+     .fallback = "0",
+     .doc = "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
+            "each worker on the ps"},
+    {.path = "training.staleness_rate",
+     .type = KEY_BOOL,
+     IN_JOB(training.staleness_rate),
+     .fallback = "false",
+     .doc = "async: the rate of an update is divided by its staleness"},
+};
+const struct job_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
+_Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

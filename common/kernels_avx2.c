@@ -1,8 +1,0 @@
-/* The kernels for AVX2; compiled with -mavx2. */
-#include <immintrin.h>
-
-#define KERNELS_LANES 8
-#define KERNELS_TABLE kernels_avx2
-#define KERNELS_NAME "avx2"
-#define KERNELS_SQRT(x) ((vf)_mm256_sqrt_ps((__m256)(x)))
-#include "common/kernels_impl.h"

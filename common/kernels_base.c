@@ -1,8 +1,0 @@
-/* The kernels for any x86-64 CPU (SSE2). */
-#include <immintrin.h>
-
-#define KERNELS_LANES 4
-#define KERNELS_TABLE kernels_base
-#define KERNELS_NAME "base"
-#define KERNELS_SQRT(x) ((vf)_mm_sqrt_ps((__m128)(x)))
-#include "common/kernels_impl.h"

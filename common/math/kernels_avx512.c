@@ -1,0 +1,8 @@
+/* The kernels for AVX-512 (F, BW, DQ, VL); compiled with these. */
+#include <immintrin.h>
+
+#define KERNELS_LANES 16
+#define KERNELS_TABLE kernels_avx512
+#define KERNELS_NAME "avx512"
+#define KERNELS_SQRT(x) ((vf)_mm512_sqrt_ps((__m512)(x)))
+#include "common/math/kernels_impl.h"

@@ -1,0 +1,46 @@
+/* The learning rate as a function of the update's number: Keras 3's schedules, and a linear warm-up. Pure. */
+#ifndef GRADWIRE_COMMON_MATH_SCHEDULE_H
+#define GRADWIRE_COMMON_MATH_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum schedule_kind {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_EXPONENTIAL_DECAY,
+    SCHEDULE_COSINE_DECAY,
+    SCHEDULE_POLYNOMIAL_DECAY,
+    SCHEDULE_PIECEWISE_CONSTANT_DECAY,
+    SCHEDULE_INVERSE_TIME_DECAY
+};
+enum { SCHEDULE_KINDS = SCHEDULE_INVERSE_TIME_DECAY + 1 };
+
+enum { SCHEDULE_LIST_MAX = 16 };
+struct schedule_integers {
+    uint32_t n, value[SCHEDULE_LIST_MAX];
+};
+struct schedule_reals {
+    uint32_t n;
+    float value[SCHEDULE_LIST_MAX];
+};
+
+/* How the learning rate moves with t; all 0 is a constant rate. */
+struct schedule {
+    enum schedule_kind kind;
+    uint32_t warmup_steps; /* of any kind: updates at a rate that climbs to the schedule's */
+    uint32_t decay_steps;
+    float decay_rate;             /* exponential, inverse time */
+    bool staircase;               /* exponential, inverse time */
+    float alpha, warmup_target;   /* cosine; warmup_target 0: none */
+    uint32_t warmup_target_steps; /* cosine: Keras's own warmup_steps */
+    float end_learning_rate, power;
+    bool cycle;                          /* polynomial */
+    struct schedule_integers boundaries; /* piecewise, rising */
+    struct schedule_reals values;        /* piecewise: one more */
+};
+
+/* The rate of update t, counted from 1, where `rate` is the job's learning rate (Keras's initial_learning_rate). The
+ * same bits on every machine: common/base/real.h. Thread: any; no state. */
+double schedule_rate(const struct schedule *s, float rate, uint64_t t);
+
+#endif

@@ -1,0 +1,145 @@
+#include "common/net/loop.h"
+
+#include <string.h>
+
+enum err loop_init(struct loop *l)
+{
+    struct event_config *config = event_config_new();
+    if (!config)
+        return ERR_NOMEM;
+    /* One thread per loop: no locks inside libevent. */
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (!base)
+        return ERR_NOMEM;
+    *l = (struct loop){.base = base};
+    l->later_end = &l->later;
+    return ERR_OK;
+}
+
+void loop_put_off(struct loop *l, struct loop_later *later)
+{
+    later->next = NULL;
+    *l->later_end = later;
+    l->later_end = &later->next;
+}
+
+/* What is put off meanwhile runs, too. */
+static void run_later(struct loop *l)
+{
+    while (l->later) {
+        struct loop_later *first = l->later;
+        l->later = first->next;
+        if (!l->later)
+            l->later_end = &l->later;
+        first->fn(first);
+    }
+}
+
+enum err loop_tick(struct loop *l, bool *idle)
+{
+    /* What was put off between ticks is work of this one: then it does not wait for more. */
+    int flags = l->later ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE;
+    run_later(l);
+    int rc = event_base_loop(l->base, flags);
+    run_later(l);
+    if (rc < 0)
+        return ERR_IO;
+    if (idle) /* what was put off may have found new work */
+        *idle = rc == 1 && event_base_get_num_events(l->base, EVENT_BASE_COUNT_ADDED) == 0;
+    return ERR_OK;
+}
+
+enum err loop_run(struct loop *l)
+{
+    enum err rc = ERR_OK;
+    bool idle = false;
+    l->stopped = false;
+    while (rc == ERR_OK && !idle && !l->stopped)
+        rc = loop_tick(l, &idle);
+    return rc;
+}
+
+void loop_stop(struct loop *l)
+{
+    l->stopped = true;
+}
+
+void loop_close(struct loop *l)
+{
+    run_later(l);
+    event_base_free(l->base);
+    *l = (struct loop){0};
+}
+
+static struct timeval to_timeval(int64_t ms)
+{
+    if (ms < 0)
+        ms = 0;
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct loop_timer *t = arg;
+    t->fn(t->arg);
+}
+
+void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fn)(void *arg), void *arg)
+{
+    *t = (struct loop_timer){.fn = fn, .arg = arg};
+    event_assign(&t->event, l->base, -1, 0, on_timer, t);
+}
+
+/* A pending event cannot change its kind: it is taken out, assigned and put in again. */
+static enum err timer_start(struct loop_timer *t, int64_t ms, short kind)
+{
+    struct timeval tv = to_timeval(ms);
+    struct event_base *base = event_get_base(&t->event);
+    event_del(&t->event);
+    event_assign(&t->event, base, -1, kind, on_timer, t);
+    return event_add(&t->event, &tv) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
+enum err loop_timer_once(struct loop_timer *t, int64_t ms)
+{
+    return timer_start(t, ms, 0);
+}
+
+enum err loop_timer_every(struct loop_timer *t, int64_t ms)
+{
+    return timer_start(t, ms, EV_PERSIST);
+}
+
+bool loop_timer_running(const struct loop_timer *t)
+{
+    return event_pending(&t->event, EV_TIMEOUT, NULL) != 0;
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+    event_del(&t->event);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+    (void)what;
+    struct loop_signal *s = arg;
+    s->fn((int)number, s->arg);
+}
+
+enum err loop_signal_init(struct loop_signal *s, struct loop *l, int number,
+                          void (*fn)(int number, void *arg), void *arg)
+{
+    *s = (struct loop_signal){.fn = fn, .arg = arg};
+    event_assign(&s->event, l->base, number, EV_SIGNAL | EV_PERSIST, on_signal, s);
+    return event_add(&s->event, NULL) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
+void loop_signal_close(struct loop_signal *s)
+{
+    event_del(&s->event);
+}

@@ -1,0 +1,58 @@
+#include "common/net/socket.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+static void set_int(int fd, int level, int option, int value)
+{
+    /* A socket that does not know the option (AF_UNIX in a test) works without it. */
+    (void)!setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static void set_buffers(int fd)
+{
+    set_int(fd, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER_BYTES);
+    set_int(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER_BYTES);
+}
+
+int socket_open(int family)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        set_buffers(fd);
+    return fd;
+}
+
+void socket_tune(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        (void)!fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    set_buffers(fd);
+    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, SOCKET_KEEP_IDLE_S);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, SOCKET_KEEP_EVERY_S);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, SOCKET_KEEP_COUNT);
+    set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SOCKET_UNACKED_MS);
+}
+
+void socket_cork(int fd, bool corked)
+{
+    set_int(fd, IPPROTO_TCP, TCP_CORK, corked);
+}
+
+uint16_t socket_port(int fd)
+{
+    struct sockaddr_storage addr;
+    socklen_t bytes = sizeof(addr);
+    if (getsockname(fd, (struct sockaddr *)&addr, &bytes) != 0)
+        return 0;
+    if (addr.ss_family == AF_INET)
+        return ntohs(((struct sockaddr_in *)&addr)->sin_port);
+    if (addr.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
+    return 0;
+}

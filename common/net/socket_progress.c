@@ -1,0 +1,23 @@
+/* Apart from socket.c, since <linux/tcp.h> and <netinet/tcp.h> do not go together. */
+#include "common/net/socket_progress.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+enum err socket_progress(int fd, struct link_progress *p)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        bytes < offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans)
+        return ERR_STATE;
+    /* without the SYN, which is acknowledged, too */
+    uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+    *p = (struct link_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
+                                info.tcpi_notsent_bytes};
+    if (gone > info.tcpi_bytes_acked)
+        p->waiting_bytes += gone - info.tcpi_bytes_acked;
+    return ERR_OK;
+}

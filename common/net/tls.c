@@ -1,0 +1,345 @@
+/* Who this process is: its certificate, its key and its CA, as they stand in three files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/tls_state.h"
+
+static struct tls *own;
+
+const char *tls_flag(int file)
+{
+    static const char *const flags[] = {"--tls_cert", "--tls_key", "--tls_ca"};
+    return flags[file];
+}
+
+/* ---- one set of files ---- */
+
+static const char *last_reason(void)
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    return reason ? reason : "unknown reason";
+}
+
+static enum err wrong_file(const struct tls *t, int file, const char *what, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "%s=%.200s: %s", tls_flag(file), t->file[file], what);
+}
+
+/* Never ask on a terminal. */
+static int no_passphrase(char *out, int bytes, int writing, void *arg)
+{
+    (void)out, (void)bytes, (void)writing, (void)arg;
+    return 0;
+}
+
+static enum err stamp_files(const struct tls *t, struct tls_stamp stamp[TLS_FILES],
+                            struct errmsg *e)
+{
+    for (int i = 0; i < TLS_FILES; i++) {
+        struct stat s;
+        if (stat(t->file[i], &s) != 0)
+            return wrong_file(t, i, strerror(errno), e);
+        if (S_ISDIR(s.st_mode))
+            return wrong_file(t, i, strerror(EISDIR), e);
+        stamp[i] = (struct tls_stamp){s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
+        int fd = open(t->file[i], O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return wrong_file(t, i, strerror(errno), e);
+        (void)close(fd);
+    }
+    return ERR_OK;
+}
+
+static bool same_stamp(const struct tls_stamp *a, const struct tls_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+static enum err use_certificate(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
+{
+    char text[200], at[40];
+    if (SSL_CTX_use_certificate_chain_file(ctx, t->file[TLS_CERT]) != 1) {
+        (void)snprintf(text, sizeof text,
+                       "no certificate in it (%s); wanted is PEM, as openssl writes it",
+                       last_reason());
+        return wrong_file(t, TLS_CERT, text, e);
+    }
+    const X509 *cert = SSL_CTX_get0_certificate(ctx);
+    if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0) {
+        tls_time_text(X509_get0_notAfter(cert), at, sizeof at);
+        (void)snprintf(text, sizeof text, "it expired on %s; wanted is one that is valid now", at);
+        return wrong_file(t, TLS_CERT, text, e);
+    }
+    if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0) {
+        tls_time_text(X509_get0_notBefore(cert), at, sizeof at);
+        (void)snprintf(text, sizeof text,
+                       "it is not valid before %s; is the clock of this host right?", at);
+        return wrong_file(t, TLS_CERT, text, e);
+    }
+    return ERR_OK;
+}
+
+static enum err use_key(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
+{
+    char text[400];
+    FILE *in = fopen(t->file[TLS_KEY], "re");
+    if (!in)
+        return wrong_file(t, TLS_KEY, strerror(errno), e);
+    EVP_PKEY *key = PEM_read_PrivateKey(in, NULL, no_passphrase, NULL);
+    (void)fclose(in);
+    if (!key)
+        return wrong_file(t, TLS_KEY, "no private key in it; wanted is PEM, without a passphrase",
+                          e);
+    bool fits = SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
+    EVP_PKEY_free(key);
+    if (fits)
+        return ERR_OK;
+    (void)snprintf(text, sizeof text, "it is not the key of the certificate in %.200s",
+                   t->file[TLS_CERT]);
+    return wrong_file(t, TLS_KEY, text, e);
+}
+
+static enum err use_ca(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
+{
+    if (SSL_CTX_load_verify_file(ctx, t->file[TLS_CA]) == 1)
+        return ERR_OK;
+    return wrong_file(t, TLS_CA, "no CA certificate in it; wanted is PEM, as openssl writes it", e);
+}
+
+static bool set_rules(SSL_CTX *ctx)
+{
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_options(ctx, SSL_OP_ENABLE_KTLS | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    /* a record in one read; a larger buffer only leaves the cache */
+    SSL_CTX_set_read_ahead(ctx, 1);
+    /* Each connection proves itself anew: no tickets, and nothing that comes before the handshake. Of the suites the
+     * cheapest is first: AES-128 has fewer rounds than AES-256, and the CPU has instructions for it. */
+    return SSL_CTX_set_num_tickets(ctx, 0) == 1 && SSL_CTX_set_max_early_data(ctx, 0) == 1 &&
+           SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                                         "TLS_CHACHA20_POLY1305_SHA256") == 1;
+}
+
+static enum err make_ctx(const struct tls *t, SSL_CTX **out, struct errmsg *e)
+{
+    ERR_clear_error();
+    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
+    if (!ctx || !set_rules(ctx)) {
+        SSL_CTX_free(ctx);
+        return err_set(e, ERR_NOMEM, "TLS cannot be set up: %s", last_reason());
+    }
+    enum err err = use_certificate(t, ctx, e);
+    if (!err)
+        err = use_key(t, ctx, e);
+    if (!err)
+        err = use_ca(t, ctx, e);
+    ERR_clear_error();
+    if (err)
+        SSL_CTX_free(ctx);
+    else
+        *out = ctx;
+    return err;
+}
+
+static int64_t seconds_of(const ASN1_TIME *at)
+{
+    struct tm tm;
+    return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+/* Locked, or not shared yet. */
+static enum err take_files(struct tls *t, struct errmsg *e)
+{
+    struct tls_stamp stamp[TLS_FILES];
+    SSL_CTX *ctx = NULL;
+    enum err err =
+        stamp_files(t, stamp, e); /* first: what changes from here on is seen next time */
+    if (!err)
+        err = make_ctx(t, &ctx, e);
+    if (err)
+        return err;
+    SSL_CTX_free(t->ctx); /* connections keep theirs */
+    t->ctx = ctx;
+    memcpy(t->stamp, stamp, sizeof stamp);
+    const X509 *cert = SSL_CTX_get0_certificate(ctx);
+    tls_names_of(cert, t->names, sizeof t->names);
+    t->expires_s = seconds_of(X509_get0_notAfter(cert));
+    return ERR_OK;
+}
+
+/* By who uses the files: who only tries them starts somebody that says it. */
+static void warn_readable(const struct tls *t)
+{
+    if (t->stamp[TLS_KEY].mode & S_IROTH)
+        log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
+                 tls_flag(TLS_KEY), t->file[TLS_KEY]);
+}
+
+/* ---- one identity ---- */
+
+enum err tls_new(struct tls **out, const struct tls_files *f, struct errmsg *e)
+{
+    struct tls *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return err_set(e, ERR_NOMEM, "no memory for TLS");
+    (void)pthread_mutex_init(&t->lock, NULL);
+    const char *const file[TLS_FILES] = {f->cert, f->key, f->ca};
+    enum err err = ERR_OK;
+    for (int i = 0; i < TLS_FILES && !err; i++) {
+        t->file[i] = mem_strdup(file[i]);
+        if (!t->file[i])
+            err = err_set(e, ERR_NOMEM, "no memory for TLS");
+    }
+    if (!err)
+        err = tls_allowed_parse(t, f->names, e);
+    if (!err)
+        err = take_files(t, e);
+    t->looked_ms = clock_now_ms();
+    if (err)
+        tls_free(t);
+    else
+        *out = t;
+    return err;
+}
+
+void tls_free(struct tls *t)
+{
+    if (!t)
+        return;
+    SSL_CTX_free(t->ctx);
+    for (int i = 0; i < TLS_FILES; i++)
+        mem_free(t->file[i]);
+    (void)pthread_mutex_destroy(&t->lock);
+    mem_free(t);
+}
+
+/* Has one of them changed? One that is not there has: while kubelet swaps, say. */
+static bool changed(const struct tls *t)
+{
+    for (int i = 0; i < TLS_FILES; i++) {
+        struct stat s;
+        if (stat(t->file[i], &s) != 0)
+            return true;
+        const struct tls_stamp now = {s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
+        if (!same_stamp(&now, &t->stamp[i]))
+            return true;
+    }
+    return false;
+}
+
+static void say_kept_out(struct tls *t, const struct errmsg *e)
+{
+    if (strncmp(t->said, e->text, sizeof t->said - 1) == 0)
+        return;
+    (void)snprintf(t->said, sizeof t->said, "%s", e->text);
+    log_warn("TLS goes on with the certificate that it has, and looks again: %s", e->text);
+}
+
+bool tls_look(struct tls *t, int64_t now_ms)
+{
+    struct errmsg e = {""};
+    bool taken = false;
+    (void)pthread_mutex_lock(&t->lock);
+    if (now_ms - t->looked_ms >= TLS_LOOK_MS) {
+        t->looked_ms = now_ms;
+        if (changed(t)) {
+            taken = take_files(t, &e) == ERR_OK;
+            if (taken)
+                warn_readable(t);
+            else
+                say_kept_out(t, &e);
+        }
+    }
+    if (taken) {
+        t->reloads++;
+        t->said[0] = 0;
+        log_info("TLS: new connections use the certificate that is in %s now (%s)",
+                 t->file[TLS_CERT], t->names);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    return taken;
+}
+
+/* ---- that of the process ---- */
+
+static enum err check_given(const struct tls_files *f, struct errmsg *e)
+{
+    const char *const file[TLS_FILES] = {f->cert, f->key, f->ca};
+    int given = -1, missing = -1;
+    for (int i = 0; i < TLS_FILES; i++)
+        *(*file[i] ? &given : &missing) = i;
+    if (given >= 0 && missing >= 0)
+        return err_set(e, ERR_INPUT,
+                       "%s is given and %s is not; TLS wants all three: --tls_cert=FILE "
+                       "--tls_key=FILE --tls_ca=FILE",
+                       tls_flag(given), tls_flag(missing));
+    if (given < 0 && *f->names)
+        return err_set(e, ERR_INPUT,
+                       "--tls_names is of no use without --tls_cert=FILE "
+                       "--tls_key=FILE --tls_ca=FILE");
+    return ERR_OK;
+}
+
+enum err tls_load(const struct tls_files *f, struct errmsg *e)
+{
+    struct tls *t = NULL;
+    tls_forget();
+    enum err err = check_given(f, e);
+    if (!err && *f->cert)
+        err = tls_new(&t, f, e);
+    if (t)
+        warn_readable(t);
+    if (!err)
+        own = t;
+    return err;
+}
+
+static enum err check_named(const struct tls *t, const char *address, struct errmsg *e)
+{
+    char host[ADDRESS_HOST_MAX], text[TLS_NAMES_BYTES + ADDRESS_HOST_MAX + 64];
+    uint16_t port;
+    enum err err = address_split(address, true, host, &port, e);
+    if (err || tls_names_host(SSL_CTX_get0_certificate(t->ctx), host))
+        return err;
+    (void)snprintf(text, sizeof text, "it names %s; expected is %s, as others dial this process",
+                   t->names, host);
+    return wrong_file(t, TLS_CERT, text, e);
+}
+
+enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e)
+{
+    struct tls *t = NULL;
+    enum err err = check_given(f, e);
+    if (!err && *f->cert)
+        err = tls_new(&t, f, e);
+    if (t && address)
+        err = check_named(t, address, e);
+    tls_free(t);
+    return err;
+}
+
+void tls_forget(void)
+{
+    tls_free(own);
+    own = NULL;
+}
+
+struct tls *tls_own(void)
+{
+    return own;
+}
+
+void tls_own_set(struct tls *t)
+{
+    own = t;
+}

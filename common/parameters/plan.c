@@ -1,0 +1,71 @@
+#include "common/parameters/plan.h"
+
+#include "common/base/mem.h"
+
+static uint32_t chunk_elems_for(uint64_t elems)
+{
+    uint64_t bytes = (elems * sizeof(float) + PLAN_CHUNKS_WANTED - 1) / PLAN_CHUNKS_WANTED;
+    bytes = (bytes + PLAN_CHUNK_MIN_BYTES - 1) / PLAN_CHUNK_MIN_BYTES * PLAN_CHUNK_MIN_BYTES;
+    if (bytes > PLAN_CHUNK_MAX_BYTES)
+        bytes = PLAN_CHUNK_MAX_BYTES;
+    return (uint32_t)(bytes / sizeof(float));
+}
+
+uint64_t plan_chunk_elem(const struct plan *p, uint32_t chunk)
+{
+    uint64_t elem = (uint64_t)chunk * p->chunk_elems;
+    return elem < p->elems ? elem : p->elems;
+}
+
+uint64_t plan_run_elems(const struct plan *p, uint32_t first, uint32_t count)
+{
+    return plan_chunk_elem(p, first + count) - plan_chunk_elem(p, first);
+}
+
+enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
+                   struct errmsg *e)
+{
+    struct plan plan = {.elems = elems};
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < ps; i++)
+        all += threads[i];
+    if (elems == 0 || elems > (UINT64_C(1) << 40))
+        return err_set(e, ERR_INPUT, "the model has %llu parameters: allowed are 1 to 2^40",
+                       (unsigned long long)elems);
+    if (all == 0 || all > PLAN_SHARDS_MAX)
+        return err_set(e, ERR_INPUT, "%llu shard threads on %u ps: allowed are 1 to %d in all",
+                       (unsigned long long)all, ps, PLAN_SHARDS_MAX);
+    plan.chunk_elems = chunk_elems_for(elems);
+    plan.chunks = (uint32_t)((elems + plan.chunk_elems - 1) / plan.chunk_elems);
+    plan.run_chunks = (uint32_t)(PLAN_RUN_BYTES / (plan.chunk_elems * sizeof(float)));
+    if (plan.run_chunks == 0)
+        plan.run_chunks = 1;
+    plan.shard = mem_zalloc(all, sizeof *plan.shard);
+    if (!plan.shard)
+        return err_set(e, ERR_NOMEM, "no memory for a plan of %llu shards",
+                       (unsigned long long)all);
+    uint64_t slot = 0;
+    for (uint32_t i = 0; i < ps; i++) {
+        for (uint32_t thread = 0; thread < threads[i]; thread++, slot++) {
+            uint32_t first = (uint32_t)(plan.chunks * slot / all);
+            uint32_t end = (uint32_t)(plan.chunks * (slot + 1) / all);
+            if (first == end)
+                continue;
+            plan.shard[plan.shards++] =
+                (struct plan_shard){.ps = i,
+                                    .thread = thread,
+                                    .first_chunk = first,
+                                    .chunks = end - first,
+                                    .first_elem = plan_chunk_elem(&plan, first),
+                                    .elems = plan_run_elems(&plan, first, end - first)};
+        }
+    }
+    *p = plan;
+    return ERR_OK;
+}
+
+void plan_close(struct plan *p)
+{
+    mem_free(p->shard);
+    *p = (struct plan){0};
+}

@@ -1,0 +1,102 @@
+#include "common/peers/greeting.h"
+
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/peers/msg_send.h"
+#include "common/net/tls.h"
+
+void greeting_begin(struct greeting *g, struct conn *c)
+{
+    Gradwire__Challenge m = GRADWIRE__CHALLENGE__INIT;
+    struct tls *tls = tls_own();
+    *g = (struct greeting){.asked = token_held()};
+    conn_limits(c, GREETING_HEAD_MAX, g->asked ? TOKEN_PROOF_BYTES : 0);
+    if (tls)
+        (void)tls_look(tls, clock_now_ms());
+    if (tls && conn_secure(c, tls, NULL)) {
+        conn_close(c, ERR_NOMEM, "no memory for TLS");
+        return;
+    }
+    if (!g->asked && !tls)
+        return;
+    if (g->asked && !token_nonce(g->nonce)) {
+        conn_close(c, ERR_IO, "no random bytes");
+        return;
+    }
+    m.nonce.data = g->nonce;
+    m.nonce.len = g->asked ? sizeof g->nonce : 0;
+    msg_send(c, FRAME_CHALLENGE, &m.base, NULL, 0);
+}
+
+enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8_t *head)
+{
+    if (f->type != FRAME_HELLO)
+        return ERR_PROTO;
+    if (!g->asked)
+        return f->body_bytes ? ERR_PROTO : ERR_OK;
+    if (f->body_bytes && f->body_bytes != TOKEN_PROOF_BYTES)
+        return ERR_PROTO;
+    if (!token_prove(g->expected, g->nonce, head, f->head_bytes))
+        return ERR_NOMEM;
+    /* without a body no proof comes: then `got` is the opposite of what is expected */
+    for (size_t i = 0; i < sizeof g->got; i++)
+        g->got[i] = (uint8_t)~g->expected[i];
+    return ERR_OK;
+}
+
+enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p, size_t *bytes)
+{
+    if (at + left > sizeof g->got)
+        return ERR_PROTO;
+    *p = g->got + at;
+    *bytes = (size_t)left;
+    return ERR_OK;
+}
+
+/* Strangers may come as often as they like; the log hears of them now and then. */
+static void say_refused(const struct conn *c)
+{
+    static int64_t said_ms = -GREETING_SAY_MS; /* one thread of a process accepts */
+    static unsigned long untold;
+    int64_t now_ms = clock_now_ms();
+    untold++;
+    if (now_ms - said_ms < GREETING_SAY_MS)
+        return;
+    log_warn("%s is refused: it does not hold the job's token (%lu since last told)", conn_peer(c),
+             untold);
+    said_ms = now_ms;
+    untold = 0;
+}
+
+bool greeting_proved(const struct greeting *g, struct conn *c)
+{
+    static const char text[] = "the job's token is wanted: --token_file=FILE or --token_fd=N";
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    if (!g->asked || token_equal(g->expected, g->got))
+        return true;
+    say_refused(c);
+    m.reason = GRADWIRE__REASON__NO_TOKEN;
+    m.text = (char *)text;
+    msg_send(c, FRAME_REFUSE, &m.base, NULL, 0);
+    conn_finish(c, ERR_REFUSED, text);
+    return false;
+}
+
+bool greeting_named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m)
+{
+    char why[600];
+    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
+    const struct tls_link *link = conn_tls(c);
+    uint32_t worker = m->role == GRADWIRE__ROLE__CHIEF ? 0 : m->worker;
+    bool doctor = m->role == GRADWIRE__ROLE__DOCTOR; /* changes nothing: a certificate is enough */
+    if (!link || doctor || tls_link_may_be(link, tls_own(), cluster, worker, why, sizeof why))
+        return true;
+    tls_refused(TLS_NAME, conn_peer(c), why);
+    refuse.reason = GRADWIRE__REASON__OTHER_NAME;
+    refuse.text = why;
+    msg_send(c, FRAME_REFUSE, &refuse.base, NULL, 0);
+    conn_finish(c, ERR_REFUSED, why);
+    return false;
+}

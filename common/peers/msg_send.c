@@ -1,0 +1,22 @@
+#include "common/peers/msg_send.h"
+
+#include "common/base/mem.h"
+
+enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies: no memory is asked for */
+
+void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
+              uint64_t body_bytes)
+{
+    uint8_t small[SMALL_BYTES];
+    size_t bytes = protobuf_c_message_get_packed_size(m);
+    uint8_t *head = bytes <= sizeof small ? small : mem_zalloc(bytes, 1);
+    if (!head) {
+        conn_close(c, ERR_NOMEM, "no memory for a message");
+        return;
+    }
+    protobuf_c_message_pack(m, head);
+    enum err err = conn_send(c, type, head, bytes, body, body_bytes);
+    (void)err; /* the connection closes itself, and says why in on_close */
+    if (head != small)
+        mem_free(head);
+}

@@ -1,0 +1,146 @@
+#include "common/process/cgroup.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Version 1 says "no limit" by the largest multiple of a page. */
+#define V1_UNLIMITED_BYTES (UINT64_C(1) << 62)
+
+static char cgroup_root[PATH_MAX] = "/sys/fs/cgroup";
+
+static const struct cgroup_limits unlimited = {UINT32_MAX, UINT64_MAX};
+
+static void take_least(struct cgroup_limits *to, struct cgroup_limits l)
+{
+    to->cores = l.cores < to->cores ? l.cores : to->cores;
+    to->memory_bytes = l.memory_bytes < to->memory_bytes ? l.memory_bytes : to->memory_bytes;
+}
+
+/* The first line of a small file, or false. */
+static bool read_line(char *line, size_t bytes, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = n > 0 && (size_t)n < sizeof path ? fopen(path, "re") : NULL;
+    if (!f)
+        return false;
+    bool got = fgets(line, (int)bytes, f) != NULL;
+    (void)fclose(f);
+    return got;
+}
+
+/* A quota in microseconds per period as whole cores; <= 0 is no limit. */
+static uint32_t cores_of(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0)
+        return UINT32_MAX;
+    long long cores = quota / period + (quota % period != 0);
+    return cores < UINT32_MAX ? (uint32_t)cores : UINT32_MAX;
+}
+
+static uint32_t read_cores(const char *folder)
+{
+    char line[128];
+    long long quota, period;
+    if (read_line(line, sizeof line, folder, "cpu.max"))
+        return sscanf(line, "%lld %lld", &quota, &period) == 2 ? cores_of(quota, period)
+                                                               : UINT32_MAX; /* "max" */
+    if (!read_line(line, sizeof line, folder, "cpu.cfs_quota_us"))
+        return UINT32_MAX;
+    quota = strtoll(line, NULL, 10);
+    if (!read_line(line, sizeof line, folder, "cpu.cfs_period_us"))
+        return UINT32_MAX;
+    return cores_of(quota, strtoll(line, NULL, 10));
+}
+
+static uint64_t read_memory(const char *folder)
+{
+    char line[128];
+    bool v2 = read_line(line, sizeof line, folder, "memory.max");
+    if (!v2 && !read_line(line, sizeof line, folder, "memory.limit_in_bytes"))
+        return UINT64_MAX;
+    char *end;
+    unsigned long long bytes = strtoull(line, &end, 10);
+    return end == line || bytes >= V1_UNLIMITED_BYTES ? UINT64_MAX : bytes; /* "max" */
+}
+
+/* `group` and everything above it, up to the controller's mount point. */
+static struct cgroup_limits up_the_tree(const char *mount, const char *group)
+{
+    char folder[PATH_MAX];
+    struct cgroup_limits least = unlimited;
+    int n = snprintf(folder, sizeof folder, "%s%s", mount, group);
+    if (n < 0 || (size_t)n >= sizeof folder)
+        return least;
+    for (;;) {
+        take_least(&least, (struct cgroup_limits){read_cores(folder), read_memory(folder)});
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < strlen(mount))
+            return least;
+        *slash = 0;
+    }
+}
+
+static struct cgroup_limits of_controller(const char *root, const char *name, const char *group)
+{
+    char mount[PATH_MAX];
+    int n = snprintf(mount, sizeof mount, "%s/%s", root, name);
+    return n > 0 && (size_t)n < sizeof mount ? up_the_tree(mount, group) : unlimited;
+}
+
+/* One line of /proc/self/cgroup: "0::/group" (v2) or "4:cpu,cpuacct:/group" (v1, mounted under each controller's name
+ * or all of them). */
+static struct cgroup_limits of_line(const char *root, char *line)
+{
+    struct cgroup_limits least = unlimited;
+    line[strcspn(line, "\n")] = 0;
+    char *controllers = strchr(line, ':');
+    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!group)
+        return least;
+    *controllers++ = 0;
+    *group++ = 0;
+    if (strcmp(line, "0") == 0 && *controllers == 0)
+        return up_the_tree(root, group);
+    take_least(&least, of_controller(root, controllers, group));
+    for (char *save = NULL, *one = strtok_r(controllers, ",", &save); one;
+         one = strtok_r(NULL, ",", &save))
+        if (strcmp(one, "cpu") == 0 || strcmp(one, "memory") == 0)
+            take_least(&least, of_controller(root, one, group));
+    return least;
+}
+
+struct cgroup_limits cgroup_read(const char *root, const char *self)
+{
+    struct cgroup_limits least = unlimited;
+    char line[PATH_MAX];
+    FILE *f = fopen(self, "re");
+    if (!f)
+        return least;
+    while (fgets(line, sizeof line, f))
+        take_least(&least, of_line(root, line));
+    (void)fclose(f);
+    return least;
+}
+
+struct cgroup_limits cgroup_limits(void)
+{
+    return cgroup_read(cgroup_root, "/proc/self/cgroup");
+}
+
+uint64_t cgroup_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t machine = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+    uint64_t limit = cgroup_limits().memory_bytes;
+    return limit < machine ? limit : machine;
+}
+
+void cgroup_set_root(const char *root)
+{
+    (void)snprintf(cgroup_root, sizeof cgroup_root, "%s", root);
+}

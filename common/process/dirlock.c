@@ -1,0 +1,145 @@
+#include "common/process/dirlock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/process/files.h"
+
+enum { DIRLOCK_TRY_MS = 50 };
+
+static pid_t dirlock_read_pid(int fd)
+{
+    char text[32] = "";
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
+}
+
+static enum err dirlock_write_pid(int fd, const char *path, struct errmsg *e)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+/* Is the file behind fd still the one at `path`? (`--fresh` may have moved the folder while we
+ * waited.) */
+static bool dirlock_is_at(int fd, const char *path)
+{
+    struct stat open_file, there;
+    return fstat(fd, &open_file) == 0 && stat(path, &there) == 0 &&
+           open_file.st_dev == there.st_dev && open_file.st_ino == there.st_ino;
+}
+
+/* One try. *fd is -1 where it is held by another, whose pid goes to *holder. */
+static enum err dirlock_try(const char *dir, const char *path, int *fd, pid_t *holder,
+                            struct errmsg *e)
+{
+    *fd = -1;
+    enum err err = files_mkdirs(dir, e);
+    if (err)
+        return err;
+    int file = open(path, O_RDWR | O_CREAT, 0666); /* no O_CLOEXEC: see the header */
+    if (file < 0)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        int why = errno;
+        *holder = dirlock_read_pid(file);
+        (void)close(file);
+        return why == EWOULDBLOCK ? ERR_OK : err_set(e, ERR_IO, "%s: %s", path, strerror(why));
+    }
+    if (!dirlock_is_at(file, path)) {
+        (void)close(file);
+        return ERR_OK;
+    }
+    *fd = file;
+    return dirlock_write_pid(file, path, e);
+}
+
+static enum err dirlock_path(char path[PATH_MAX], const char *dir, struct errmsg *e)
+{
+    int n = snprintf(path, PATH_MAX, "%s/lock", dir);
+    if (n < 0 || n >= PATH_MAX)
+        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
+    return ERR_OK;
+}
+
+enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir, pid_t holder),
+                      struct errmsg *e)
+{
+    char path[PATH_MAX];
+    enum err err = dirlock_path(path, dir, e);
+    if (err)
+        return err;
+    int64_t deadline_ms = clock_now_ms() + DIRLOCK_WAIT_S * 1000;
+    bool said = false;
+    for (;;) {
+        pid_t holder = 0;
+        int file;
+        err = dirlock_try(dir, path, &file, &holder, e);
+        if (err) {
+            if (file >= 0)
+                (void)close(file);
+            return err;
+        }
+        if (file >= 0) {
+            *fd = file;
+            return ERR_OK;
+        }
+        if (clock_now_ms() >= deadline_ms)
+            return err_set(e, ERR_TIMEOUT, "%s is still locked by pid %ld after %d s", dir,
+                           (long)holder, DIRLOCK_WAIT_S);
+        if (!said && on_wait)
+            on_wait(dir, holder);
+        said = true;
+        nanosleep(&(struct timespec){.tv_nsec = DIRLOCK_TRY_MS * 1000000L}, NULL);
+    }
+}
+
+/* Has process `pid` the file `path` open? The number alone may be another process by now. */
+static bool dirlock_is_open_in(pid_t pid, const char *path)
+{
+    char folder[64], name[PATH_MAX];
+    struct stat lock, other;
+    (void)snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)pid);
+    DIR *d = stat(path, &lock) == 0 ? opendir(folder) : NULL;
+    if (!d)
+        return false;
+    bool found = false;
+    for (struct dirent *entry; !found && (entry = readdir(d));) {
+        (void)snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
+        found =
+            stat(name, &other) == 0 && other.st_dev == lock.st_dev && other.st_ino == lock.st_ino;
+    }
+    (void)closedir(d);
+    return found;
+}
+
+pid_t dirlock_holder(const char *dir, bool *ours)
+{
+    char path[PATH_MAX];
+    if (ours)
+        *ours = false;
+    if (dirlock_path(path, dir, NULL))
+        return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    pid_t pid = held ? dirlock_read_pid(fd) : 0;
+    (void)close(fd);
+    if (ours)
+        *ours = pid > 0 && dirlock_is_open_in(pid, path);
+    return pid;
+}

@@ -1,0 +1,281 @@
+/* Happy path: begin (open a temporary name) -> append (write) -> commit (fsync, close, rename,
+ * fsync of the folder). Failure modes: any step fails: the temporary name is removed and the error
+ * names the path that was meant. Killed between begin and commit: a file with FILES_TEMPORARY in
+ * its name is left, which nobody reads. The folder's fsync fails: whether the new name lasts is
+ * unknown, so it is removed again, unless it replaced an older file: then a whole file is better
+ * than none. */
+#include "common/process/files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/fail_point.h"
+#include "common/base/mem.h"
+
+static struct fail_point fail = FAIL_POINT_NEVER;
+
+void files_fail_at(long n, int error)
+{
+    fail_point_set(&fail, n, error);
+}
+
+int files_fail_fired(void)
+{
+    return fail_point_fired(&fail);
+}
+
+static enum err io_error(struct errmsg *e, const char *path)
+{
+    int error = errno;
+    return err_set(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path, strerror(error));
+}
+
+/* For writers: a missing folder is an I/O error like any other. */
+static enum err write_error(struct errmsg *e, const char *path)
+{
+    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static void folder_of(const char *path, char folder[FILES_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    memcpy(folder, path, n);
+    if (n == 0)
+        folder[n++] = '.';
+    folder[n] = 0;
+}
+
+/* `path` is what errors name. */
+static enum err sync_folder(const char *folder, const char *path, struct errmsg *e)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return write_error(e, path);
+    enum err err = ERR_OK;
+    /* Some file systems know no fsync of a folder; there is nothing more to be done on them. */
+    if ((fail_point_hit(&fail) || fsync(fd) != 0) && errno != EINVAL && errno != EBADF)
+        err = write_error(e, path);
+    close(fd);
+    return err;
+}
+
+enum err files_sync_folder(const char *folder, struct errmsg *e)
+{
+    return sync_folder(folder, folder, e);
+}
+
+/* A name that no other writer of the same path has, on this host or another. */
+static enum err name_temporary(struct files_writer *w, const char *path, struct errmsg *e)
+{
+    uint64_t nonce;
+    if (getentropy(&nonce, sizeof nonce) != 0)
+        return write_error(e, path);
+    int n = snprintf(w->path, sizeof w->path, "%s", path);
+    int m = snprintf(w->temporary, sizeof w->temporary, "%s" FILES_TEMPORARY "%016llx", path,
+                     (unsigned long long)nonce);
+    if (n < 0 || m < 0 || (size_t)m >= sizeof w->temporary)
+        return err_set(e, ERR_IO, "%.64s...: the path is too long", path);
+    return ERR_OK;
+}
+
+enum err files_begin(struct files_writer *w, const char *path, struct errmsg *e)
+{
+    w->fd = -1;
+    w->bytes = 0;
+    enum err err = name_temporary(w, path, e);
+    if (err)
+        return err;
+    if (fail_point_hit(&fail) ||
+        (w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+        return write_error(e, path);
+    return ERR_OK;
+}
+
+enum err files_append(struct files_writer *w, const void *data, size_t bytes, struct errmsg *e)
+{
+    const char *p = data;
+    while (bytes > 0) {
+        ssize_t n = fail_point_hit(&fail) ? -1 : write(w->fd, p, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return write_error(e, w->path);
+        if (n == 0)
+            return err_set(e, ERR_IO, "%s: nothing more could be written", w->path);
+        p += n;
+        bytes -= (size_t)n;
+        w->bytes += (uint64_t)n;
+    }
+    return ERR_OK;
+}
+
+void files_abort(struct files_writer *w)
+{
+    if (w->fd < 0)
+        return;
+    close(w->fd);
+    unlink(w->temporary);
+    w->fd = -1;
+}
+
+/* fsync, close, rename; *replaced: there was a file of that name. On error the temporary name is
+ * removed. */
+static enum err put_in_place(struct files_writer *w, bool *replaced, struct errmsg *e)
+{
+    bool synced = !fail_point_hit(&fail) && fsync(w->fd) == 0;
+    if (!synced) {
+        enum err err = write_error(e, w->path);
+        files_abort(w);
+        return err;
+    }
+    *replaced = access(w->path, F_OK) == 0;
+    bool closed = close(w->fd) == 0;
+    w->fd = -1;
+    if (closed && !fail_point_hit(&fail) && rename(w->temporary, w->path) == 0)
+        return ERR_OK;
+    enum err err = write_error(e, w->path);
+    unlink(w->temporary);
+    return err;
+}
+
+enum err files_commit(struct files_writer *w, struct errmsg *e)
+{
+    bool replaced = false;
+    enum err err = put_in_place(w, &replaced, e);
+    if (err)
+        return err;
+    char folder[FILES_PATH_MAX];
+    folder_of(w->path, folder);
+    err = sync_folder(folder, w->path, e);
+    if (err && !replaced)
+        unlink(w->path);
+    return err;
+}
+
+enum err files_write(const char *path, const void *data, size_t bytes, struct errmsg *e)
+{
+    struct files_writer w;
+    enum err err = files_begin(&w, path, e);
+    if (err)
+        return err;
+    err = files_append(&w, data, bytes, e);
+    if (err) {
+        files_abort(&w);
+        return err;
+    }
+    return files_commit(&w, e);
+}
+
+/* Read to the end of fd into *data of `room` bytes, which grows: what stat says of a pipe or of
+ * /proc is no size. */
+static enum err read_all(int fd, const char *path, size_t max, uint8_t **data, size_t room,
+                         size_t *bytes, struct errmsg *e)
+{
+    size_t have = 0;
+    for (;;) {
+        if (have == room) {
+            size_t more = room < max / 2 ? room * 2 : max + 1;
+            uint8_t *p = mem_resize(*data, more + 1, 1);
+            if (!p)
+                return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+            *data = p;
+            room = more;
+        }
+        ssize_t n = read(fd, *data + have, room - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return io_error(e, path);
+        if (n == 0)
+            break;
+        have += (size_t)n;
+        if (have > max)
+            return err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
+    }
+    (*data)[have] = 0;
+    *bytes = have;
+    return ERR_OK;
+}
+
+enum err files_read(const char *path, size_t max, uint8_t **data, size_t *bytes, struct errmsg *e)
+{
+    assert(max < SIZE_MAX - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return io_error(e, path);
+    enum err err;
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        err = io_error(e, path);
+        goto close_fd;
+    }
+    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max) {
+        err = err_set(e, ERR_TOOBIG, "%s: longer than %zu bytes", path, max);
+        goto close_fd;
+    }
+    size_t room = S_ISREG(st.st_mode) ? (size_t)st.st_size + 1 : 4096;
+    uint8_t *buffer = mem_resize(NULL, room + 1, 1);
+    if (!buffer) {
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", path);
+        goto close_fd;
+    }
+    err = read_all(fd, path, max, &buffer, room, bytes, e);
+    if (err)
+        mem_free(buffer);
+    else
+        *data = buffer;
+close_fd:
+    close(fd);
+    return err;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static enum err make_folder(const char *path, struct errmsg *e)
+{
+    if (is_folder(path))
+        return ERR_OK;
+    if (mkdir(path, 0777) != 0) {
+        int error = errno;
+        if (error == EEXIST && is_folder(path)) /* another process was faster */
+            return ERR_OK;
+        errno = error == EEXIST ? ENOTDIR : error;
+        return write_error(e, path);
+    }
+    char parent[FILES_PATH_MAX];
+    folder_of(path, parent);
+    return files_sync_folder(parent, e);
+}
+
+enum err files_mkdirs(const char *path, struct errmsg *e)
+{
+    char part[FILES_PATH_MAX];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part)
+        return err_set(e, ERR_IO, "%.64s: the path is %s", path, n ? "too long" : "empty");
+    memcpy(part, path, n + 1);
+    while (n > 1 && part[n - 1] == '/')
+        part[--n] = 0;
+    for (size_t i = 1; i < n; i++) {
+        if (part[i] != '/')
+            continue;
+        part[i] = 0;
+        enum err err = make_folder(part, e);
+        if (err)
+            return err;
+        part[i] = '/';
+    }
+    return make_folder(part, e);
+}

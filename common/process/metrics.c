@@ -1,0 +1,214 @@
+#include "common/process/metrics.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LABELS_BYTES = 1024 };
+
+const double metrics_bound_s[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5,
+                                                5,      10,      25,     50,    100};
+
+/* ---- counting ---- */
+
+/* One thread writes: a load and a store, no bus lock. */
+static void add_double(_Atomic double *to, double more)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+void metrics_observe(struct metrics_seconds *h, double seconds)
+{
+    uint32_t i = 0;
+    seconds = seconds > 0 ? seconds : 0;
+    while (i < METRICS_BOUNDS && seconds > metrics_bound_s[i])
+        i++;
+    _Atomic uint64_t *bucket = &h->bucket[i];
+    atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    add_double(&h->sum_s, seconds);
+}
+
+void metrics_add(struct metrics_sum *s, double more)
+{
+    add_double(&s->value, more);
+}
+
+double metrics_get(const struct metrics_sum *s)
+{
+    return atomic_load_explicit(&s->value, memory_order_relaxed);
+}
+
+/* ---- text ---- */
+
+static void add(struct metrics *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add(struct metrics *m, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    if (evbuffer_add_vprintf(m->out, fmt, args) < 0)
+        m->failed = true;
+    va_end(args);
+}
+
+/* In a label's value: backslash, quote and line feed. Cut before a character that does not fit. */
+static size_t escape(char *out, size_t room, const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++) {
+        char to = *text == '\n' ? 'n' : *text;
+        bool escaped = to != *text || to == '\\' || to == '"';
+        if (n + 1 + escaped >= room)
+            break;
+        if (escaped)
+            out[n++] = '\\';
+        out[n++] = to;
+    }
+    out[n] = 0;
+    return n;
+}
+
+/* name="value",name="value" */
+static void write_labels(char out[LABELS_BYTES], va_list labels)
+{
+    size_t n = 0;
+    const char *name;
+    out[0] = 0;
+    while ((name = va_arg(labels, const char *))) {
+        const char *value = va_arg(labels, const char *);
+        if (n + strlen(name) + 8 >= LABELS_BYTES)
+            break; /* our own names: never so many */
+        n += (size_t)snprintf(out + n, LABELS_BYTES - n, "%s%s=\"", n ? "," : "", name);
+        n += escape(out + n, LABELS_BYTES - n - 1, value);
+        out[n++] = '"';
+        out[n] = 0;
+    }
+}
+
+static const char *number_text(char out[32], double value)
+{
+    if (isnan(value))
+        return "NaN";
+    if (isinf(value))
+        return value > 0 ? "+Inf" : "-Inf";
+    (void)snprintf(out, 32, "%.17g", value);
+    double back;
+    char shorter[32]; /* 0.1, not 0.10000000000000001 */
+    (void)snprintf(shorter, sizeof shorter, "%.15g", value);
+    if (sscanf(shorter, "%lf", &back) == 1 && back == value)
+        memcpy(out, shorter, sizeof shorter);
+    return out;
+}
+
+static void add_sample(struct metrics *m, const char *suffix, const char *labels, const char *value)
+{
+    if (labels[0])
+        add(m, "%s%s{%s} %s\n", m->name, suffix, labels, value);
+    else
+        add(m, "%s%s %s\n", m->name, suffix, value);
+}
+
+static void add_count(struct metrics *m, const char *suffix, const char *labels, uint64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%" PRIu64, value);
+    add_sample(m, suffix, labels, text);
+}
+
+static void add_number(struct metrics *m, const char *suffix, const char *labels, double value)
+{
+    char text[32];
+    add_sample(m, suffix, labels, number_text(text, value));
+}
+
+/* The bucket of all samples up to `bound`. */
+static void add_bucket(struct metrics *m, const char *labels, double bound, uint64_t count)
+{
+    char text[32];
+    add(m, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", m->name, labels, labels[0] ? "," : "",
+        number_text(text, bound), count);
+}
+
+void metrics_family(struct metrics *m, const char *name, enum metrics_type type, const char *help)
+{
+    static const char *const types[] = {"counter", "gauge", "histogram"};
+    m->name = name;
+    add(m, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+}
+
+void metrics_put(struct metrics *m, double value, ...)
+{
+    char labels[LABELS_BYTES];
+    va_list list;
+    va_start(list, value);
+    write_labels(labels, list);
+    va_end(list);
+    add_number(m, "", labels, value);
+}
+
+void metrics_put_count(struct metrics *m, uint64_t value, ...)
+{
+    char labels[LABELS_BYTES];
+    va_list list;
+    va_start(list, value);
+    write_labels(labels, list);
+    va_end(list);
+    add_count(m, "", labels, value);
+}
+
+void metrics_put_seconds(struct metrics *m, const struct metrics_seconds *h, ...)
+{
+    char labels[LABELS_BYTES];
+    va_list list;
+    va_start(list, h);
+    write_labels(labels, list);
+    va_end(list);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i <= METRICS_BOUNDS; i++) {
+        count += atomic_load_explicit(&h->bucket[i], memory_order_relaxed);
+        add_bucket(m, labels, i < METRICS_BOUNDS ? metrics_bound_s[i] : (double)INFINITY, count);
+    }
+    add_number(m, "_sum", labels, atomic_load_explicit(&h->sum_s, memory_order_relaxed));
+    add_count(m, "_count", labels, count);
+}
+
+void metrics_put_counts(struct metrics *m, uint32_t n, const double *bound, const uint64_t *bucket,
+                        uint64_t sum, ...)
+{
+    char labels[LABELS_BYTES];
+    va_list list;
+    va_start(list, sum);
+    write_labels(labels, list);
+    va_end(list);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        count += bucket[i];
+        add_bucket(m, labels, bound[i], count);
+    }
+    add_count(m, "_sum", labels, sum);
+    add_count(m, "_count", labels, count);
+}
+
+void metrics_counter(struct metrics *m, const char *name, const char *help, uint64_t value)
+{
+    metrics_family(m, name, METRICS_COUNTER, help);
+    metrics_put_count(m, value, NULL);
+}
+
+void metrics_gauge(struct metrics *m, const char *name, const char *help, double value)
+{
+    metrics_family(m, name, METRICS_GAUGE, help);
+    metrics_put(m, value, NULL);
+}
+
+struct metrics_number metrics_number(uint64_t n)
+{
+    struct metrics_number number;
+    (void)snprintf(number.text, sizeof number.text, "%" PRIu64, n);
+    return number;
+}

@@ -1,0 +1,87 @@
+#include "common/process/paths.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+
+void paths_close(struct paths *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        mem_free(p->path[i]);
+    mem_free(p->path);
+    *p = (struct paths){0};
+}
+
+static enum err paths_add(struct paths *p, const char *path, struct errmsg *e)
+{
+    if (p->count == PATHS_MAX)
+        return err_set(e, ERR_INPUT, "more than %d files", PATHS_MAX);
+    char **grown = mem_resize(p->path, p->count + 1, sizeof *grown);
+    if (!grown)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    p->path = grown;
+    char *copy = mem_strdup(path);
+    if (!copy)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    p->path[p->count++] = copy;
+    return ERR_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum err add_matches(struct paths *p, const char *pattern, struct errmsg *e)
+{
+    glob_t found;
+    int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (rc == GLOB_NOMATCH) {
+        globfree(&found);
+        return strpbrk(pattern, "*?[") ? err_set(e, ERR_INPUT, "no file matches %s", pattern)
+                                       : err_set(e, ERR_INPUT, "%s: %s", pattern, strerror(ENOENT));
+    }
+    if (rc != 0) {
+        globfree(&found);
+        return err_set(e, rc == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "%s: %s", pattern,
+                       rc == GLOB_NOSPACE ? "out of memory" : "cannot be searched");
+    }
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes); /* in any locale */
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < found.gl_pathc && !err; i++)
+        err = paths_add(p, found.gl_pathv[i], e);
+    globfree(&found);
+    return err;
+}
+
+static enum err expand(struct paths *p, char *lines, struct errmsg *e)
+{
+    char *rest = lines, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        if (*line == '\0')
+            continue;
+        enum err err = access(line, F_OK) == 0 ? paths_add(p, line, e) : add_matches(p, line, e);
+        if (err)
+            return err;
+    }
+    return p->count ? ERR_OK : err_set(e, ERR_INPUT, "no file is named");
+}
+
+enum err paths_expand(struct paths *out, const char *patterns, struct errmsg *e)
+{
+    struct paths p = {0};
+    char *lines = mem_strdup(patterns);
+    if (!lines)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = expand(&p, lines, e);
+    mem_free(lines);
+    if (err)
+        paths_close(&p);
+    else
+        *out = p;
+    return err;
+}

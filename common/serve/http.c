@@ -1,0 +1,362 @@
+#include "common/serve/http.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+
+#include "common/peers/auth.h"
+#include "common/base/clock.h"
+#include "common/net/listen.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/serve/vitals.h"
+
+enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
+
+/* A connection: evhttp has it, and we hold on to its bufferevent to see when it is over. */
+struct http_client {
+    struct bufferevent *bev; /* NULL: the place is free */
+    int64_t since_ms;
+};
+
+struct http {
+    const struct http_ops *ops;
+    void *ctx;
+    struct evhttp *evhttp;
+    struct evconnlistener *listener; /* evhttp's */
+    struct loop_timer tick;          /* runs while there is something to look after */
+    struct http_client client[HTTP_OPEN_MAX];
+    uint32_t accepted; /* since the last tick */
+    bool deaf;         /* the listener is off until the next tick */
+    int64_t said_ms, connection_ms;
+    uint64_t answered[STATUS_KINDS]; /* 2xx is [2] */
+};
+
+enum err http_bind(int *fd, const struct http_place *place, struct errmsg *e)
+{
+    char at[300];
+    *fd = -1;
+    if (place->fd >= 0) {
+        *fd = place->fd;
+        return listen_adopt(place->fd, e);
+    }
+    if (place->port == 0)
+        return ERR_OK;
+    bool bare_v6 = strchr(place->address, ':') && place->address[0] != '[';
+    (void)snprintf(at, sizeof at, "%s%.250s%s:%d", bare_v6 ? "[" : "", place->address,
+                   bare_v6 ? "]" : "", place->port);
+    enum err err = listen_bind(fd, at, LISTEN_TAKEN_MS, e);
+    return err ? err_wrap(e, err, "--http_port: ") : ERR_OK;
+}
+
+/* ---- connections ---- */
+
+/* Whoever lets go of a bufferevent takes its callbacks and their argument off. */
+static bool evhttp_has(const struct http_client *c)
+{
+    void *arg = NULL;
+    bufferevent_getcb(c->bev, NULL, NULL, NULL, &arg);
+    return arg != NULL;
+}
+
+static void let_go(struct http_client *c)
+{
+    (void)bufferevent_decref(c->bev); /* closes the socket, where ours is the last */
+    c->bev = NULL;
+}
+
+/* evhttp frees a connection that has timed out. */
+static void drop(struct http_client *c)
+{
+    if (evhttp_has(c))
+        bufferevent_trigger_event(c->bev, BEV_EVENT_TIMEOUT | BEV_EVENT_READING, 0);
+    let_go(c);
+}
+
+/* Connections that are over or have lasted too long. Returns how many are left. */
+static uint32_t sweep(struct http *h)
+{
+    uint32_t left = 0;
+    int64_t now = clock_now_ms();
+    for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++) {
+        struct http_client *c = &h->client[i];
+        if (c->bev && !evhttp_has(c))
+            let_go(c);
+        else if (c->bev && now - c->since_ms >= h->connection_ms)
+            drop(c);
+        left += c->bev != NULL;
+    }
+    return left;
+}
+
+/* A free place, or the oldest connection's. */
+static struct http_client *make_room(struct http *h)
+{
+    struct http_client *oldest = &h->client[0];
+    (void)sweep(h);
+    for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++) {
+        if (!h->client[i].bev)
+            return &h->client[i];
+        if (h->client[i].since_ms < oldest->since_ms)
+            oldest = &h->client[i];
+    }
+    drop(oldest);
+    return oldest;
+}
+
+static void listen_again(struct http *h)
+{
+    h->accepted = 0;
+    if (h->deaf && evconnlistener_enable(h->listener) == 0)
+        h->deaf = false;
+}
+
+static void on_tick(void *arg)
+{
+    struct http *h = arg;
+    listen_again(h);
+    if (sweep(h) == 0 && !h->deaf)
+        loop_timer_stop(&h->tick);
+}
+
+static void wake_tick(struct http *h)
+{
+    if (!loop_timer_running(&h->tick) && loop_timer_every(&h->tick, HTTP_TICK_MS))
+        log_error("no memory for a timer of http");
+}
+
+static void go_deaf(struct http *h)
+{
+    h->deaf = evconnlistener_disable(h->listener) == 0;
+    wake_tick(h);
+}
+
+/* Accept failed (no descriptors, say): wait, rather than try at once and forever. */
+static void on_listen_error(struct evconnlistener *listener, void *arg)
+{
+    (void)listener;
+    struct http *h = arg;
+    int error = EVUTIL_SOCKET_ERROR();
+    if (clock_now_ms() - h->said_ms >= LISTEN_SAY_MS) {
+        h->said_ms = clock_now_ms();
+        log_warn("http: accepting fails: %s", strerror(error));
+    }
+    go_deaf(h);
+}
+
+/* An evhttp callback: the bufferevent of a connection that was just accepted. */
+static struct bufferevent *on_new(struct event_base *base, void *arg)
+{
+    struct http *h = arg;
+    if (++h->accepted >= HTTP_ACCEPTS)
+        go_deaf(h);
+    wake_tick(h);
+    struct http_client *c = make_room(h);
+    c->bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (!c->bev)
+        return NULL; /* evhttp tries by itself */
+    c->since_ms = clock_now_ms();
+    bufferevent_setwatermark(c->bev, EV_READ, 0, 2 * HTTP_HEAD_BYTES);
+    bufferevent_incref(c->bev);
+    return c->bev;
+}
+
+/* ---- answers ---- */
+
+static void add_header(struct evhttp_request *req, const char *name, const char *value)
+{
+    (void)evhttp_add_header(evhttp_request_get_output_headers(req), name, value);
+}
+
+static void answer(struct http *h, struct evhttp_request *req, int status, const char *type,
+                   struct evbuffer *body)
+{
+    add_header(req, "Content-Type", type);
+    add_header(req, "Cache-Control", "no-store");
+    add_header(req, "X-Content-Type-Options", "nosniff");
+    add_header(req, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    add_header(req, "Connection", "close");
+    h->answered[status / 100]++;
+    bool head = evhttp_request_get_command(req) == EVHTTP_REQ_HEAD;
+    evhttp_send_reply(req, status, NULL, head ? NULL : body);
+}
+
+static void answer_text(struct http *h, struct evhttp_request *req, int status, const char *text)
+{
+    struct evbuffer *body = evbuffer_new();
+    if (body)
+        (void)evbuffer_add_printf(body, "%s\n", text);
+    answer(h, req, status, "text/plain; charset=utf-8", body);
+    if (body)
+        evbuffer_free(body);
+}
+
+/* The body is whole, or there was no memory for it. */
+static void answer_made(struct http *h, struct evhttp_request *req, bool made, const char *type,
+                        struct evbuffer *body)
+{
+    if (made)
+        answer(h, req, 200, type, body);
+    else
+        answer_text(h, req, 503, "no memory for an answer");
+}
+
+static void own_metrics(const struct http *h, struct metrics *m)
+{
+    static const char *const kind[STATUS_KINDS] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.",
+                  h->ops->not_ready(h->ctx) ? 0 : 1);
+    metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
+                   "Always 1; what who dials the job's ports has to prove: tls, token or none.");
+    metrics_put(m, 1, "auth", auth_word(), NULL);
+    metrics_family(m, "gradwire_http_responses_total", METRICS_COUNTER,
+                   "Requests that were answered, by their status.");
+    for (int i = 2; i < STATUS_KINDS; i++)
+        metrics_put_count(m, h->answered[i], "code", kind[i], NULL);
+}
+
+static void say_metrics(struct http *h, struct evhttp_request *req)
+{
+    struct metrics m = {.out = evbuffer_new()};
+    if (m.out) {
+        vitals_metrics(&m);
+        own_metrics(h, &m);
+        h->ops->metrics(h->ctx, &m);
+    }
+    answer_made(h, req, m.out && !m.failed, "text/plain; version=0.0.4; charset=utf-8", m.out);
+    if (m.out)
+        evbuffer_free(m.out);
+}
+
+static int add_dump(const char *text, size_t bytes, void *out)
+{
+    return evbuffer_add(out, text, bytes);
+}
+
+static void say_status(struct http *h, struct evhttp_request *req, bool page)
+{
+    struct evbuffer *out = evbuffer_new();
+    json_t *status = h->ops->status(h->ctx);
+    bool made = out && status && json_object_set_new(status, "auth", json_string(auth_word())) == 0;
+    if (made && page)
+        made = http_page(out, status, h->ops->not_ready(h->ctx));
+    else if (made)
+        made = json_dump_callback(status, add_dump, out,
+                                  JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
+               evbuffer_add(out, "\n", 1) == 0;
+    answer_made(h, req, made, page ? "text/html; charset=utf-8" : "application/json", out);
+    json_decref(status);
+    if (out)
+        evbuffer_free(out);
+}
+
+static void on_request(struct evhttp_request *req, void *arg)
+{
+    struct http *h = arg;
+    enum evhttp_cmd_type method = evhttp_request_get_command(req);
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    const char *not_ready;
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+        add_header(req, "Allow", "GET, HEAD");
+        answer_text(h, req, 405, "GET and HEAD alone: nothing can be written here");
+    } else if (!path || strcmp(path, "/") == 0 || path[0] == 0) {
+        say_status(h, req, true);
+    } else if (strcmp(path, "/healthz") == 0) {
+        answer_text(h, req, 200, "ok");
+    } else if (strcmp(path, "/readyz") == 0) {
+        not_ready = h->ops->not_ready(h->ctx);
+        answer_text(h, req, not_ready ? 503 : 200, not_ready ? not_ready : "ready");
+    } else if (strcmp(path, "/metrics") == 0) {
+        say_metrics(h, req);
+    } else if (strcmp(path, "/status") == 0) {
+        say_status(h, req, false);
+    } else {
+        answer_text(h, req, 404, "there are /healthz, /readyz, /metrics, /status and /");
+    }
+}
+
+/* ---- life ---- */
+
+static bool listen_on(struct http *h, struct loop *loop, int take_fd)
+{
+    (void)evutil_make_socket_nonblocking(take_fd);
+    (void)evutil_make_socket_closeonexec(take_fd);
+    h->listener = evconnlistener_new(loop->base, NULL, NULL,
+                                     LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, take_fd);
+    if (!h->listener) {
+        (void)close(take_fd);
+        return false;
+    }
+    if (!evhttp_bind_listener(h->evhttp, h->listener)) {
+        evconnlistener_free(h->listener);
+        return false;
+    }
+    evconnlistener_set_error_cb(h->listener, on_listen_error);
+    return true;
+}
+
+enum err http_open(struct http **out, struct loop *loop, int take_fd, const struct http_ops *ops,
+                   void *ctx)
+{
+    struct http *h = mem_zalloc(1, sizeof *h);
+    if (h)
+        h->evhttp = evhttp_new(loop->base);
+    if (!h || !h->evhttp) {
+        (void)close(take_fd);
+        mem_free(h);
+        return ERR_NOMEM;
+    }
+    vitals_init();
+    h->ops = ops;
+    h->ctx = ctx;
+    h->connection_ms = HTTP_CONNECTION_MS;
+    h->said_ms = clock_now_ms() - LISTEN_SAY_MS;
+    loop_timer_init(&h->tick, loop, on_tick, h);
+    evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that it is us who say 405 */
+    evhttp_set_max_headers_size(h->evhttp, HTTP_HEAD_BYTES);
+    evhttp_set_max_body_size(h->evhttp, HTTP_BODY_BYTES);
+    evhttp_set_timeout(h->evhttp, HTTP_CONNECTION_MS / 1000);
+    evhttp_set_bevcb(h->evhttp, on_new, h);
+    evhttp_set_gencb(h->evhttp, on_request, h);
+    if (!listen_on(h, loop, take_fd)) {
+        evhttp_free(h->evhttp);
+        mem_free(h);
+        return ERR_NOMEM;
+    }
+    *out = h;
+    return ERR_OK;
+}
+
+enum err http_open_again(struct http **out, struct loop *loop, int fd, const struct http_ops *ops,
+                         void *ctx)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return own < 0 ? ERR_NOMEM : http_open(out, loop, own, ops, ctx);
+}
+
+void http_connection_ms(struct http *h, int64_t ms)
+{
+    h->connection_ms = ms;
+}
+
+void http_close(struct http *h)
+{
+    if (!h)
+        return;
+    loop_timer_stop(&h->tick);
+    evhttp_free(h->evhttp); /* the listener and all connections, too */
+    for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
+        if (h->client[i].bev)
+            let_go(&h->client[i]);
+    mem_free(h);
+}

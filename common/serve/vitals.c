@@ -1,0 +1,102 @@
+#include "common/serve/vitals.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/process/cgroup.h"
+#include "common/wire/frame.h"
+#include "common/wire/msg.h"
+
+static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX};
+
+void vitals_init(void)
+{
+    limits = cgroup_limits();
+}
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* proc(5): threads are field 20 of stat, the start (in ticks since boot) is field 22, the pages in memory field 24. */
+static void read_stat(struct vitals *v)
+{
+    char line[1024];
+    FILE *f = fopen("/proc/self/stat", "re");
+    if (!f)
+        return;
+    const char *rest = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    unsigned long long started = 0;
+    long threads = 0, pages = 0;
+    if (rest && sscanf(rest,
+                       ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld "
+                       "%*d %llu %*u %ld",
+                       &threads, &started, &pages) == 3) {
+        double age_s = seconds_of(CLOCK_BOOTTIME) - (double)started / (double)sysconf(_SC_CLK_TCK);
+        v->threads = (uint32_t)threads;
+        v->started_s = seconds_of(CLOCK_REALTIME) - age_s;
+        v->rss_bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    }
+    (void)fclose(f);
+}
+
+void vitals_read(struct vitals *v)
+{
+    struct rusage used;
+    *v = (struct vitals){0};
+    if (getrusage(RUSAGE_SELF, &used) == 0) {
+        v->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+        v->peak_rss_bytes = (uint64_t)used.ru_maxrss * 1024;
+    }
+    read_stat(v);
+}
+
+void vitals_metrics(struct metrics *m)
+{
+    struct vitals v;
+    vitals_read(&v);
+    metrics_family(m, "gradwire_build_info", METRICS_GAUGE, "Always 1; which build this is.");
+    metrics_put(m, 1, "version", GRADWIRE_VERSION, "wire", METRICS_NUMBER(FRAME_VERSION),
+                "compiler", __VERSION__, NULL);
+    metrics_family(m, "process_cpu_seconds_total", METRICS_COUNTER,
+                   "User and system CPU time of this process.");
+    metrics_put(m, v.cpu_s, NULL);
+    metrics_gauge(m, "process_resident_memory_bytes", "Memory that is resident.",
+                  (double)v.rss_bytes);
+    metrics_gauge(m, "gradwire_process_peak_resident_memory_bytes",
+                  "The most memory that was resident.", (double)v.peak_rss_bytes);
+    if (limits.memory_bytes != UINT64_MAX)
+        metrics_gauge(m, "gradwire_memory_limit_bytes",
+                      "What the cgroups above this process allow.", (double)limits.memory_bytes);
+    if (limits.cores != UINT32_MAX)
+        metrics_gauge(m, "gradwire_cpu_limit_cores",
+                      "What the cgroups above this process allow, a part of one as one.",
+                      limits.cores);
+    metrics_gauge(m, "process_start_time_seconds",
+                  "When this process started, in seconds since the epoch.", v.started_s);
+    metrics_gauge(m, "process_threads", "Threads of this process.", v.threads);
+}
+
+static json_t *limit_json(uint64_t limit, uint64_t none)
+{
+    return limit == none ? json_null() : json_integer((json_int_t)limit);
+}
+
+json_t *vitals_json(void)
+{
+    struct vitals v;
+    vitals_read(&v);
+    return json_pack("{s:I, s:I, s:o, s:o, s:f, s:f, s:i}", "resident_bytes",
+                     (json_int_t)v.rss_bytes, "peak_resident_bytes", (json_int_t)v.peak_rss_bytes,
+                     "memory_limit_bytes", limit_json(limits.memory_bytes, UINT64_MAX),
+                     "cpu_limit_cores", limit_json(limits.cores, UINT32_MAX), "cpu_s", v.cpu_s,
+                     "uptime_s", seconds_of(CLOCK_REALTIME) - v.started_s, "threads",
+                     (int)v.threads);
+}

@@ -1,0 +1,222 @@
+#include "common/wire/msg.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+Gradwire__Generation msg_generation(struct generation g)
+{
+    Gradwire__Generation out = GRADWIRE__GENERATION__INIT;
+    out.number = g.number;
+    out.tag = g.tag;
+    return out;
+}
+
+struct generation msg_generation_get(const Gradwire__Generation *g)
+{
+    return g ? (struct generation){g->number, g->tag} : (struct generation){0, 0};
+}
+
+Gradwire__CodecCost msg_codec_cost(const struct codec_cost *c)
+{
+    Gradwire__CodecCost m = GRADWIRE__CODEC_COST__INIT;
+    m.raw_bytes = c->raw_bytes;
+    m.bytes = c->bytes;
+    m.encode_s = c->encode_s;
+    m.decode_s = c->decode_s;
+    m.error = c->error;
+    m.norm = c->norm;
+    return m;
+}
+
+struct codec_cost msg_codec_cost_get(const Gradwire__CodecCost *m)
+{
+    if (!m)
+        return (struct codec_cost){0};
+    return (struct codec_cost){m->raw_bytes, m->bytes, m->encode_s, m->decode_s, m->error, m->norm};
+}
+
+bool generation_equal(struct generation a, struct generation b)
+{
+    return a.number == b.number && a.tag == b.tag;
+}
+
+const ProtobufCMessageDescriptor *msg_descriptor(uint16_t type)
+{
+    switch ((enum frame_type)type) {
+#define D(TYPE, name)                                                                              \
+    case FRAME_##TYPE:                                                                             \
+        return &gradwire__##name##__descriptor;
+        D(HELLO, hello)
+        D(HELLO_REPLY, hello_reply)
+        D(REFUSE, refuse)
+        D(CHALLENGE, challenge)
+        D(ENTER, enter)
+        D(ENTERED, entered)
+        D(PUSH, push)
+        D(REPLY, reply)
+        D(PULL, pull)
+        D(TICK, tick)
+        D(GONE, gone)
+        D(CUT, cut)
+        D(CUT_STOPPED, cut_stopped)
+        D(CUT_AT, cut_at)
+        D(CUT_COPIED, cut_copied)
+        D(CUT_SAVED, cut_saved)
+        D(CUT_ENDED, cut_ended)
+        D(FENCE, fence)
+        D(FENCED, fenced)
+        D(LEASE_NOTE, lease_note)
+        D(STEP_REPORT, step_report)
+        D(STEP_DECISION, step_decision)
+        D(STEP_ASK, step_ask)
+        D(BATCH_REJECTED, batch_rejected)
+        D(WELCOME, welcome)
+        D(DEAL, deal)
+        D(LEASE_ASK, lease_ask)
+        D(LEASE, lease)
+        D(HOLD, hold)
+        D(HELD, held)
+        D(RESUME, resume)
+        D(GOING, going)
+        D(LEAVE, leave)
+        D(DONE, done)
+        D(DONE_ACK, done_ack)
+        D(STORE_PUT, store_put)
+        D(STORE_GET, store_get)
+        D(STORE_ANSWER, store_answer)
+#undef D
+    }
+    return NULL;
+}
+
+ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes)
+{
+    const ProtobufCMessageDescriptor *d = msg_descriptor(type);
+    return d ? protobuf_c_message_unpack(d, NULL, bytes, head) : NULL;
+}
+
+void msg_free(ProtobufCMessage *m)
+{
+    if (m)
+        protobuf_c_message_free_unpacked(m, NULL);
+}
+
+ProtobufCMessage *msg_copy(const ProtobufCMessage *m)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(m);
+    uint8_t *packed = mem_zalloc(bytes + 1, 1);
+    if (!packed)
+        return NULL;
+    protobuf_c_message_pack(m, packed);
+    ProtobufCMessage *copy = protobuf_c_message_unpack(m->descriptor, NULL, bytes, packed);
+    mem_free(packed);
+    return copy;
+}
+
+static enum err tensor_get(const Gradwire__Tensor *from, uint64_t end, uint64_t elems,
+                           struct tensor *to)
+{
+    size_t name = from->name ? strlen(from->name) : 0;
+    if (name == 0 || name >= TENSOR_NAME_MAX || from->n_shape > TENSOR_RANK_MAX ||
+        from->offset < end || from->elems == 0 || from->elems > elems ||
+        from->offset > elems - from->elems || from->init > INIT_TRUNCATED_NORMAL ||
+        from->role > TENSOR_STATISTIC || !(from->momentum >= 0.0f && from->momentum <= 1.0f))
+        return ERR_PROTO;
+    *to = (struct tensor){.rank = (uint32_t)from->n_shape,
+                          .offset_elems = from->offset,
+                          .elems = from->elems,
+                          .init = (enum init_kind)from->init,
+                          .init_value = from->init_value,
+                          .init_center = from->init_center,
+                          .role = (enum tensor_role)from->role,
+                          .undecayed = from->undecayed,
+                          .momentum = from->momentum};
+    memcpy(to->name, from->name, name + 1);
+    uint64_t product = 1;
+    for (size_t i = 0; i < from->n_shape; i++) {
+        to->shape[i] = from->shape[i];
+        if (__builtin_mul_overflow(product, (uint64_t)from->shape[i], &product))
+            return ERR_PROTO;
+    }
+    return product == from->elems ? ERR_OK : ERR_PROTO;
+}
+
+enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e)
+{
+    struct layout out = {.elems = p->elems};
+    out.tensor = mem_zalloc(p->n_tensors, sizeof *out.tensor);
+    if (!out.tensor)
+        return err_set(e, ERR_NOMEM, "no memory for %zu tensors", p->n_tensors);
+    uint64_t end = 0;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        struct tensor *t = &out.tensor[out.tensors++];
+        if (tensor_get(p->tensors[i], end, p->elems, t)) {
+            mem_free(out.tensor);
+            return err_set(e, ERR_PROTO, "tensor %zu of the plan does not fit the flat block", i);
+        }
+        end = t->offset_elems + t->elems;
+    }
+    *l = out;
+    return ERR_OK;
+}
+
+static Gradwire__Tensor *tensor_new(const struct tensor *t)
+{
+    Gradwire__Tensor *out = malloc(sizeof *out);
+    uint32_t *shape = mem_zalloc(TENSOR_RANK_MAX, sizeof *shape);
+    char *name = mem_strdup(t->name);
+    if (!out || !shape || !name) {
+        free(out);
+        mem_free(shape);
+        mem_free(name);
+        return NULL;
+    }
+    gradwire__tensor__init(out);
+    out->name = name;
+    out->shape = shape;
+    out->n_shape = t->rank;
+    memcpy(shape, t->shape, t->rank * sizeof *shape);
+    out->offset = t->offset_elems;
+    out->elems = t->elems;
+    out->init = (uint32_t)t->init;
+    out->init_value = t->init_value;
+    out->init_center = t->init_center;
+    out->role = t->role;
+    out->undecayed = t->undecayed;
+    out->momentum = t->momentum;
+    return out;
+}
+
+enum err msg_plan_set(Gradwire__Plan *p, const struct layout *l, const uint32_t *threads,
+                      uint32_t ps)
+{
+    gradwire__plan__init(p);
+    p->elems = l->elems;
+    p->tensors = mem_zalloc(l->tensors, sizeof *p->tensors);
+    p->threads = mem_zalloc(ps, sizeof *p->threads);
+    if (!p->tensors || !p->threads)
+        goto nomem;
+    memcpy(p->threads, threads, ps * sizeof *threads);
+    p->n_threads = ps;
+    for (uint32_t i = 0; i < l->tensors; i++) {
+        p->tensors[i] = tensor_new(&l->tensor[i]);
+        if (!p->tensors[i])
+            goto nomem;
+        p->n_tensors = i + 1;
+    }
+    return ERR_OK;
+nomem:
+    msg_plan_close(p);
+    return ERR_NOMEM;
+}
+
+void msg_plan_close(Gradwire__Plan *p)
+{
+    for (size_t i = 0; i < p->n_tensors; i++)
+        gradwire__tensor__free_unpacked(p->tensors[i], NULL);
+    mem_free(p->tensors);
+    mem_free(p->threads);
+    gradwire__plan__init(p);
+}

@@ -1,0 +1,141 @@
+#include "launch/base/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/process/dirlock.h"
+#include "common/process/files.h"
+#include "launch/base/say.h"
+
+enum { RUNDIR_ASIDE_MAX = 100000 };
+
+enum err rundir_file(const char *dir, const char *name, char out[PATH_MAX], struct errmsg *e)
+{
+    int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    if (n < 0 || n >= PATH_MAX)
+        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
+    return ERR_OK;
+}
+
+enum err rundir_put(const char *dir, const char *name, const void *data, size_t bytes,
+                    struct errmsg *e)
+{
+    char path[PATH_MAX], partial[PATH_MAX + 1];
+    enum err err = rundir_file(dir, name, path, e);
+    if (err)
+        return err;
+    (void)snprintf(partial, sizeof partial, "%s~", path);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return err_set(e, ERR_IO, "%s: %s", partial, strerror(errno));
+    bool wrote = write(fd, data, bytes) == (ssize_t)bytes;
+    wrote = close(fd) == 0 && wrote;
+    if (!wrote || rename(partial, path) != 0)
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+static void rundir_on_wait(const char *dir, pid_t holder)
+{
+    say_warn("%s is locked by pid %ld; waiting for up to %d s", dir, (long)holder, DIRLOCK_WAIT_S);
+}
+
+/* Rename DIR to the first DIR.N that is free. */
+static enum err rundir_move_aside(const char *path, struct errmsg *e)
+{
+    char aside[PATH_MAX];
+    for (int i = 1; i < RUNDIR_ASIDE_MAX; i++) {
+        int n = snprintf(aside, sizeof aside, "%s.%d", path, i);
+        if (n < 0 || (size_t)n >= sizeof aside)
+            return err_set(e, ERR_IO, "%.200s...: the path is too long", path);
+        struct stat there;
+        if (lstat(aside, &there) == 0)
+            continue;
+        if (rename(path, aside) != 0)
+            return err_set(e, ERR_IO, "%s to %s: %s", path, aside, strerror(errno));
+        say_info("%s is moved aside to %s", path, aside);
+        return ERR_OK;
+    }
+    return err_set(e, ERR_IO, "%s: %s.1 to .%d are all taken", path, path, RUNDIR_ASIDE_MAX - 1);
+}
+
+/* The lock travels with the folder that is moved; the new one gets a lock of its own. */
+static enum err rundir_renew(struct rundir *r, struct errmsg *e)
+{
+    int old = r->lock_fd;
+    r->lock_fd = -1;
+    enum err err = rundir_move_aside(r->path, e);
+    if (!err)
+        err = dirlock_take(r->path, &r->lock_fd, rundir_on_wait, e);
+    (void)close(old);
+    return err;
+}
+
+static enum err rundir_set_path(struct rundir *r, const char *path, struct errmsg *e)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    if (n >= sizeof r->path - NAME_MAX)
+        return err_set(e, ERR_IO, "%.200s...: the path is too long", path);
+    memcpy(r->path, path, n);
+    r->path[n] = 0;
+    return ERR_OK;
+}
+
+static enum err rundir_prepare(struct rundir *r, struct errmsg *e)
+{
+    char file[PATH_MAX], before[PATH_MAX];
+    enum err err = rundir_file(r->path, "processes", file, e);
+    if (!err)
+        err = files_mkdirs(file, e);
+    if (!err)
+        err = rundir_file(r->path, "summary.json", file, e);
+    if (!err)
+        err = rundir_file(r->path, RUNDIR_SUMMARY_BEFORE, before, e);
+    if (err)
+        return err;
+    if (unlink(before) != 0 && errno != ENOENT)
+        return err_set(e, ERR_IO, "%s: %s", before, strerror(errno));
+    if (rename(file, before) != 0 && errno != ENOENT)
+        return err_set(e, ERR_IO, "%s: %s", file, strerror(errno));
+    return ERR_OK;
+}
+
+enum err rundir_make(const char *path, struct errmsg *e)
+{
+    struct errmsg why = {""};
+    if (!files_mkdirs(path, &why))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "--output %.200s: such a folder cannot be made: %s", path,
+                   why.text);
+}
+
+enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e)
+{
+    r->lock_fd = -1;
+    enum err err = rundir_set_path(r, path, e);
+    if (err)
+        return err;
+    struct stat there;
+    bool is_there = stat(r->path, &there) == 0;
+    err = dirlock_take(r->path, &r->lock_fd, rundir_on_wait, e);
+    if (!err && fresh && is_there)
+        err = rundir_renew(r, e);
+    if (!err)
+        err = rundir_prepare(r, e);
+    if (err)
+        rundir_close(r);
+    return err;
+}
+
+void rundir_close(struct rundir *r)
+{
+    if (r->lock_fd >= 0)
+        (void)close(r->lock_fd);
+    r->lock_fd = -1;
+}

@@ -1,0 +1,29 @@
+/* A program in a process of its own: fork, exec, signal. What local.c and runner.c start. */
+#ifndef GRADWIRE_LAUNCH_LOCAL_CHILD_H
+#define GRADWIRE_LAUNCH_LOCAL_CHILD_H
+
+#include <sys/types.h>
+
+#include "common/base/err.h"
+#include "launch/local/guardian.h"
+
+enum { CHILD_EXIT_NO_EXEC = 127 };
+
+struct child {
+    char *const *argv; /* NULL-terminated */
+    int listen_fd;     /* handed down, and so is progress_fd; -1: none */
+    int progress_fd;
+    int http_fd;       /* the same */
+    int out_fd;        /* its stdout and stderr */
+    const char *token; /* written to its standard input; NULL: that is empty */
+};
+
+/* Start it in a process group of its own, registered with the guardian. A program that cannot be
+ * executed ends with CHILD_EXIT_NO_EXEC and says why on out_fd. Errors: ERR_IO. */
+enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g,
+                     struct errmsg *e) MUST_CHECK;
+
+/* Signal its process group; nothing if pid is 0. */
+void child_signal(pid_t pid, int sig);
+
+#endif

@@ -1,0 +1,281 @@
+#include "launch/local/crew.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/process/cores.h"
+#include "common/base/mem.h"
+
+enum { ARGS_MORE = 16 };
+
+/* ---- programs ---- */
+
+/* The folder two levels above this executable: build/launch/launch -> build. */
+static enum err crew_own_dir(char dir[PATH_MAX], struct errmsg *e)
+{
+    ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+    if (n <= 0)
+        return err_set(e, ERR_INPUT, "cannot tell where the launcher stands; give --bin-dir");
+    dir[n] = 0;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(dir, '/');
+        if (slash)
+            *slash = 0;
+    }
+    return ERR_OK;
+}
+
+static enum err crew_find(char path[PATH_MAX], const char *dir, const char *name, struct errmsg *e)
+{
+    int n = snprintf(path, PATH_MAX, "%s/%s/%s", dir, name, name);
+    if (n < 0 || n >= PATH_MAX)
+        return err_set(e, ERR_INPUT, "%.200s...: the path is too long", dir);
+    if (access(path, X_OK) != 0)
+        return err_set(e, ERR_INPUT, "%s is not there or not executable; run ./gradwire build",
+                       path);
+    return ERR_OK;
+}
+
+enum err crew_find_programs(struct site *s, const struct options *o, struct errmsg *e)
+{
+    char own[PATH_MAX];
+    const char *dir = o->bin_dir;
+    enum err err = ERR_OK;
+    if (!dir) {
+        err = crew_own_dir(own, e);
+        dir = own;
+    }
+    if (!err)
+        err = crew_find(s->ps_program, dir, "ps", e);
+    if (!err)
+        err = crew_find(s->worker_program, dir, "worker", e);
+    return err;
+}
+
+/* ---- who there is ---- */
+
+static enum err crew_add(struct crew *c, enum role role, uint32_t count, const char *dir,
+                         struct errmsg *e)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        enum err err = process_init(&c->process[c->n], role, i, dir, e);
+        if (err)
+            return err;
+        c->n++;
+    }
+    return ERR_OK;
+}
+
+enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
+{
+    *c = (struct crew){
+        .local = {.guardian = {.fd = -1}}, .chief = o->ps, .evaluators = o->evaluator};
+    c->process = mem_zalloc(options_processes(o), sizeof *c->process);
+    if (!c->process)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    enum err err = crew_add(c, ROLE_PS, o->ps, dir, e);
+    if (!err)
+        err = crew_add(c, ROLE_CHIEF, o->chief ? 1 : 0, dir, e);
+    if (!err)
+        err = crew_add(c, ROLE_WORKER, o->workers, dir, e);
+    if (!err)
+        err = crew_add(c, ROLE_EVALUATOR, o->evaluator ? 1 : 0, dir, e);
+    return err;
+}
+
+void crew_close(struct crew *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        for (char **arg = c->process[i].argv; arg && *arg; arg++)
+            free(*arg);
+        mem_free(c->process[i].argv);
+        if (c->local_place && c->process[i].place)
+            local_leave(&c->local_place[i]);
+    }
+    mem_free(c->local_place);
+    mem_free(c->process);
+    mem_free(c->ps_hosts);
+    mem_free(c->worker_hosts);
+    *c = (struct crew){0};
+}
+
+/* ---- command lines ---- */
+
+/* "address,address" of all of one role. */
+static char *crew_hosts(const struct crew *c, enum role role)
+{
+    char *hosts = mem_zalloc((size_t)c->n + 1, PROCESS_ADDRESS_BYTES + 1);
+    size_t at = 0;
+    for (uint32_t i = 0; hosts && i < c->n; i++)
+        if (c->process[i].role == role)
+            at += (size_t)sprintf(hosts + at, "%s%s", at ? "," : "", c->process[i].address);
+    return hosts;
+}
+
+static enum err crew_list_hosts(struct crew *c, struct errmsg *e)
+{
+    if (!c->ps_hosts)
+        c->ps_hosts = crew_hosts(c, ROLE_PS);
+    if (!c->worker_hosts)
+        c->worker_hosts = crew_hosts(c, ROLE_WORKER);
+    return c->ps_hosts && c->worker_hosts ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* A command line that grows, NULL at its end; a failed allocation sticks. */
+struct args {
+    char **argv;
+    size_t n, room;
+    bool failed;
+};
+
+static bool args_have_room(struct args *a)
+{
+    if (a->n + 1 < a->room)
+        return true;
+    char **more = mem_resize(a->argv, a->room + ARGS_MORE, sizeof *more);
+    if (!more)
+        return false;
+    a->argv = more;
+    a->room += ARGS_MORE;
+    return true;
+}
+
+static void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void args_add(struct args *a, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *text = NULL;
+    if (vasprintf(&text, fmt, args) < 0)
+        text = NULL;
+    va_end(args);
+    if (!text || !args_have_room(a)) {
+        a->failed = true;
+        free(text);
+        return;
+    }
+    a->argv[a->n++] = text;
+    a->argv[a->n] = NULL;
+}
+
+static bool is_ps(const struct process *p)
+{
+    return p->role == ROLE_PS;
+}
+
+/* How many of the ps, or of all others, stand where process i stands. */
+static uint32_t crew_beside(const struct crew *c, uint32_t i, bool ps, const uint32_t *site_of)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < c->n; k++)
+        n += is_ps(&c->process[k]) == ps && (!site_of || site_of[k] == site_of[i]);
+    return n;
+}
+
+/* Processes of one kind share the cores of their host out, unless the job says how many threads. */
+static void args_add_threads(struct args *a, const struct crew *c, uint32_t i,
+                             const struct job *job, const struct site *site,
+                             const uint32_t *site_of)
+{
+    for (int ps = 0; ps <= 1; ps++) {
+        uint32_t beside = crew_beside(c, i, ps, site_of);
+        uint32_t share = beside ? site->cores / beside : site->cores;
+        if ((ps ? job->ps.threads : job->worker.threads) == 0)
+            args_add(a, "--set=%s.threads=%u", ps ? "ps" : "worker", share ? share : 1);
+    }
+}
+
+/* Rows of csv in memory: by default all processes that read them have as much of it together as one alone would. */
+static void args_add_memory(struct args *a, const struct crew *c, uint32_t i, const struct job *job,
+                            const struct site *site, const uint32_t *site_of)
+{
+    enum { PART = 4, MIB = 1 << 20 };
+    uint32_t beside = crew_beside(c, i, false, site_of);
+    if (is_ps(&c->process[i]) || beside < 2 || job->data.memory_mb || !job_reads_csv(job))
+        return;
+    uint64_t share_mb = site->memory_bytes / PART / beside / MIB;
+    args_add(a, "--set=data.memory_mb=%" PRIu64, share_mb ? share_mb : 1);
+}
+
+static void args_add_faults(struct args *a, const struct process *p, const struct options *o)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s-%u=", role_str(p->role), p->index);
+    for (size_t i = 0; i < o->n_faults; i++)
+        if (strncmp(o->faults[i], name, strlen(name)) == 0)
+            args_add(a, "--fault=%s", o->faults[i] + strlen(name));
+}
+
+static void args_add_tls(struct args *a, const struct tls_files *f)
+{
+    const struct {
+        const char *flag, *value;
+    } all[] = {{"cert", f->cert}, {"key", f->key}, {"ca", f->ca}, {"names", f->names}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value && *all[i].value)
+            args_add(a, "--tls_%s=%s", all[i].flag, all[i].value);
+}
+
+enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
+                        const struct site *site, const uint32_t *site_of,
+                        const struct crew_fds *fds, struct errmsg *e)
+{
+    struct process *p = &c->process[i];
+    struct args a = {.n = 0};
+    enum err err = crew_list_hosts(c, e);
+    if (err)
+        return err;
+    args_add(&a, "%s", is_ps(p) ? site->ps_program : site->worker_program);
+    args_add(&a, "--job_name=%s", role_str(p->role));
+    args_add(&a, "--task_index=%u", p->index);
+    args_add(&a, "--ps_hosts=%s", c->ps_hosts);
+    args_add(&a, "--worker_hosts=%s", c->worker_hosts);
+    if (o->chief)
+        args_add(&a, "--chief_host=%s", c->process[c->chief].address);
+    if (o->evaluator && !is_ps(p))
+        args_add(&a, "--evaluators=1");
+    args_add(&a, "--job=%s", site->job);
+    args_add(&a, "--output=%s", site->output);
+    if (fds->listen >= 0)
+        args_add(&a, "--listen_fd=%d", fds->listen);
+    if (fds->http >= 0)
+        args_add(&a, "--http_fd=%d", fds->http);
+    if (fds->progress >= 0)
+        args_add(&a, "--progress_fd=%d", fds->progress);
+    if (c->token_flag)
+        args_add(&a, "%s", c->token_flag);
+    args_add_tls(&a, &site->tls);
+    args_add_threads(&a, c, i, job, site, site_of);
+    args_add_memory(&a, c, i, job, site, site_of);
+    for (size_t k = 0; k < o->n_sets; k++)
+        args_add(&a, "--set=%s", o->sets[k]);
+    args_add_faults(&a, p, o);
+    p->argv = a.argv;
+    return a.failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
+                          const struct site *site, int progress_fd, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    c->local_place = mem_zalloc(c->n, sizeof *c->local_place);
+    if (!c->local_place)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    for (uint32_t i = 0; !err && i < c->n; i++)
+        err = local_settle(&c->process[i], &c->local_place[i], &c->local, e);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
+            c->local_place[i].progress_fd = progress_fd;
+    for (uint32_t i = 0; !err && i < c->n; i++) {
+        const struct local_place *place = &c->local_place[i];
+        const struct crew_fds fds = {place->listen_fd, place->http_fd, place->progress_fd};
+        err = crew_make_argv(c, i, o, job, site, NULL, &fds, e);
+    }
+    return err;
+}

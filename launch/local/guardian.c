@@ -1,0 +1,249 @@
+#include "launch/local/guardian.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+
+/* ---- the launcher's side ---- */
+
+/* What a ward is: the byte that its pidfd comes with. */
+enum { WARD_PROCESS, WARD_LINK };
+
+static enum err guardian_send(int socket, int pidfd, char byte, struct errmsg *e)
+{
+    struct iovec io = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct msghdr msg = {.msg_iov = &io,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &pidfd, sizeof pidfd);
+    ssize_t n;
+    do
+        n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n == 1 ? ERR_OK : err_set(e, ERR_IO, "guardian: %s", strerror(errno));
+}
+
+static enum err guardian_register(const struct guardian *g, pid_t pid, char byte, struct errmsg *e)
+{
+    int pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0)
+        return err_set(e, ERR_IO, "pidfd_open: %s", strerror(errno));
+    enum err err = guardian_send(g->fd, pidfd, byte, e);
+    (void)close(pidfd);
+    return err;
+}
+
+int guardian_register_self(const struct guardian *g)
+{
+    return guardian_register(g, getpid(), WARD_PROCESS, NULL) == ERR_OK;
+}
+
+enum err guardian_register_child(const struct guardian *g, pid_t child, struct errmsg *e)
+{
+    return guardian_register(g, child, WARD_PROCESS, e);
+}
+
+enum err guardian_register_link(const struct guardian *g, pid_t child, struct errmsg *e)
+{
+    return guardian_register(g, child, WARD_LINK, e);
+}
+
+/* In the forked process: become the guardian, under its own name. */
+static _Noreturn void guardian_become(int fd)
+{
+    (void)setsid();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; null >= 0 && i <= STDERR_FILENO; i++)
+        (void)dup2(null, i);
+    (void)fcntl(fd, F_SETFD, 0);
+    char number[16];
+    (void)snprintf(number, sizeof number, "%d", fd);
+    char *argv[] = {(char[]){GUARDIAN_NAME}, number, NULL};
+    execv("/proc/self/exe", argv);
+    _exit(guardian_main(fd)); /* no /proc: the same, under the launcher's name */
+}
+
+enum err guardian_start(struct guardian *g, struct errmsg *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return err_set(e, ERR_IO, "guardian: socketpair: %s", strerror(errno));
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all,
+                      &before); /* no handler of the launcher's runs in the fork */
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(pair[0]);
+        guardian_become(pair[1]);
+    }
+    int why = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    (void)close(pair[1]);
+    if (pid < 0) {
+        (void)close(pair[0]);
+        return err_set(e, ERR_IO, "guardian: fork: %s", strerror(why));
+    }
+    *g = (struct guardian){.pid = pid, .fd = pair[0]};
+    return ERR_OK;
+}
+
+void guardian_close(struct guardian *g)
+{
+    if (g->pid <= 0)
+        return;
+    (void)close(g->fd);
+    while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    *g = (struct guardian){.fd = -1};
+}
+
+/* ---- the guardian ---- */
+
+/* What is waited for: [0] is the launcher's socket, the others are pidfds. */
+struct wards {
+    struct pollfd *fd;
+    bool *is_link;
+    nfds_t n, room;
+};
+
+static bool wards_grow(struct wards *w)
+{
+    nfds_t room = w->room ? 2 * w->room : 16;
+    struct pollfd *fd = mem_resize(w->fd, room, sizeof *fd);
+    w->fd = fd ? fd : w->fd;
+    bool *is_link = mem_resize(w->is_link, room, sizeof *is_link);
+    w->is_link = is_link ? is_link : w->is_link;
+    w->room = fd && is_link ? room : w->room;
+    return fd && is_link;
+}
+
+static bool wards_add(struct wards *w, int fd, bool is_link)
+{
+    if (w->n == w->room && !wards_grow(w))
+        return false;
+    w->is_link[w->n] = is_link;
+    w->fd[w->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return true;
+}
+
+/* Forget those that ended. */
+static void wards_forget_ended(struct wards *w)
+{
+    for (nfds_t i = 1; i < w->n;) {
+        if (w->fd[i].revents) {
+            (void)close(w->fd[i].fd);
+            w->fd[i] = w->fd[--w->n];
+            w->is_link[i] = w->is_link[w->n];
+        } else {
+            i++;
+        }
+    }
+}
+
+static void wards_signal(const struct wards *w, int sig, bool links_too)
+{
+    for (nfds_t i = 1; i < w->n; i++)
+        if (links_too || !w->is_link[i])
+            (void)pidfd_send_signal(w->fd[i].fd, sig, NULL, 0);
+}
+
+/* Take one pidfd from the socket. False at its end: the launcher is gone. */
+static bool guardian_take(struct wards *w)
+{
+    char byte;
+    struct iovec io = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct msghdr msg = {.msg_iov = &io,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(w->fd[0].fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN;
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (c && c->cmsg_type == SCM_RIGHTS) {
+        int pidfd;
+        memcpy(&pidfd, CMSG_DATA(c), sizeof pidfd);
+        if (!wards_add(
+                w, pidfd,
+                byte ==
+                    WARD_LINK)) { /* no memory to guard it: better no process than a stray one */
+            (void)pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+            (void)close(pidfd);
+        }
+    }
+    return n > 0;
+}
+
+/* Until all have ended, or until then. */
+static void guardian_wait(struct wards *w, int64_t until_ms)
+{
+    int64_t left_ms;
+    while (w->n > 1 && (left_ms = until_ms - clock_now_ms()) > 0)
+        if (poll(w->fd, w->n, (int)left_ms) > 0)
+            wards_forget_ended(w);
+}
+
+static void guardian_end_all(struct wards *w)
+{
+    int64_t began_ms = clock_now_ms();
+    w->fd[0].fd = -1; /* poll skips it */
+    wards_signal(w, SIGTERM, false);
+    guardian_wait(w, began_ms + GUARDIAN_GRACE_MS);
+    wards_signal(w, SIGKILL, false);
+    guardian_wait(w, began_ms + GUARDIAN_LINK_MS);
+    wards_signal(w, SIGKILL, true);
+    while (w->n > 1) /* the lock is held until they are gone */
+        if (poll(w->fd, w->n, -1) > 0)
+            wards_forget_ended(w);
+}
+
+int guardian_main(int fd)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        (void)signal(ignored[i], SIG_IGN);
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    struct wards w = {0};
+    if (!wards_add(&w, fd, false))
+        return 1;
+    bool launcher_lives = true;
+    while (launcher_lives) {
+        if (poll(w.fd, w.n, -1) <= 0)
+            continue;
+        if (w.fd[0].revents)
+            launcher_lives = guardian_take(&w);
+        else
+            wards_forget_ended(&w);
+    }
+    guardian_end_all(&w);
+    mem_free(w.fd);
+    mem_free(w.is_link);
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* Processes on this host: each has a port of 127.0.0.1 for the whole job, is a child of this
+ * process, and writes to its log itself. */
+#ifndef GRADWIRE_LAUNCH_LOCAL_LOCAL_H
+#define GRADWIRE_LAUNCH_LOCAL_LOCAL_H
+
+#include "launch/local/guardian.h"
+#include "launch/local/process.h"
+
+/* What all of them share; the guardian runs before the first start. */
+struct local {
+    struct guardian guardian;
+};
+
+/* Where one of them is kept. */
+struct local_place {
+    struct local *local;
+    int listen_fd;   /* bound for the whole job, handed down at every start */
+    int http_fd;     /* the same, for HTTP */
+    int progress_fd; /* handed down too; -1: none (chief and evaluator have one). Not owned */
+};
+
+/* Bind and listen on free ports of 127.0.0.1: p->address and p->http. `place` outlives p. Errors: ERR_IO. */
+enum err local_settle(struct process *p, struct local_place *place, struct local *local,
+                      struct errmsg *e) MUST_CHECK;
+/* The process has ended or was never started. */
+void local_leave(struct local_place *place);
+
+/* A child with this pid ended: if it is this process, that is noted, and true. */
+bool local_reaped(struct process *p, pid_t pid, uint64_t peak_rss_bytes);
+
+#endif

@@ -1,0 +1,80 @@
+#include "launch/local/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PROCESS_TAIL_BYTES = 64 * 1024 };
+
+enum err process_init(struct process *p, enum role role, uint32_t index, const char *dir,
+                      struct errmsg *e)
+{
+    *p = (struct process){.role = role, .index = index};
+    (void)snprintf(p->name, sizeof p->name, "%s %u", role_str(role), index);
+    int n = snprintf(p->log, sizeof p->log, "%s/processes/%s-%u.log", dir, role_str(role), index);
+    if (n < 0 || (size_t)n >= sizeof p->log)
+        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
+    return ERR_OK;
+}
+
+enum err process_open_log(struct process *p, int *fd, struct errmsg *e)
+{
+    struct stat s;
+    *fd = open(p->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        return err_set(e, ERR_IO, "%s: %s", p->log, strerror(errno));
+    p->log_from = fstat(*fd, &s) == 0 ? s.st_size : 0;
+    return ERR_OK;
+}
+
+void process_peak_rss(struct process *p, uint64_t bytes)
+{
+    p->peak_rss_bytes = bytes > p->peak_rss_bytes ? bytes : p->peak_rss_bytes;
+}
+
+/* The end of the log of this start, NUL-terminated; the caller frees it. NULL if there is none. */
+static char *process_log_tail(const struct process *p)
+{
+    int fd = open(p->log, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *text = calloc(1, PROCESS_TAIL_BYTES + 1);
+    off_t end = lseek(fd, 0, SEEK_END);
+    off_t from = end - PROCESS_TAIL_BYTES > p->log_from ? end - PROCESS_TAIL_BYTES : p->log_from;
+    if (text && pread(fd, text, PROCESS_TAIL_BYTES, from) < 0)
+        text[0] = 0;
+    (void)close(fd);
+    return text;
+}
+
+/* The text of a line "TIME LEVEL WHO: TEXT" (common/base/log.h) if it has `level`, else NULL. */
+static const char *process_line_text(const char *line, const char *level)
+{
+    const char *space = strchr(line, ' ');
+    size_t n = strlen(level);
+    if (!space || space - line < 20 || line[4] != '-' || line[10] != 'T' ||
+        strncmp(space + 1, level, n) != 0 || space[1 + n] != ' ')
+        return NULL;
+    const char *colon = strstr(space + 1 + n, ": ");
+    return colon ? colon + 2 : NULL;
+}
+
+void process_last_words(const struct process *p, bool any, char *out, size_t bytes)
+{
+    char last[PROCESS_WORDS_BYTES] = "", last_error[PROCESS_WORDS_BYTES] = "";
+    char *tail = process_log_tail(p);
+    for (char *save = NULL, *line = tail ? strtok_r(tail, "\n", &save) : NULL; line;
+         line = strtok_r(NULL, "\n", &save)) {
+        const char *text = process_line_text(line, "error");
+        if (text)
+            (void)snprintf(last_error, sizeof last_error, "%s", text);
+        (void)snprintf(last, sizeof last, "%s", line);
+    }
+    free(tail);
+    const char *words = *last_error ? last_error : any ? last : "";
+    (void)snprintf(out, bytes, "%s", words);
+}

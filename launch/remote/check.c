@@ -1,0 +1,211 @@
+#include "launch/remote/check.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/process/files.h"
+#include "common/job/job.h"
+#include "common/base/mem.h"
+#include "common/process/paths.h"
+#include "common/net/reach.h"
+#include "common/base/sha256.h"
+#include "common/net/tls.h"
+
+enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
+
+json_t *check_answer_new(void)
+{
+    return json_pack("{s:[]}", "problems");
+}
+
+void check_problem(json_t *answer, const char *fmt, ...)
+{
+    char text[800];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    json_t *line = json_string(text); /* NULL where it is no UTF-8 */
+    (void)json_array_append_new(json_object_get(answer, "problems"),
+                                line ? line : json_string("a problem that cannot be shown"));
+}
+
+json_t *check_clock(void)
+{
+    json_t *answer = check_answer_new();
+    (void)json_object_set_new(answer, "time_ms", json_integer((json_int_t)clock_wall_ms()));
+    return answer;
+}
+
+/* ---- the job file, the programs ---- */
+
+static bool hash_end(struct sha256 *take, char hex[CHECK_HASH_HEX])
+{
+    uint8_t digest[SHA256_BYTES];
+    bool ok = !sha256_final(take, digest);
+    for (int i = 0; ok && i < SHA256_BYTES; i++)
+        (void)sprintf(hex + 2 * i, "%02x", digest[i]);
+    sha256_free(take);
+    return ok;
+}
+
+bool check_hash_file(const char *path, char hex[CHECK_HASH_HEX])
+{
+    uint8_t *text = NULL;
+    size_t bytes;
+    if (files_read(path, JOB_BYTES_MAX, &text, &bytes, NULL))
+        return false;
+    struct sha256 *h = sha256_new();
+    if (h)
+        sha256_add(h, text, bytes);
+    mem_free(text);
+    return h && hash_end(h, hex);
+}
+
+static void check_programs(json_t *answer, const json_t *programs)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(programs, i, one)
+    {
+        const char *path = json_string_value(one);
+        if (path && access(path, X_OK) != 0)
+            check_problem(answer, "%s is not there or not executable: run ./gradwire build there",
+                          path);
+    }
+}
+
+/* ---- the data ---- */
+
+/* Names and sizes of what the key names go into the hash. */
+static void check_key(json_t *answer, const char *key, const char *patterns, struct sha256 *h)
+{
+    char line[NAME_MAX + 64];
+    struct paths found;
+    struct errmsg e = {""};
+    struct stat s;
+    if (!patterns)
+        return;
+    if (paths_expand(&found, patterns, &e)) {
+        check_problem(answer, "%s: %s", key, e.text);
+        return;
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        const char *path = found.path[i], *slash = strrchr(path, '/');
+        if (stat(path, &s) != 0 || access(path, R_OK) != 0) {
+            check_problem(answer, "%s: %s: %s", key, path, strerror(errno));
+            continue;
+        }
+        int n = snprintf(line, sizeof line, "%s %lld\n", slash ? slash + 1 : path,
+                         (long long)s.st_size);
+        sha256_add(h, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    }
+    paths_close(&found);
+}
+
+static void check_data(json_t *answer, const struct job *job)
+{
+    char hex[CHECK_HASH_HEX];
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return;
+    check_key(answer, "data.train", job->data.train, h);
+    check_key(answer, "data.eval", job->data.eval, h);
+    if (hash_end(h, hex))
+        (void)json_object_set_new(answer, "data_sha256", json_string(hex));
+}
+
+/* ---- TLS ---- */
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+static void check_tls(json_t *answer, const json_t *tls)
+{
+    const struct tls_files files = {text_of(tls, "cert"), text_of(tls, "key"), text_of(tls, "ca"),
+                                    text_of(tls, "names")};
+    const char *address = text_of(tls, "address");
+    struct errmsg e = {""};
+    if (tls_try(&files, *address ? address : NULL, &e))
+        check_problem(answer, "%s", e.text);
+}
+
+json_t *check_job(const json_t *ask)
+{
+    json_t *answer = check_answer_new(), *sets = json_object_get(ask, "sets");
+    const char *path = json_string_value(json_object_get(ask, "job"));
+    const char *wanted = json_string_value(json_object_get(ask, "job_sha256"));
+    char hex[CHECK_HASH_HEX];
+    struct job job;
+    struct errmsg e = {""};
+    size_t n = json_array_size(sets);
+    const char **set = mem_zalloc(n + 1, sizeof *set);
+    for (size_t i = 0; set && i < n; i++)
+        set[i] = json_string_value(json_array_get(sets, i));
+    check_programs(answer, json_object_get(ask, "programs"));
+    check_tls(answer, json_object_get(ask, "tls"));
+    if (!set || !path || !wanted)
+        check_problem(answer, "out of memory");
+    else if (!check_hash_file(path, hex))
+        check_problem(answer, "the job file %s is not there, or cannot be read", path);
+    else if (strcmp(hex, wanted) != 0)
+        check_problem(answer, "the job file %s is not the one here: its contents differ", path);
+    else if (job_load(&job, path, set, n, &e))
+        check_problem(answer, "%s", e.text);
+    else {
+        if (json_is_true(json_object_get(ask, "data")))
+            check_data(answer, &job);
+        job_close(&job);
+    }
+    mem_free(set);
+    return answer;
+}
+
+/* ---- the other hosts ---- */
+
+json_t *check_reach(const json_t *ask)
+{
+    json_t *answer = check_answer_new(), *addresses = json_object_get(ask, "addresses");
+    size_t n = json_array_size(addresses);
+    struct reach *r = mem_zalloc(n + 1, sizeof *r);
+    for (size_t i = 0; r && i < n; i++) {
+        const char *address = json_string_value(json_array_get(addresses, i));
+        r[i].address = address ? address : "";
+    }
+    if (!r || reach_all(r, n, REACH_MS))
+        check_problem(answer, "out of memory");
+    for (size_t i = 0; r && i < n; i++)
+        if (r[i].is != REACH_OPEN)
+            check_problem(answer, "it does not reach %s: %s", r[i].address, r[i].why);
+    mem_free(r);
+    return answer;
+}
+
+json_t *check_shared(const json_t *ask)
+{
+    json_t *answer = check_answer_new();
+    const char *path = json_string_value(json_object_get(ask, "path"));
+    const char *text = json_string_value(json_object_get(ask, "text"));
+    uint8_t *found = NULL;
+    size_t bytes;
+    bool same = path && text && !files_read(path, SHARED_BYTES_MAX, &found, &bytes, NULL) &&
+                strcmp((const char *)found, text) == 0;
+    if (!same)
+        check_problem(answer,
+                      "%s is not the folder of that name here: give an --output on storage that "
+                      "this host shares with it",
+                      path ? path : "?");
+    mem_free(found);
+    return answer;
+}

@@ -1,0 +1,590 @@
+#include "launch/remote/fleet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
+#include "common/base/sha256.h"
+#include "launch/remote/fleet_state.h"
+#include "launch/base/say.h"
+
+enum { FLEET_KEY_HEX = 32 };
+
+/* ---- processes there: struct process_ops ---- */
+
+static json_t *argv_json(char *const *argv)
+{
+    json_t *list = json_array();
+    for (; *argv; argv++)
+        (void)json_array_append_new(list, json_string(*argv));
+    return list;
+}
+
+/* The host is there and its ports are bound: tell the runner. */
+static void remote_send(struct process *p)
+{
+    struct remote_place *place = p->place;
+    struct fleet *f = place->remote->fleet;
+    place->sent = true;
+    talk_send(&place->remote->link.talk, TALK_START, place->index,
+              json_pack("{s:o, s:s?, s:b, s:I}", "argv", argv_json(p->argv), "token",
+                        f->config.token, "progress", (int)(place->index == f->config.crew->chief),
+                        "grace_ms", (json_int_t)f->config.job->timeouts.grace_s * 1000));
+}
+
+static void remote_close_log(struct remote_place *place)
+{
+    if (place->log_fd >= 0)
+        (void)close(place->log_fd);
+    place->log_fd = -1;
+}
+
+static enum err remote_start(struct process *p, struct errmsg *e)
+{
+    struct remote_place *place = p->place;
+    remote_close_log(place);
+    enum err err = process_open_log(p, &place->log_fd, e);
+    if (err)
+        return err;
+    p->state = PROCESS_AWAITED;
+    if (place->remote->settled)
+        remote_send(p);
+    return ERR_OK;
+}
+
+static void remote_signal(struct process *p, int sig)
+{
+    struct remote_place *place = p->place;
+    if (place->sent)
+        talk_send(&place->remote->link.talk, TALK_SIGNAL, place->index,
+                  json_pack("{s:i}", "signal", sig));
+    else
+        p->state = PROCESS_ENDED; /* it only waits for its host */
+}
+
+static void remote_cancel(struct process *p)
+{
+    const struct remote_place *place = p->place;
+    if (!place->sent)
+        p->state = PROCESS_ENDED;
+}
+
+static const struct process_ops remote_ops = {
+    .start = remote_start, .signal = remote_signal, .cancel = remote_cancel};
+
+/* It no longer runs; whoever listens is told next. */
+static void remote_over(struct process *p)
+{
+    struct remote_place *place = p->place;
+    remote_close_log(place);
+    place->sent = false;
+    p->state = PROCESS_ENDED;
+    p->pid = 0;
+}
+
+/* ---- what a runner says of them ---- */
+
+static void remote_ended(struct fleet *f, struct process *p, const json_t *m)
+{
+    process_peak_rss(p, (uint64_t)json_integer_value(json_object_get(m, "rss")));
+    remote_over(p);
+    f->events->ended(f->arg, p, (int)json_integer_value(json_object_get(m, "status")));
+}
+
+static void remote_failed(struct fleet *f, struct process *p, const json_t *m)
+{
+    char why[400];
+    const char *text = json_string_value(json_object_get(m, "why"));
+    (void)snprintf(why, sizeof why, "on %s: %s", p->host, text ? text : "it cannot be started");
+    remote_over(p);
+    f->events->failed(f->arg, p, why);
+}
+
+static void remote_started(struct fleet *f, struct process *p, const json_t *m)
+{
+    p->pid = (pid_t)json_integer_value(json_object_get(m, "pid"));
+    p->state = PROCESS_RUNS;
+    f->events->started(f->arg, p);
+}
+
+static bool remote_message(struct fleet *f, struct process *p, enum talk_type type,
+                           const char *data, size_t bytes)
+{
+    const struct remote_place *place = p->place;
+    if (type == TALK_OUT) {
+        ssize_t wrote = write(place->log_fd, data, bytes);
+        (void)wrote; /* a full disk loses the log, not the job */
+        return true;
+    }
+    if (type == TALK_PROGRESS) {
+        f->events->progress(f->arg, data, bytes);
+        return true;
+    }
+    json_t *m = json_loadb(data, bytes, 0, NULL);
+    if (!m)
+        return false;
+    if (type == TALK_STARTED)
+        remote_started(f, p, m);
+    else if (type == TALK_FAILED)
+        remote_failed(f, p, m);
+    else if (type == TALK_ENDED)
+        remote_ended(f, p, m);
+    json_decref(m);
+    return type == TALK_STARTED || type == TALK_FAILED || type == TALK_ENDED;
+}
+
+/* ---- remote hosts ---- */
+
+void remote_ask(struct remote *c, json_t *take_ask)
+{
+    c->asked_ms = clock_wall_ms();
+    talk_send(&c->link.talk, TALK_ASK, 0, take_ask);
+}
+
+json_t *remote_ask_bind(const struct remote *c)
+{
+    const struct fleet *f = c->fleet;
+    json_t *processes = json_array(), *ports = json_array();
+    for (uint32_t i = 0; i < f->config.crew->n; i++)
+        if (f->config.host_of[i] == c->index) {
+            (void)json_array_append_new(processes, json_integer(i));
+            (void)json_array_append_new(ports, json_integer(f->place[i].port));
+        }
+    return json_pack("{s:s, s:i, s:i, s:o, s:o}", "what", "bind", "low", c->line->port_low, "high",
+                     c->line->port_high, "processes", processes, "ports", ports);
+}
+
+enum err remote_open(struct remote *c, struct errmsg *e)
+{
+    struct fleet *f = c->fleet;
+    enum err err = link_open(&c->link, f->rsh, c->line->name, c->command, e);
+    if (!err && f->guardian && guardian_register_link(f->guardian, c->link.pid, e))
+        say_warn("host %s: %s; if the launcher is killed, its remote shell may stay", c->line->name,
+                 e->text);
+    return err;
+}
+
+static void remote_again(struct remote *c)
+{
+    struct timeval after = {.tv_sec = c->again_ms / 1000, .tv_usec = c->again_ms % 1000 * 1000};
+    c->again_ms = 2 * c->again_ms < FLEET_AGAIN_MAX_MS ? 2 * c->again_ms : FLEET_AGAIN_MAX_MS;
+    (void)event_add(c->again, &after);
+}
+
+/* Away, and for the first time for this reason. */
+static void remote_say_away(struct remote *c, const char *why)
+{
+    if (strcmp(c->said, why) == 0)
+        return;
+    (void)snprintf(c->said, sizeof c->said, "%s", why);
+    say_warn("host %s is not there: %s; trying on", c->line->name, why);
+}
+
+/* A ps, or the chief: without it the job stands still. */
+static bool remote_is_vital(const struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index &&
+            (config->crew->process[i].role == ROLE_PS || i == config->crew->chief))
+            return true;
+    return false;
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct remote *c = arg;
+    struct errmsg e = {""};
+    char why[128];
+    int64_t away_s = (clock_now_ms() - c->lost_ms) / 1000;
+    uint32_t bound_s = c->fleet->config.job->timeouts.ps_rejoin_s;
+    if (away_s > bound_s && remote_is_vital(c)) {
+        (void)snprintf(why, sizeof why, "it did not come back within %u s (timeouts.ps_rejoin_s)",
+                       bound_s);
+        c->fleet->events->end(c->fleet->arg, c->line->name, why);
+        return;
+    }
+    if (remote_open(c, &e)) {
+        remote_say_away(c, e.text);
+        remote_again(c);
+    }
+}
+
+/* "ps 0, worker 1": what ran there. */
+static void remote_list(const struct remote *c, char *out, size_t bytes)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    size_t at = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < config->crew->n && at < bytes; i++)
+        if (config->host_of[i] == c->index && c->fleet->place[i].sent)
+            at += (size_t)snprintf(out + at, bytes - at, "%s%s", at ? ", " : " with ",
+                                   config->crew->process[i].name);
+}
+
+static void remote_lost(struct remote *c, const char *why)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    char names[256];
+    bool was_settled = c->settled;
+    c->settled = false;
+    if (was_settled) {
+        remote_list(c, names, sizeof names);
+        say_warn("host %s is lost%s: %s; it is used again when it is back", c->line->name, names,
+                 why);
+        c->lost_ms = clock_now_ms();
+        c->again_ms = FLEET_AGAIN_FIRST_MS;
+        c->said[0] = 0;
+    } else {
+        remote_say_away(c, why);
+    }
+    for (uint32_t i = 0; i < config->crew->n; i++) {
+        struct process *p = &config->crew->process[i];
+        if (config->host_of[i] != c->index || !c->fleet->place[i].sent)
+            continue;
+        remote_over(p);
+        c->fleet->events->lost(c->fleet->arg, p);
+    }
+    remote_again(c);
+}
+
+/* The new runner has bound the old ports: what waits for this host starts. */
+static void remote_back(struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    say_info("host %s is back after %lld s", c->line->name,
+             (long long)(clock_now_ms() - c->lost_ms) / 1000);
+    c->settled = true;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index && config->crew->process[i].state == PROCESS_AWAITED)
+            remote_send(&config->crew->process[i]);
+}
+
+/* The answer to remote_ask_bind of a host that was away. */
+static bool remote_rebound(struct remote *c, const json_t *answer)
+{
+    const json_t *problems = json_object_get(answer, "problems");
+    if (json_array_size(problems) == 0) {
+        remote_back(c);
+        return true;
+    }
+    remote_say_away(c, json_string_value(json_array_get(problems, 0)));
+    link_drop(&c->link); /* its runner goes, and lets go of what it has bound */
+    remote_again(c);
+    return true;
+}
+
+static bool remote_answered(struct remote *c, const char *data, size_t bytes)
+{
+    json_t *answer = json_loadb(data, bytes, 0, NULL);
+    if (!answer)
+        return false;
+    if (c->fleet->running) {
+        bool right = c->settled || remote_rebound(c, answer);
+        json_decref(answer);
+        return right;
+    }
+    c->answered_ms = clock_wall_ms();
+    json_decref(c->answer);
+    c->answer = answer;
+    c->answered = true;
+    return true;
+}
+
+/* ---- struct link_ops ---- */
+
+static void on_ready(void *arg, struct link *l, const json_t *about)
+{
+    (void)l;
+    struct remote *c = arg;
+    char why[200];
+    const char *version = json_string_value(json_object_get(about, "version"));
+    json_int_t cores = json_integer_value(json_object_get(about, "cores"));
+    c->site.cores = cores > 0 ? (uint32_t)cores : 1;
+    json_int_t memory = json_integer_value(json_object_get(about, "memory_bytes"));
+    c->site.memory_bytes = memory > 0 ? (uint64_t)memory : 0;
+    bool same = version && strcmp(version, GRADWIRE_VERSION) == 0;
+    (void)snprintf(why, sizeof why, "version %.32s is there, %s here: build the same on all hosts",
+                   version ? version : "?", GRADWIRE_VERSION);
+    if (!same && !c->fleet->running) {
+        problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file,
+                     c->line->line, c->line->name, why);
+        c->failed = true;
+    } else if (!same) {
+        remote_say_away(c, why);
+        link_drop(&c->link);
+        remote_again(c);
+    } else if (c->fleet->running) {
+        remote_ask(c, remote_ask_bind(c));
+    }
+}
+
+static bool on_message(void *arg, struct link *l, enum talk_type type, uint32_t process,
+                       const char *data, size_t bytes)
+{
+    (void)l;
+    struct remote *c = arg;
+    struct fleet *f = c->fleet;
+    if (type == TALK_ANSWER)
+        return remote_answered(c, data, bytes);
+    if (process >= f->config.crew->n || f->config.host_of[process] != c->index ||
+        !f->place[process].sent)
+        return false;
+    return remote_message(f, &f->config.crew->process[process], type, data, bytes);
+}
+
+static const char *remote_workdir(const struct remote *c)
+{
+    return c->line->workdir ? c->line->workdir : c->fleet->cwd;
+}
+
+/* The shell there ran, and what it could not do it said in words of its own: the path in them tells. */
+static bool remote_says_missing(const struct remote *c)
+{
+    const char *workdir = remote_workdir(c), *words = c->link.words;
+    bool program = strstr(words, c->program),
+         folder = strstr(words, "cd") && strstr(words, workdir);
+    if (program)
+        problems_add(c->fleet->problems, "%s:%u: %s: %s does not run there (%s): build it there%s",
+                     c->fleet->config.hosts->file, c->line->line, c->line->name, c->program, words,
+                     c->line->workdir ? "" : ", or say with workdir= where it is");
+    else if (folder)
+        problems_add(c->fleet->problems, "%s:%u: %s: the folder %s cannot be entered there (%s)%s",
+                     c->fleet->config.hosts->file, c->line->line, c->line->name, workdir, words,
+                     c->line->workdir ? "" : ": say with workdir= which stands for it");
+    return program || folder;
+}
+
+static void on_down(void *arg, struct link *l, const char *why)
+{
+    (void)l;
+    struct remote *c = arg;
+    if (c->fleet->running) {
+        remote_lost(c, why);
+        return;
+    }
+    if (!c->failed && !remote_says_missing(c))
+        problems_add(c->fleet->problems, "%s:%u: %s cannot be reached: %s",
+                     c->fleet->config.hosts->file, c->line->line, c->line->name, why);
+    c->failed = true;
+}
+
+static const struct link_ops link_ops = {.ready = on_ready, .message = on_message, .down = on_down};
+
+/* ---- life ---- */
+
+/* A path of this host on that one: below the present folder it is below the workdir there. */
+static enum err remote_map(const struct remote *c, char out[PATH_MAX], const char *path,
+                           struct errmsg *e)
+{
+    const char *cwd = c->fleet->cwd, *workdir = c->line->workdir;
+    size_t n = strlen(cwd);
+    bool below = workdir && n > 1 && strncmp(path, cwd, n) == 0 && path[n] == '/';
+    int m = below ? snprintf(out, PATH_MAX, "%s%s", workdir, path + n)
+                  : snprintf(out, PATH_MAX, "%s", path);
+    return m >= 0 && m < PATH_MAX ? ERR_OK
+                                  : err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
+}
+
+/* Each host has certificates of its own, under the same path. */
+static enum err remote_map_tls(struct remote *c, const struct tls_files *here, struct errmsg *e)
+{
+    const char *const from[] = {here->cert, here->key, here->ca};
+    enum err err = ERR_OK;
+    for (int i = 0; i < 3 && !err; i++)
+        err = remote_map(c, c->tls_file[i], from[i], e);
+    c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
+    return err;
+}
+
+/* Text in single quotes for a shell, behind what stands in *out. */
+static void quote(char *out, size_t room, const char *text)
+{
+    size_t at = strlen(out);
+    for (const char *p = text; at + 6 < room && *p; p++)
+        at += (size_t)snprintf(out + at, room - at, *p == '\'' ? "'\\''" : "%c", *p);
+}
+
+/* One job at a time has this lock on a host: made of who launches it, where to, and for which
+ * line. */
+static enum err remote_key(const struct remote *c, char key[FLEET_KEY_HEX + 1], struct errmsg *e)
+{
+    char name[256] = "", text[2 * PATH_MAX + 1024];
+    uint8_t digest[SHA256_BYTES];
+    const char *output = c->fleet->config.output;
+    (void)gethostname(name, sizeof name - 1);
+    int n = snprintf(text, sizeof text, "%s\n%s%s%s\n%s\n%d", name,
+                     output[0] == '/' ? "" : c->fleet->cwd, output[0] == '/' ? "" : "/", output,
+                     c->line->address, c->line->has_role ? (int)c->line->role : -1);
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    sha256_add(h, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    bool ok = !sha256_final(h, digest);
+    sha256_free(h);
+    for (int i = 0; i < FLEET_KEY_HEX / 2; i++)
+        (void)sprintf(key + 2 * i, "%02x", digest[i]);
+    return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err remote_make_command(struct remote *c, const char *launcher, struct errmsg *e)
+{
+    char key[FLEET_KEY_HEX + 1], text[4 * PATH_MAX] = "cd '";
+    enum err err = remote_key(c, key, e);
+    if (!err)
+        err = remote_map(c, c->program, launcher, e);
+    if (err)
+        return err;
+    quote(text, sizeof text, remote_workdir(c));
+    strcat(text, "' && exec '");
+    quote(text, sizeof text - 64, c->program);
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %s", key);
+    c->command = mem_strdup(text);
+    return c->command ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, const char *launcher,
+                            struct errmsg *e)
+{
+    const struct site *here = f->config.here;
+    c->fleet = f;
+    c->index = index;
+    c->line = &f->config.hosts->host[index];
+    c->again_ms = FLEET_AGAIN_FIRST_MS;
+    for (uint32_t i = 0; i < f->config.crew->n; i++)
+        c->n += f->config.host_of[i] == index;
+    if (!c->n)
+        return ERR_OK;
+    enum err err = remote_make_command(c, launcher, e);
+    if (!err)
+        err = remote_map(c, c->site.ps_program, here->ps_program, e);
+    if (!err)
+        err = remote_map(c, c->site.worker_program, here->worker_program, e);
+    if (!err)
+        err = remote_map(c, c->site.job, here->job, e);
+    if (!err)
+        err = remote_map(c, c->site.output, f->config.output, e);
+    if (!err)
+        err = remote_map_tls(c, &f->config.options->tls, e);
+    if (err)
+        return err;
+    c->again = evtimer_new(f->config.base, on_again, c);
+    if (!c->again || link_init(&c->link, f->config.base, &link_ops, c))
+        return err_set(e, ERR_NOMEM, "out of memory");
+    return ERR_OK;
+}
+
+static void fleet_settle(struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->config.crew->n; i++) {
+        struct process *p = &f->config.crew->process[i];
+        f->place[i] = (struct remote_place){
+            .remote = &f->remote[f->config.host_of[i]], .index = i, .log_fd = -1};
+        p->ops = &remote_ops;
+        p->place = &f->place[i];
+        p->host = f->place[i].remote->line->name;
+    }
+}
+
+static const char *fleet_rsh(const struct options *o)
+{
+    const char *rsh = o->rsh ? o->rsh : getenv("GRADWIRE_RSH");
+    return rsh && *rsh ? rsh : LINK_RSH_DEFAULT;
+}
+
+enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct errmsg *e)
+{
+    char launcher[PATH_MAX];
+    struct fleet *f = mem_zalloc(1, sizeof *f);
+    ssize_t n = readlink("/proc/self/exe", launcher, sizeof launcher - 1);
+    if (!f)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    *out = f;
+    f->config = *config;
+    f->rsh = fleet_rsh(config->options);
+    f->remote = mem_zalloc(config->hosts->n, sizeof *f->remote);
+    f->place = mem_zalloc(config->crew->n, sizeof *f->place);
+    if (!f->remote || !f->place)
+        return err_set(e, ERR_NOMEM, "out of memory");
+    if (n <= 0 || !getcwd(f->cwd, sizeof f->cwd))
+        return err_set(e, ERR_IO, "the present folder: %s", strerror(errno));
+    launcher[n] = 0;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; !err && i < config->hosts->n; i++)
+        err = remote_init(&f->remote[i], f, i, launcher, e);
+    if (!err)
+        fleet_settle(f);
+    return err;
+}
+
+void fleet_tell(struct fleet *f, const struct process_events *events, void *arg)
+{
+    f->events = events;
+    f->arg = arg;
+}
+
+enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    f->guardian = g;
+    for (uint32_t i = 0; !err && i < f->config.hosts->n; i++)
+        if (f->remote[i].link.pid > 0)
+            err = guardian_register_link(g, f->remote[i].link.pid, e);
+    return err;
+}
+
+void fleet_reaped(struct fleet *f, pid_t pid)
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++)
+        if (f->remote[i].n && link_reaped(&f->remote[i].link, pid))
+            return;
+}
+
+void fleet_close(struct fleet *f)
+{
+    int64_t began_ms = clock_now_ms();
+    if (f->closed)
+        return;
+    f->closed = true;
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
+        if (c->link.tick)
+            link_hang_up(&c->link);
+        if (c->again)
+            (void)event_del(c->again);
+        if (c->n && f->running && !c->settled)
+            say_warn("host %s is still away; what runs there ends by itself %d s after it lost us",
+                     c->line->name, (TALK_SILENCE_MS + GUARDIAN_GRACE_MS) / 1000);
+    }
+    for (uint32_t i = 0; i < f->config.hosts->n; i++)
+        if (f->remote[i].link.tick)
+            link_wait(&f->remote[i].link, began_ms);
+}
+
+void fleet_free(struct fleet *f)
+{
+    if (!f)
+        return;
+    fleet_close(f);
+    for (uint32_t i = 0; f->remote && i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
+        link_free(&c->link);
+        if (c->again)
+            event_free(c->again);
+        json_decref(c->answer);
+        mem_free(c->command);
+    }
+    for (uint32_t i = 0; f->place && i < f->config.crew->n; i++)
+        remote_close_log(&f->place[i]);
+    mem_free(f->remote);
+    mem_free(f->place);
+    mem_free(f->job_hash);
+    mem_free(f);
+}

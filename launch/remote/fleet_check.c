@@ -1,0 +1,295 @@
+/* Before the run: all hosts are looked at together, and every problem is told with its line. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
+#include "common/process/skew.h"
+#include "common/cluster/address.h"
+#include "launch/remote/check.h"
+#include "launch/remote/fleet_state.h"
+#include "launch/base/rundir.h"
+#include "launch/base/say.h"
+
+enum { FLEET_ANSWER_MS = 60000 };
+
+static void remote_problem(struct remote *c, const char *text)
+{
+    problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
+                 c->line->name, text);
+}
+
+/* ---- one question to all ---- */
+
+static bool fleet_waits(const struct fleet *f)
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        const struct remote *c = &f->remote[i];
+        if (c->n && !c->failed && (c->asked ? !c->answered : c->link.state != LINK_READY))
+            return true;
+    }
+    return false;
+}
+
+static void fleet_wait(struct fleet *f)
+{
+    int64_t until_ms = clock_now_ms() + FLEET_ANSWER_MS;
+    while (fleet_waits(f) && clock_now_ms() < until_ms) /* the links tick */
+        (void)event_base_loop(f->config.base, EVLOOP_ONCE);
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
+        if (c->n && !c->failed && (c->asked && !c->answered)) {
+            remote_problem(c, "it does not answer");
+            c->failed = true;
+        }
+    }
+}
+
+static void remote_take_problems(struct remote *c)
+{
+    size_t i;
+    json_t *one, *list = json_object_get(c->answer, "problems");
+    if (!json_is_array(list))
+        remote_problem(c, "its answer makes no sense");
+    json_array_foreach(list, i, one) if (json_is_string(one))
+        remote_problem(c, json_string_value(one));
+}
+
+/* `make` gives the question to a host (NULL: none), `judge` looks at an answer without problems. */
+static void fleet_ask(struct fleet *f, json_t *(*make)(struct remote *),
+                      void (*judge)(struct remote *))
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
+        json_t *ask = c->n && !c->failed ? make(c) : NULL;
+        c->asked = ask;
+        c->answered = false;
+        if (ask)
+            remote_ask(c, ask);
+    }
+    fleet_wait(f);
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        struct remote *c = &f->remote[i];
+        if (!c->answered)
+            continue;
+        size_t before = f->problems->n;
+        remote_take_problems(c);
+        if (judge && f->problems->n == before)
+            judge(c);
+        json_decref(c->answer);
+        c->answer = NULL;
+        c->answered = c->asked = false;
+    }
+}
+
+/* ---- clocks ---- */
+
+static json_t *ask_clock(struct remote *c)
+{
+    (void)c;
+    return json_pack("{s:s}", "what", "clock");
+}
+
+static void judge_clock(struct remote *c)
+{
+    char text[200], off[80];
+    int64_t there_ms = json_integer_value(json_object_get(c->answer, "time_ms"));
+    const struct skew skew = skew_of(c->asked_ms, c->answered_ms, there_ms);
+    if (!skew_is_large(&skew))
+        return;
+    skew_text(&skew, off, sizeof off);
+    (void)snprintf(text, sizeof text,
+                   "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
+                   SKEW_MAX_MS / 1000);
+    remote_problem(c, text);
+}
+
+/* ---- the job file and the data ---- */
+
+static bool remote_trains(const struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index && config->crew->process[i].role != ROLE_PS)
+            return true;
+    return false;
+}
+
+/* Is anybody there whose certificate has to name the host? Names of workers may be given; nobody dials an evaluator. */
+static bool remote_is_named(const struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    bool workers = !*config->options->tls.names;
+    for (uint32_t i = 0; i < config->crew->n; i++) {
+        enum role role = config->crew->process[i].role;
+        if (config->host_of[i] == c->index && role != ROLE_EVALUATOR &&
+            (workers || role == ROLE_PS || i == config->crew->chief))
+            return true;
+    }
+    return false;
+}
+
+static json_t *ask_tls(const struct remote *c)
+{
+    const struct tls_files *f = &c->site.tls;
+    char address[ADDRESS_TEXT_MAX] = "";
+    if (remote_is_named(c))
+        (void)snprintf(address, sizeof address, "%s:0", c->line->address);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "cert", f->cert, "key", f->key, "ca", f->ca,
+                     "names", f->names, "address", address);
+}
+
+static json_t *ask_check(struct remote *c)
+{
+    const struct options *o = c->fleet->config.options;
+    json_t *sets = json_array();
+    for (size_t i = 0; i < o->n_sets; i++)
+        (void)json_array_append_new(sets, json_string(o->sets[i]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
+                     c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
+                     c->site.ps_program, c->site.worker_program, "data", (int)remote_trains(c),
+                     "tls", ask_tls(c));
+}
+
+/* Names and sizes of the data are those of the first host that trains. */
+static void judge_check(struct remote *c)
+{
+    static const char key[] = "data_sha256";
+    const char *mine = json_string_value(json_object_get(c->answer, key));
+    char text[400];
+    for (uint32_t i = 0; mine && i < c->index; i++) {
+        const struct remote *other = &c->fleet->remote[i];
+        if (!other->data_hash[0])
+            continue;
+        if (strcmp(other->data_hash, mine) != 0) {
+            (void)snprintf(text, sizeof text,
+                           "its data are not those of %.200s: names or sizes of the files differ",
+                           other->line->name);
+            remote_problem(c, text);
+        }
+        break;
+    }
+    if (mine)
+        (void)snprintf(c->data_hash, sizeof c->data_hash, "%s", mine);
+}
+
+/* ---- ports ---- */
+
+static json_t *ask_bind(struct remote *c)
+{
+    return remote_ask_bind(c);
+}
+
+static void judge_bind(struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    json_t *ports = json_object_get(c->answer, "ports");
+    size_t k = 0;
+    for (uint32_t i = 0; i < config->crew->n; i++) {
+        struct process *p = &config->crew->process[i];
+        if (config->host_of[i] != c->index)
+            continue;
+        c->fleet->place[i].port = (uint16_t)json_integer_value(json_array_get(ports, k++));
+        (void)snprintf(p->address, sizeof p->address, "%s:%u", c->line->address,
+                       c->fleet->place[i].port);
+        if (c->fleet->place[i].port == 0)
+            remote_problem(c, "its answer makes no sense");
+    }
+    c->settled = true;
+}
+
+static json_t *ask_reach(struct remote *c)
+{
+    const struct crew *crew = c->fleet->config.crew;
+    json_t *addresses = json_array();
+    for (uint32_t i = 0; i < crew->n; i++)
+        (void)json_array_append_new(addresses, json_string(crew->process[i].address));
+    return json_pack("{s:s, s:o}", "what", "reach", "addresses", addresses);
+}
+
+/* ---- all of it ---- */
+
+static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
+{
+    const struct fleet_config *config = &f->config;
+    const struct crew_fds none = {-1, -1, -1}; /* the runner there adds its own */
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; !err && i < config->crew->n; i++)
+        err = crew_make_argv(config->crew, i, config->options, config->job,
+                             &f->remote[config->host_of[i]].site, config->host_of, &none, e);
+    return err;
+}
+
+static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
+        enum err err = f->remote[i].n ? remote_open(&f->remote[i], e) : ERR_OK;
+        if (err)
+            return err;
+    }
+    fleet_wait(f);
+    return ERR_OK;
+}
+
+enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
+{
+    char hash[CHECK_HASH_HEX];
+    f->problems = p;
+    if (!check_hash_file(f->config.options->job, hash))
+        return err_set(e, ERR_INPUT, "%s: %s", f->config.options->job, strerror(errno));
+    f->job_hash = mem_strdup(hash);
+    enum err err = f->job_hash ? fleet_open_all(f, e) : err_set(e, ERR_NOMEM, "out of memory");
+    if (err)
+        return err;
+    fleet_ask(f, ask_clock, judge_clock);
+    fleet_ask(f, ask_check, judge_check);
+    if (!p->n)
+        fleet_ask(f, ask_bind, judge_bind);
+    if (!p->n)
+        fleet_ask(f, ask_reach, NULL);
+    err = problems_verdict(p);
+    return err ? err : fleet_make_argv(f, e);
+}
+
+/* ---- DIR ---- */
+
+/* The chief's DIR is the one that the launcher locks and completes, and the evaluator's; a ps's is the same only
+ * where its files are to be in it (checkpoint.store). */
+static bool remote_shares(const struct remote *c)
+{
+    const struct fleet_config *config = &c->fleet->config;
+    for (uint32_t i = 0; i < config->crew->n; i++)
+        if (config->host_of[i] == c->index &&
+            (i == config->crew->chief || config->crew->process[i].role == ROLE_EVALUATOR ||
+             (config->crew->process[i].role == ROLE_PS &&
+              config->job->checkpoint.store == STORE_SHARED)))
+            return true;
+    return false;
+}
+
+static json_t *ask_shared(struct remote *c)
+{
+    if (!remote_shares(c))
+        return NULL;
+    char path[PATH_MAX + 64];
+    (void)snprintf(path, sizeof path, "%s/processes/hosts", c->site.output);
+    return json_pack("{s:s, s:s, s:s}", "what", "shared", "path", path, "text",
+                     c->fleet->config.shared_text);
+}
+
+enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *e)
+{
+    f->problems = p;
+    enum err err = rundir_put(f->config.output, "processes/hosts", f->config.shared_text,
+                              strlen(f->config.shared_text), e);
+    if (err)
+        return err;
+    fleet_ask(f, ask_shared, NULL);
+    err = problems_verdict(p);
+    f->running = !err;
+    return err;
+}

@@ -1,0 +1,359 @@
+#include "launch/remote/hosts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cluster/cluster_given.h"
+#include "common/process/files.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
+
+enum { SHOWN_BYTES = 80 };
+
+static const char *const role_words[] = {"chief", "worker", "ps", "evaluator"}; /* by enum role */
+
+/* Where a problem is: "hosts:3". */
+struct at {
+    const char *file;
+    unsigned line;
+    struct problems *problems;
+};
+
+/* ---- one line ---- */
+
+/* All of `text` is digits, and the number is within least .. most. */
+static bool number_within(const char *text, unsigned long least, unsigned long most,
+                          unsigned long *out)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
+        return false;
+    *out = strtoul(text, NULL, 10);
+    return *out >= least && *out <= most;
+}
+
+static void take_slots(struct host_line *h, const char *value, const struct at *at)
+{
+    unsigned long n;
+    if (number_within(value, 1, HOSTS_SLOTS_MAX, &n))
+        h->slots = (uint32_t)n;
+    else
+        problems_add(at->problems, "%s:%u: slots=%.*s: a number from 1 to %d is wanted", at->file,
+                     at->line, SHOWN_BYTES, value, HOSTS_SLOTS_MAX);
+}
+
+static void take_role(struct host_line *h, const char *value, const struct at *at)
+{
+    for (size_t i = 0; i < sizeof role_words / sizeof *role_words; i++)
+        if (strcmp(value, role_words[i]) == 0) {
+            h->has_role = true;
+            h->role = (enum role)i;
+            return;
+        }
+    problems_add(at->problems, "%s:%u: role=%.*s: ps, worker, chief or evaluator is wanted",
+                 at->file, at->line, SHOWN_BYTES, value);
+}
+
+static void take_ports(struct host_line *h, char *value, const struct at *at)
+{
+    char *dash = strchr(value, '-');
+    unsigned long low = 0, high = 0;
+    if (dash)
+        *dash = 0;
+    bool ok = dash && number_within(value, 1, 65535, &low) &&
+              number_within(dash + 1, 1, 65535, &high) && low <= high;
+    if (dash)
+        *dash = '-';
+    if (!ok) {
+        problems_add(at->problems,
+                     "%s:%u: ports=%.*s: a range of ports is wanted, such as 20000-20099", at->file,
+                     at->line, SHOWN_BYTES, value);
+        return;
+    }
+    h->port_low = (uint16_t)low;
+    h->port_high = (uint16_t)high;
+}
+
+static enum err take_workdir(struct host_line *h, const char *value, const struct at *at)
+{
+    if (value[0] != '/') {
+        problems_add(at->problems,
+                     "%s:%u: workdir=%.*s: a path from / is wanted: the folder on that host which "
+                     "stands for the present one here",
+                     at->file, at->line, SHOWN_BYTES, value);
+        return ERR_OK;
+    }
+    h->workdir = mem_strdup(value);
+    return h->workdir ? ERR_OK : ERR_NOMEM;
+}
+
+static void refuse_key(const char *word, const struct at *at)
+{
+    static const char *const keys[] = {"slots", "role", "ports", "workdir"};
+    char key[WORDS_BYTES_MAX + 1];
+    struct words near;
+    (void)snprintf(key, sizeof key, "%.*s", (int)strcspn(word, "="), word);
+    words_init(&near, key);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        words_try(&near, keys[i]);
+    problems_add(at->problems,
+                 "%s:%u: '%.*s'%s%s%s allowed: slots=N role=R ports=LO-HI workdir=PATH", at->file,
+                 at->line, SHOWN_BYTES, word, near.best ? ": did you mean " : ":",
+                 near.best ? near.best : "", near.best ? "=?" : "");
+}
+
+static enum err take_setting(struct host_line *h, char *word, const struct at *at, unsigned *seen)
+{
+    static const char *const keys[] = {"slots=", "role=", "ports=", "workdir="};
+    size_t i = 0;
+    while (i < 4 && strncmp(word, keys[i], strlen(keys[i])) != 0)
+        i++;
+    if (i == 4) {
+        refuse_key(word, at);
+        return ERR_OK;
+    }
+    char *value = word + strlen(keys[i]);
+    if (*seen & 1u << i) {
+        problems_add(at->problems, "%s:%u: %s is given twice", at->file, at->line, keys[i]);
+        return ERR_OK;
+    }
+    *seen |= 1u << i;
+    if (i == 0)
+        take_slots(h, value, at);
+    else if (i == 1)
+        take_role(h, value, at);
+    else if (i == 2)
+        take_ports(h, value, at);
+    return i == 3 ? take_workdir(h, value, at) : ERR_OK;
+}
+
+/* NULL where `name` is a host that a remote shell and a dialer can be given. */
+static const char *name_problem(const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *sign = strrchr(name, '@'), *address = sign ? sign + 1 : name;
+    char dialed[SHOWN_BYTES + 300];
+    if (name[0] == '-')
+        return "a host's name does not begin with '-'";
+    if (sign && (sign == name || strspn(name, plain) != (size_t)(sign - name)))
+        return "write it as user@host";
+    if (strchr(name, '='))
+        return "a line begins with the host; settings follow it";
+    (void)snprintf(dialed, sizeof dialed, "%.300s:1", address);
+    const char *problem = *address ? cluster_address_problem(dialed) : "its host is missing";
+    if (problem && address[0] != '[' && strchr(address, ':'))
+        return "ports are given by ports=LO-HI, and an IPv6 address in brackets";
+    return problem;
+}
+
+static enum err take_name(struct host_line *h, const char *name, const struct at *at)
+{
+    const char *problem = name_problem(name), *sign = strrchr(name, '@');
+    if (problem) {
+        problems_add(at->problems, "%s:%u: '%.*s': %s", at->file, at->line, SHOWN_BYTES, name,
+                     problem);
+        return ERR_OK;
+    }
+    h->name = mem_strdup(name);
+    h->address = mem_strdup(sign ? sign + 1 : name);
+    return h->name && h->address ? ERR_OK : ERR_NOMEM;
+}
+
+/* The next word of *rest, which moves behind it; NULL: none. */
+static char *next_word(char **rest)
+{
+    char *word;
+    do
+        word = strsep(rest, " \t\r\f\v");
+    while (word && !*word);
+    return word;
+}
+
+static enum err parse_line(struct hosts *h, char *text, const struct at *at)
+{
+    text[strcspn(text, "#")] = 0;
+    char *word = next_word(&text);
+    if (!word)
+        return ERR_OK;
+    struct host_line *grown = mem_resize(h->host, (size_t)h->n + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    h->host = grown;
+    struct host_line *line = &h->host[h->n++];
+    *line = (struct host_line){
+        .line = at->line, .port_low = HOSTS_PORT_LOW, .port_high = HOSTS_PORT_HIGH};
+    unsigned seen = 0;
+    enum err err = take_name(line, word, at);
+    while (!err && (word = next_word(&text)))
+        err = take_setting(line, word, at, &seen);
+    return err;
+}
+
+/* ---- the file ---- */
+
+static bool same_place(const struct host_line *a, const struct host_line *b)
+{
+    return a->address && b->address && strcmp(a->address, b->address) == 0 &&
+           a->has_role == b->has_role && (!a->has_role || a->role == b->role);
+}
+
+static void check_twins(const struct hosts *h, struct problems *p)
+{
+    for (uint32_t i = 1; i < h->n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (same_place(&h->host[i], &h->host[j])) {
+                problems_add(p,
+                             "%s:%u: %s is there already, in line %u%s%s; slots=N says how many "
+                             "processes it takes",
+                             h->file, h->host[i].line, h->host[i].address, h->host[j].line,
+                             h->host[i].has_role ? " for role=" : "",
+                             h->host[i].has_role ? role_words[h->host[i].role] : "");
+                break;
+            }
+}
+
+enum err hosts_parse(struct hosts *h, char *text, const char *file, struct problems *p)
+{
+    struct at at = {.file = file, .problems = p};
+    *h = (struct hosts){.file = mem_strdup(file)};
+    enum err err = h->file ? ERR_OK : ERR_NOMEM;
+    char *line;
+    while (!err && (line = strsep(&text, "\n"))) {
+        at.line++;
+        err = parse_line(h, line, &at);
+    }
+    if (err)
+        return err;
+    check_twins(h, p);
+    if (h->n == 0)
+        problems_add(p,
+                     "%s: it names no host; a line is HOST [slots=N] [role=ps|worker|chief|"
+                     "evaluator] [ports=LO-HI] [workdir=PATH]",
+                     file);
+    return problems_verdict(p);
+}
+
+enum err hosts_load(struct hosts *h, const char *path, struct problems *p)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    struct errmsg e = {""};
+    *h = (struct hosts){0};
+    enum err err = files_read(path, HOSTS_BYTES_MAX, &text, &bytes, &e);
+    if (err == ERR_NOMEM)
+        return err;
+    if (!err && memchr(text, 0, bytes))
+        err = err_set(&e, ERR_INPUT, "%s: it is no text", path);
+    if (err) {
+        problems_add(p, "--hosts %s", e.text);
+        mem_free(text);
+        return ERR_INPUT;
+    }
+    err = hosts_parse(h, (char *)text, path, p);
+    mem_free(text);
+    return err;
+}
+
+void hosts_close(struct hosts *h)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        mem_free(h->host[i].name);
+        mem_free(h->host[i].address);
+        mem_free(h->host[i].workdir);
+    }
+    mem_free(h->host);
+    mem_free(h->file);
+    *h = (struct hosts){0};
+}
+
+/* ---- who runs where ---- */
+
+static bool has_line_for(const struct hosts *h, enum role role)
+{
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->host[i].has_role && h->host[i].role == role)
+            return true;
+    return false;
+}
+
+/* The host that takes the next process of a role; h->n: none. */
+static uint32_t place_one(const struct hosts *h, enum role role, bool own_lines,
+                          const uint32_t *taken)
+{
+    uint32_t best = h->n;
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct host_line *line = &h->host[i];
+        bool fits = own_lines ? line->has_role && line->role == role : !line->has_role;
+        if (fits && (line->slots == 0 || taken[i] < line->slots) &&
+            (best == h->n || taken[i] < taken[best]))
+            best = i;
+    }
+    return best;
+}
+
+static void say_no_place(const struct hosts *h, enum role role, bool own_lines, uint32_t placed,
+                         uint32_t wanted, struct problems *p)
+{
+    if (!own_lines && placed == 0) {
+        bool any = false;
+        for (uint32_t i = 0; i < h->n; i++)
+            any = any || !h->host[i].has_role;
+        if (!any) {
+            problems_add(p, "%s: no line takes a %s: each has another role", h->file,
+                         role_words[role]);
+            return;
+        }
+    }
+    problems_add(p, "%s: %u of %u %s processes have a slot; give more slots or hosts%s", h->file,
+                 placed, wanted, role_words[role], own_lines ? " to that role" : "");
+}
+
+static void check_unwanted(const struct hosts *h, const struct roles *r, struct problems *p)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct host_line *line = &h->host[i];
+        if (line->has_role && line->role != ROLE_PS && line->role != ROLE_WORKER &&
+            r->n[line->role] == 0)
+            problems_add(p, "%s:%u: role=%s, but the job has no %s of its own; give --%s", h->file,
+                         line->line, role_words[line->role], role_words[line->role],
+                         role_words[line->role]);
+    }
+}
+
+/* A process binds one port at least. */
+static void check_ports(const struct hosts *h, const uint32_t *taken, struct problems *p)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct host_line *line = &h->host[i];
+        uint32_t ports = (uint32_t)line->port_high - line->port_low + 1;
+        if (taken[i] > ports)
+            problems_add(p, "%s:%u: %u processes need %u ports, %u-%u has %u", h->file, line->line,
+                         taken[i], taken[i], line->port_low, line->port_high, ports);
+    }
+}
+
+enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *host_of,
+                     struct problems *p)
+{
+    static const enum role order[] = {ROLE_PS, ROLE_CHIEF, ROLE_WORKER, ROLE_EVALUATOR};
+    uint32_t *taken = mem_zalloc(h->n, sizeof *taken), at = 0;
+    if (!taken)
+        return ERR_NOMEM;
+    check_unwanted(h, r, p);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        bool own_lines = has_line_for(h, order[i]);
+        for (uint32_t k = 0; k < r->n[order[i]]; k++) {
+            uint32_t host = place_one(h, order[i], own_lines, taken);
+            if (host == h->n) {
+                say_no_place(h, order[i], own_lines, k, r->n[order[i]], p);
+                break;
+            }
+            taken[host]++;
+            host_of[at++] = host;
+        }
+    }
+    check_ports(h, taken, p);
+    mem_free(taken);
+    return problems_verdict(p);
+}

@@ -1,0 +1,69 @@
+/* The launcher's line to one host: a remote shell that runs a runner there (runner.h), what they
+ * say (talk.h), and a heartbeat.
+ *
+ * Happy path: link_open -> the runner says READY -> messages -> link_close. Failure modes: the shell
+ * cannot be started, ends, prints no runner's hello, says no READY within LINK_READY_MS, or is
+ * silent for TALK_SILENCE_MS: the link is down, its shell is killed, and the owner is told why, with
+ * what the shell said last. Whether it is opened again is the owner's. */
+#ifndef GRADWIRE_LAUNCH_REMOTE_LINK_H
+#define GRADWIRE_LAUNCH_REMOTE_LINK_H
+
+#include <event2/event.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/base/err.h"
+#include "launch/remote/talk.h"
+
+/* A runner waits up to DIRLOCK_WAIT_S for the end of a former one. */
+enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };
+
+#define LINK_RSH_DEFAULT                                                                           \
+    "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 "                       \
+    "-o ServerAliveCountMax=2 -o ControlMaster=no -o ControlPath=none"
+
+struct link;
+struct link_ops {
+    void (*ready)(void *arg, struct link *l, const json_t *about);
+    /* False: it makes no sense; the link goes down. */
+    bool (*message)(void *arg, struct link *l, enum talk_type type, uint32_t process,
+                    const char *data, size_t bytes);
+    void (*down)(void *arg, struct link *l, const char *why);
+};
+
+enum link_state { LINK_DOWN, LINK_OPENING, LINK_READY };
+
+struct link {
+    struct event_base *base;
+    const struct link_ops *ops;
+    void *arg;
+    enum link_state state;
+    pid_t pid; /* of the remote shell; 0: none */
+    struct talk talk;
+    int errors_fd;
+    struct event *errors, *tick;
+    int64_t opened_ms, pinged_ms, ticked_ms;
+    char words[LINK_WORDS_BYTES]; /* the last line that the shell said on stderr */
+    char line[LINK_WORDS_BYTES];
+    size_t line_n;
+};
+
+/* Errors: ERR_NOMEM. */
+enum err link_init(struct link *l, struct event_base *base, const struct link_ops *ops,
+                   void *arg) MUST_CHECK;
+/* Start `rsh name command`: rsh is split at blanks. Errors: ERR_IO, ERR_NOMEM; it is down then. */
+enum err link_open(struct link *l, const char *rsh, const char *name, const char *command,
+                   struct errmsg *e) MUST_CHECK;
+/* Down at once, without a word to the owner; the shell is killed. */
+void link_drop(struct link *l);
+/* The shell was reaped by the caller of wait(2): true if it was this link's. */
+bool link_reaped(struct link *l, pid_t pid);
+/* The runner's input closes: it ends what it runs. Then link_wait, which kills the shell
+ * LINK_CLOSE_MS after `began_ms`; then link_free. */
+void link_hang_up(struct link *l);
+void link_wait(struct link *l, int64_t began_ms);
+void link_free(struct link *l);
+
+#endif

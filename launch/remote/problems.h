@@ -1,0 +1,20 @@
+/* What is wrong with a job's hosts, one line for each: all of it is told before anything starts. */
+#ifndef GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
+#define GRADWIRE_LAUNCH_REMOTE_PROBLEMS_H
+
+#include <stddef.h>
+
+#include "common/base/err.h"
+
+struct problems {
+    size_t n;
+    char **line; /* lines that found no memory are counted, and missing here */
+    size_t kept;
+};
+
+void problems_add(struct problems *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* ERR_INPUT where there are some. */
+enum err problems_verdict(const struct problems *p) MUST_CHECK;
+void problems_close(struct problems *p);
+
+#endif

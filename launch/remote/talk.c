@@ -1,0 +1,187 @@
+#include "launch/remote/talk.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+
+/* ---- in ---- */
+
+static void talk_fail(struct talk *t, const char *why)
+{
+    if (t->in)
+        t->ops->on_end(t->arg, why);
+}
+
+/* Skip lines until the hello. False: it has not come yet. */
+static bool talk_greet(struct talk *t, struct evbuffer *in)
+{
+    char *line;
+    size_t bytes;
+    while (!t->greeted && (line = evbuffer_readln(in, &bytes, EVBUFFER_EOL_CRLF))) {
+        t->greeted = strcmp(line, TALK_HELLO) == 0;
+        t->greetings += bytes;
+        free(line);
+    }
+    if (!t->greeted && t->greetings + evbuffer_get_length(in) > TALK_GREETINGS_MAX)
+        talk_fail(t,
+                  "it says much, and nothing of it is a runner's: what does a shell print there?");
+    return t->greeted;
+}
+
+static uint32_t get_u32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void put_u32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* Serve the message at the front of the buffer, if it is whole. False: it is not, or the talk is
+ * over. */
+static bool talk_serve_one(struct talk *t, struct evbuffer *in)
+{
+    unsigned char header[TALK_HEADER_BYTES];
+    if (evbuffer_copyout(in, header, sizeof header) < (ev_ssize_t)sizeof header)
+        return false;
+    uint32_t bytes = get_u32(header), type = get_u32(header + 4);
+    if (bytes > TALK_PAYLOAD_MAX || type >= TALK_TYPES) {
+        talk_fail(t, "it sends what is no message of a runner");
+        return false;
+    }
+    if (evbuffer_get_length(in) < sizeof header + bytes)
+        return false;
+    char *data = malloc((size_t)bytes + 1);
+    if (!data) {
+        talk_fail(t, "out of memory");
+        return false;
+    }
+    (void)evbuffer_drain(in, sizeof header);
+    (void)evbuffer_remove(in, data, bytes);
+    data[bytes] = 0;
+    bool gone = false;
+    t->gone = &gone;
+    bool right = t->ops->on_message(t->arg, (enum talk_type)type, get_u32(header + 8), data, bytes);
+    free(data);
+    if (gone)
+        return false;
+    t->gone = NULL;
+    if (!right)
+        talk_fail(t, "it sends a message that makes no sense");
+    return right;
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+    struct talk *t = arg;
+    struct evbuffer *in = bufferevent_get_input(bev);
+    t->heard_ms = clock_now_ms();
+    if (!talk_greet(t, in))
+        return;
+    while (talk_serve_one(t, in))
+        ;
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    (void)bev;
+    struct talk *t = arg;
+    talk_fail(t, what & BEV_EVENT_ERROR ? strerror(errno) : "the connection is closed");
+}
+
+/* ---- life ---- */
+
+enum err talk_init(struct talk *t, struct event_base *base, int take_in, int take_out,
+                   bool wait_hello, const struct talk_ops *ops, void *arg)
+{
+    *t = (struct talk){.in_fd = take_in,
+                       .out_fd = take_out,
+                       .ops = ops,
+                       .arg = arg,
+                       .greeted = !wait_hello,
+                       .heard_ms = clock_now_ms()};
+    (void)evutil_make_socket_nonblocking(take_in);
+    (void)evutil_make_socket_nonblocking(take_out);
+    t->in = bufferevent_socket_new(base, take_in, 0);
+    t->out = bufferevent_socket_new(base, take_out, 0);
+    if (t->in && t->out) {
+        bufferevent_setcb(t->in, on_read, NULL, on_event, t);
+        bufferevent_setcb(t->out, NULL, NULL, on_event, t);
+        if (bufferevent_enable(t->in, EV_READ) == 0 && bufferevent_enable(t->out, EV_WRITE) == 0 &&
+            bufferevent_disable(t->out, EV_READ) == 0)
+            return ERR_OK;
+    }
+    talk_close(t);
+    return ERR_NOMEM;
+}
+
+/* A bufferevent that is freed goes with the next tick of its loop: the descriptor goes now. */
+static void talk_close_half(struct bufferevent **bev, int *fd)
+{
+    if (*bev) {
+        (void)bufferevent_setfd(*bev, -1);
+        bufferevent_free(*bev);
+    }
+    if (*fd >= 0)
+        (void)close(*fd);
+    *bev = NULL;
+    *fd = -1;
+}
+
+void talk_close(struct talk *t)
+{
+    if (!t->ops)
+        return; /* it never began */
+    if (t->gone)
+        *t->gone = true;
+    t->gone = NULL;
+    talk_close_half(&t->in, &t->in_fd);
+    talk_close_half(&t->out, &t->out_fd);
+}
+
+/* ---- out ---- */
+
+void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const void *data,
+                   size_t bytes)
+{
+    unsigned char header[TALK_HEADER_BYTES];
+    if (!t->out)
+        return;
+    put_u32(header, (uint32_t)bytes);
+    put_u32(header + 4, type);
+    put_u32(header + 8, process);
+    if (bytes > TALK_PAYLOAD_MAX || bufferevent_write(t->out, header, sizeof header) != 0 ||
+        bufferevent_write(t->out, data, bytes) != 0)
+        t->heard_ms = -TALK_SILENCE_MS; /* half a message may stand there: it counts as lost */
+}
+
+void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *take_object)
+{
+    char *text = json_dumps(take_object, JSON_COMPACT);
+    json_decref(take_object);
+    if (text)
+        talk_send_raw(t, type, process, text, strlen(text));
+    else
+        t->heard_ms = -TALK_SILENCE_MS;
+    free(text);
+}
+
+void talk_send_hello(struct talk *t)
+{
+    static const char hello[] = TALK_HELLO "\n";
+    if (bufferevent_write(t->out, hello, sizeof hello - 1) != 0)
+        t->heard_ms = -TALK_SILENCE_MS;
+}
+
+size_t talk_queued(const struct talk *t)
+{
+    return t->out ? evbuffer_get_length(bufferevent_get_output(t->out)) : 0;
+}

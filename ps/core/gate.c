@@ -1,0 +1,211 @@
+#include "ps/core/gate.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+
+static bool allocate(struct gate *g)
+{
+    size_t room = g->picks ? 2 * (size_t)g->leaves : g->leaves;
+    g->chunk = mem_zalloc(g->chunks, sizeof *g->chunk);
+    g->nodes = mem_zalloc(g->chunks * room, sizeof *g->nodes);
+    if (!g->chunk || !g->nodes)
+        return false;
+    for (uint32_t i = 0; i < g->chunks; i++)
+        g->chunk[i].node = g->nodes + i * room;
+    if (!g->picks)
+        return true;
+    g->pick.has = mem_zalloc(g->chunks, sizeof *g->pick.has);
+    g->pick.chunks = mem_zalloc(room, sizeof *g->pick.chunks);
+    return g->pick.has && g->pick.chunks;
+}
+
+static void release(struct gate *g)
+{
+    mem_free(g->chunk);
+    mem_free(g->nodes);
+    mem_free(g->pick.has);
+    mem_free(g->pick.chunks);
+}
+
+enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks)
+{
+    struct gate gate = {.leaves = leaves, .chunks = chunks, .picks = picks};
+    if (!allocate(&gate)) {
+        release(&gate);
+        return ERR_NOMEM;
+    }
+    *g = gate;
+    return ERR_OK;
+}
+
+void gate_close(struct gate *g)
+{
+    for (uint32_t i = 0; i < g->chunks; i++)
+        gate_clear(g, i);
+    release(g);
+    *g = (struct gate){0};
+}
+
+/* ---- what a chunk has, where it picks ---- */
+
+static void set_node(struct tree_nodes *s, uint32_t bit)
+{
+    s->bits[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+static void unset_node(struct tree_nodes *s, uint32_t bit)
+{
+    s->bits[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
+}
+
+/* A node has come: it is there, and so is each one above it whose other half is. */
+static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
+{
+    struct gate_pick *p = &g->pick;
+    while (bit && !tree_has_node(&p->has[chunk], bit)) {
+        set_node(&p->has[chunk], bit);
+        if (++p->chunks[bit] == g->chunks) {
+            set_node(&p->whole, bit);
+            p->wholes++;
+        }
+        bit = tree_has_node(&p->has[chunk], bit ^ 1) ? bit / 2 : 0;
+    }
+}
+
+static void forget_nodes(struct gate *g, uint32_t chunk)
+{
+    struct gate_pick *p = &g->pick;
+    for (uint32_t bit = 1; bit < 2 * g->leaves; bit++) {
+        if (!tree_has_node(&p->has[chunk], bit))
+            continue;
+        if (p->chunks[bit]-- == g->chunks) {
+            unset_node(&p->whole, bit);
+            p->wholes--;
+        }
+    }
+    p->has[chunk] = (struct tree_nodes){{0}};
+}
+
+static const struct gate_node *find(const struct gate_chunk *c, struct tree_node n)
+{
+    for (uint32_t i = 0; i < c->nodes; i++)
+        if (c->node[i].node.level == n.level && c->node[i].node.index == n.index)
+            return &c->node[i];
+    return NULL;
+}
+
+static bool wants_some(const struct tree_leaves *leaves, struct tree_node n)
+{
+    for (uint32_t leaf = tree_first_leaf(n); leaf < tree_end_leaf(n); leaf++)
+        if (tree_has_leaf(leaves, leaf))
+            return true;
+    return false;
+}
+
+/* Marks in `kept` the largest nodes that cover exactly the leaves below n. False: there are none. */
+static bool cover(const struct gate_chunk *c, const struct tree_leaves *leaves, struct tree_node n,
+                  bool *kept)
+{
+    if (!wants_some(leaves, n))
+        return true;
+    const struct gate_node *here = find(c, n);
+    if (here && tree_has_leaves(leaves, tree_first_leaf(n), tree_end_leaf(n))) {
+        kept[here - c->node] = true;
+        return true;
+    }
+    return n.level > 0 && cover(c, leaves, (struct tree_node){n.level - 1, n.index * 2}, kept) &&
+           cover(c, leaves, (struct tree_node){n.level - 1, n.index * 2 + 1}, kept);
+}
+
+static struct tree_node root_of(const struct gate *g)
+{
+    return (struct tree_node){(uint32_t)__builtin_ctz(g->leaves), 0};
+}
+
+bool gate_covers(const struct gate *g, uint32_t chunk, const struct tree_leaves *leaves)
+{
+    bool kept[TREE_NODES_MAX];
+    return cover(&g->chunk[chunk], leaves, root_of(g), kept);
+}
+
+void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves)
+{
+    struct gate_chunk *c = &g->chunk[chunk];
+    bool kept[TREE_NODES_MAX] = {false};
+    uint32_t n = 0;
+    (void)cover(c, leaves, root_of(g), kept);
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        if (kept[i])
+            c->node[n++] = c->node[i];
+        else
+            buffer_unref(c->node[i].run);
+    }
+    c->nodes = n;
+    c->picked = true;
+}
+
+/* ---- nodes ---- */
+
+static void drop_below(struct gate_chunk *c, struct tree_node above)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        if (tree_covers(above, c->node[i].node))
+            buffer_unref(c->node[i].run);
+        else
+            c->node[kept++] = c->node[i];
+    }
+    c->nodes = kept;
+}
+
+enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_node *n)
+{
+    struct gate_chunk *c = &g->chunk[chunk];
+    uint32_t first = tree_first_leaf(n->node), end = tree_end_leaf(n->node);
+    uint32_t bit = tree_node_bit(g->leaves, n->node);
+    if (g->picks ? tree_has_node(&g->pick.has[chunk], bit) : tree_has_leaves(&c->there, first, end))
+        return GATE_DUPLICATE;
+    if (!g->picks)
+        drop_below(c, n->node);
+    if (n->run)
+        buffer_ref(n->run);
+    c->node[c->nodes++] = *n;
+    tree_add_leaves(&c->there, first, end);
+    if (g->picks)
+        note_node(g, chunk, bit);
+    return GATE_ADDED;
+}
+
+uint32_t gate_first_missing(const struct gate *g, uint32_t chunk)
+{
+    uint32_t leaf = 0;
+    while (leaf < g->leaves && tree_has_leaf(&g->chunk[chunk].there, leaf))
+        leaf++;
+    return leaf;
+}
+
+bool gate_complete(const struct gate *g, uint32_t chunk)
+{
+    return g->picks ? g->chunk[chunk].picked : gate_first_missing(g, chunk) == g->leaves;
+}
+
+uint64_t gate_examples(const struct gate *g, uint32_t chunk)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < g->chunk[chunk].nodes; i++)
+        n += g->chunk[chunk].node[i].examples;
+    return n;
+}
+
+void gate_clear(struct gate *g, uint32_t chunk)
+{
+    struct gate_chunk *c = &g->chunk[chunk];
+    for (uint32_t i = 0; i < c->nodes; i++)
+        buffer_unref(c->node[i].run);
+    c->nodes = 0;
+    c->picked = false;
+    c->there = (struct tree_leaves){{0}};
+    if (g->picks)
+        forget_nodes(g, chunk);
+}

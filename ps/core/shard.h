@@ -1,0 +1,141 @@
+/* A shard: the parameters of one run of chunks, their slots, and what was applied to them. The pure core of a ps:
+ * messages come in decoded, answers go out through shard_io; it knows no sockets, files or threads, so the same
+ * code runs under the simulation.
+ *
+ * Happy path (sync): push frames fill the gate -> a chunk whose leaves are all there is summed by the tree and
+ * updated from one weight block into the other -> the run goes out to all who wait for the next step.
+ * Happy path (async): a push frame is applied chunk by chunk, once -> the same chunks go back.
+ * Failure modes: another generation (refused by name, the connection stays), a step that is over (duplicate,
+ * answered with the present parameters), a message that does not fit the plan (ERR_PROTO: the shell closes). */
+#ifndef GRADWIRE_PS_CORE_SHARD_H
+#define GRADWIRE_PS_CORE_SHARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/buffer.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/parameters/limits.h"
+#include "common/codec/codec_choice.h"
+#include "common/parameters/layout.h"
+#include "common/wire/msg.h"
+#include "common/math/optimizer.h"
+#include "common/parameters/plan.h"
+#include "ps/core/gate.h"
+#include "ps/core/once.h"
+
+/* A worker's connection as the shard sees it; the shell embeds it. */
+struct shard_peer {
+    struct shard_peer *next;
+    uint32_t worker;
+    uint64_t incarnation;
+    uint64_t want_step; /* sync: waits for the parameters of this step; 0: for none */
+    bool want_pulled;   /* it asked by a pull, not by a push */
+    bool holds;         /* sync: was sent all parameters of holds_step, and stored them */
+    uint64_t holds_step;
+    struct codec_link link;
+    uint64_t answered_step; /* sync: this step's parameters were sent whole since its last pull */
+    uint64_t
+        answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+    struct tree_leaves pushed; /* backup workers: of the step before want_step */
+    bool gated;                /* ssp: its pull of this number waits for the bound */
+    uint64_t gated_clock, gated_number;
+};
+
+/* A copy of everything that a cut needs; blocks are owned by the image. */
+struct shard_image {
+    uint64_t cut;
+    struct generation generation;
+    struct checkpoint_shard blocks;
+};
+void shard_image_free(struct shard_image *image);
+
+struct shard_io {
+    /* Send parameters; the body is sent from where it stands (before_write comes before it changes). */
+    void (*reply)(void *ctx, struct shard_peer *to, const Gradwire__Reply *head, const float *body,
+                  uint64_t elems);
+    void (*refuse)(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head);
+    /* These elements are about to be rewritten: copy what is still to be sent of them. */
+    void (*before_write)(void *ctx, const float *lo, uint64_t elems);
+    /* To the chief, by way of the ps's control connection. */
+    void (*tell)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
+    /* Write the image on another thread; the answer comes as shard_on_saved. Takes the image. */
+    void (*save)(void *ctx, struct shard_image *take_image);
+    /* Fill blocks (first_elem, elems, slots are set) and *m from a published cut. */
+    enum err (*load)(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *blocks,
+                     struct errmsg *e);
+    /* The generation changed: close every worker's connection. */
+    void (*drop_peers)(void *ctx);
+    /* As reply, for a body that is no floats. */
+    void (*reply_encoded)(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
+                          const void *body, uint64_t bytes);
+    double (*now_s)(void *ctx); /* to know what encoding costs; may be NULL */
+    /* socket_progress of the peer's connection; may be NULL: then `auto` has no rate and sends raw. */
+    enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
+};
+
+struct shard; /* opaque: ps/core/shard.c */
+
+/* `ps`, `thread`: which of the plan's shards this one becomes. Errors: ERR_NOMEM. */
+enum err shard_new(struct shard **s, uint32_t ps, uint32_t thread, const struct shard_io *io,
+                   void *ctx) MUST_CHECK;
+void shard_free(struct shard *s);
+
+/* Chief to shard. Answers through io->tell: Entered, CutStopped, CutCopied, CutSaved, StepReport. A repeated message is answered
+ * again. A shard that the plan leaves empty answers nothing. */
+void shard_on_enter(struct shard *s, const Gradwire__Enter *m);
+void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
+void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
+void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
+/* Sync, where a round is on (ps/core/shard_round.c). A decision for another step than the one that is summed is of no
+ * use any more, and left alone. */
+void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m);
+void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m);
+void shard_on_gone(struct shard *s, const Gradwire__Gone *m);
+/* The writer is done: `file` or an error text. */
+void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
+                    const char *error);
+
+/* A worker's hello. ERR_OK: the peer is in (until shard_peer_gone). Otherwise *refuse says why (text is static). */
+enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
+                        Gradwire__Refuse *refuse) MUST_CHECK;
+void shard_peer_gone(struct shard *s, struct shard_peer *peer);
+/* Turn away incarnations of `worker` below this one; peers of such are closed by the shell (shard_peer_fenced).
+ * Errors: ERR_NOMEM: not fenced, and nobody may be told so. */
+enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+bool shard_peer_fenced(const struct shard *s, const struct shard_peer *peer);
+
+/* A push's head: is it well-formed for this shard, and is its body wanted? *elems: the elements that it is about, or
+ * becomes when it is decoded. ERR_PROTO closes. *wanted false: read and drop the body. */
+enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
+                         uint64_t *elems, bool *wanted, struct errmsg *e) MUST_CHECK;
+/* The body of a push that fits, whose codec is not RAW: `out` holds its elements.
+ * Errors: ERR_PROTO it does not decode; ERR_STATE a new generation came in between; ERR_NOMEM. */
+enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void *in, uint64_t bytes,
+                           float *out, struct errmsg *e) MUST_CHECK;
+/* The whole frame is here; `body` is NULL where it was not wanted. Keeps references of its own. */
+enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                       struct buffer *body, struct errmsg *e) MUST_CHECK;
+enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                       struct errmsg *e) MUST_CHECK;
+enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
+                       struct errmsg *e) MUST_CHECK;
+
+/* How far it is. The message's memory is the shard's and valid until the next call. NULL: it owns nothing. */
+const Gradwire__ShardStatus *shard_status(struct shard *s);
+
+/* What the shell and tests look at. */
+bool shard_entered(const struct shard *s);
+struct generation shard_generation(const struct shard *s);
+enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
+const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems);
+uint64_t shard_max_incarnation(const struct shard *s);
+/* Backup workers: the last set of leaves that was accepted, and of which step. False: none yet. */
+bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves);
+/* What a snapshot of it holds: weights and slots. */
+uint64_t shard_state_bytes(const struct shard *s);
+/* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
+void shard_waits_for(const struct shard *s, char *out, size_t bytes);
+
+#endif

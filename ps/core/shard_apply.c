@@ -1,0 +1,82 @@
+/* The update of a shard's parameters: each tensor by its own rule. Weights go to the optimizer; statistics are moving
+ * averages, outside optimizer, clip and decay. */
+#include <string.h>
+
+#include "common/math/kernels.h"
+#include "ps/core/shard_state.h"
+
+/* Neighbours that are updated in one go; lamb has a ratio for each. */
+static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)
+{
+    return !optimizer_is_trusted(&s->optimizer) && a->role == TENSOR_WEIGHT &&
+           b->role == TENSOR_WEIGHT && a->undecayed == b->undecayed;
+}
+
+/* r = m r + (1 - m) s, s the mean over examples. */
+static void average(float *to, const float *from, const float *g, float inv_n, float momentum,
+                    size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = momentum * from[i] + (1.0f - momentum) * (g[i] * inv_n);
+}
+
+void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
+                 const float *g, float inv_n, float scale)
+{
+    uint64_t first = s->me.first_elem + at, end = first + n;
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        uint32_t last = i;
+        const struct tensor *tensor = &s->layout.tensor[i];
+        while (layout_end(&s->layout, last) < end && alike(s, tensor, &s->layout.tensor[last + 1]))
+            last++;
+        uint64_t stop = layout_end(&s->layout, last) < end ? layout_end(&s->layout, last) : end;
+        size_t k = (size_t)(begin - first), elems = (size_t)(stop - begin);
+        float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+        for (uint32_t j = 0; j < s->slots; j++)
+            slot[j] = s->slot[j] + at + k;
+        if (s->average.on)
+            slot[s->average.slot] = shard_average_at(s, at + k, elems);
+        if (tensor->role == TENSOR_STATISTIC) {
+            average(to + k, from + k, g + k, inv_n, tensor->momentum, elems);
+            if (s->average.on)
+                memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
+        } else {
+            struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
+            optimizer.staleness = s->rate_staleness;
+            optimizer_apply(&optimizer, t,
+                            (struct optimizer_factors){
+                                inv_n, scale, s->round.trust ? s->round.last.ratio[i] : 1.0f},
+                            to + k, from + k, slot, g + k, elems);
+        }
+        begin = stop;
+        i = last;
+    }
+}
+
+/* As if it had come with the last update: v = m v - lr (g + e) and w + v, nesterov w + m v - lr (g + e), are what they are
+ * with g alone and this. */
+static void add_remainder(float *w, float *v, const float *mean, float lr, float momentum,
+                          bool nesterov, size_t n)
+{
+    float of_w = nesterov ? -(1.0f + momentum) * lr : -lr;
+    kernels()->add_scaled(w, mean, of_w, n);
+    if (v)
+        kernels()->add_scaled(v, mean, -lr, n);
+}
+
+void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, const float *mean)
+{
+    const struct optimizer *o = &s->optimizer;
+    uint64_t first = s->me.first_elem + at, end = first + n;
+    float lr = (float)optimizer_rate(o, t ? t : 1);
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
+        uint64_t k = begin - first;
+        if (s->layout.tensor[i].role != TENSOR_STATISTIC)
+            add_remainder(s->block[0] + at + k, o->momentum > 0 ? s->slot[0] + at + k : NULL,
+                          mean + k, lr, o->momentum, o->nesterov, (size_t)(stop - begin));
+        begin = stop;
+    }
+}

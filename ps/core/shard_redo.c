@@ -1,0 +1,81 @@
+/* A shard where dropped microbatches are trained in extra steps at their epoch's end: it keeps what is dropped beside its
+ * step, as all others do, and the lead tells workers what each step is made of, with the parameters to begin it with.
+ *
+ * Happy path: a step's set is noted when it is decided (shard_accept.c) -> the step is made -> replies name what the next
+ * one is made of -> behind the epoch's last batch that is the list, a step's leaves at a time.
+ * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
+#include "ps/core/shard_state.h"
+
+enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
+{
+    if (!s->redo.on)
+        return ERR_OK;
+    enum err err = epochs_init(&s->redo.epochs, m->batches_per_epoch, m->microbatches);
+    if (err)
+        return err_set(
+            e, err, "sync.dropped: redo: no memory for an epoch of %llu batches of %u microbatches",
+            (unsigned long long)m->batches_per_epoch, m->microbatches);
+    return ERR_OK;
+}
+
+void shard_redo_close(struct shard *s)
+{
+    epochs_close(&s->redo.epochs);
+    s->redo = (struct shard_redo){.on = false};
+}
+
+enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m)
+{
+    if (!s->redo.on)
+        return ERR_OK;
+    if (m->there)
+        return epochs_restore(&s->redo.epochs, s->step, m->epoch, m->begin, m->redone, m->dropped,
+                              m->dropped_bytes);
+    epochs_start(&s->redo.epochs, s->step);
+    return ERR_OK;
+}
+
+void shard_redo_turn(struct shard *s)
+{
+    if (!s->redo.on)
+        return;
+    epochs_work(&s->redo.epochs, s->step, &s->redo.before);
+    epochs_turn(&s->redo.epochs, s->step);
+}
+
+void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,
+                    struct shard_work *room)
+{
+    if (!s->redo.on || s->index > 0)
+        return;
+    if (step + 1 == s->step)
+        room->work = s->redo.before;
+    else
+        epochs_work(&s->redo.epochs, step, &room->work);
+    gradwire__step_work__init(&room->message);
+    room->message.epoch = room->work.epoch;
+    room->message.begin = room->work.begin;
+    room->message.steps = room->work.steps;
+    room->message.n_redo = room->work.redo ? room->work.count : 0;
+    room->message.redo = room->work.leaf;
+    reply->work = &room->message;
+}
+
+uint64_t shard_redo_epoch(const struct shard *s)
+{
+    return s->redo.on ? s->redo.epochs.epoch : s->step / s->batches_per_epoch;
+}
+
+void shard_redo_status(struct shard *s)
+{
+    const struct epochs *e = &s->redo.epochs;
+    if (!s->redo.on || s->index > 0 || s->me.chunks == 0)
+        return;
+    gradwire__redo__init(&s->redo.status);
+    s->redo.status.epoch = e->epoch;
+    s->redo.status.begin = e->begin;
+    s->redo.status.redone = e->redone;
+    s->redo.status.dropped.data = e->dropped;
+    s->redo.status.dropped.len = epochs_saved_bytes(e, s->step);
+    s->status.redo = &s->redo.status;
+}

@@ -1,0 +1,256 @@
+/* How parameters leave a shard.
+ *
+ * Sync, with a codec that loses: each run travels as the encoded difference to what the workers hold, the same bytes to
+ * all. The shard follows what they hold in `view`, two blocks that alternate like the weights:
+ *     view(k+1) = view(k) + decoded(encoded(w(k+1) - view(k)))
+ * so what was lost is part of the next difference, and never adds up. A worker that has not got the whole of view(k) on
+ * this very connection gets view(k+1) itself, raw. So all workers hold the same bits, whoever joined when; and so does
+ * a checkpoint, which holds the view.
+ * Sync, lossless: each run is encoded once, the values themselves. Async: values, for each answer anew, so only codecs
+ * that need no memory of what was sent; so do ssp's reads at a clock. */
+#include <string.h>
+
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "ps/core/shard_state.h"
+
+enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
+
+static bool differences(const struct shard *s)
+{
+    return s->view[0] != NULL;
+}
+
+/* What replies may have: in async no differences. */
+static uint32_t reply_mask(const struct shard *s)
+{
+    uint32_t mask = codec_mask(s->reply_codec, s->codecs_allowed);
+    if (s->update != UPDATE_SYNC)
+        mask &= ~(1u << CODEC_INT8 | 1u << CODEC_INT8_ZSTD);
+    return mask;
+}
+
+static bool may_lose(uint32_t mask)
+{
+    for (int c = 0; c < CODECS; c++)
+        if (mask >> c & 1 && !codec_is_lossless((enum codec)c))
+            return true;
+    return false;
+}
+
+enum err shard_reply_open(struct shard *s)
+{
+    uint64_t elems = s->me.elems;
+    if (s->reply_codec == CODEC_RAW)
+        return ERR_OK;
+    codec_choice_init(&s->reply_choice, reply_mask(s));
+    s->encoded = mem_floats(elems);
+    if (s->update == UPDATE_SYNC && may_lose(reply_mask(s))) {
+        s->view[0] = mem_floats(elems);
+        s->view[1] = mem_floats(elems);
+        if (!s->view[0] || !s->view[1])
+            return ERR_NOMEM;
+    }
+    return s->encoded ? ERR_OK : ERR_NOMEM;
+}
+
+void shard_reply_close(struct shard *s)
+{
+    mem_free(s->view[0]);
+    mem_free(s->view[1]);
+    mem_free(s->encoded);
+    s->view[0] = s->view[1] = s->encoded = NULL;
+}
+
+void shard_reply_start(struct shard *s)
+{
+    s->view_same[0] = s->view_same[1] = true;
+}
+
+const float *shard_seen(const struct shard *s, int which)
+{
+    return differences(s) && !s->view_same[which] ? s->view[which] : s->block[which];
+}
+
+/* The codec of the next step's replies to all, or of the next reply in async. */
+static enum codec choose(struct shard *s)
+{
+    struct link_progress progress;
+    if (s->reply_codec != CODEC_AUTO)
+        return s->reply_codec;
+    for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
+        if (s->io->progress(s->ctx, p, &progress) == ERR_OK)
+            codec_choice_link(&s->reply_choice, &p->link, &progress);
+    return codec_choice_next(&s->reply_choice);
+}
+
+enum codec shard_reply_codec(const struct shard *s)
+{
+    return s->reply_codec == CODEC_AUTO ? s->reply_choice.now : s->reply_codec;
+}
+
+void shard_reply_sent(struct shard *s, struct shard_peer *to)
+{
+    struct link_progress progress;
+    if (s->reply_codec == CODEC_AUTO && s->io->progress &&
+        s->io->progress(s->ctx, to, &progress) == ERR_OK)
+        codec_choice_sent(&s->reply_choice, &to->link, &progress);
+}
+
+/* ---- a run of the step that is being made ---- */
+
+static uint64_t at_of(const struct shard *s, struct shard_run run)
+{
+    return plan_chunk_elem(&s->plan, s->me.first_chunk + run.first) - s->me.first_elem;
+}
+
+/* Encode x, the run's elements, to where they would stand in `encoded`. */
+static enum err encode(struct shard *s, enum codec codec, uint64_t key, const float *x,
+                       struct shard_run *run)
+{
+    uint64_t at = at_of(s, *run);
+    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
+    enum codec asked = codec;
+    s->reply_cost.raw_bytes += elems * sizeof(float);
+    if (codec == CODEC_RAW) {
+        s->reply_cost.bytes += elems * sizeof(float);
+        return ERR_TOOBIG;
+    }
+    s->io->before_write(s->ctx, s->encoded + at, elems);
+    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
+    enum err err = codec_encode(s->coder, &s->shape, &codec, key, s->me.first_chunk + run->first,
+                                run->count, x, (uint8_t *)(s->encoded + at), &run->bytes);
+    double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
+    uint64_t bytes = err ? elems * sizeof(float) : run->bytes;
+    s->reply_cost.encode_s += took;
+    s->reply_cost.bytes += bytes;
+    if (!err || err == ERR_TOOBIG)
+        codec_choice_cost(&s->reply_choice, asked, elems, bytes, took);
+    run->codec = err ? CODEC_RAW : codec;
+    return err;
+}
+
+static void measure_error(struct shard *s, const float *w, const float *held, const float *next,
+                          uint64_t elems)
+{
+    for (uint64_t i = 0; i < elems; i++) {
+        double lost = (double)w[i] - (double)next[i], given = (double)w[i] - (double)held[i];
+        s->reply_cost.error += lost * lost;
+        s->reply_cost.norm += given * given;
+    }
+}
+
+/* view(k+1) of the run, and its difference to view(k). */
+static void encode_difference(struct shard *s, struct shard_run *run)
+{
+    uint64_t at = at_of(s, *run);
+    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
+    const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
+    float *next = s->view[!s->now] + at;
+    uint64_t key = rng_key(s->seed, RNG_REPLY_CODEC, s->step + 1, 0);
+    s->io->before_write(s->ctx, next, elems);
+    for (uint64_t i = 0; i < elems; i++)
+        next[i] = w[i] - held[i];
+    run->difference =
+        encode(s, s->step_codec, key, next, run) == ERR_OK &&
+        codec_decode(s->coder, &s->shape, run->codec, s->me.first_chunk + run->first, run->count,
+                     (const uint8_t *)(s->encoded + at), run->bytes, next) == ERR_OK;
+    if (run->difference) {
+        kernels()->add(next, held, next, elems);
+        if (s->reply_runs++ % ERROR_SAMPLE == 0)
+            measure_error(s, w, held, next, elems);
+    } else { /* raw was chosen, or something is no number, or no memory: the run travels whole */
+        run->codec = CODEC_RAW;
+        memcpy(next, w, elems * sizeof *next);
+    }
+}
+
+static bool try_codec(struct shard *s, enum codec codec, const struct shard_run *run,
+                      const float *x, uint64_t elems)
+{
+    uint64_t at = at_of(s, *run), bytes = elems * sizeof(float);
+    enum codec made_by = codec;
+    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
+    enum err err = codec_encode(s->coder, &s->shape, &made_by, 0, s->me.first_chunk + run->first,
+                                run->count, x, (uint8_t *)(s->encoded + at), &bytes);
+    double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
+    s->reply_cost.encode_s += took;
+    if (err && err != ERR_TOOBIG)
+        return false;
+    codec_choice_cost(&s->reply_choice, codec, elems, bytes, took);
+    return true;
+}
+
+/* What other codecs would make of the run's beginning: w is what the run is to become, held what it was. */
+static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
+{
+    enum codec codec =
+        s->reply_codec == CODEC_AUTO ? codec_choice_trial(&s->reply_choice) : CODEC_RAW;
+    if (codec == CODEC_RAW)
+        return;
+    run.count = codec_choice_sample(&s->plan, run.count);
+    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run.first, run.count);
+    s->io->before_write(s->ctx, s->encoded + at_of(s, run), elems);
+    if (differences(s)) { /* into a place that is written next, or not at all */
+        float *x = s->view[!s->now] + at_of(s, run);
+        s->io->before_write(s->ctx, x, elems);
+        for (uint64_t i = 0; i < elems; i++)
+            x[i] = w[i] - held[i];
+        w = x;
+    }
+    while (codec != CODEC_RAW && try_codec(s, codec, &run, w, elems))
+        codec = codec_choice_trial(&s->reply_choice);
+}
+
+void shard_reply_make(struct shard *s, struct shard_run *run)
+{
+    run->codec = CODEC_RAW;
+    run->difference = false;
+    if (s->runs == 1) {
+        s->step_codec = choose(s);
+        s->view_same[!s->now] = s->step_codec == CODEC_RAW;
+        if (s->encoded)
+            try_codecs(s, *run, s->block[!s->now] + at_of(s, *run),
+                       shard_seen(s, s->now) + at_of(s, *run));
+    }
+    if (differences(s) && s->step_codec != CODEC_RAW)
+        encode_difference(s, run);
+    else if (s->encoded) /* what does not get smaller travels raw: run->codec says so */
+        (void)!encode(s, s->step_codec, 0, s->block[!s->now] + at_of(s, *run), run);
+}
+
+/* ---- sending ---- */
+
+void shard_reply_whole(struct shard_peer *to, uint64_t step)
+{
+    to->holds = true;
+    to->holds_step = step;
+}
+
+bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
+                     const struct shard_run *run)
+{
+    bool base = to->holds && to->holds_step == s->step && !to->want_pulled;
+    if (run->codec == CODEC_RAW || (run->difference && !base))
+        return false;
+    head->codec = (Gradwire__Codec)run->codec;
+    head->difference = run->difference;
+    s->io->reply_encoded(s->ctx, to, head, s->encoded + at_of(s, *run), run->bytes);
+    return true;
+}
+
+bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
+                        const float *block, uint32_t first, uint32_t count)
+{
+    struct shard_run run = {.first = first, .count = count};
+    if (!s->encoded || s->update == UPDATE_SYNC || (head->pulled && !head->bounded))
+        return false;
+    enum codec codec = choose(s);
+    try_codecs(s, run, block + at_of(s, run), NULL);
+    if (encode(s, codec, 0, block + at_of(s, run), &run))
+        return false;
+    head->codec = (Gradwire__Codec)run.codec;
+    s->io->reply_encoded(s->ctx, to, head, s->encoded + at_of(s, run), run.bytes);
+    return true;
+}

@@ -1,0 +1,140 @@
+/* What a shard remembers of each worker in async: which updates the parameters had that it was sent, so that the
+ * staleness of its next push is known; with delay compensation the parameters themselves, one copy a worker.
+ * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "ps/core/shard_state.h"
+
+struct stale {
+    struct stale *next;
+    uint32_t worker;
+    uint64_t *seen_t; /* (chunks) updates of each chunk when it was sent last */
+    float *seen;      /* (elems) as it was sent last; NULL without delay compensation */
+    struct staleness counted;
+};
+
+static struct stale *find(const struct shard *s, uint32_t worker)
+{
+    struct stale *of = s->stale;
+    while (of && of->worker != worker)
+        of = of->next;
+    return of;
+}
+
+static void stale_free(struct stale *of)
+{
+    mem_free(of->seen_t);
+    mem_free(of->seen);
+    mem_free(of);
+}
+
+enum err shard_stale_join(struct shard *s, uint32_t worker)
+{
+    if (s->update == UPDATE_SYNC || s->update == UPDATE_GEO || s->me.chunks == 0 || find(s, worker))
+        return ERR_OK;
+    struct stale *of = mem_zalloc(1, sizeof *of);
+    if (!of)
+        return ERR_NOMEM;
+    bool copies = s->delay_compensation > 0.0f;
+    of->worker = worker;
+    of->seen_t = mem_zalloc(s->me.chunks, sizeof *of->seen_t);
+    of->seen = copies ? mem_floats(s->me.elems) : NULL;
+    if (!of->seen_t || (copies && !of->seen)) {
+        stale_free(of);
+        return ERR_NOMEM;
+    }
+    of->next = s->stale;
+    s->stale = of;
+    return ERR_OK;
+}
+
+void shard_stale_close(struct shard *s)
+{
+    while (s->stale) {
+        struct stale *of = s->stale;
+        s->stale = of->next;
+        stale_free(of);
+    }
+}
+
+void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t count)
+{
+    struct stale *of = find(s, worker);
+    if (!of)
+        return;
+    memcpy(of->seen_t + first, s->chunk_t + first, count * sizeof *of->seen_t);
+    if (!of->seen)
+        return;
+    uint64_t at = plan_chunk_elem(&s->plan, s->me.first_chunk + first) - s->me.first_elem;
+    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + first, count);
+    memcpy(of->seen + at, s->block[0] + at, elems * sizeof(float));
+}
+
+/* out = m + lambda m m (w - seen), m = g * inv_n; of a statistic m alone. */
+static void compensate(const struct shard *s, const struct stale *of, uint64_t at, size_t n,
+                       const float *g, float inv_n, float *out)
+{
+    uint64_t first = s->me.first_elem + at, end = first + n;
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
+        bool weight = s->layout.tensor[i].role == TENSOR_WEIGHT;
+        const float *w = s->block[0] + at, *seen = of->seen + at;
+        for (size_t k = (size_t)(begin - first); k < (size_t)(stop - first); k++) {
+            float m = g[k] * inv_n;
+            out[k] = weight ? m + s->delay_compensation * m * m * (w[k] - seen[k]) : m;
+        }
+        begin = stop;
+    }
+}
+
+void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_t at,
+                       uint64_t elems, const float *g, float inv_n)
+{
+    struct stale *of = find(s, worker);
+    uint64_t tau = of ? s->chunk_t[chunk] - of->seen_t[chunk] : 0;
+    if (of && chunk == 0)
+        staleness_add(&of->counted, tau);
+    uint64_t t = ++s->chunk_t[chunk];
+    s->rate_staleness = s->staleness_rate ? tau : 0;
+    float *w = s->block[0] + at;
+    if (!of || !of->seen) {
+        shard_apply(s, t, at, elems, w, w, g, inv_n, 1.0f);
+        return;
+    }
+    float mended[SHARD_SUM_ELEMS];
+    for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
+        size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
+        compensate(s, of, at + i, n, g + i, inv_n, mended);
+        shard_apply(s, t, at + i, n, w + i, w + i, mended, 1.0f, 1.0f);
+    }
+}
+
+enum err shard_stale_status(struct shard *s)
+{
+    size_t n = 0;
+    for (const struct stale *of = s->stale; of; of = of->next)
+        n++;
+    Gradwire__WorkerStaleness *list = n ? mem_resize(s->status_stale, n, sizeof *list) : NULL;
+    Gradwire__WorkerStaleness **at = n ? mem_resize(s->status_stale_at, n, sizeof *at) : NULL;
+    s->status_stale = list ? list : s->status_stale;
+    s->status_stale_at = at ? at : s->status_stale_at;
+    if (n && (!list || !at))
+        return ERR_NOMEM;
+    n = 0;
+    for (struct stale *of = s->stale; of; of = of->next) {
+        Gradwire__WorkerStaleness *to = at[n] = &list[n];
+        gradwire__worker_staleness__init(to);
+        to->worker = of->worker;
+        to->count = of->counted.count;
+        to->sum = of->counted.sum;
+        to->max = of->counted.max;
+        to->histogram = of->counted.bucket;
+        to->n_histogram = STALENESS_BUCKETS;
+        n++;
+    }
+    s->status.staleness = at;
+    s->status.n_staleness = n;
+    return ERR_OK;
+}

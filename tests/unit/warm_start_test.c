@@ -1,0 +1,298 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/process/files.h"
+#include "common/base/mem.h"
+#include "worker/resume/warm_start.h"
+
+enum { ELEMS = 3 * (1 << 22) / 2 + 16 }; /* two files, the second one shorter */
+
+static uint64_t elems = ELEMS; /* of the job */
+static char dir[64], checkpoints[96];
+static float *w, *average;
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(dir, "/tmp/sequel_test-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", dir);
+    w = mem_floats(ELEMS);
+    average = mem_floats(ELEMS);
+    for (int i = 0; w && average && i < ELEMS; i++) {
+        w[i] = (float)i;
+        average[i] = (float)(i % 1000) + 0.5f;
+    }
+    return w && average ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[128];
+    files_fail_at(-1, 0);
+    mem_free(w);
+    mem_free(average);
+    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+static void put_file(const char *folder, const char *name)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, folder);
+    assert_true(mkdir(path, 0755) == 0 || access(path, F_OK) == 0);
+    (void)snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static bool there(const char *name)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static int remove_cut(unsigned cut)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -r %s/cut-%010u", checkpoints, cut);
+    return system(command);
+}
+
+static char was[] = "model.layers[0].dense.units = 3\noptimizer = adam\ntraining.seed = 1\n";
+static char is[] = "model.layers[0].dense.units = 3\noptimizer = adam\ntraining.seed = 2\n";
+static const uint8_t fingerprint[32] = {9};
+
+/* adam with a moving average: the slots m, v, average. */
+static struct job job_of(const char *run)
+{
+    struct job job = {.optimizer = {.kind = OPT_ADAM, .use_ema = true},
+                      .training = {.microbatches = 2},
+                      .identity_text = is};
+    (void)snprintf(job.checkpoint.run, sizeof job.checkpoint.run, "%s", run);
+    return job;
+}
+
+static void write_final(uint64_t cut, const char *run)
+{
+    uint32_t threads[] = {1};
+    struct checkpoint_file file;
+    struct errmsg e = {""};
+    struct checkpoint_shard s = {
+        .generation = 5, .elems = elems, .slots = 3, .w = w, .slot = {w, w, average}};
+    struct manifest m = {.cut = cut,
+                         .generation = 5,
+                         .uuid = "3b241101-e2bb-4255-8caf-4136c566a962",
+                         .final = true,
+                         .step = 100,
+                         .t = 100,
+                         .total_elems = elems,
+                         .slots = 3,
+                         .microbatches = 4,
+                         .mark = 7,
+                         .eval = {.valid = true},
+                         .seconds = 3,
+                         .identity_text = was,
+                         .files = 1,
+                         .file = &file,
+                         .ps = 1,
+                         .ps_threads = threads};
+    (void)snprintf(m.run, sizeof m.run, "%s", run);
+    assert_int_equal(checkpoint_write_shard(checkpoints, cut, &s, &file, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(checkpoints, &m, &e), ERR_OK);
+}
+
+static struct manifest loaded(uint64_t cut)
+{
+    struct manifest m;
+    struct errmsg e = {""};
+    if (checkpoint_load(checkpoints, cut, &m, &e))
+        fail_msg("%s", e.text);
+    return m;
+}
+
+static void it_is_due_behind_a_job_that_is_done_and_of_another_run(void **state)
+{
+    (void)state;
+    struct manifest m = {.final = true, .run = "monday"};
+    struct job job = job_of("tuesday");
+    assert_true(warm_start_is_due(&job, &m));
+    m.final = false;
+    assert_false(warm_start_is_due(&job, &m));
+    m.final = true;
+    job = job_of("monday");
+    assert_false(warm_start_is_due(&job, &m));
+    job = job_of("");
+    assert_false(warm_start_is_due(&job, &m));
+}
+
+static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct job job = job_of("tuesday");
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    write_final(6, "sunday");
+    write_final(7, "monday");
+    put_file("checkpoints", "journal");
+    put_file("best", "weights.safetensors");
+    put_file("model", "weights.safetensors");
+    struct manifest old = loaded(7);
+    if (warm_start_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    struct manifest m = loaded(8);
+    assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
+    assert_string_equal(m.run, "tuesday");
+    assert_string_not_equal(m.uuid, old.uuid);
+    assert_int_equal(strlen(m.uuid), 36);
+    assert_false(m.final || m.eval.valid || m.step || m.t || m.mark || m.seconds > 0);
+    assert_int_equal(m.microbatches, 2);
+    assert_string_equal(m.identity_text, is);
+    assert_memory_equal(m.data_fingerprint, fingerprint, sizeof fingerprint);
+    assert_int_equal(m.files, 2);
+    float *got = mem_floats(ELEMS), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    for (int i = 0; i < 3; i++)
+        slot[i] = mem_floats(ELEMS);
+    assert_int_equal(checkpoint_read(checkpoints, &m, 0, ELEMS, got, slot, &e), ERR_OK);
+    assert_memory_equal(got, average, ELEMS * sizeof *got);
+    assert_memory_equal(slot[2], average, ELEMS * sizeof *got);
+    for (int i = 0; i < ELEMS; i++)
+        assert_true(slot[0][i] == 0 && slot[1][i] == 0);
+    mem_free(got);
+    for (int i = 0; i < 3; i++)
+        mem_free(slot[i]);
+    assert_true(there("model/weights.safetensors"));
+    assert_false(there("checkpoints/journal") || there("best/weights.safetensors"));
+    assert_false(there("checkpoints/cut-0000000006") || there("checkpoints/cut-0000000007"));
+    manifest_close(&m);
+    manifest_close(&old);
+}
+
+static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    elems = 64;
+    write_final(7, "monday");
+    put_file("checkpoints", "journal");
+    for (int i = 0, failed = 1; failed; i++) {
+        struct manifest old = loaded(7);
+        struct errmsg e = {""};
+        files_fail_at(i, 28); /* ENOSPC */
+        failed = warm_start_begin(&s, &old, &e) != ERR_OK;
+        files_fail_at(-1, 0);
+        manifest_close(&old);
+        struct manifest m = loaded(failed ? 7 : 8);
+        assert_true(m.final == (failed != 0));
+        assert_false(failed && there("checkpoints/cut-0000000008/manifest.gw"));
+        manifest_close(&m);
+        assert_true(i > 0 || failed);
+        if (i == 0) /* its blocks could not be written */
+            assert_true(there("checkpoints/journal"));
+    }
+    elems = ELEMS;
+}
+
+static void what_one_that_died_left_of_the_old_job_goes(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    struct errmsg e = {""};
+    elems = 64;
+    write_final(7, "monday");
+    struct manifest old = loaded(7);
+    if (warm_start_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    write_final(7, "monday");
+    struct manifest m = loaded(8);
+    warm_start_settle(&s, &old); /* not ours */
+    assert_true(there("checkpoints/cut-0000000007"));
+    write_final(9, "tuesday");
+    warm_start_settle(&s, &m); /* not the newest: a damaged one would be all that stays */
+    assert_true(there("checkpoints/cut-0000000007"));
+    assert_int_equal(remove_cut(9), 0);
+    warm_start_settle(&s, &m);
+    assert_false(there("checkpoints/cut-0000000007"));
+    assert_true(there("checkpoints/cut-0000000008/manifest.gw"));
+    manifest_close(&m);
+    manifest_close(&old);
+    elems = ELEMS;
+}
+
+/* A cut that is newer than the newest usable one is damaged, and its number is taken all the same. */
+static void a_damaged_cut_does_not_outlast_it(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    struct errmsg e = {""};
+    elems = 64;
+    write_final(7, "monday");
+    write_final(8, "monday");
+    write_final(9, "monday");
+    put_file("checkpoints/cut-0000000008", "shard-0.gw");
+    put_file("checkpoints/cut-0000000009", "shard-0.gw");
+    struct manifest old = loaded(7);
+    if (warm_start_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    struct manifest m = loaded(10);
+    assert_string_equal(m.run, "tuesday");
+    assert_false(there("checkpoints/cut-0000000007") || there("checkpoints/cut-0000000009"));
+    manifest_close(&m);
+    manifest_close(&old);
+    elems = ELEMS;
+}
+
+static void another_model_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    char other[] = "model.layers[0].dense.units = 4\noptimizer = adam\n";
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    struct errmsg e = {""};
+    char want[256];
+    write_final(7, "monday");
+    struct manifest old = loaded(7);
+    job.identity_text = other;
+    assert_int_equal(warm_start_begin(&s, &old, &e), ERR_INPUT);
+    (void)snprintf(want, sizeof want,
+                   "run \"tuesday\" would begin with what %s has learned, whose model is another: "
+                   "model.layers[0].dense.units was 3, is 4",
+                   dir);
+    assert_string_equal(e.text, want);
+    job.identity_text = is;
+    const struct warm_start larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16};
+    assert_int_equal(warm_start_begin(&larger, &old, &e), ERR_INPUT);
+    assert_false(there("checkpoints/cut-0000000008"));
+    manifest_close(&old);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
+        TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
+        TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),
+        TEST(what_one_that_died_left_of_the_old_job_goes),
+        TEST(a_damaged_cut_does_not_outlast_it),
+        TEST(another_model_is_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

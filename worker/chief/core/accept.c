@@ -1,0 +1,207 @@
+/* Backup workers, sync: whose leaves a step is made of is decided here, once for all shards.
+ *
+ * Happy path: every shard reports which nodes of the running step are whole on it -> the leaves that are so on every
+ * shard -> as soon as these have all that was dealt to so many workers, the set is closed -> the decision to every ps.
+ * Failure modes: fewer workers than that are left (all that are dealt count), a worker that is lost (its leaves are
+ * dealt again after worker_rejoin_s, and the new deal counts), nodes of a former deal (below), a ps's connection that
+ * was lost, or another chief: as in commit.c.
+ *
+ * Extra steps (sync.dropped: redo) wait for all leaves, so that nothing is dropped twice.
+ *
+ * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
+ * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/chief/core/chief_state.h"
+
+enum err accept_init(struct chief *c)
+{
+    struct chief_accept *a = &c->accept;
+    accept_close(c);
+    a->on = c->sync && c->config.settings.replicas_to_aggregate > 0;
+    if (!a->on)
+        return ERR_OK;
+    a->reported = mem_zalloc(c->plan.shards, sizeof *a->reported);
+    a->whole = mem_zalloc(c->plan.shards, sizeof *a->whole);
+    return a->reported && a->whole ? ERR_OK : ERR_NOMEM;
+}
+
+void accept_close(struct chief *c)
+{
+    mem_free(c->accept.reported);
+    mem_free(c->accept.whole);
+    c->accept = (struct chief_accept){0};
+}
+
+/* ---- telling ---- */
+
+static uint32_t leaves_of(const struct chief *c)
+{
+    return c->config.settings.microbatches;
+}
+
+static void send_decision(struct chief *c, uint32_t ps)
+{
+    const struct chief_accept *a = &c->accept;
+    Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
+    Gradwire__Generation g = msg_generation(c->generation);
+    uint8_t accepted[TREE_LEAVES_MAX / 8];
+    m.generation = &g;
+    m.step = a->last.step;
+    m.round = GRADWIRE__ROUND__ACCEPT;
+    m.accepted.data = accepted;
+    m.accepted.len = tree_pack(a->last.leaves.bits, leaves_of(c), accepted);
+    if (a->last.there && c->ps[ps].up)
+        c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
+}
+
+void accept_resend(struct chief *c, uint32_t ps)
+{
+    if (c->accept.on)
+        send_decision(c, ps);
+}
+
+static void tell_all(struct chief *c, uint64_t step, const struct tree_leaves *leaves)
+{
+    c->accept.last.there = true;
+    c->accept.last.step = step;
+    c->accept.last.leaves = *leaves;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        send_decision(c, i);
+}
+
+/* ---- the decision ---- */
+
+/* Of the nodes that are whole on every shard the smallest one that has this leaf; 0: none. */
+static uint32_t smallest(const struct chief *c, const struct tree_nodes *whole, uint32_t leaf)
+{
+    uint32_t bit = leaves_of(c) + leaf;
+    while (bit && !tree_has_node(whole, bit))
+        bit /= 2;
+    return bit;
+}
+
+static struct tree_nodes whole_everywhere(const struct chief *c)
+{
+    struct tree_nodes all = c->accept.whole[0];
+    for (uint32_t i = 1; i < c->plan.shards; i++)
+        for (size_t k = 0; k < sizeof all.bits / sizeof *all.bits; k++)
+            all.bits[k] &= c->accept.whole[i].bits[k];
+    return all;
+}
+
+static bool has_part(const struct chief *c, const struct tree_nodes *whole,
+                     const struct chief_part *p)
+{
+    for (uint32_t leaf = p->first; leaf < p->end; leaf++)
+        if (!smallest(c, whole, leaf))
+            return false;
+    return true;
+}
+
+/* A part's leaves, and where they came as a node of a former deal, which cannot be taken apart, the rest of that. */
+static void add_part(const struct chief *c, const struct tree_nodes *whole,
+                     const struct chief_part *p, struct tree_leaves *leaves)
+{
+    for (uint32_t leaf = p->first; leaf < p->end; leaf++) {
+        uint32_t bit = smallest(c, whole, leaf), level = 0;
+        while (bit << level < leaves_of(c))
+            level++;
+        uint32_t first = (bit << level) - leaves_of(c);
+        tree_add_leaves(leaves, first, first + (1u << level));
+    }
+}
+
+/* The leaves to be accepted, when there are as many workers' as it takes. */
+static bool choose(const struct chief *c, const struct chief_part *part, uint32_t parts,
+                   struct tree_leaves *leaves)
+{
+    const struct tree_nodes whole = whole_everywhere(c);
+    uint32_t wanted = c->config.settings.replicas_to_aggregate, have = 0;
+    *leaves = (struct tree_leaves){{0}};
+    for (uint32_t i = 0; i < parts; i++) {
+        if (!has_part(c, &whole, &part[i]))
+            continue;
+        add_part(c, &whole, &part[i], leaves);
+        have++;
+    }
+    return have > 0 && have >= (wanted < parts ? wanted : parts) &&
+           (!c->accept.extra || tree_count_leaves(leaves) == leaves_of(c));
+}
+
+/* Every shard is at this step, nothing is decided of it, and it may be made. */
+static bool due(const struct chief *c)
+{
+    const struct chief_accept *a = &c->accept;
+    if (!a->on || !c->entered || c->rollback_due || (a->last.there && a->last.step >= a->step) ||
+        a->step >= c->total)
+        return false;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!a->reported[i])
+            return false;
+    return !a->begins || (a->seen && a->seen_step == a->step);
+}
+
+void accept_progress(struct chief *c)
+{
+    struct chief_part part[CHIEF_WORKERS_MAX];
+    struct tree_leaves leaves;
+    if (!due(c))
+        return;
+    uint32_t parts = members_parts(c, part);
+    if (!choose(c, part, parts, &leaves))
+        return;
+    for (uint32_t i = 0; i < parts; i++)
+        for (uint32_t leaf = part[i].first; leaf < part[i].end; leaf++)
+            c->worker[part[i].worker].dropped += !tree_has_leaf(&leaves, leaf);
+    tell_all(c, c->accept.step, &leaves);
+}
+
+/* ---- what comes in ---- */
+
+/* What a shard was told by a former chief holds for all. */
+static void adopt(struct chief *c, const Gradwire__StepDecision *m)
+{
+    struct tree_leaves leaves = {{0}};
+    if ((c->accept.last.there && m->step <= c->accept.last.step) ||
+        tree_unpack(leaves.bits, leaves_of(c), m->accepted.data, m->accepted.len))
+        return;
+    tell_all(c, m->step, &leaves);
+}
+
+void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m)
+{
+    struct chief_accept *a = &c->accept;
+    if (!a->on)
+        return;
+    if (m->last)
+        adopt(c, m->last);
+    if (m->whole.len == 0 || m->step < a->step)
+        return;
+    if (a->last.there && m->step <= a->last.step) {
+        send_decision(c, ps);
+        return;
+    }
+    struct tree_nodes whole = {{0}};
+    if (tree_unpack(whole.bits, 2 * leaves_of(c), m->whole.data, m->whole.len))
+        return;
+    if (m->step > a->step) {
+        memset(a->reported, 0, c->plan.shards * sizeof *a->reported);
+        a->step = m->step;
+    }
+    const Gradwire__Settings *s = &c->config.settings;
+    a->extra = s->redo && m->extra;
+    a->begins = s->redo ? m->begins : m->step && m->step % s->batches_per_epoch == 0;
+    a->whole[m->shard] = whole;
+    a->reported[m->shard] = true;
+    accept_progress(c);
+}
+
+void accept_on_step(struct chief *c, uint64_t step)
+{
+    c->accept.seen = true;
+    c->accept.seen_step = step;
+    accept_progress(c);
+}

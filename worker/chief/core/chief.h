@@ -1,0 +1,159 @@
+/* The chief's decisions as a pure state machine: it gathers the ps, starts generations (initial values, restore,
+ * takeover), keeps membership, deals leaves and leases, orders cuts, and ends the job. Messages and time come in,
+ * what to do goes out through chief_io. Nothing lives only here: a new chief asks all ps and reads the manifest.
+ *
+ * Happy path: every ps says hello -> ENTER -> every shard has ENTERED -> cut 0 -> deal -> ... periodic cuts ... ->
+ * all is learned -> final evaluation -> final cut -> published -> DONE to workers, then to ps.
+ * Failure modes: a ps that comes back empty (a new generation from the last cut), a worker that stays away (its
+ * leaves and leases are dealt again), a cut that fails (tried again; the final one ends the job), a ps that stays
+ * away (the job fails with the ps's name). */
+#ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
+#define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/checkpoint/checkpoint.h"
+#include "common/parameters/limits.h"
+#include "common/parameters/ids.h"
+#include "common/parameters/layout.h"
+#include "common/wire/msg.h"
+#include "common/parameters/plan.h"
+#include "common/parameters/staleness.h"
+#include "common/parameters/tree.h"
+#include "worker/chief/core/journal.h"
+
+enum {
+    CHIEF_WORKERS_MAX = WORKERS_MAX,
+    CHIEF_LEASE_IDS =
+        4, /* dealt at a time: small, so that what a dead worker held is soon redone */
+};
+
+struct chief_io {
+    /* To ps `ps`'s control connection, and to worker `worker` (0 is the chief's own session). */
+    void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
+    void (*to_worker)(void *ctx, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
+    /* The newest usable cut below `below` (UINT64_MAX: any). ERR_NOTFOUND: there never was one;
+     * ERR_CORRUPT, ERR_NEWER: there are some, and none can be used; ERR_NOMEM. *m is the caller's. */
+    enum err (*find_cut)(void *ctx, uint64_t below, struct manifest *m);
+    /* Write the manifest on another thread, answer with chief_on_published. The core fills what it knows; the shell
+     * adds evaluation, seconds, identity and fingerprint. `m` is valid during the call. */
+    void (*publish)(void *ctx, const struct manifest *m);
+    /* A cut is over without a manifest: its files may go. */
+    void (*discard)(void *ctx, uint64_t cut);
+    /* All is learned: get the final parameters, evaluate them, then chief_on_evaluated. */
+    void (*finish)(void *ctx);
+    /* The job is over for this process: 0 done, 1 failed, 143 going; `text` says why where it failed. */
+    void (*ended)(void *ctx, int exit_code, const char *text);
+    /* A line for people. */
+    void (*say)(void *ctx, int is_warning, const char *text);
+    uint64_t (*random)(void *ctx);
+    /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */
+    void (*journal)(void *ctx, const struct journal_entry *entry);
+    /* There is an evaluator, and the final cut is published: when it has a result for it, chief_on_judged. May be called
+     * again for the same cut. */
+    void (*await_evaluator)(void *ctx, uint64_t cut);
+};
+
+struct chief_config {
+    const struct layout *layout;
+    Gradwire__Settings settings; /* its lists are the caller's */
+    uint32_t ps;                 /* how many */
+    uint32_t workers;            /* expected, the chief's own among them; at least 1 */
+    uint32_t every_steps, every_seconds;
+    uint32_t start_s, worker_rejoin_s, ps_rejoin_s;
+    uint32_t evaluator_s; /* for its last word; 0: there is no evaluator */
+    enum checkpoint_store store;
+    const char *store_token;               /* "": none; the caller's */
+    uint32_t max_recoveries, max_rejected; /* of the NaN guard */
+    const struct journal *journal;         /* of the runs before; copied. NULL: none */
+    const char *run;                       /* checkpoint.run; NULL: none; the caller's */
+    bool finished;           /* the job was done before: whoever cannot be told is not missed */
+    uint64_t learned_epochs; /* then: in its final checkpoint */
+};
+
+struct chief; /* opaque: worker/chief/core/chief.c */
+
+enum err chief_new(struct chief **c, const struct chief_config *config, const struct chief_io *io,
+                   void *ctx, int64_t now_ms, struct errmsg *e) MUST_CHECK;
+void chief_free(struct chief *c);
+
+/* A ps's control connection: its answer to our hello, its messages, its loss. */
+void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m, int64_t now_ms);
+void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms);
+void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m,
+                 int64_t now_ms);
+
+/* A worker's connection: its hello (worker 0: the chief's own session, said once at the start), messages, loss.
+ * Before the generation is entered a hello is kept, and answered then.
+ * Errors: ERR_REFUSED with the reason (a worker number that cannot be). */
+enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__Hello *m,
+                            int64_t now_ms, struct errmsg *e) MUST_CHECK;
+void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
+void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
+                     const ProtobufCMessage *m, int64_t now_ms);
+
+/* From the shell: the own session's step in sync; the manifest is on disk, or not; the final evaluation is done; told
+ * to go (SIGTERM); time passes (call about ten times a second). */
+void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms);
+void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms);
+/* Early stopping, and with sync.dropped: redo every end: no batch is dealt any more; in sync no step from `step` on is
+ * wanted. `generation`: the number of the own session's, in which this step is the end. */
+void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
+void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
+void chief_on_evaluated(struct chief *c, int64_t now_ms);
+/* The evaluator has a result for this cut. */
+void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms);
+void chief_go(struct chief *c, int64_t now_ms);
+void chief_tick(struct chief *c, int64_t now_ms);
+
+/* What summaries and people want to know. */
+/* What a worker's process says at the end that it did (proto DoneAck). */
+struct chief_account {
+    uint64_t tasks, bytes_out, bytes_in;
+    double examples, computed_s, waited_s;
+    struct codec_cost push, reply;
+};
+
+struct chief_facts {
+    bool running;             /* a generation is entered */
+    uint64_t generation, cut; /* the last published; UINT64_MAX: none */
+    uint64_t cut_step;
+    uint64_t steps; /* sync: steps made; async: batches done */
+    uint64_t total; /* of them in all */
+    uint64_t t;     /* updates applied, as the first shard last said */
+    uint64_t dealt, applied_min, applied_max, duplicates, lost;
+    uint64_t clipped, rejected; /* batches */
+    uint64_t dropped;           /* backup workers: microbatches */
+    struct manifest_redo redo;  /* without the list */
+    uint32_t recoveries;        /* after which a batch is skipped */
+    uint64_t
+        residuals_lost; /* of workers that died with what they withheld; in this chief's life */
+    uint32_t residuals_away; /* lost as well, should their workers not come back */
+    struct epoch_sums epoch[CHECKPOINT_EPOCHS];
+    uint32_t workers_up;
+    struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
+    char uuid[37];
+};
+void chief_facts(const struct chief *c, struct chief_facts *f);
+/* One of the others as the chief sees it. */
+struct chief_peer {
+    bool up;
+    bool member;          /* a worker that is in the deal */
+    uint64_t incarnation; /* of a worker */
+    double away_s;        /* where it is not up */
+};
+uint32_t chief_workers(const struct chief *c);
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
+/* False: it has not said it (it is gone, or the job is not over). */
+bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
+/* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */
+uint64_t chief_dropped(const struct chief *c, uint32_t worker);
+/* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.
+ * False: nothing of this worker was counted. */
+bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);
+void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes);
+
+#endif

@@ -1,0 +1,44 @@
+/* The journal: what the NaN guard has done, beside the manifests. Not in a cut, since it must survive going back to
+ * one. Here as a list; journal_file.h keeps it on the disk. Pure. */
+#ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
+#define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+enum { JOURNAL_WHAT_MAX = 160 };
+
+enum journal_kind {
+    JOURNAL_REJECTED, /* no update was made of this batch */
+    JOURNAL_RECOVERED, /* because of this batch the job goes back to a cut, and skips it from then on */
+};
+
+struct journal_entry {
+    enum journal_kind kind;
+    uint64_t batch, generation;
+    uint64_t cut; /* RECOVERED: the newest at that time; UINT64_MAX: none ("none" in text) */
+    char what[JOURNAL_WHAT_MAX]; /* "the gradient of dense/kernel is not finite" */
+};
+
+struct journal {
+    size_t n, room;
+    struct journal_entry *entry;
+};
+
+void journal_close(struct journal *j);
+enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_CHECK;
+enum err journal_copy(struct journal *to, const struct journal *from) MUST_CHECK;
+
+/* What counts. A batch that is named more than once, in replays, counts once. */
+bool journal_has(const struct journal *j, uint64_t batch);
+bool journal_skips(const struct journal *j, uint64_t batch);
+uint64_t journal_rejected(const struct journal *j);
+uint32_t journal_recoveries(const struct journal *j, uint64_t cut);
+uint32_t journal_all_recoveries(const struct journal *j);
+/* How many batches right before this one have entries: in sync, the steps in a row that were rejected. */
+uint32_t journal_row(const struct journal *j, uint64_t batch);
+
+#endif

@@ -1,0 +1,345 @@
+#include "worker/chief/store_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/list.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/checkpoint/store.h"
+#include "worker/chief/letters.h"
+
+enum task_kind { TASK_PUT, TASK_GET, TASK_GONE };
+
+struct task {
+    struct task *next;
+    enum task_kind kind;
+    uint32_t ps;
+    uint64_t connection, request, cut, offset;
+    char file[STORE_NAME_MAX];
+    bool last;
+    uint8_t *body;
+    size_t bytes;
+};
+
+/* A file that is being sent to us. */
+struct arrival {
+    struct arrival *next;
+    uint64_t connection, request;
+    struct files_writer writer;
+};
+
+struct store_server {
+    char *checkpoints;
+    struct control *control;
+    pthread_t pthread;
+    bool running, stop;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    struct task *first, **last;
+    struct arrival *arrivals; /* the thread's */
+};
+
+void store_server_answer_free(void *answer)
+{
+    struct store_server_answer *a = answer;
+    mem_free(a->body);
+    mem_free(a);
+}
+
+static void task_free(struct task *t)
+{
+    mem_free(t->body);
+    mem_free(t);
+}
+
+enum err store_server_new(struct store_server **out, const char *checkpoints,
+                          struct control *control)
+{
+    struct store_server *k = mem_zalloc(1, sizeof *k);
+    char *copy = mem_strdup(checkpoints);
+    if (!k || !copy) {
+        mem_free(k);
+        mem_free(copy);
+        return ERR_NOMEM;
+    }
+    k->checkpoints = copy;
+    k->control = control;
+    k->last = &k->first;
+    pthread_mutex_init(&k->lock, NULL);
+    pthread_cond_init(&k->more, NULL);
+    *out = k;
+    return ERR_OK;
+}
+
+/* ---- the thread ---- */
+
+static void drop_arrival(struct store_server *k, struct arrival *a)
+{
+    files_abort(&a->writer);
+    LIST_REMOVE(k->arrivals, a);
+    mem_free(a);
+}
+
+static void drop_arrivals(struct store_server *k, uint64_t connection)
+{
+    struct arrival *a = k->arrivals;
+    while (a) {
+        struct arrival *next = a->next;
+        if (a->connection == connection)
+            drop_arrival(k, a);
+        a = next;
+    }
+}
+
+static struct arrival *arrival_of(struct store_server *k, const struct task *t)
+{
+    struct arrival *a = k->arrivals;
+    while (a && (a->connection != t->connection || a->request != t->request))
+        a = a->next;
+    return a;
+}
+
+static enum err begin_arrival(struct store_server *k, const struct task *t, struct arrival **out,
+                              struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, k->checkpoints, t->cut, CHECKPOINT_MANIFEST, e);
+    if (!err && access(path, F_OK) == 0)
+        err = err_set(e, ERR_STATE, "%s: cut %" PRIu64 " is published already", t->file, t->cut);
+    if (!err)
+        err = checkpoint_path(path, k->checkpoints, t->cut, NULL, e);
+    if (!err)
+        err = files_mkdirs(path, e);
+    if (!err)
+        err = checkpoint_path(path, k->checkpoints, t->cut, t->file, e);
+    struct arrival *a = err ? NULL : mem_zalloc(1, sizeof *a);
+    if (!err && !a)
+        err = err_set(e, ERR_NOMEM, "no memory to keep %s", t->file);
+    if (!err)
+        err = files_begin(&a->writer, path, e);
+    if (err) {
+        mem_free(a);
+        return err;
+    }
+    a->connection = t->connection;
+    a->request = t->request;
+    a->next = k->arrivals;
+    k->arrivals = a;
+    *out = a;
+    return ERR_OK;
+}
+
+static enum err put(struct store_server *k, const struct task *t,
+                    struct store_server_answer *answer)
+{
+    struct errmsg *e = &answer->error;
+    struct arrival *a = arrival_of(k, t);
+    if (a && t->offset == 0) {
+        drop_arrival(k, a); /* sent anew */
+        a = NULL;
+    }
+    enum err err = ERR_OK;
+    if (!a)
+        err = t->offset ? err_set(e, ERR_PROTO, "%s: its beginning did not come", t->file)
+                        : begin_arrival(k, t, &a, e);
+    if (!err && a->writer.bytes != t->offset)
+        err = err_set(e, ERR_PROTO, "%s: a piece from %" PRIu64 " where %" PRIu64 " is next",
+                      t->file, t->offset, a->writer.bytes);
+    if (!err)
+        err = files_append(&a->writer, t->body, t->bytes, e);
+    if (!err)
+        answer->head.offset = a->writer.bytes;
+    if (!err && t->last)
+        err = files_commit(&a->writer, e);
+    if (a && (err || t->last))
+        drop_arrival(k, a);
+    return err;
+}
+
+static enum err read_piece(int fd, const struct task *t, const char *path,
+                           struct store_server_answer *answer)
+{
+    struct errmsg *e = &answer->error;
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    answer->head.total = (uint64_t)st.st_size;
+    if (t->offset >= answer->head.total)
+        return err_set(e, ERR_CORRUPT, "%s: it has only %" PRIu64 " bytes", path,
+                       (uint64_t)answer->head.total);
+    answer->body = mem_zalloc(STORE_PIECE_BYTES, 1);
+    if (!answer->body)
+        return err_set(e, ERR_NOMEM, "no memory to read %s", t->file);
+    ssize_t n;
+    do
+        n = pread(fd, answer->body, STORE_PIECE_BYTES, (off_t)t->offset);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return err_set(e, ERR_IO, "%s: %s", path, n ? strerror(errno) : "it got shorter");
+    answer->bytes = (size_t)n;
+    return ERR_OK;
+}
+
+static enum err get(struct store_server *k, const struct task *t,
+                    struct store_server_answer *answer)
+{
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, k->checkpoints, t->cut, t->file, &answer->error);
+    if (err)
+        return err;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(&answer->error, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", path,
+                       strerror(errno));
+    err = read_piece(fd, t, path, answer);
+    (void)close(fd);
+    return err;
+}
+
+static void answer_task(struct store_server *k, const struct task *t)
+{
+    struct store_server_answer *a = mem_zalloc(1, sizeof *a);
+    if (!a) {
+        log_error("no memory to answer ps %u about %s", t->ps, t->file);
+        return;
+    }
+    gradwire__store_answer__init(&a->head);
+    a->connection = t->connection;
+    a->head.request = t->request;
+    a->head.offset = t->offset;
+    enum err err = t->kind == TASK_PUT ? put(k, t, a) : get(k, t, a);
+    a->head.corrupt = err == ERR_NOTFOUND || err == ERR_CORRUPT;
+    if (err) {
+        log_warn("ps %u: %s", t->ps, a->error.text);
+        a->head.error = a->error.text;
+        a->bytes = 0;
+    }
+    control_post(k->control, HOST_STORED, t->ps, a, store_server_answer_free);
+}
+
+static struct task *next_task(struct store_server *k)
+{
+    pthread_mutex_lock(&k->lock);
+    while (!k->first && !k->stop)
+        pthread_cond_wait(&k->more, &k->lock);
+    struct task *t = k->stop ? NULL : k->first;
+    if (t) {
+        k->first = t->next;
+        if (!k->first)
+            k->last = &k->first;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return t;
+}
+
+static void *run(void *arg)
+{
+    struct store_server *k = arg;
+    for (struct task *t; (t = next_task(k)) != NULL; task_free(t)) {
+        if (t->kind == TASK_GONE)
+            drop_arrivals(k, t->connection);
+        else
+            answer_task(k, t);
+    }
+    while (k->arrivals)
+        drop_arrival(k, k->arrivals);
+    return NULL;
+}
+
+void store_server_free(struct store_server *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_lock(&k->lock);
+    k->stop = true;
+    pthread_cond_signal(&k->more);
+    pthread_mutex_unlock(&k->lock);
+    if (k->running)
+        pthread_join(k->pthread, NULL);
+    while (k->first) {
+        struct task *t = k->first;
+        k->first = t->next;
+        task_free(t);
+    }
+    pthread_mutex_destroy(&k->lock);
+    pthread_cond_destroy(&k->more);
+    mem_free(k->checkpoints);
+    mem_free(k);
+}
+
+/* ---- the control thread ---- */
+
+static enum err add(struct store_server *k, struct task *take)
+{
+    if (!k->running && pthread_create(&k->pthread, NULL, run, k)) {
+        task_free(take);
+        return ERR_NOMEM;
+    }
+    k->running = true;
+    pthread_mutex_lock(&k->lock);
+    *k->last = take;
+    k->last = &take->next;
+    pthread_cond_signal(&k->more);
+    pthread_mutex_unlock(&k->lock);
+    return ERR_OK;
+}
+
+enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
+                          const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes)
+{
+    bool fits = store_is_shard(m->file) && bytes > 0;
+    struct task *t = fits ? mem_zalloc(1, sizeof *t) : NULL;
+    if (!t) {
+        mem_free(take_body);
+        return fits ? ERR_NOMEM : ERR_PROTO;
+    }
+    *t = (struct task){.kind = TASK_PUT,
+                       .ps = ps,
+                       .connection = connection,
+                       .request = m->request,
+                       .cut = m->cut,
+                       .offset = m->offset,
+                       .last = m->last,
+                       .body = take_body,
+                       .bytes = bytes};
+    (void)snprintf(t->file, sizeof t->file, "%s", m->file);
+    return add(k, t);
+}
+
+enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
+                          const Gradwire__StoreGet *m)
+{
+    if (!store_is_shard(m->file) && !store_is_manifest(m->file))
+        return ERR_PROTO;
+    struct task *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return ERR_NOMEM;
+    *t = (struct task){.kind = TASK_GET,
+                       .ps = ps,
+                       .connection = connection,
+                       .request = m->request,
+                       .cut = m->cut,
+                       .offset = m->offset};
+    (void)snprintf(t->file, sizeof t->file, "%s", m->file);
+    return add(k, t);
+}
+
+void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
+{
+    struct task *t = k->running ? mem_zalloc(1, sizeof *t) : NULL;
+    if (!t)
+        return; /* nothing was begun; or without memory what was stays until the end */
+    t->kind = TASK_GONE;
+    t->ps = ps;
+    t->connection = connection;
+    if (add(k, t))
+        log_error("no memory to forget what ps %u had begun to send", ps);
+}

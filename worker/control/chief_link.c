@@ -1,0 +1,342 @@
+#include "worker/control/chief_link.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/peers/dial.h"
+#include "common/checkpoint/ending.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+
+enum {
+    SAY_WAIT_MS = 10000,
+    ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
+    GOING_ALONE_MS = 2000,
+};
+
+struct chief_link {
+    struct control *control;
+    struct dialer *ps, *chief;
+    struct conn *conn; /* to ps 0 or to the chief */
+    bool to_chief;     /* which of the two */
+    bool welcomed;     /* the chief has had us once */
+    bool up;           /* connected to the chief */
+    bool said_hello;   /* on this connection: nothing may go before it */
+    char address[300], refusal[400], waits_for[600];
+    int64_t lost_ms, dialed_ms, said_ms;
+    int64_t over_ms; /* since then ps 0 says that the job is done; 0: it does not */
+    ProtobufCMessage *message;
+    uint16_t type;
+};
+
+enum err chief_link_new(struct chief_link **out, struct errmsg *e)
+{
+    struct chief_link *l = mem_zalloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
+    *out = l;
+    return ERR_OK;
+}
+
+void chief_link_free(struct chief_link *l)
+{
+    mem_free(l);
+}
+
+static void ask_ps(struct chief_link *l)
+{
+    dial_free(l->chief);
+    l->chief = NULL;
+    l->to_chief = false;
+    dial_start(l->ps);
+}
+
+static const struct conn_ops chief_link_conn_ops;
+
+static void dial_chief(struct chief_link *l)
+{
+    struct errmsg e = {""};
+    dial_free(l->chief);
+    l->chief = NULL;
+    l->to_chief = true;
+    l->dialed_ms = clock_now_ms();
+    if (dial_new(&l->chief, &l->control->loop, "the chief", l->address, &chief_link_conn_ops, l,
+                 &e)) {
+        log_warn("%s", e.text);
+        l->dialed_ms = clock_now_ms(); /* asked again in a while */
+        return;
+    }
+    dial_start(l->chief);
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c;
+    struct chief_link *l = owner;
+    l->type = f->type;
+    if (f->body_bytes)
+        return ERR_PROTO;
+    l->message = msg_unpack(f->type, head, f->head_bytes);
+    return l->message ? ERR_OK : ERR_PROTO;
+}
+
+static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
+{
+    char text[sizeof l->refusal];
+    control_refusal(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, text, sizeof text);
+    if (strcmp(text, l->refusal) != 0)
+        log_warn("%s; trying on", text);
+    memcpy(l->refusal, text, sizeof text);
+}
+
+/* The job that was is done; the connection stays, for a chief that comes to train on. */
+static void on_over(struct chief_link *l, const Gradwire__Over *m)
+{
+    struct over over;
+    over_set(&over, m->epochs, m->run);
+    if (!over_suffices(&over, l->control->config.job))
+        return;
+    if (!l->over_ms)
+        log_info("ps 0 says that the job is done, and no more epochs are asked for");
+    l->over_ms = clock_now_ms();
+}
+
+static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
+{
+    l->over_ms = 0;
+    (void)snprintf(l->address, sizeof l->address, "%s", m->chief_address);
+    conn_close(l->conn, ERR_OK, "answered");
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct chief_link *l = owner;
+    ProtobufCMessage *m = l->message;
+    l->message = NULL;
+    if (l->type == FRAME_REFUSE) {
+        on_refuse(l, (const Gradwire__Refuse *)m);
+        conn_close(c, ERR_REFUSED, "refused");
+    } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
+        const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
+        if (reply->over)
+            on_over(l, reply->over);
+        else
+            on_answer(l, reply);
+    } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
+        l->welcomed = l->welcomed || l->type == FRAME_WELCOME;
+        l->refusal[0] = 0;
+        control_message_to_train(l->control, (enum frame_type)l->type, m);
+    }
+    msg_free(m);
+    return ERR_OK;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    struct chief_link *l = owner;
+    msg_free(l->message);
+    l->message = NULL;
+    l->conn = NULL;
+    if (l->up) {
+        l->lost_ms = clock_now_ms();
+        log_info("the chief's connection is lost: %s", why);
+    }
+    l->up = false;
+    if (l->to_chief ? l->chief : l->ps)
+        dial_lost(l->to_chief ? l->chief : l->ps, code, why);
+    if (!l->to_chief && code == ERR_OK)
+        dial_chief(l);
+    else
+        ask_ps(l);
+}
+
+static void on_open(struct conn *c, void *owner)
+{
+    struct chief_link *l = owner;
+    l->conn = c;
+    if (l->to_chief) {
+        l->up = true;
+        l->said_hello = false;
+        control_to_train(l->control, TRAIN_HELLO, 0);
+        return;
+    }
+    Gradwire__Hello m;
+    control_hello(&l->control->config, 0, &m);
+    dial_hello(l->ps, c, &m);
+}
+
+static const struct conn_ops chief_link_conn_ops = {
+    .on_head = on_head,
+    .on_frame = on_frame,
+    .on_close = on_close,
+    .on_open = on_open,
+};
+
+static enum err chief_link_start(void *role, struct control *control, struct errmsg *e)
+{
+    struct chief_link *l = role;
+    l->control = control;
+    l->lost_ms = l->said_ms = clock_now_ms();
+    enum err err = dial_new(&l->ps, &control->loop, "ps 0", control->config.cluster->ps[0],
+                            &chief_link_conn_ops, l, e);
+    if (!err)
+        dial_start(l->ps);
+    return err;
+}
+
+static void chief_link_on_letter(void *role, struct mail *m)
+{
+    struct chief_link *l = role;
+    if (m->type != CONTROL_SEND || !l->up || !l->conn)
+        return;
+    if (m->number == FRAME_HELLO) {
+        l->said_hello = true;
+        dial_hello(l->chief, l->conn, m->data);
+        return;
+    }
+    if (l->said_hello) /* else it was meant for the connection before */
+        msg_send(l->conn, (enum frame_type)m->number, m->data, NULL, 0);
+}
+
+/* ps 0 answers a worker when it knows the chief. */
+static const char *who_is_away(const struct chief_link *l)
+{
+    return l->to_chief || l->conn ? "the chief" : "ps 0";
+}
+
+/* Why nobody answers: what a refusal said, or what dialing gave. */
+static const char *why_away(const struct chief_link *l)
+{
+    if (l->refusal[0] || l->conn)
+        return l->refusal;
+    if (l->to_chief)
+        return l->chief ? dial_why(l->chief) : "";
+    return dial_why(l->ps);
+}
+
+static void say_waiting(const struct chief_link *l, int64_t away_s)
+{
+    const char *why = why_away(l);
+    log_info("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
+}
+
+static void give_up(struct chief_link *l, int64_t away_s)
+{
+    const char *why = why_away(l);
+    l->control->nobody_came = !l->welcomed;
+    control_stop_train(l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s",
+                       who_is_away(l), away_s, l->welcomed ? "ps_rejoin_s" : "start_s",
+                       why[0] ? ": " : "", why);
+}
+
+/* Whoever stays rests at once; whoever does not waits as a ps does, for a chief that trains on. */
+static void leave_done(struct chief_link *l)
+{
+    l->control->nobody_came = !l->welcomed;
+    control_stop_train(l->control, 0,
+                       l->control->config.waits
+                           ? "the job is done"
+                           : "the job is done, and no chief has come to train on");
+}
+
+static void chief_link_on_tick(void *role, int64_t now)
+{
+    struct chief_link *l = role;
+    if (l->up)
+        return;
+    const struct job *job = l->control->config.job;
+    uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    int64_t away_s = (now - l->lost_ms) / 1000;
+    if (l->over_ms && (l->control->config.waits || l->control->going ||
+                       now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {
+        leave_done(l);
+    } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
+               now - l->control->going_ms > GOING_ALONE_MS) {
+        control_stop_train(l->control, 143, "told to go, and the chief is not there");
+    } else if (away_s >= bound) {
+        give_up(l, away_s);
+    } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {
+        ask_ps(l);
+    } else if (now - l->said_ms >= SAY_WAIT_MS) {
+        l->said_ms = now;
+        say_waiting(l, away_s);
+    }
+}
+
+/* ---- for HTTP ---- */
+
+static const char *chief_link_waits_for(void *role)
+{
+    struct chief_link *l = role;
+    if (l->welcomed && l->up)
+        return NULL;
+    const char *why = why_away(l);
+    (void)snprintf(l->waits_for, sizeof l->waits_for, "waiting %" PRId64 " s for %s%s%s",
+                   (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), why[0] ? ": " : "", why);
+    return l->waits_for;
+}
+
+static void chief_link_metrics(void *role, struct metrics *m)
+{
+    const struct chief_link *l = role;
+    metrics_gauge(m, "gradwire_chief_connected", "Whether the chief is connected.", l->up);
+}
+
+static enum err chief_link_status(void *role, json_t *to)
+{
+    const struct chief_link *l = role;
+    json_t *chief = json_pack("{s:b, s:s}", "connected", l->up, "address", l->address);
+    return json_object_set_new(to, "chief", chief) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
+static void chief_link_on_go(void *role, int64_t now)
+{
+    (void)now;
+    struct chief_link *l = role;
+    if (l->over_ms && !l->up) /* else training, which knows nothing of it, ends with 143 */
+        leave_done(l);
+    else
+        control_to_train(l->control, TRAIN_GO, 0);
+}
+
+static void on_end(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code, (void)why;
+    ((struct chief_link *)owner)->conn = NULL;
+}
+
+static void chief_link_stop(void *role)
+{
+    struct chief_link *l = role;
+    dial_free(l->ps);
+    dial_free(l->chief);
+    l->ps = l->chief = NULL;
+    if (l->conn) {
+        static const struct conn_ops quiet = {.on_head = on_head, .on_close = on_end};
+        conn_set_owner(l->conn, &quiet, l);
+        conn_finish(l->conn, ERR_CLOSED, "the worker ends");
+        for (int i = 0; i < 20 && l->conn && !conn_idle(l->conn); i++)
+            if (loop_tick(&l->control->loop, NULL))
+                break;
+        if (l->conn)
+            conn_close(l->conn, ERR_CLOSED, "the worker ends");
+    }
+    msg_free(l->message);
+    l->message = NULL;
+}
+
+const struct control_ops chief_link_ops = {
+    .start = chief_link_start,
+    .on_letter = chief_link_on_letter,
+    .on_tick = chief_link_on_tick,
+    .on_go = chief_link_on_go,
+    .stop = chief_link_stop,
+    .waits_for = chief_link_waits_for,
+    .metrics = chief_link_metrics,
+    .status = chief_link_status,
+};

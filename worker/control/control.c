@@ -1,0 +1,199 @@
+#include "worker/control/control.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/tls.h"
+#include "worker/control/control_http.h"
+
+enum { TICK_MS = 50 };
+
+static void free_message(void *m)
+{
+    msg_free(m);
+}
+
+static void post(struct mailbox *to, int type, uint64_t number, void *take_data,
+                 void (*release)(void *))
+{
+    struct mail m = {.type = type, .number = number, .data = take_data, .free = release};
+    enum err err = mailbox_post(to, &m);
+    if (err && err != ERR_CLOSED)
+        log_error("a letter between threads is lost: %s", err_str(err));
+}
+
+void control_to_train(struct control *c, enum train_letter type, uint64_t number)
+{
+    post(c->config.train, (int)type, number, NULL, NULL);
+}
+
+void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m)
+{
+    ProtobufCMessage *copy = msg_copy(m);
+    if (copy)
+        post(c->config.train, TRAIN_CHIEF, (uint64_t)type, copy, free_message);
+    else
+        log_error("no memory for the chief's message");
+}
+
+void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    c->ended = true;
+    post(c->config.train, TRAIN_STOP, (uint64_t)exit_code, mem_strdup(text), mem_free);
+}
+
+void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)
+{
+    ProtobufCMessage *copy = msg_copy(m);
+    if (copy)
+        post(&c->in, CONTROL_SEND, (uint64_t)type, copy, free_message);
+    else
+        log_error("no memory for a message to the chief");
+}
+
+void control_post(struct control *c, int type, uint64_t number, void *take_data,
+                  void (*release)(void *))
+{
+    post(&c->in, type, number, take_data, release);
+}
+
+void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m)
+{
+    gradwire__hello__init(m);
+    m->version = (char *)GRADWIRE_VERSION;
+    m->job = (char *)config->job->name;
+    m->identity.data = (uint8_t *)config->job->identity;
+    m->identity.len = sizeof config->job->identity;
+    m->worker = config->cluster->worker_id;
+    m->role = config->cluster->is_chief ? GRADWIRE__ROLE__CHIEF : GRADWIRE__ROLE__WORKER;
+    m->shard = -1;
+    m->ps_index = ps;
+    m->ps_hosts = config->cluster->ps;
+    m->n_ps_hosts = config->cluster->n_ps;
+}
+
+void control_refusal(const struct control_config *config, const char *who,
+                     const Gradwire__Refuse *m, char *out, size_t bytes)
+{
+    struct errmsg e = {""};
+    if (m->reason == GRADWIRE__REASON__OTHER_JOB && m->identity_text[0] &&
+        job_identity_compare(m->identity_text, config->job->identity_text, &e))
+        (void)snprintf(out, bytes, "%s is another job's: %s (%s)", who, m->text, e.text);
+    else if (m->reason == GRADWIRE__REASON__OTHER_JOB)
+        (void)snprintf(out, bytes, "%s is another job's: %s", who, m->text);
+    else
+        (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
+}
+
+/* ---- the thread ---- */
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct control *c = arg;
+    if (m->type == CONTROL_QUIT)
+        loop_stop(&c->loop);
+    else
+        c->ops->on_letter(c->role, m);
+}
+
+static void on_signal(int number, void *arg)
+{
+    (void)number;
+    struct control *c = arg;
+    if (c->going) {
+        control_stop_train(c, 143, "told to go twice: leaving at once");
+        return;
+    }
+    c->going = true;
+    c->going_ms = clock_now_ms();
+    log_info("told to go");
+    c->ops->on_go(c->role, c->going_ms);
+}
+
+static void on_tick(void *arg)
+{
+    struct control *c = arg;
+    int64_t now = clock_now_ms();
+    if (c->ended)
+        return;
+    c->ops->on_tick(c->role, now);
+    if (tls_own())
+        (void)tls_look(tls_own(), now);
+    uint32_t grace_s = c->config.job->timeouts.grace_s;
+    if (c->going && !c->ended && now - c->going_ms > (int64_t)grace_s * 1000)
+        control_stop_train(c, 143, "the grace of %u s ended before a cut was published", grace_s);
+}
+
+static void *run(void *arg)
+{
+    struct control *c = arg;
+    if (loop_run(&c->loop))
+        control_stop_train(c, 138, "the control thread's event loop failed");
+    control_http_close(c);
+    c->ended = true; /* no more decisions while last words leave */
+    c->ops->stop(c->role);
+    return NULL;
+}
+
+enum err control_init(struct control *c, const struct control_config *config,
+                      const struct control_ops *ops, void *role, struct errmsg *e)
+{
+    *c = (struct control){.config = *config, .ops = ops, .role = role};
+    enum err err = loop_init(&c->loop);
+    if (err)
+        return err_set(e, err, "no event loop: %s", err_str(err));
+    err = mailbox_init(&c->in, &c->loop, on_letter, c);
+    if (err)
+        goto no_mailbox;
+    loop_timer_init(&c->tick, &c->loop, on_tick, c);
+    err = loop_signal_init(&c->term, &c->loop, SIGTERM, on_signal, c);
+    if (err)
+        goto no_signals;
+    err = loop_signal_init(&c->interrupt, &c->loop, SIGINT, on_signal, c);
+    if (err)
+        goto no_interrupt;
+    err = loop_timer_every(&c->tick, TICK_MS);
+    if (!err)
+        err = ops->start(role, c, e);
+    if (!err)
+        err = control_http_open(c);
+    if (!err && pthread_create(&c->pthread, NULL, run, c))
+        err = err_set(e, ERR_NOMEM, "the control thread cannot be started");
+    if (!err)
+        return ERR_OK;
+    control_http_close(c);
+    ops->stop(role);
+    loop_timer_stop(&c->tick);
+    loop_signal_close(&c->interrupt);
+no_interrupt:
+    loop_signal_close(&c->term);
+no_signals:
+    mailbox_close(&c->in);
+no_mailbox:
+    loop_close(&c->loop);
+    if (e && !e->text[0])
+        err_set(e, err, "the control thread cannot be started: %s", err_str(err));
+    return err;
+}
+
+void control_close(struct control *c)
+{
+    control_post(c, CONTROL_QUIT, 0, NULL, NULL);
+    pthread_join(c->pthread, NULL);
+    loop_timer_stop(&c->tick);
+    loop_signal_close(&c->term);
+    loop_signal_close(&c->interrupt);
+    mailbox_close(&c->in);
+    loop_close(&c->loop);
+}

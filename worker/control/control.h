@@ -1,0 +1,77 @@
+/* The control thread of a worker process: its loop has the connection to the chief (chief_link.c) or, in the chief's
+ * process, to everybody (chief/host.c); signals, timers. It never computes, so it answers while a step runs.
+ * Between it and the training thread: letters. */
+#ifndef GRADWIRE_WORKER_CONTROL_CONTROL_H
+#define GRADWIRE_WORKER_CONTROL_CONTROL_H
+
+#include "common/cluster/cluster.h"
+#include "common/serve/http.h"
+#include "common/job/job.h"
+#include "common/net/mailbox.h"
+#include "common/wire/msg.h"
+#include "worker/control/letters.h"
+
+struct control;
+struct meter;
+
+/* What a role does on the control thread. */
+struct control_ops {
+    enum err (*start)(void *role, struct control *c, struct errmsg *e);
+    void (*on_letter)(void *role, struct mail *m);
+    void (*on_tick)(void *role, int64_t now_ms);
+    void (*on_go)(void *role, int64_t now_ms);
+    void (*stop)(void *role); /* close all connections */
+    /* For HTTP: whom training waits for, NULL: it runs; what the role adds to /metrics; to /status. */
+    const char *(*waits_for)(void *role);
+    void (*metrics)(void *role, struct metrics *m);
+    enum err (*status)(void *role, json_t *to);
+};
+
+struct control_config {
+    const struct job *job;
+    const struct cluster *cluster;
+    struct mailbox *train;
+    int http_fd; /* the caller's; -1: none */
+    bool waits;  /* --when_done=wait */
+    const struct meter *meter;
+};
+
+struct control {
+    struct control_config config;
+    const struct control_ops *ops;
+    void *role;
+    struct loop loop;
+    struct mailbox in;
+    struct loop_signal term, interrupt;
+    struct loop_timer tick;
+    pthread_t pthread;
+    struct http *http; /* NULL: none */
+    bool going, ended;
+    bool nobody_came; /* no chief within timeouts.start_s; read behind control_close */
+    int64_t going_ms;
+};
+
+/* Start the thread. `role` is used on it alone until control_close. Errors: ERR_IO, ERR_NOMEM, what start gives. */
+enum err control_init(struct control *c, const struct control_config *config,
+                      const struct control_ops *ops, void *role, struct errmsg *e) MUST_CHECK;
+/* End and join the thread. */
+void control_close(struct control *c);
+
+/* Post to the training thread; message and text are copied. Thread: control's. */
+void control_to_train(struct control *c, enum train_letter type, uint64_t number);
+void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
+void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Post to the control thread: an enum control_letter, or one of the role's. Thread: any. */
+void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m);
+void control_post(struct control *c, int type, uint64_t number, void *take_data,
+                  void (*release)(void *));
+
+/* What every hello to a ps or chief says of us. The strings are borrowed. */
+void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m);
+
+/* A peer refused us: the line for people, with the key that differs where that is known. */
+void control_refusal(const struct control_config *config, const char *who,
+                     const Gradwire__Refuse *m, char *out, size_t bytes);
+
+#endif

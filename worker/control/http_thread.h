@@ -1,0 +1,17 @@
+/* HTTP on a thread of its own, for a process whose other threads have no loop that could answer: the evaluator, and
+ * whoever reads its data or rests. */
+#ifndef GRADWIRE_WORKER_CONTROL_HTTP_THREAD_H
+#define GRADWIRE_WORKER_CONTROL_HTTP_THREAD_H
+
+#include "common/serve/http.h"
+
+struct http_thread;
+
+/* Answers on `fd`, a listening socket that stays the caller's, by `ops`, which are called on that thread. fd < 0: *out is
+ * NULL. Errors: ERR_NOMEM. */
+enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops *ops, void *ctx,
+                         struct errmsg *e) MUST_CHECK;
+/* Ends the thread and waits for it; NULL is fine. */
+void http_thread_free(struct http_thread *t);
+
+#endif

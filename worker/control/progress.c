@@ -1,0 +1,148 @@
+#include "worker/control/progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "worker/model/metric.h"
+
+static const double every_s = 0.5;
+
+void progress_init(struct progress *p, const struct job *job, int fd, double now_s)
+{
+    *p = (struct progress){.fd = fd,
+                           .job = job,
+                           .started_s = now_s,
+                           .said_s = now_s,
+                           .epoch_s = now_s,
+                           .window_s = now_s};
+}
+
+static void write_line(struct progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void write_line(struct progress *p, const char *fmt, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (p->fd < 0 || n <= 0 || (size_t)n >= sizeof line)
+        return;
+    ssize_t written = write(p->fd, line, (size_t)n);
+    if (written < 0)
+        p->fd = -1; /* the launcher is gone: nobody reads */
+}
+
+/* A JSON number, or null for what JSON does not have. */
+static const char *number(double x, char out[32])
+{
+    if (isfinite(x))
+        (void)snprintf(out, 32, "%.9g", x);
+    else
+        (void)snprintf(out, 32, "null");
+    return out;
+}
+
+static double mean(double sum, double n)
+{
+    return n > 0 ? sum / n : NAN;
+}
+
+void progress_step(struct progress *p, const struct model_sums *sums, uint64_t epoch, uint64_t step,
+                   uint64_t steps, double now_s)
+{
+    p->sums.examples += sums->examples;
+    p->sums.loss += sums->loss;
+    for (int i = 0; i < SUMS_MAX; i++)
+        p->sums.metric[i] += sums->metric[i];
+    p->window_examples += sums->examples;
+    if (!p->first_told) {
+        write_line(p, "{\"type\":\"first_step\"}\n");
+        p->first_told = true;
+    }
+    if (now_s - p->said_s < every_s)
+        return;
+    char loss[32], metric[32], rate[32];
+    const struct job *job = p->job;
+    write_line(
+        p,
+        "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
+        ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
+        ",\"loss\":%s,\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
+        epoch, job->training.epochs, step, steps, steps * job->training.epochs,
+        number(mean(p->sums.loss, p->sums.examples), loss),
+        job->model.metrics ? metric_name(job->model.metric[0]) : "",
+        number(job->model.metrics ? metric_value(job, 0, p->sums.metric, p->sums.examples) : NAN,
+               metric),
+        number(p->window_examples / (now_s - p->window_s), rate));
+    p->said_s = p->window_s = now_s;
+    p->window_examples = 0;
+}
+
+/* " loss L METRIC M" for people, from what JSON is told; without a metric " loss L". */
+static const char *words(char out[96], const char *loss, const char *name, const char *metric)
+{
+    if (*name)
+        (void)snprintf(out, 96, " loss %s %s %s", loss, name, metric);
+    else
+        (void)snprintf(out, 96, " loss %s", loss);
+    return out;
+}
+
+void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval, double now_s)
+{
+    char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "";
+    const struct job *job = p->job;
+    bool metrics = job->model.metrics > 0;
+    double loss = mean(p->sums.loss, p->sums.examples);
+    double metric = metrics ? metric_value(job, 0, p->sums.metric, p->sums.examples) : NAN;
+    const char *name = metrics ? metric_name(job->model.metric[0]) : "";
+    write_line(p,
+               "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,"
+               "\"train_metric\":%s,\"eval_loss\":%s,\"eval_metric\":%s,\"metric_name\":\"%s\","
+               "\"seconds\":%.3f}\n",
+               epoch, job->training.epochs, number(loss, a), number(metric, b),
+               number(eval ? eval->loss : NAN, c),
+               number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
+    if (p->sums.examples > 0) /* else it was learned before this run began */
+        (void)words(learned, a, name, b);
+    if (eval)
+        (void)words(evaluated, c, name, d);
+    log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s", epoch, job->training.epochs, learned,
+             *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
+             *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated);
+    p->sums = (struct model_sums){0};
+    p->epoch_s = p->window_s = now_s;
+    p->window_examples = 0;
+}
+
+void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
+{
+    char line[128];
+    int n =
+        snprintf(line, sizeof line,
+                 "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut, step);
+    if (fd < 0 || n <= 0)
+        return;
+    ssize_t written = write(fd, line, (size_t)n);
+    (void)written; /* a launcher that is gone reads nothing */
+}
+
+void progress_say(int fd, const char *fmt, ...)
+{
+    char text[256], line[320];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    int n = snprintf(line, sizeof line, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
+    if (fd < 0 || n <= 0)
+        return;
+    ssize_t written = write(fd, line, (size_t)n); /* whole, as it is shorter than PIPE_BUF */
+    (void)written;
+}

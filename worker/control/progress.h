@@ -1,0 +1,37 @@
+/* The chief's progress as JSON lines for a launcher, and as log lines for people. */
+#ifndef GRADWIRE_WORKER_CONTROL_PROGRESS_H
+#define GRADWIRE_WORKER_CONTROL_PROGRESS_H
+
+#include <stdbool.h>
+
+#include "common/base/err.h"
+#include "common/job/job.h"
+#include "worker/model/evaluation.h"
+#include "worker/model/model.h"
+
+struct progress {
+    int fd; /* -1: none */
+    const struct job *job;
+    double started_s, said_s; /* clock_now_s */
+    double epoch_s;
+    struct model_sums sums;     /* of the epoch, as far as seen */
+    double examples, compute_s; /* of the run: examples trained, seconds of training */
+    double window_s, window_examples;
+    bool first_told;
+};
+
+void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
+/* A step is made: its sums over all workers; every now and then a line leaves. `step` counts from 1 in the epoch. */
+void progress_step(struct progress *p, const struct model_sums *sums, uint64_t epoch, uint64_t step,
+                   uint64_t steps, double now_s);
+/* An epoch is over; eval may be NULL. */
+void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval,
+                    double now_s);
+
+/* A cut is published. Thread: any; `fd` as in progress_init. */
+void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
+
+/* A line for people. Thread: any; `fd` as in progress_init. */
+void progress_say(int fd, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,75 @@
+/* The chief's pull of the moving averages of the weights (use_ema), between two tasks: for what is evaluated and exported.
+ *
+ * Happy path: READY with parameters of `step` -> a pull of its averages to every shard -> all are here -> READY again.
+ * Failure modes: a link breaks (asked again when it is up), something else is to be done in between, as a redo or a new
+ * deal (given up: whoever wants them asks again), in sync a shard that is beyond `step` and has them no more (the
+ * parameters are pulled anew, of whatever step there is). */
+#include "worker/core/session_inner.h"
+
+static void ask(struct session *s, uint32_t shard)
+{
+    struct session_link *l = &s->link[shard];
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
+    l->averages = 0;
+    if (!l->up)
+        return; /* when it is up */
+    m.generation = &g;
+    m.averages = true;
+    m.any = !s->sync;
+    m.step = s->step;
+    m.number = s->averages_number;
+    s->io->pull(s->ctx, shard, &m);
+}
+
+void session_pull_averages(struct session *s)
+{
+    if (s->phase != SESSION_READY)
+        return;
+    s->phase = SESSION_AVERAGES;
+    s->averages_number++;
+    s->averages_there = s->averages_gone = false;
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        ask(s, i);
+}
+
+bool session_take_averages(struct session *s)
+{
+    bool there = s->averages_there && s->phase == SESSION_READY;
+    if (there)
+        s->averages_there = false;
+    return there;
+}
+
+void averages_link_up(struct session *s, uint32_t shard)
+{
+    if (s->phase == SESSION_AVERAGES)
+        ask(s, shard);
+}
+
+enum err averages_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
+                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
+                             struct errmsg *e)
+{
+    if (!session_run_fits(s, shard, m) || m->codec != GRADWIRE__CODEC__RAW ||
+        body_bytes != plan_run_elems(&s->plan, m->first_chunk, m->chunks) * sizeof(float))
+        return err_set(e, ERR_PROTO, "averages do not fit the plan of shard %u", shard);
+    *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
+    *wanted = s->phase == SESSION_AVERAGES && m->number == s->averages_number &&
+              s->link[shard].averages < s->plan.shard[shard].chunks;
+    return ERR_OK;
+}
+
+void averages_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m)
+{
+    s->link[shard].averages += m->chunks;
+    s->averages_gone = s->averages_gone || (s->sync && m->step != s->step);
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        if (s->link[i].averages < s->plan.shard[i].chunks)
+            return;
+    s->phase = SESSION_READY;
+    if (s->averages_gone)
+        session_pull_any(s);
+    else
+        s->averages_there = true;
+}

@@ -1,0 +1,49 @@
+/* The session with error feedback (docs/semantics.md, "Top-k"): what a codec withheld goes out before a cut, before this
+ * worker leaves, and at the end.
+ *
+ * Happy path (sync): HOLD -> each further step is pushed whole, which takes along what was withheld -> as soon as
+ * nothing is: HELD; the others' steps are made all the while -> RESUME.
+ * Happy path (async): HOLD -> the running batch is over -> a push of what is withheld alone, named by a number of this
+ * incarnation -> HELD. The same when the chief says that no lease is left.
+ * Failure modes: a push that is not taken (what it carried is withheld again, and goes with the next one), a worker
+ * without leaves (it keeps what it has; a restore loses that), a new generation (all of it is dropped). */
+#include "worker/core/session_inner.h"
+
+/* In sync only a step's own leaves can take it along. */
+static bool may_push(const struct session *s)
+{
+    return !s->sync || (s->my_leaves > 0 && s->step < s->total);
+}
+
+bool feedback_is_clean(const struct session *s)
+{
+    return !s->feedback || !may_push(s) || !s->io->withholds || !s->io->withholds(s->ctx);
+}
+
+void feedback_say_held(struct session *s)
+{
+    if (!s->sync || !s->feedback || !s->holding || s->said_held ||
+        (s->phase != SESSION_READY && s->phase != SESSION_IDLE) || !feedback_is_clean(s))
+        return;
+    s->said_held = true;
+    session_say_held(s);
+}
+
+void feedback_begin(struct session *s)
+{
+    uint64_t made = s->step + 1; /* when it is done */
+    s->whole = s->holding || s->going || made == s->total ||
+               (s->settings.flush_epochs && made % s->settings.batches_per_epoch == 0);
+}
+
+bool feedback_pushes(struct session *s, struct session_task *t)
+{
+    bool whole = s->holding || s->going || (s->lease.n == 0 && s->none_left);
+    if (s->sync || !whole || feedback_is_clean(s))
+        return false;
+    s->running = ++s->round;
+    t->kind = TASK_PUSH;
+    t->name = s->round;
+    t->divisor = 1;
+    return true;
+}

@@ -1,0 +1,51 @@
+/* The process that is to be: what the checks have found out of it so far, each for those behind it. */
+#ifndef GRADWIRE_WORKER_DOCTOR_CHECK_H
+#define GRADWIRE_WORKER_DOCTOR_CHECK_H
+
+#include "common/flags/flags.h"
+#include "worker/data/dataset.h"
+#include "worker/doctor/certificate.h"
+#include "worker/doctor/finding.h"
+#include "worker/doctor/visit.h"
+#include "worker/model/model.h"
+
+struct check {
+    const struct flags *flags;
+    struct cluster cluster;
+    bool has_cluster;
+    struct job job;
+    bool has_job;
+    char output[4096], checkpoints[4200];
+    struct model *model; /* NULL: not known */
+    struct dataset_look train, eval;
+    bool looked, looked_eval;
+    struct visit *visit; /* (visits) those whom this process will dial */
+    size_t visits;
+    double disk_bytes_per_s; /* of the folder of checkpoints; 0: not measured */
+};
+
+/* It holds parameters: a ps, or a lone worker, which starts one. */
+bool check_is_ps(const struct check *p);
+/* It reads data and computes. */
+bool check_computes(const struct check *p);
+
+/* check_job.c: who it is, and of what */
+void check_version(struct check *p, struct finding *f);
+void check_cluster(struct check *p, struct finding *f);
+void check_job(struct check *p, struct finding *f);
+void check_data(struct check *p, struct finding *f);
+/* check_network.c */
+void check_names(struct check *p, struct finding *f);
+void check_port(struct check *p, struct finding *f);
+void check_peers(struct check *p, struct finding *f);
+void check_versions(struct check *p, struct finding *f);
+void check_clocks(struct check *p, struct finding *f);
+/* check_secrets.c */
+void check_token(struct check *p, struct finding *f);
+void check_certificates(struct check *p, struct finding *f);
+/* check_room.c: memory, disk, time */
+void check_memory(struct check *p, struct finding *f);
+void check_checkpoint(struct check *p, struct finding *f);
+void check_grace(struct check *p, struct finding *f);
+
+#endif

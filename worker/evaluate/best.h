@@ -1,0 +1,38 @@
+/* The best evaluation of a job: it is kept in DIR/best, and where it stays the best for too long, training ends (Keras
+ * 3's EarlyStopping and ModelCheckpoint(save_best_only)). What was best is known from the file alone, so a chief that
+ * is started again knows it too. */
+#ifndef GRADWIRE_WORKER_EVALUATE_BEST_H
+#define GRADWIRE_WORKER_EVALUATE_BEST_H
+
+#include "common/job/job.h"
+#include "common/parameters/layout.h"
+#include "worker/model/evaluation.h"
+
+struct best {
+    const struct job *job;
+    const struct layout *layout;
+    char path[4200]; /* DIR/best/weights.safetensors */
+    bool has;
+    double value;         /* of what is monitored */
+    uint64_t epoch, step; /* where it was; epochs from 1 */
+    struct evaluation eval;
+};
+
+/* Takes up what DIR/best has of this job's monitor; a file that cannot be used is logged and counts as none.
+ * Errors: ERR_NOMEM, ERR_IO. The rest is the caller's and outlives it. */
+enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
+                   const char *output, struct errmsg *e) MUST_CHECK;
+
+/* The evaluation of weights w at the end of `epoch`: if it is better by more than min_delta, it is kept. What is not a
+ * number is never better. Errors: ERR_IO, ERR_NOMEM: it could not be kept, and counts as not seen. */
+enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,
+                  struct errmsg *e) MUST_CHECK;
+
+/* Nothing was better for early_stopping.patience epochs, `epoch` being the last one. */
+bool best_stops(const struct best *b, uint64_t epoch);
+
+/* The weights that are kept, into w (layout->elems; gaps zero). Errors: ERR_NOTFOUND there are none; ERR_CORRUPT,
+ * ERR_IO, ERR_NOMEM. */
+enum err best_read(const struct best *b, float *w, struct errmsg *e) MUST_CHECK;
+
+#endif

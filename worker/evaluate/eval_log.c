@@ -1,0 +1,205 @@
+#include "worker/evaluate/eval_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/process/files.h"
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
+#include "worker/model/metric.h"
+
+enum { FILE_MAX_BYTES = 256 << 20 };
+
+void eval_log_close(struct eval_log *l)
+{
+    mem_free(l->result);
+    *l = (struct eval_log){.n = 0};
+}
+
+/* ---- decisions ---- */
+
+static bool later(uint64_t generation, uint64_t cut, uint64_t than_generation, uint64_t than_cut)
+{
+    return generation != than_generation ? generation > than_generation : cut > than_cut;
+}
+
+const struct eval_result *eval_log_last(const struct eval_log *l, const char *uuid)
+{
+    return l->n > 0 && strcmp(l->uuid, uuid) == 0 ? &l->result[l->n - 1] : NULL;
+}
+
+const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid, uint64_t step)
+{
+    for (size_t i = 0; i < l->n && strcmp(l->uuid, uuid) == 0; i++)
+        if (l->result[i].eval.step == step)
+            return &l->result[i];
+    return NULL;
+}
+
+long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,
+                     const struct eval_passed *passed)
+{
+    long next = -1;
+    for (size_t i = 0; i < n; i++) {
+        const struct eval_result *last = eval_log_last(l, m[i].uuid);
+        if (last && !later(m[i].generation, m[i].cut, last->generation, last->cut))
+            continue;
+        if (passed && !later(m[i].generation, m[i].cut, passed->generation, passed->cut))
+            continue;
+        if (next < 0 || later(m[next].generation, m[next].cut, m[i].generation, m[i].cut))
+            next = (long)i;
+    }
+    return next;
+}
+
+enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_result *r,
+                      bool *again)
+{
+    if (strcmp(l->uuid, uuid) != 0)
+        l->n = 0;
+    size_t before = l->n, n = before;
+    while (n > 0 && l->result[n - 1].eval.step >= r->eval.step)
+        n--;
+    struct eval_result *grown = mem_resize(l->result, n + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    l->result = grown;
+    if (n == EVAL_LOG_MAX)
+        memmove(grown, grown + 1, --n * sizeof *grown);
+    grown[n] = *r;
+    l->n = n + 1;
+    *again = n < before;
+    (void)snprintf(l->uuid, sizeof l->uuid, "%s", uuid);
+    return ERR_OK;
+}
+
+/* ---- the file ---- */
+
+static void path_of(char path[FILES_PATH_MAX], const char *output)
+{
+    (void)snprintf(path, FILES_PATH_MAX, "%s/eval.json", output);
+}
+
+static json_t *result_json(const struct eval_result *r, const struct job *job)
+{
+    json_t *one =
+        json_pack("{s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "cut", (json_int_t)r->cut, "generation",
+                  (json_int_t)r->generation, "step", (json_int_t)r->eval.step, "final",
+                  (int)r->final, "examples", json_number(r->examples), "seconds",
+                  json_number(r->seconds), "loss", json_number(r->eval.loss));
+    for (uint32_t i = 0; one && i < job->model.metrics; i++)
+        if (json_object_set_new(one, metric_name(job->model.metric[i]),
+                                json_number(r->eval.metric[i]))) {
+            json_decref(one);
+            return NULL;
+        }
+    return one;
+}
+
+static json_t *log_json(const struct eval_log *l, const struct job *job)
+{
+    json_t *results = json_array();
+    for (size_t i = 0; results && i < l->n; i++) {
+        json_t *one = result_json(&l->result[i], job);
+        if (!one || json_array_append_new(results, one)) {
+            json_decref(results);
+            return NULL;
+        }
+    }
+    return results
+               ? json_pack("{s:s, s:s, s:o}", "job", job->name, "uuid", l->uuid, "results", results)
+               : NULL;
+}
+
+enum err eval_log_write(const struct eval_log *l, const struct job *job, const char *output,
+                        struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    path_of(path, output);
+    json_t *all = log_json(l, job);
+    char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL; /* reals by %.17g: they read back */
+    json_decref(all);
+    if (!text)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    size_t bytes = strlen(text);
+    text[bytes] = '\n'; /* in the place of the NUL: files are written by length */
+    enum err err = files_write(path, text, bytes + 1, e);
+    free(text);
+    return err;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static bool count(const json_t *object, const char *key, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
+static bool result_of(const json_t *one, const struct job *job, struct eval_result *r)
+{
+    *r = (struct eval_result){.final = json_is_true(json_object_get(one, "final")),
+                              .examples = number(one, "examples"),
+                              .seconds = number(one, "seconds"),
+                              .eval.loss = number(one, "loss")};
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        r->eval.metric[i] = number(one, metric_name(job->model.metric[i]));
+    return count(one, "cut", &r->cut) && count(one, "generation", &r->generation) &&
+           count(one, "step", &r->eval.step);
+}
+
+static enum err take_results(struct eval_log *l, const json_t *all, const struct job *job,
+                             const char *path, struct errmsg *e)
+{
+    const json_t *results = json_object_get(all, "results");
+    const char *uuid = json_string_value(json_object_get(all, "uuid"));
+    if (!json_is_array(results) || !uuid || strlen(uuid) >= sizeof l->uuid)
+        return err_set(e, ERR_CORRUPT, "%s: no list of results, or no uuid", path);
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        struct eval_result r;
+        bool again;
+        if (!result_of(json_array_get(results, i), job, &r))
+            return err_set(e, ERR_CORRUPT, "%s: result %zu has no cut, generation and step", path,
+                           i);
+        if (eval_log_add(l, uuid, &r, &again))
+            return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    }
+    return ERR_OK;
+}
+
+enum err eval_log_read(struct eval_log *l, const struct job *job, const char *output,
+                       struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t bytes;
+    json_error_t why;
+    *l = (struct eval_log){.n = 0};
+    path_of(path, output);
+    enum err err = files_read(path, FILE_MAX_BYTES, &data, &bytes, e);
+    if (err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err)
+        return err;
+    json_t *all = json_loadb((const char *)data, bytes, 0, &why);
+    mem_free(data);
+    if (!all)
+        return err_set(e, ERR_CORRUPT, "%s: line %d: %s", path, why.line, why.text);
+    const char *name = json_string_value(json_object_get(all, "job"));
+    if (name && strcmp(name, job->name) == 0)
+        err = take_results(l, all, job, path, e);
+    json_decref(all);
+    if (err)
+        eval_log_close(l);
+    return err;
+}

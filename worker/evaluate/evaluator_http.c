@@ -1,0 +1,117 @@
+#include "worker/evaluate/evaluator_http.h"
+
+#include <math.h>
+
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
+#include "common/wire/msg.h"
+#include "common/process/process_state.h"
+#include "common/net/tls.h"
+#include "common/serve/vitals.h"
+#include "worker/control/http_thread.h"
+#include "worker/model/metric.h"
+
+struct evaluator_http {
+    const struct job *job;
+    const struct cluster *cluster;
+    const struct evaluator_meter *meter;
+    struct http_thread *thread;
+};
+
+/* It listens, and it needs nobody to begin. */
+static const char *on_not_ready(void *ctx)
+{
+    (void)ctx;
+    return NULL;
+}
+
+static enum process_state state_of(const struct evaluator_http *h)
+{
+    return atomic_load(&h->meter->seen) ? STATE_EVALUATING : STATE_WAITING;
+}
+
+static void on_metrics(void *ctx, struct metrics *m)
+{
+    const struct evaluator_http *h = ctx;
+    const struct evaluator_meter *of = h->meter;
+    uint64_t results = atomic_load(&of->results);
+    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
+    metrics_put(m, 1, "job", h->job->name, "role", role_str(h->cluster->role), "index",
+                METRICS_NUMBER(h->cluster->index), "update",
+                job_update_word(h->job->training.update), NULL);
+    process_state_metrics(m, state_of(h));
+    tls_metrics(m);
+    metrics_counter(m, "gradwire_evaluator_results_total",
+                    "Checkpoints that this process has evaluated.", results);
+    if (results == 0)
+        return;
+    metrics_gauge(m, "gradwire_evaluator_step", "Of the checkpoint that was evaluated last.",
+                  (double)atomic_load(&of->step));
+    metrics_gauge(m, "gradwire_evaluator_seconds", "What its evaluation took.",
+                  atomic_load(&of->seconds));
+    metrics_family(m, "gradwire_evaluator_result", METRICS_GAUGE, "What it came to.");
+    metrics_put(m, atomic_load(&of->loss), "name", "loss", NULL);
+    for (uint32_t i = 0; i < h->job->model.metrics; i++)
+        metrics_put(m, atomic_load(&of->metric[i]), "name", metric_name(h->job->model.metric[i]),
+                    NULL);
+}
+
+static json_t *last_json(const struct evaluator_http *h)
+{
+    const struct evaluator_meter *of = h->meter;
+    if (atomic_load(&of->results) == 0)
+        return json_null();
+    json_t *last = json_pack("{s:I, s:I, s:o, s:o}", "cut", (json_int_t)atomic_load(&of->cut),
+                             "step", (json_int_t)atomic_load(&of->step), "seconds",
+                             json_number(atomic_load(&of->seconds)), "loss",
+                             json_number(atomic_load(&of->loss)));
+    for (uint32_t i = 0; last && i < h->job->model.metrics; i++)
+        (void)json_object_set_new(last, metric_name(h->job->model.metric[i]),
+                                  json_number(atomic_load(&of->metric[i])));
+    return last;
+}
+
+static json_t *on_status(void *ctx)
+{
+    const struct evaluator_http *h = ctx;
+    bool seen = atomic_load(&h->meter->seen);
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:b, s:s, s:s, s:I, s:o, s:o, s:o}", "process",
+                     "evaluator 0", "version", GRADWIRE_VERSION, "role", "evaluator", "index", 0,
+                     "job", h->job->name, "update", job_update_word(h->job->training.update),
+                     "ready", 1, "state", process_state_word(state_of(h)), "waiting_for",
+                     seen ? "the next checkpoint" : "the first checkpoint", "results",
+                     (json_int_t)atomic_load(&h->meter->results), "last", last_json(h), "system",
+                     vitals_json(), "tls", tls_json());
+}
+
+static const struct http_ops ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+
+enum err evaluator_http_new(struct evaluator_http **out, int fd, const struct job *job,
+                            const struct cluster *cluster, const struct evaluator_meter *meter,
+                            struct errmsg *e)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    struct evaluator_http *h = mem_zalloc(1, sizeof *h);
+    if (!h)
+        return err_set(e, ERR_NOMEM, "no memory for HTTP");
+    h->job = job;
+    h->cluster = cluster;
+    h->meter = meter;
+    enum err err = http_thread_new(&h->thread, fd, &ops, h, e);
+    if (err)
+        mem_free(h);
+    else
+        *out = h;
+    return err;
+}
+
+void evaluator_http_free(struct evaluator_http *h)
+{
+    if (!h)
+        return;
+    http_thread_free(h->thread);
+    mem_free(h);
+}

@@ -1,0 +1,412 @@
+#include "worker/evaluate/evaluator_role.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/checkpoint/checkpoint.h"
+#include "common/base/clock.h"
+#include "common/process/cores.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/reach.h"
+#include "common/net/tls.h"
+#include "worker/tensorboard/curves.h"
+#include "worker/evaluate/eval_log.h"
+#include "worker/evaluate/evaluate.h"
+#include "worker/evaluate/evaluator_http.h"
+#include "worker/model/metric.h"
+#include "worker/control/progress.h"
+#include "worker/resume/warm_start.h"
+
+enum {
+    LOOK_MS = 200, /* between two looks at the folder */
+    SAY_MS = 10000,
+    ALIVE_EVERY_MS = 5000, /* ps 0 is called so often */
+    ALIVE_CONNECT_MS = 2000,
+    GONE_MS = 10000, /* behind a final checkpoint, ps 0 away for so long: the job is over */
+};
+
+/* Everything here is main's, but for the two that the signal handler uses. */
+struct watch {
+    const struct evaluator_role *role;
+    struct pool *pool;
+    struct evaluator *evaluator;
+    struct events *events;
+    struct evaluator_http *http;
+    struct evaluator_meter meter;
+    bool begun; /* there is an event in the files of this process */
+    float *w;
+    struct eval_log log;
+    bool unsaved; /* eval.json lacks the last result */
+    struct eval_passed passed;
+    bool any_passed;
+    bool seen;       /* a checkpoint was there */
+    bool final_seen; /* the newest is a final one, and done with */
+    int64_t began_ms, alive_ms, called_ms, said_ms, away_said_ms, tried_ms;
+};
+
+static atomic_int told;
+static _Atomic(struct evaluator *) running;
+
+static void on_signal(int number)
+{
+    (void)number;
+    struct evaluator *v = atomic_load(&running);
+    if (atomic_fetch_add(&told, 1) > 0)
+        _exit(143);
+    if (v)
+        evaluator_stop(v);
+}
+
+/* ---- is the job alive? ---- */
+
+/* A ps serves until its job is over, so whoever listens there means that more may come. */
+static bool ps_is_there(const char *address)
+{
+    struct reach r = {.address = address};
+    return reach_all(&r, 1, ALIVE_CONNECT_MS) == ERR_OK && r.is == REACH_OPEN;
+}
+
+static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
+{
+    const struct evaluator_role *r = v->role;
+    const char *ps = r->cluster->ps[0];
+    if (now - v->called_ms >= ALIVE_EVERY_MS) {
+        if (ps_is_there(ps))
+            v->alive_ms = clock_now_ms();
+        v->called_ms = now = clock_now_ms();
+    }
+    if (!v->seen && now - v->began_ms > (int64_t)r->job->timeouts.start_s * 1000)
+        return err_set(e, ERR_TIMEOUT,
+                       "%s: no checkpoint after %u s (timeouts.start_s): the evaluator wants the "
+                       "chief's output folder, on storage that both share",
+                       r->checkpoints, r->job->timeouts.start_s);
+    if (v->seen && now - v->alive_ms > (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
+        return err_set(e, ERR_TIMEOUT,
+                       "ps 0 at %s was not there for %u s (timeouts.ps_rejoin_s), and the last "
+                       "checkpoint is not the final one",
+                       ps, r->job->timeouts.ps_rejoin_s);
+    return ERR_OK;
+}
+
+static void say_waiting(struct watch *v, int64_t now)
+{
+    if (now - v->said_ms < SAY_MS)
+        return;
+    v->said_ms = now;
+    if (!v->seen)
+        log_info("waiting %" PRId64 " s for the first checkpoint in %s", (now - v->began_ms) / 1000,
+                 v->role->checkpoints);
+    else
+        log_debug("waiting for the next checkpoint; ps 0 was last there %" PRId64 " s ago",
+                  (now - v->alive_ms) / 1000);
+}
+
+/* ---- one checkpoint ---- */
+
+static void pass_over(struct watch *v, const struct manifest *m)
+{
+    v->passed = (struct eval_passed){m->generation, m->cut};
+    v->any_passed = true;
+}
+
+/* Of our job, and of our data? */
+static enum err check_manifest(const struct watch *v, const struct manifest *m, struct errmsg *e)
+{
+    const struct evaluator_role *r = v->role;
+    enum err err = job_identity_compare(m->identity_text, r->job->identity_text, e);
+    if (err)
+        return err_wrap(e, ERR_INPUT, "%s: cut %" PRIu64 " is of another job: ", r->checkpoints,
+                        m->cut);
+    if (memcmp(m->data_fingerprint, r->data->fingerprint, sizeof m->data_fingerprint) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: cut %" PRIu64 " was trained on other data: data.train must name the "
+                       "same data everywhere",
+                       r->checkpoints, m->cut);
+    if (m->total_elems != model_layout(r->model)->elems)
+        return err_set(e, ERR_INPUT,
+                       "%s: cut %" PRIu64 " has %" PRIu64 " parameters, the model %" PRIu64,
+                       r->checkpoints, m->cut, m->total_elems, model_layout(r->model)->elems);
+    return ERR_OK;
+}
+
+static enum err read_weights(struct watch *v, const struct manifest *m, struct errmsg *e)
+{
+    int hold;
+    enum err err = checkpoint_hold(v->role->checkpoints, m->cut, &hold, e);
+    if (err)
+        return err;
+    err = checkpoint_read_learned(v->role->checkpoints, m, &v->role->job->optimizer, v->w, e);
+    checkpoint_release(hold);
+    return err;
+}
+
+static void tell(struct watch *v, const struct eval_result *r)
+{
+    const struct job *job = v->role->job;
+    char metric[64] = "";
+    atomic_store(&v->meter.cut, r->cut);
+    atomic_store(&v->meter.step, r->eval.step);
+    atomic_store(&v->meter.loss, r->eval.loss);
+    atomic_store(&v->meter.seconds, r->seconds);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        atomic_store(&v->meter.metric[i], r->eval.metric[i]);
+    atomic_fetch_add(&v->meter.results, 1);
+    if (job->model.metrics)
+        (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
+                       r->eval.metric[0]);
+    log_info("cut %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s, in %.1f s", r->cut,
+             r->eval.step, r->final ? " (final)" : "", r->eval.loss, metric, r->seconds);
+    progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval loss %.4f%s",
+                 r->eval.step, r->eval.loss, metric);
+}
+
+static enum err keep(struct watch *v, const struct manifest *m, const struct eval_result *r,
+                     struct errmsg *e)
+{
+    bool again;
+    enum err err = eval_log_add(&v->log, m->uuid, r, &again);
+    if (err)
+        return err_set(e, err, "out of memory");
+    if (again || !v->begun)
+        events_restart(v->events, EVENTS_EVAL, r->eval.step);
+    v->begun = v->unsaved = true;
+    uint64_t per_epoch = v->role->batches_per_epoch;
+    bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;
+    curves_put_evaluation(v->events, v->role->job, r->eval.step, r->eval.step > 0 && ends,
+                          &r->eval);
+    tell(v, r);
+    return ERR_OK;
+}
+
+/* ERR_CLOSED: told to go in the middle of it. */
+static enum err evaluate(struct watch *v, const struct manifest *m, struct errmsg *e)
+{
+    double began_s = clock_now_s();
+    struct model_sums sums;
+    enum err err = check_manifest(v, m, e);
+    if (!err)
+        err = read_weights(v, m, e);
+    if (err == ERR_NOTFOUND || err == ERR_CORRUPT) { /* pruned, or written anew after a rollback */
+        log_warn("cut %" PRIu64 " is passed over: %s", m->cut, e->text);
+        pass_over(v, m);
+        return ERR_OK;
+    }
+    if (err)
+        return err;
+    if (!atomic_load(&told)) /* it came while the weights were read */
+        err = evaluator_run(v->evaluator, v->w, &sums, e);
+    if (atomic_load(&told))
+        return ERR_CLOSED;
+    if (err)
+        return err;
+    struct eval_result r = {.cut = m->cut,
+                            .generation = m->generation,
+                            .final = m->final,
+                            .examples = sums.examples,
+                            .seconds = clock_now_s() - began_s,
+                            .eval = {.step = m->step, .loss = sums.loss}};
+    memcpy(r.eval.metric, sums.metric, sizeof r.eval.metric);
+    return keep(v, m, &r, e);
+}
+
+/* ---- the folder ---- */
+
+struct found {
+    size_t n;
+    struct manifest *m; /* newest first */
+};
+
+static void found_close(struct found *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        manifest_close(&f->m[i]);
+    mem_free(f->m);
+    *f = (struct found){.n = 0};
+}
+
+/* The job before this one (checkpoint.run): its cuts are gone as soon as the chief has come. */
+static void leave_other_jobs(const struct watch *v, struct found *f)
+{
+    size_t kept = 0;
+    bool over = f->n > 0 && warm_start_is_due(v->role->job, &f->m[0]);
+    while (!over && kept < f->n && strcmp(f->m[kept].uuid, f->m[0].uuid) == 0)
+        kept++;
+    for (size_t i = kept; i < f->n; i++)
+        manifest_close(&f->m[i]);
+    f->n = kept;
+}
+
+/* The manifests that can be read; the chief says of others what is wrong with them. The newest is of a release that is
+ * newer: ERR_INPUT, for so are those that will come. */
+static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(v->role->checkpoints, &cuts, &n, e);
+    if (err)
+        return err;
+    *f = (struct found){.m = mem_zalloc(n + 1, sizeof *f->m)};
+    for (size_t i = 0; f->m && i < n && err != ERR_NEWER; i++) {
+        enum err one = checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e);
+        f->n += one == ERR_OK;
+        err = i == 0 && one == ERR_NEWER ? one : ERR_OK;
+    }
+    mem_free(cuts);
+    if (err) {
+        mem_free(f->m);
+        *f = (struct found){.n = 0};
+        return err_wrap(e, ERR_INPUT, "start the release that wrote it: ");
+    }
+    leave_other_jobs(v, f);
+    return f->m ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Nothing more is to come behind the newest one. */
+static bool is_last(const struct watch *v, const struct manifest *m)
+{
+    return m->final &&
+           manifest_epochs(m, v->role->batches_per_epoch) >= v->role->job->training.epochs;
+}
+
+/* One look at the folder. *done: the final checkpoint is evaluated. */
+static enum err take_next(struct watch *v, bool *done, bool *more, struct errmsg *e)
+{
+    struct found f;
+    enum err err = look(v, &f, e);
+    if (err)
+        return err;
+    if (f.n > 0 && !v->seen)
+        v->alive_ms = clock_now_ms();
+    v->seen |= f.n > 0;
+    atomic_store(&v->meter.seen, v->seen);
+    long next = eval_log_choose(&v->log, f.m, f.n, v->any_passed ? &v->passed : NULL);
+    if (next >= 0)
+        err = evaluate(v, &f.m[next], e);
+    *more = !err && next > 0;
+    *done = next < 0 && f.n > 0 && is_last(v, &f.m[0]);
+    v->final_seen = next < 0 && f.n > 0 && f.m[0].final;
+    found_close(&f);
+    return err;
+}
+
+/* A disk that is full is no reason to end: the chief waits for the file, so it is tried again. */
+static void save(struct watch *v, int64_t now)
+{
+    struct errmsg e = {""};
+    if (!v->unsaved || now - v->tried_ms < 1000)
+        return;
+    v->tried_ms = now;
+    v->unsaved = eval_log_write(&v->log, v->role->job, v->role->output, &e) != ERR_OK;
+    if (v->unsaved && now - v->said_ms >= SAY_MS) {
+        log_warn("the result is kept until it can be written: %s", e.text);
+        v->said_ms = now;
+    } else if (!v->unsaved) {
+        v->tried_ms = 0;
+    }
+}
+
+static enum err watch_run(struct watch *v, struct errmsg *e)
+{
+    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    enum err err = ERR_OK;
+    while (!atomic_load(&told)) {
+        bool done = false, more = false;
+        err = take_next(v, &done, &more, e);
+        int64_t now = clock_now_ms();
+        if (tls_own()) /* it dials nobody with it, but tells of it */
+            (void)tls_look(tls_own(), now);
+        if (err == ERR_IO) { /* its storage is away */
+            if (now - v->away_said_ms >= SAY_MS)
+                log_warn("%s", e->text);
+            v->away_said_ms = now - v->away_said_ms >= SAY_MS ? now : v->away_said_ms;
+            err = ERR_OK;
+        }
+        if (err)
+            return err == ERR_CLOSED ? ERR_OK : err;
+        save(v, now);
+        if (done && !v->unsaved)
+            return ERR_OK;
+        if (v->final_seen && !v->unsaved && now - v->alive_ms > GONE_MS)
+            return ERR_OK;
+        if (more)
+            continue;
+        err = check_alive(v, now, e);
+        if (err)
+            return err;
+        say_waiting(v, now);
+        (void)nanosleep(&pause, NULL);
+    }
+    return ERR_OK;
+}
+
+/* ---- life ---- */
+
+static enum err make(struct watch *v, struct errmsg *e)
+{
+    const struct evaluator_role *r = v->role;
+    uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
+    enum err err = evaluator_http_new(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
+    if (err)
+        return err;
+    v->w = mem_floats(model_layout(r->model)->elems);
+    if (!v->w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    err = pool_new(&v->pool, threads, e);
+    if (!err)
+        err = evaluator_new(&v->evaluator, r->job, r->model, r->eval, v->pool, e);
+    if (err)
+        return err;
+    err = eval_log_read(&v->log, r->job, r->output, e);
+    if (err == ERR_CORRUPT) {
+        log_warn("%s: it is begun anew", e->text);
+        err = ERR_OK;
+    }
+    if (!err && r->job->logs.tensorboard)
+        v->events = events_new(r->logs);
+    return err;
+}
+
+static void take_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+}
+
+enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go, struct errmsg *e)
+{
+    int64_t now = clock_now_ms();
+    struct watch v = {.role = role,
+                      .began_ms = now,
+                      .alive_ms = now,
+                      .said_ms = now - SAY_MS,
+                      .away_said_ms = now - SAY_MS};
+    enum err err = make(&v, e);
+    if (!err) {
+        atomic_store(&running, v.evaluator);
+        take_signals();
+        log_info("evaluating the checkpoints of %s on %" PRIu64 " examples", role->checkpoints,
+                 role->eval->rows);
+        err = watch_run(&v, e);
+        atomic_store(&running, NULL);
+    }
+    *told_to_go = atomic_load(&told) > 0;
+    if (*told_to_go)
+        log_info("told to go");
+    evaluator_http_free(v.http);
+    events_free(v.events);
+    eval_log_close(&v.log);
+    if (v.evaluator)
+        evaluator_free(v.evaluator);
+    pool_free(v.pool);
+    mem_free(v.w);
+    return err;
+}

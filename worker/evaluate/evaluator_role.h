@@ -1,0 +1,33 @@
+/* The evaluator's process: it takes each published checkpoint of DIR/checkpoints, which it shares with the chief, evaluates
+ * it, writes DIR/eval.json and TensorBoard's files, and ends when the job's final one is done.
+ *
+ * Happy path: wait for a cut -> hold it -> read its weights -> evaluate -> events -> eval.json -> again; the final one ends
+ * it. Failure modes: nothing there yet (waits, and says so; timeouts.start_s), a cut that cannot be read (passed over), a
+ * disk that is full (tried again), ps 0 away for timeouts.ps_rejoin_s (it gives up), SIGTERM (143; what was being
+ * evaluated is begun anew by the next). It never touches training. */
+#ifndef GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
+#define GRADWIRE_WORKER_EVALUATE_EVALUATOR_ROLE_H
+
+#include "common/cluster/cluster.h"
+#include "common/job/job.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
+
+struct evaluator_role {
+    const struct job *job;
+    const struct cluster *cluster;
+    const struct model *model;
+    const struct dataset *data; /* its fingerprint is the job's */
+    const struct dataset *eval;
+    uint64_t batches_per_epoch;
+    const char *output, *checkpoints, *logs;
+    int progress_fd; /* -1: none */
+    int http_fd;     /* the caller's; -1: none */
+};
+
+/* Run to the end. ERR_OK: done, or told to go, which *told_to_go says. Errors: ERR_INPUT the checkpoints are of another job
+ * or other data; ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
+enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
+                            struct errmsg *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,193 @@
+#include "worker/resume/warm_start.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "common/checkpoint/ending.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/uuid.h"
+
+enum {
+    PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */
+    FILES_MAX = 1 << 10,
+};
+
+bool warm_start_is_due(const struct job *job, const struct manifest *newest)
+{
+    return newest->final && ending_is_of_another_run(newest, job);
+}
+
+static enum err check(const struct warm_start *s, const struct manifest *newest, struct errmsg *e)
+{
+    enum err err = job_identity_compare_model(newest->identity_text, s->job->identity_text, e);
+    if (!err && newest->total_elems != s->elems)
+        err = err_set(e, ERR_INPUT, "it has %" PRIu64 " parameters, this one %" PRIu64,
+                      newest->total_elems, s->elems);
+    if (err)
+        return err_wrap(e, ERR_INPUT,
+                        "run \"%s\" would begin with what %s has learned, whose model is another: ",
+                        s->job->checkpoint.run, s->output);
+    return ERR_OK;
+}
+
+/* What is the old job's alone, and no cut. */
+static enum err forget(const struct warm_start *s, struct errmsg *e)
+{
+    static const char *const files[] = {"checkpoints/journal", "best/weights.safetensors"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[4300];
+        (void)snprintf(path, sizeof path, "%s/%s", s->output, files[i]);
+        if (unlink(path) && errno != ENOENT)
+            return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    return ERR_OK;
+}
+
+/* ---- the cut ---- */
+
+struct piece {
+    uint64_t room;
+    uint32_t slots;
+    float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (room) each */
+};
+
+static void piece_close(struct piece *p)
+{
+    mem_free(p->w);
+    for (uint32_t i = 0; i < p->slots; i++)
+        mem_free(p->slot[i]);
+}
+
+static enum err piece_init(struct piece *p, const struct warm_start *s)
+{
+    uint64_t least = (s->elems + FILES_MAX - 1) / FILES_MAX;
+    const struct job *job = s->job;
+    *p = (struct piece){.room = least > PIECE_ELEMS ? least : PIECE_ELEMS};
+    p->room = p->room < s->elems ? p->room : s->elems;
+    p->slots = job->training.update == UPDATE_GEO ? 0 : optimizer_slots(&job->optimizer);
+    p->w = mem_floats(p->room);
+    bool there = p->w;
+    for (uint32_t i = 0; i < p->slots; i++)
+        there = (p->slot[i] = mem_floats(p->room)) && there;
+    if (there)
+        return ERR_OK;
+    piece_close(p);
+    return ERR_NOMEM;
+}
+
+/* Learned weights, and the slots as they are before the first update. */
+static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
+                           uint64_t first, uint64_t n, struct errmsg *e)
+{
+    float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    const struct optimizer *o = &s->job->optimizer;
+    uint32_t average = optimizer_average_slot(o);
+    if (average != UINT32_MAX)
+        slot[average] = p->w;
+    enum err err = checkpoint_read(s->checkpoints, from, first, n,
+                                   average == UINT32_MAX ? p->w : NULL, slot, e);
+    for (uint32_t i = 0; i < p->slots && !err; i++)
+        for (uint64_t k = 0; k < n; k++)
+            p->slot[i][k] = i == average ? p->w[k] : optimizer_slot_initial(o, i);
+    return err;
+}
+
+static enum err write_pieces(struct piece *p, const struct warm_start *s,
+                             const struct manifest *from, struct manifest *to, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint64_t first = 0; first < to->total_elems && !err; first += p->room) {
+        uint64_t left = to->total_elems - first, n = left < p->room ? left : p->room;
+        err = piece_read(p, s, from, first, n, e);
+        struct checkpoint_shard shard = {.generation = to->generation,
+                                         .shard = to->files,
+                                         .first_elem = first,
+                                         .elems = n,
+                                         .slots = p->slots,
+                                         .w = p->w};
+        memcpy(shard.slot, p->slot, sizeof shard.slot);
+        if (!err)
+            err = checkpoint_write_shard(s->checkpoints, to->cut, &shard, &to->file[to->files], e);
+        to->files++;
+    }
+    return err;
+}
+
+static enum err write_cut(const struct warm_start *s, const struct manifest *from,
+                          struct manifest *to, struct errmsg *e)
+{
+    struct piece p;
+    if (piece_init(&p, s))
+        return err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
+    to->slots = p.slots;
+    enum err err = write_pieces(&p, s, from, to, e);
+    piece_close(&p);
+    if (!err) /* a full disk has been met by now */
+        err = forget(s, e);
+    return err ? err : checkpoint_publish(s->checkpoints, to, e);
+}
+
+void warm_start_settle(const struct warm_start *s, const struct manifest *newest)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    struct errmsg e;
+    if (!s->job->checkpoint.run[0] || strcmp(newest->run, s->job->checkpoint.run) != 0 ||
+        newest->final || newest->step)
+        return;
+    /* one that is newer is damaged: what would stay is that */
+    if (checkpoint_list(s->checkpoints, &cuts, &n, &e) == ERR_OK && n > 1 && cuts[0] == newest->cut)
+        checkpoint_prune(s->checkpoints, 1);
+    mem_free(cuts);
+}
+
+/* Above all that are there: a damaged one that is newer would outlast it when the others are removed. */
+static enum err next_cut(const struct warm_start *s, const struct manifest *newest, uint64_t *cut,
+                         struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(s->checkpoints, &cuts, &n, e);
+    if (err)
+        return err;
+    *cut = (n > 0 && cuts[0] > newest->cut ? cuts[0] : newest->cut) + 1;
+    mem_free(cuts);
+    return ERR_OK;
+}
+
+enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
+                          struct errmsg *e)
+{
+    uint64_t random[2];
+    struct checkpoint_file files[FILES_MAX];
+    struct manifest to = {.generation = newest->generation,
+                          .total_elems = newest->total_elems,
+                          .microbatches = s->job->training.microbatches,
+                          .identity_text = s->job->identity_text,
+                          .file = files,
+                          .ps = newest->ps,
+                          .ps_threads = newest->ps_threads};
+    enum err err = check(s, newest, e);
+    if (!err)
+        err = next_cut(s, newest, &to.cut, e);
+    if (err)
+        return err;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return err_set(e, ERR_IO, "no random numbers: %s", strerror(errno));
+    uuid_make(to.uuid, random[0], random[1]);
+    (void)snprintf(to.run, sizeof to.run, "%s", s->job->checkpoint.run);
+    memcpy(to.data_fingerprint, s->data_fingerprint, sizeof to.data_fingerprint);
+    err = write_cut(s, newest, &to, e);
+    if (err)
+        return err;
+    checkpoint_prune(s->checkpoints, 1); /* going back behind it would go back into the old job */
+    log_info("run \"%s\" begins with the weights of cut %" PRIu64 ", step %" PRIu64
+             " of run \"%s\", which is done",
+             to.run, newest->cut, newest->step, newest->run);
+    return ERR_OK;
+}

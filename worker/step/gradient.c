@@ -1,0 +1,411 @@
+#include "worker/step/gradient.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "common/math/kernels.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+
+enum { LEAVES_MAX = TREE_LEAVES_MAX };
+
+/* A subtree that one thread computes. */
+struct piece {
+    struct tree_node node;
+    uint32_t thread;
+    float *block[TREE_LEVELS_MAX + 1]; /* the fold's stack; block[0] ends as the piece's sum */
+    _Atomic uint64_t ready_from;       /* elements from here on are final */
+};
+
+/* What one thread is at. */
+struct worker_thread {
+    struct gradient *g;
+    struct model_run *run;
+    struct piece *piece;
+    uint32_t leaf;          /* within the piece */
+    uint64_t reported_from; /* of this leaf */
+    uint32_t index;
+};
+
+struct gradient {
+    const struct model *model;
+    struct pool *pool;
+    struct loader *loader;
+    uint64_t seed, elems;
+    struct worker_thread *thread;
+
+    size_t blocks, used; /* of the task */
+    float **block;
+
+    /* the task */
+    uint64_t batch;
+    const struct epochs_work *work; /* NULL: its leaves are those of `batch` */
+    const float *w;
+    uint32_t pieces, nodes;
+    struct piece piece[GRADIENT_NODES_MAX * 4];
+    struct gradient_node node[GRADIENT_NODES_MAX];
+    struct model_sums leaf_sums[LEAVES_MAX];
+    gradient_range *ready;
+    void *ctx;
+    atomic_int failed; /* enum err of the thread that failed first */
+
+    pthread_mutex_t lock; /* for `why`, and waiting */
+    struct errmsg why;    /* of what failed first; "": failure() has the words */
+    pthread_cond_t progress;
+};
+
+enum err gradient_new(struct gradient **out, const struct model *model, struct pool *pool,
+                      struct loader *loader, uint32_t rows, uint64_t seed, struct errmsg *e)
+{
+    struct gradient *g = mem_zalloc(1, sizeof *g);
+    if (!g)
+        return err_set(e, ERR_NOMEM, "no memory for gradients");
+    g->model = model;
+    g->pool = pool;
+    g->loader = loader;
+    g->seed = seed;
+    g->elems = model_layout(model)->elems;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->progress, NULL);
+    g->thread = mem_zalloc(pool_threads(pool), sizeof *g->thread);
+    enum err err = g->thread ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for gradients");
+    for (uint32_t i = 0; !err && i < pool_threads(pool); i++) {
+        g->thread[i] = (struct worker_thread){.g = g, .index = i};
+        err = model_run_new(&g->thread[i].run, model, rows, e);
+    }
+    if (err) {
+        gradient_free(g);
+        return err;
+    }
+    *out = g;
+    return ERR_OK;
+}
+
+void gradient_free(struct gradient *g)
+{
+    if (!g)
+        return;
+    for (uint32_t i = 0; g->thread && i < pool_threads(g->pool); i++)
+        if (g->thread[i].run)
+            model_run_free(g->thread[i].run);
+    for (size_t i = 0; i < g->blocks; i++)
+        mem_free(g->block[i]);
+    mem_free(g->block);
+    mem_free(g->thread);
+    pthread_mutex_destroy(&g->lock);
+    pthread_cond_destroy(&g->progress);
+    mem_free(g);
+}
+
+struct gradient_node *gradient_nodes(struct gradient *g, uint32_t *n)
+{
+    *n = g->nodes;
+    return g->node;
+}
+
+/* ---- blocks ---- */
+
+static float *block_acquire(struct gradient *g)
+{
+    if (g->used == g->blocks) {
+        float **grown = mem_resize(g->block, g->blocks + 1, sizeof *grown);
+        if (!grown)
+            return NULL;
+        g->block = grown;
+        g->block[g->blocks] = mem_floats(g->elems);
+        if (!g->block[g->blocks])
+            return NULL;
+        g->blocks++;
+    }
+    return g->block[g->used++];
+}
+
+static enum err add_piece(struct gradient *g, struct tree_node node, uint32_t thread)
+{
+    struct piece *p = &g->piece[g->pieces];
+    p->node = node;
+    p->thread = thread;
+    for (uint32_t i = 0; i <= node.level; i++) {
+        p->block[i] = block_acquire(g);
+        if (!p->block[i])
+            return ERR_NOMEM;
+    }
+    atomic_store_explicit(&p->ready_from, g->elems, memory_order_relaxed);
+    g->pieces++;
+    return ERR_OK;
+}
+
+/* Cut one run of leaves into nodes that travel, and into pieces for the threads. */
+static enum err add_run(struct gradient *g, uint32_t first, uint32_t count)
+{
+    struct tree_node node[2 * TREE_LEVELS_MAX];
+    uint32_t n = tree_cover(first, count, node);
+    for (uint32_t i = 0; i < n; i++) {
+        g->node[g->nodes] =
+            (struct gradient_node){.node = node[i], .number = g->nodes, .sent_from = g->elems};
+        g->nodes++;
+    }
+    uint32_t threads = pool_threads(g->pool);
+    for (uint32_t t = 0; t < threads; t++) {
+        uint32_t offset, share;
+        tree_share(count, threads, t, &offset, &share);
+        n = tree_cover(first + offset, share, node);
+        for (uint32_t i = 0; i < n; i++) {
+            enum err err = add_piece(g, node[i], t);
+            if (err)
+                return err;
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- a thread's part ---- */
+
+/* The leaf's elements [from, to) are final: fold them into what is left of them in the piece. */
+static void fold(struct worker_thread *t, uint64_t from, uint64_t to)
+{
+    uint32_t height = (uint32_t)__builtin_popcount(t->leaf);
+    uint32_t folds = (uint32_t)__builtin_ctz(~t->leaf);
+    if (folds > t->piece->node.level)
+        folds = t->piece->node.level;
+    for (uint32_t i = 0; i < folds; i++) {
+        float *left = t->piece->block[height - 1 - i] + from;
+        kernels()->add(left, left, t->piece->block[height - i] + from, to - from);
+    }
+}
+
+static void stream(struct gradient *g);
+
+static void on_ready(void *ctx, uint64_t first, uint64_t n)
+{
+    struct worker_thread *t = ctx;
+    (void)n; /* ranges come from the end, so what lies between two of them is a gap of zeros */
+    if (first >= t->reported_from)
+        return;
+    fold(t, first, t->reported_from);
+    t->reported_from = first;
+    if (t->leaf + 1 < 1u << t->piece->node.level)
+        return;
+    struct gradient *g = t->g;
+    if (t->index == 0) {
+        atomic_store_explicit(&t->piece->ready_from, first, memory_order_relaxed);
+        stream(g);
+    } else {
+        pthread_mutex_lock(&g->lock);
+        atomic_store_explicit(&t->piece->ready_from, first, memory_order_release);
+        pthread_cond_signal(&g->progress);
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+/* Which microbatch of which batch a leaf is. False: an empty one. */
+static bool find_leaf(const struct gradient *g, uint32_t leaf, uint64_t *batch, uint32_t *of)
+{
+    *batch = g->batch;
+    *of = leaf;
+    if (!g->work || !g->work->redo)
+        return true;
+    if (leaf >= g->work->count)
+        return false;
+    *batch = g->work->leaf[leaf] / g->work->leaves;
+    *of = (uint32_t)(g->work->leaf[leaf] % g->work->leaves);
+    return true;
+}
+
+static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errmsg *e)
+{
+    struct gradient *g = t->g;
+    struct microbatch batch = {.n = 0};
+    uint64_t id;
+    uint32_t of;
+    bool there = find_leaf(g, leaf, &id, &of);
+    enum err err = there ? loader_get(g->loader, id, of, &batch, e) : ERR_OK;
+    if (err)
+        return err;
+    t->reported_from = g->elems;
+    g->leaf_sums[leaf] = (struct model_sums){0};
+    model_train(t->run, g->w, batch.x, batch.y, batch.n, rng_key(g->seed, RNG_DROPOUT, id, of),
+                t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
+    err = model_run_fault(t->run, NULL);
+    if (!err)
+        on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */
+    if (there)
+        loader_release(g->loader, &batch);
+    return err;
+}
+
+static void compute_share(void *ctx, uint32_t thread)
+{
+    struct gradient *g = ctx;
+    struct worker_thread *t = &g->thread[thread];
+    for (uint32_t i = 0; i < g->pieces; i++) {
+        struct piece *p = &g->piece[i];
+        if (p->thread != thread)
+            continue;
+        t->piece = p;
+        for (t->leaf = 0; t->leaf < 1u << p->node.level; t->leaf++) {
+            struct errmsg e = {""};
+            enum err err = compute_leaf(t, tree_first_leaf(p->node) + t->leaf, &e);
+            if (!err)
+                continue;
+            pthread_mutex_lock(&g->lock);
+            if (atomic_load(&g->failed) == ERR_OK) {
+                g->why = e;
+                atomic_store(&g->failed, (int)err);
+            }
+            pthread_cond_signal(&g->progress);
+            pthread_mutex_unlock(&g->lock);
+            return;
+        }
+    }
+}
+
+/* ---- joining what the threads have made ---- */
+
+static struct piece *piece_at(struct gradient *g, struct tree_node n)
+{
+    for (uint32_t i = 0; i < g->pieces; i++)
+        if (g->piece[i].node.level == n.level && g->piece[i].node.index == n.index)
+            return &g->piece[i];
+    return NULL;
+}
+
+static float *join(struct gradient *g, struct tree_node n, uint64_t from, uint64_t to)
+{
+    struct piece *p = piece_at(g, n);
+    if (p)
+        return p->block[0];
+    float *left = join(g, (struct tree_node){n.level - 1, n.index * 2}, from, to);
+    float *right = join(g, (struct tree_node){n.level - 1, n.index * 2 + 1}, from, to);
+    kernels()->add(left + from, left + from, right + from, to - from);
+    return left;
+}
+
+static uint64_t node_ready_from(const struct gradient *g, struct tree_node n)
+{
+    uint64_t from = 0;
+    for (uint32_t i = 0; i < g->pieces; i++) {
+        if (!tree_covers(n, g->piece[i].node))
+            continue;
+        uint64_t at = atomic_load_explicit(&g->piece[i].ready_from, memory_order_acquire);
+        if (at > from)
+            from = at;
+    }
+    return from;
+}
+
+static void sum_leaves(struct gradient *g, struct gradient_node *n)
+{
+    enum { K = 2 + SUMS_MAX };
+    struct tree_node leaf[LEAVES_MAX];
+    double sums[LEAVES_MAX * K], out[K];
+    uint32_t leaves = 1u << n->node.level;
+    for (uint32_t i = 0; i < leaves; i++) {
+        const struct model_sums *from = &g->leaf_sums[tree_first_leaf(n->node) + i];
+        leaf[i] = (struct tree_node){0, tree_first_leaf(n->node) + i};
+        sums[i * K] = from->examples;
+        sums[i * K + 1] = from->loss;
+        memcpy(&sums[i * K + 2], from->metric, sizeof from->metric);
+    }
+    tree_sum_doubles(leaf, leaves, sums, K, n->node, out);
+    n->examples = (uint32_t)out[0];
+    n->sums.examples = out[0];
+    n->sums.loss = out[1];
+    memcpy(n->sums.metric, &out[2], sizeof n->sums.metric);
+}
+
+/* Hand over what has become final in all pieces of a node. */
+static void stream(struct gradient *g)
+{
+    for (uint32_t i = 0; i < g->nodes; i++) {
+        struct gradient_node *n = &g->node[i];
+        uint64_t from = node_ready_from(g, n->node), to = n->sent_from;
+        if (from >= to)
+            continue;
+        n->value = join(g, n->node, from, to);
+        sum_leaves(g, n);
+        n->sent_from = from;
+        g->ready(g->ctx, n, from, to);
+    }
+}
+
+static bool all_sent(const struct gradient *g)
+{
+    for (uint32_t i = 0; i < g->nodes; i++)
+        if (g->node[i].sent_from)
+            return false;
+    return true;
+}
+
+static bool more_is_ready(const struct gradient *g)
+{
+    for (uint32_t i = 0; i < g->nodes; i++)
+        if (node_ready_from(g, g->node[i].node) < g->node[i].sent_from)
+            return true;
+    return false;
+}
+
+static bool others_work(const struct gradient *g)
+{
+    for (uint32_t i = 0; i < g->pieces; i++)
+        if (g->piece[i].thread != 0)
+            return true;
+    return false;
+}
+
+/* Whatever failed, in words. */
+static enum err failure(const struct gradient *g, struct errmsg *e)
+{
+    enum err err = (enum err)atomic_load(&g->failed);
+    for (uint32_t i = 0; err == ERR_INPUT && i < pool_threads(g->pool); i++)
+        if (model_run_fault(g->thread[i].run, e))
+            return err;
+    const char *why = g->why.text[0] ? g->why.text : err_str(err);
+    return err ? err_set(e, err, "a gradient: %s", why) : ERR_OK;
+}
+
+enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
+                          gradient_range *ready, void *ctx, struct errmsg *e)
+{
+    g->used = 0;
+    g->pieces = g->nodes = 0;
+    g->batch = task->batch;
+    g->work = task->work;
+    g->w = w;
+    g->ready = ready;
+    g->ctx = ctx;
+    atomic_store(&g->failed, ERR_OK);
+    g->why.text[0] = 0;
+    for (uint32_t i = 0; i < task->runs; i++) {
+        enum err err = add_run(g, task->first[i], task->count[i]);
+        if (err)
+            return err;
+    }
+    bool others = others_work(g);
+    if (others)
+        pool_start(g->pool, compute_share, g);
+    compute_share(g, 0);
+    while (others && !all_sent(g) && atomic_load(&g->failed) == ERR_OK) {
+        pthread_mutex_lock(&g->lock);
+        while (!more_is_ready(g) && atomic_load(&g->failed) == ERR_OK)
+            pthread_cond_wait(&g->progress, &g->lock);
+        pthread_mutex_unlock(&g->lock);
+        stream(g);
+    }
+    if (others)
+        pool_wait(g->pool);
+    return failure(g, e);
+}
+
+struct model_sums gradient_sums(const struct gradient *g)
+{
+    struct model_sums all = {0};
+    for (uint32_t i = 0; i < g->nodes; i++) {
+        all.examples += g->node[i].sums.examples;
+        all.loss += g->node[i].sums.loss;
+        for (int k = 0; k < SUMS_MAX; k++)
+            all.metric[k] += g->node[i].sums.metric[k];
+    }
+    return all;
+}

@@ -1,0 +1,25 @@
+/* Async: what a worker does with a batch's gradient before anything of it leaves. In sync the shards see to it, in the
+ * step commit (worker/chief/core/commit.c). */
+#ifndef GRADWIRE_WORKER_STEP_GUARD_H
+#define GRADWIRE_WORKER_STEP_GUARD_H
+
+#include "common/parameters/plan.h"
+#include "worker/step/gradient.h"
+
+struct guard {
+    const struct layout *layout;
+    const struct plan *plan;
+    float clip_norm; /* 0: off */
+};
+
+/* Something of the summed gradient is not finite, or absurdly large: in words, with the tensor's name. */
+bool guard_finds(const struct guard *g, const struct gradient_node *n, char *what, size_t bytes);
+
+/* Scale the sum of a batch's gradients down to the norm `clip_norm` of its mean; true if that was needed. The norm is
+ * made of one double for each chunk, added in their order. Statistics stay as they are. */
+bool guard_clip(const struct guard *g, struct gradient_node *n);
+
+/* Make it a batch without examples: resolved everywhere, and learned nowhere. */
+void guard_empty(const struct guard *g, struct gradient_node *n);
+
+#endif

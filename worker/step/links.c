@@ -1,0 +1,547 @@
+#include "worker/step/links.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/net/conn.h"
+#include "common/peers/dial.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/msg_send.h"
+
+enum { SCRATCH_BYTES = 64 << 10 };
+
+struct link {
+    struct links *links;
+    uint32_t shard;
+    struct dialer *dialer;
+    struct conn *conn; /* NULL: not connected */
+    uint16_t type;
+    ProtobufCMessage *message; /* the frame in the works */
+    bool wanted;
+    uint64_t first_elem;
+    uint8_t *encoded; /* the body of a reply that is no floats, while it comes in */
+    uint64_t encoded_room, body_bytes;
+};
+
+struct links {
+    struct links_config config;
+    uint32_t n;
+    struct link *link;
+    uint64_t name;                /* of the running task */
+    uint64_t out_bytes, in_bytes; /* of connections that are closed */
+    uint8_t *scratch;             /* where bodies go that nobody wants */
+    struct push_codec *codec;
+    struct gradient_node
+        remainder; /* async with top-k: a push of what is withheld has no gradient */
+    struct reply_codec *replies;
+    struct codec_cost reply_cost;
+};
+
+enum err links_new(struct links **out, const struct links_config *config, struct errmsg *e)
+{
+    struct links *l = mem_zalloc(1, sizeof *l);
+    uint8_t *scratch = mem_zalloc(SCRATCH_BYTES, 1);
+    if (!l || !scratch || push_codec_new(&l->codec, config->layout) ||
+        reply_codec_new(&l->replies)) {
+        if (l)
+            push_codec_free(l->codec);
+        mem_free(l);
+        mem_free(scratch);
+        return err_set(e, ERR_NOMEM, "no memory for links");
+    }
+    l->config = *config;
+    l->scratch = scratch;
+    *out = l;
+    return ERR_OK;
+}
+
+static void detach(struct link *k, const char *why);
+
+static void close_all(struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->link[i].conn)
+            detach(&l->link[i], "a new generation begins");
+        dial_free(l->link[i].dialer);
+        mem_free(l->link[i].encoded);
+    }
+    mem_free(l->link);
+    l->link = NULL;
+    l->n = 0;
+}
+
+void links_free(struct links *l)
+{
+    if (!l)
+        return;
+    close_all(l);
+    mem_free(l->scratch);
+    mem_free(l->remainder.value);
+    push_codec_free(l->codec);
+    reply_codec_free(l->replies);
+    mem_free(l);
+}
+
+/* ---- frames that come in ---- */
+
+static bool is_encoded(const struct link *k)
+{
+    return k->wanted && ((const Gradwire__Reply *)k->message)->codec != GRADWIRE__CODEC__RAW;
+}
+
+/* Room for a body that is checked against its codec's bound. */
+static enum err encoded_room(struct link *k, uint64_t bytes)
+{
+    k->body_bytes = bytes;
+    if (!is_encoded(k) || bytes <= k->encoded_room)
+        return ERR_OK;
+    mem_free(k->encoded);
+    k->encoded = mem_zalloc(bytes, 1);
+    k->encoded_room = k->encoded ? bytes : 0;
+    return k->encoded ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    struct link *k = owner;
+    k->type = f->type;
+    k->wanted = false;
+    if (f->type != FRAME_REPLY && f->type != FRAME_HELLO_REPLY && f->type != FRAME_REFUSE &&
+        f->type != FRAME_CHALLENGE)
+        return ERR_PROTO;
+    k->message = msg_unpack(f->type, head, f->head_bytes);
+    if (!k->message)
+        return ERR_PROTO;
+    if (f->type != FRAME_REPLY)
+        return f->body_bytes ? ERR_PROTO : ERR_OK;
+    struct errmsg e = {""};
+    enum err err =
+        session_reply_fits(k->links->config.session, k->shard, (const Gradwire__Reply *)k->message,
+                           f->body_bytes, &k->first_elem, &k->wanted, &e);
+    if (err)
+        log_warn("%s: %s", conn_peer(c), e.text);
+    return err ? err : encoded_room(k, f->body_bytes);
+}
+
+static float *place_of(const struct link *k)
+{
+    const struct links_config *config = &k->links->config;
+    return ((const Gradwire__Reply *)k->message)->averages ? config->averages : config->w;
+}
+
+static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                         size_t *bytes)
+{
+    (void)c;
+    struct link *k = owner;
+    if (is_encoded(k)) {
+        *p = k->encoded + at;
+        *bytes = (size_t)left;
+    } else if (k->wanted) {
+        *p = (uint8_t *)(place_of(k) + k->first_elem) + at;
+        *bytes = (size_t)left;
+    } else {
+        *p = k->links->scratch;
+        *bytes = left < SCRATCH_BYTES ? (size_t)left : SCRATCH_BYTES;
+    }
+    return ERR_OK;
+}
+
+static void on_refuse(struct link *k, const Gradwire__Refuse *m)
+{
+    const struct links_config *config = &k->links->config;
+    char text[300];
+    if (m->reason == GRADWIRE__REASON__OLD_INCARNATION) {
+        (void)snprintf(text, sizeof text, "shard %u turned us away: %.200s", k->shard, m->text);
+        config->on_refused(config->ctx, 138, text);
+        return;
+    }
+    if (m->reason == GRADWIRE__REASON__OTHER_NAME)
+        log_warn("shard %u refuses us: %s", k->shard, m->text);
+    session_on_refuse(config->session, k->shard, m);
+}
+
+/* What is not raw becomes parameters; raw ones came where they belong. */
+static enum err store_reply(struct link *k, const Gradwire__Reply *m)
+{
+    struct links *l = k->links;
+    if (!k->wanted)
+        return ERR_OK;
+    l->reply_cost.raw_bytes +=
+        plan_run_elems(&l->config.session->plan, m->first_chunk, m->chunks) * sizeof(float);
+    l->reply_cost.bytes += k->body_bytes;
+    if (!is_encoded(k))
+        return ERR_OK;
+    double began = clock_now_s();
+    enum err err =
+        reply_codec_store(l->replies, l->config.session, m, k->encoded, k->body_bytes, l->config.w);
+    l->reply_cost.decode_s += clock_now_s() - began;
+    return err;
+}
+
+static void on_reply(struct link *k, const Gradwire__Reply *m)
+{
+    struct session *s = k->links->config.session;
+    if (generation_equal(msg_generation_get(m->generation), s->generation))
+        push_codec_answered(k->links->codec, m);
+    session_on_reply(s, k->shard, m, k->wanted);
+}
+
+static enum err on_frame(struct conn *c, void *owner)
+{
+    struct link *k = owner;
+    enum err err =
+        k->type == FRAME_REPLY ? store_reply(k, (const Gradwire__Reply *)k->message) : ERR_OK;
+    if (err) {
+        log_warn("%s: a reply does not decode: %s", conn_peer(c), err_str(err));
+        return err;
+    }
+    ProtobufCMessage *m = k->message;
+    k->message = NULL;
+    if (k->type == FRAME_HELLO_REPLY)
+        session_on_link_up(k->links->config.session, k->shard);
+    else if (k->type == FRAME_CHALLENGE)
+        ; /* for a token that this process does not hold: the refusal says so */
+    else if (k->type == FRAME_REFUSE)
+        on_refuse(k, (const Gradwire__Refuse *)m);
+    else
+        on_reply(k, (const Gradwire__Reply *)m);
+    msg_free(m);
+    return ERR_OK;
+}
+
+/* The connection is about to go: keep what went over it. */
+static void count_bytes(struct link *k)
+{
+    const struct conn_stats *stats = conn_stats(k->conn);
+    k->links->out_bytes += stats->out_bytes;
+    k->links->in_bytes += stats->in_bytes;
+}
+
+static void on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    struct link *k = owner;
+    log_debug("%s: the connection is closed: %s (%s)", conn_peer(c), why, err_str(code));
+    count_bytes(k);
+    msg_free(k->message);
+    k->message = NULL;
+    k->conn = NULL;
+    session_on_link_down(k->links->config.session, k->shard);
+    dial_lost(k->dialer, code, why);
+    dial_start(k->dialer);
+}
+
+static void send_hello(struct link *k)
+{
+    const struct links_config *config = &k->links->config;
+    const struct session *s = config->session;
+    const struct plan_shard *p = &s->plan.shard[k->shard];
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
+    m.version = (char *)GRADWIRE_VERSION;
+    m.job = (char *)config->job;
+    m.identity.data = (uint8_t *)config->identity;
+    m.identity.len = 32;
+    m.uuid = (char *)s->uuid;
+    m.role = GRADWIRE__ROLE__WORKER;
+    m.worker = s->worker;
+    m.incarnation = s->incarnation;
+    m.generation = &g;
+    m.shard = p->thread;
+    m.ps_index = p->ps;
+    m.ps_hosts = (char **)config->ps_hosts;
+    m.n_ps_hosts = config->n_ps;
+    session_hello_clock(s, k->shard, &m);
+    dial_hello(k->dialer, k->conn, &m);
+}
+
+static void on_open(struct conn *c, void *owner)
+{
+    struct link *k = owner;
+    k->conn = c;
+    send_hello(k);
+}
+
+static const struct conn_ops link_ops = {
+    .on_head = on_head,
+    .on_space = on_space,
+    .on_frame = on_frame,
+    .on_close = on_close,
+    .on_open = on_open,
+};
+
+static enum err ignore_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
+{
+    (void)c, (void)owner, (void)f, (void)head;
+    return ERR_PROTO;
+}
+
+static const struct conn_ops closing_ops = {.on_head = ignore_head};
+
+/* Close a connection that belongs to a former generation: nobody hears of it any more. */
+static void detach(struct link *k, const char *why)
+{
+    count_bytes(k);
+    conn_set_owner(k->conn, &closing_ops, NULL);
+    conn_close(k->conn, ERR_CLOSED, why);
+    msg_free(k->message);
+    k->message = NULL;
+    k->conn = NULL;
+}
+
+enum err links_restart(struct links *l, struct errmsg *e)
+{
+    const struct plan *plan = &l->config.session->plan;
+    close_all(l);
+    if (push_codec_restart(l->codec, l->config.session))
+        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+    mem_free(l->remainder.value);
+    l->remainder = (struct gradient_node){.examples = 1};
+    if (l->config.session->feedback && !l->config.session->sync &&
+        !(l->remainder.value = mem_floats(plan->elems)))
+        return err_set(e, ERR_NOMEM, "no memory for what is withheld");
+    l->link = mem_zalloc(plan->shards, sizeof *l->link);
+    if (!l->link)
+        return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
+    for (uint32_t i = 0; i < plan->shards; i++) {
+        uint32_t ps = plan->shard[i].ps;
+        if (ps >= l->config.n_ps)
+            return err_set(e, ERR_INPUT, "the plan names ps %u, the cluster has %u", ps,
+                           l->config.n_ps);
+        char what[48];
+        (void)snprintf(what, sizeof what, "shard %u on ps %u", i, ps);
+        l->link[i] = (struct link){.links = l, .shard = i};
+        l->n = i + 1;
+        enum err err = dial_new(&l->link[i].dialer, l->config.loop, what, l->config.ps_hosts[ps],
+                                &link_ops, &l->link[i], e);
+        if (err)
+            return err;
+        dial_start(l->link[i].dialer);
+    }
+    return ERR_OK;
+}
+
+/* ---- what goes out ---- */
+
+/* What a round says beside the numbers: its batches, and to the lead their sums. */
+struct round_head {
+    Gradwire__Range range[WORKER_RANGES_MAX], *ranges[WORKER_RANGES_MAX];
+    Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
+};
+
+static void put_round(const struct links *l, struct round_head *h, Gradwire__Push *m, bool lead)
+{
+    const struct session *s = l->config.session;
+    const struct local *local = l->config.local;
+    for (size_t i = 0; i < s->pending.n; i++) {
+        gradwire__range__init(&h->range[i]);
+        h->range[i].first = s->pending.range[i].first;
+        h->range[i].count = s->pending.range[i].count;
+        h->ranges[i] = &h->range[i];
+    }
+    m->ids = h->ranges;
+    m->n_ids = s->pending.n;
+    for (size_t i = 0; i < local->epochs && lead; i++) {
+        gradwire__epoch_sums__init(&h->sums[i]);
+        h->sums[i].epoch = local->epoch[i].epoch;
+        h->sums[i].batches = local->epoch[i].batches;
+        h->sums[i].examples = local->epoch[i].examples;
+        h->sums[i].loss = local->epoch[i].loss;
+        h->sums[i].metric = (double *)local->epoch[i].metric;
+        h->sums[i].n_metric = s->settings.metrics;
+        h->epochs[i] = &h->sums[i];
+        m->n_epochs = i + 1;
+    }
+    m->epochs = h->epochs;
+}
+
+static bool encode_run(struct links *l, uint32_t shard, const struct gradient_node *n,
+                       uint32_t first, uint32_t chunks, struct push_body *body)
+{
+    struct errmsg e = {""};
+    enum err err = push_codec_run(l->codec, shard, n, first, chunks, body, &e);
+    if (!err)
+        return true;
+    char text[400];
+    (void)snprintf(text, sizeof text, "batch %" PRIu64 ": %.300s", l->name, e.text);
+    l->config.on_refused(l->config.ctx, err == ERR_NOMEM ? 138 : 1, text);
+    return false;
+}
+
+static void send_run(struct links *l, struct link *k, const struct gradient_node *n, uint32_t first,
+                     uint32_t chunks)
+{
+    const struct session *s = l->config.session;
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation g = msg_generation(s->generation);
+    double sums[1 + SUMS_MAX];
+    struct push_body body;
+    if (!encode_run(l, k->shard, n, first, chunks, &body))
+        return;
+    m.generation = &g;
+    m.codec = (Gradwire__Codec)body.codec;
+    m.number = body.number;
+    m.name = l->name;
+    m.level = n->node.level;
+    m.index = n->node.index;
+    m.examples = n->examples;
+    m.clipped = n->clipped;
+    m.first_chunk = first;
+    m.chunks = chunks;
+    m.ack_only = session_wants_acks(s);
+    m.remainder = n == &l->remainder;
+    struct round_head round;
+    if (l->config.local) {
+        put_round(l, &round, &m, first == 0);
+    } else if (first == 0 && !m.remainder) {
+        sums[0] = n->sums.loss;
+        memcpy(sums + 1, n->sums.metric, sizeof n->sums.metric);
+        m.sums = sums;
+        m.n_sums = 1 + s->settings.metrics;
+    }
+    msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
+}
+
+/* Chunks [first, end) of the shard are final: send them in runs. */
+static void send_chunks(struct links *l, struct link *k, const struct gradient_node *n,
+                        uint32_t first, uint32_t end)
+{
+    uint32_t run = l->config.session->plan.run_chunks;
+    bool several =
+        end - first > run; /* one frame alone leaves from the stack: a cork would queue it */
+    if (several)
+        conn_cork(k->conn);
+    while (end > first) {
+        uint32_t count = end - first < run ? end - first : run;
+        send_run(l, k, n, end - count, count);
+        end -= count;
+    }
+    if (several)
+        conn_uncork(k->conn);
+}
+
+void links_begin(struct links *l, const struct session_task *task, uint64_t rows)
+{
+    l->name = task->name;
+    push_codec_task(l->codec,
+                    &(struct push_task){task->name, task->kind == TASK_PUSH, (double)rows});
+    for (uint32_t i = 0; i < l->n; i++)
+        push_codec_begin(l->codec, i, l->link[i].conn);
+}
+
+void links_end(struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        push_codec_sent(l->codec, i, l->link[i].conn);
+}
+
+/* Where the part of a shard that is not yet sent ends, if elements from `at` on were handed over: a run is sent when
+ * it is full, or when the shard's part is over. */
+static uint32_t sent_until(const struct plan *plan, const struct plan_shard *p, uint64_t at)
+{
+    uint32_t end = p->first_chunk + p->chunks;
+    uint32_t chunk = at >= p->first_elem + p->elems
+                         ? end
+                         : (uint32_t)((at + plan->chunk_elems - 1) / plan->chunk_elems);
+    if (at <= p->first_elem)
+        return p->first_chunk;
+    return end - (end - chunk) / plan->run_chunks * plan->run_chunks;
+}
+
+void links_range(void *arg, struct gradient_node *n, uint64_t from, uint64_t to)
+{
+    struct links *l = arg;
+    const struct plan *plan = &l->config.session->plan;
+    for (uint32_t i = l->n; i-- > 0;) {
+        const struct plan_shard *p = &plan->shard[i];
+        struct link *k = &l->link[i];
+        if (to <= p->first_elem || from >= p->first_elem + p->elems || !k->conn ||
+            !session_may_stream(l->config.session, i))
+            continue;
+        uint32_t end = sent_until(plan, p, to), first = sent_until(plan, p, from);
+        if (first < end)
+            send_chunks(l, k, n, first, end);
+    }
+}
+
+void links_push_again(struct links *l, uint32_t shard, struct gradient *g)
+{
+    const struct plan_shard *p = &l->config.session->plan.shard[shard];
+    struct link *k = &l->link[shard];
+    uint32_t nodes;
+    struct gradient_node *node = gradient_nodes(g, &nodes);
+    for (uint32_t i = 0; i < nodes && k->conn; i++)
+        send_chunks(l, k, &node[i], p->first_chunk, p->first_chunk + p->chunks);
+}
+
+void links_push_round(struct links *l, uint32_t shard)
+{
+    const struct plan_shard *p = &l->config.session->plan.shard[shard];
+    struct link *k = &l->link[shard];
+    const struct gradient_node *n = l->config.local ? &l->config.local->round : &l->remainder;
+    if (k->conn)
+        send_chunks(l, k, n, p->first_chunk, p->first_chunk + p->chunks);
+}
+
+bool links_withhold(const struct links *l)
+{
+    return push_codec_withholds(l->codec);
+}
+
+void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m)
+{
+    if (l->link[shard].conn)
+        msg_send(l->link[shard].conn, FRAME_PULL, &m->base, NULL, 0);
+}
+
+void links_bytes(const struct links *l, uint64_t *out, uint64_t *in)
+{
+    *out = l->out_bytes;
+    *in = l->in_bytes;
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (!l->link[i].conn)
+            continue;
+        *out += conn_stats(l->link[i].conn)->out_bytes;
+        *in += conn_stats(l->link[i].conn)->in_bytes;
+    }
+}
+
+void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m)
+{
+    if (l->link[shard].conn)
+        msg_send(l->link[shard].conn, FRAME_TICK, &m->base, NULL, 0);
+}
+
+void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply)
+{
+    *push = *push_codec_cost(l->codec);
+    *reply = l->reply_cost;
+}
+
+uint32_t links_shards(const struct links *l)
+{
+    return l->n;
+}
+
+enum codec links_codec(const struct links *l, uint32_t shard)
+{
+    return push_codec_in_use(l->codec, shard);
+}
+
+bool links_idle(const struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->link[i].conn && !conn_idle(l->link[i].conn))
+            return false;
+    return true;
+}
+
+void links_before_write(struct links *l)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->link[i].conn && !conn_idle(l->link[i].conn))
+            conn_copy_out(l->link[i].conn, NULL, SIZE_MAX);
+}

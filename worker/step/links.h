@@ -1,0 +1,64 @@
+/* The worker's connections to the shards: one each, dialed again whenever it is lost, on the training thread's loop.
+ * Gradients leave as runs of chunks from where backward put them; parameters are read into the flat block. */
+#ifndef GRADWIRE_WORKER_STEP_LINKS_H
+#define GRADWIRE_WORKER_STEP_LINKS_H
+
+#include "common/net/loop.h"
+#include "worker/step/gradient.h"
+#include "worker/step/local.h"
+#include "worker/step/push_codec.h"
+#include "worker/step/reply_codec.h"
+#include "worker/core/session.h"
+
+struct links;
+
+struct links_config {
+    struct loop *loop;
+    struct session *session;
+    const char *job;
+    const uint8_t *identity; /* SHA256_BYTES */
+    char *const *ps_hosts;
+    uint32_t n_ps;
+    const struct layout *layout;
+    float *w;                  /* the flat block: replies are read into it */
+    float *averages;           /* the same of moving averages; NULL: none are asked for */
+    const struct local *local; /* geo: what a round carries; else NULL */
+    /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
+     * code. */
+    void (*on_refused)(void *ctx, int exit_code, const char *text);
+    void *ctx;
+};
+
+enum err links_new(struct links **l, const struct links_config *config,
+                   struct errmsg *e) MUST_CHECK;
+void links_free(struct links *l);
+
+/* The session has a new generation: close everything and dial its plan's shards. Errors: ERR_NOMEM, ERR_INPUT. */
+enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
+
+/* A task begins; its nodes' ranges follow (gradient_range). Full runs of chunks are sent to the shards that can take
+ * them as they become final. `rows`: of the step's batch, in sync. */
+void links_begin(struct links *l, const struct session_task *task, uint64_t rows);
+void links_end(struct links *l); /* all of it is written */
+void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
+/* What session_io asks for. */
+void links_push_again(struct links *l, uint32_t shard, struct gradient *g);
+/* Geo: the round, all of it, to this shard; async: what was withheld. */
+void links_push_round(struct links *l, uint32_t shard);
+void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m);
+void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m);
+/* Bytes on all connections so far, those of former generations too. */
+void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
+/* Error feedback: something is withheld. */
+bool links_withhold(const struct links *l);
+/* What encoding gradients and decoding parameters cost. */
+void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply);
+/* How many shards there are; what each one's pushes travel in. */
+uint32_t links_shards(const struct links *l);
+enum codec links_codec(const struct links *l, uint32_t shard);
+/* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */
+bool links_idle(const struct links *l);
+/* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
+void links_before_write(struct links *l);
+
+#endif

@@ -1,0 +1,139 @@
+#include "worker/step/local.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+
+enum err local_new(struct local **out, const struct layout *layout, const struct optimizer *o,
+                   struct errmsg *e)
+{
+    struct local *l = mem_zalloc(1, sizeof *l);
+    if (!l)
+        return err_set(e, ERR_NOMEM, "no memory for local training");
+    l->layout = layout;
+    l->optimizer = *o;
+    l->old = mem_floats(layout->elems);
+    l->server = mem_floats(layout->elems);
+    l->round.value = mem_floats(layout->elems);
+    bool there = l->old && l->server && l->round.value;
+    for (uint32_t i = 0; i < optimizer_slots(o); i++) {
+        l->slot[i] = mem_floats(layout->elems);
+        there = there && l->slot[i];
+    }
+    if (!there) {
+        local_free(l);
+        return err_set(e, ERR_NOMEM, "no memory for local training: %u blocks of parameters",
+                       3 + optimizer_slots(o));
+    }
+    local_reset(l);
+    *out = l;
+    return ERR_OK;
+}
+
+void local_free(struct local *l)
+{
+    if (!l)
+        return;
+    mem_free(l->old);
+    mem_free(l->server);
+    mem_free(l->round.value);
+    for (uint32_t i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
+        mem_free(l->slot[i]);
+    mem_free(l);
+}
+
+void local_reset(struct local *l)
+{
+    l->t = 0;
+    l->epochs = 0;
+    for (uint32_t i = 0; i < optimizer_slots(&l->optimizer); i++)
+        for (uint64_t k = 0; k < l->layout->elems; k++)
+            l->slot[i][k] = optimizer_slot_initial(&l->optimizer, i);
+}
+
+/* ---- the update ---- */
+
+static void add_sums(struct local *l, const struct gradient_node *n, uint64_t epoch)
+{
+    struct epoch_sums *to = NULL;
+    for (size_t i = 0; i < l->epochs; i++)
+        if (l->epoch[i].epoch == epoch)
+            to = &l->epoch[i];
+    if (!to && l->epochs == LOCAL_EPOCHS)
+        return; /* cannot be: the session ends a round sooner */
+    if (!to) {
+        to = &l->epoch[l->epochs++];
+        *to = (struct epoch_sums){.epoch = epoch};
+    }
+    to->batches++;
+    to->examples += n->sums.examples;
+    to->loss += n->sums.loss;
+    for (int i = 0; i < SUMS_MAX; i++)
+        to->metric[i] += n->sums.metric[i];
+}
+
+/* r = m r + (1 - m) s, s the mean over examples. */
+static void average(float *r, const float *s, float inv_n, float momentum, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        r[i] = momentum * r[i] + (1.0f - momentum) * (s[i] * inv_n);
+}
+
+static void update(struct local *l, const struct optimizer *o, const struct tensor *tensor,
+                   float *w, const float *g, float inv_n)
+{
+    uint64_t at = tensor->offset_elems;
+    struct optimizer own = *o;
+    float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    if (tensor->role == TENSOR_STATISTIC) {
+        average(w + at, g + at, inv_n, tensor->momentum, tensor->elems);
+        return;
+    }
+    if (tensor->undecayed)
+        own.weight_decay = 0.0f;
+    for (uint32_t i = 0; i < optimizer_slots(o); i++)
+        slot[i] = l->slot[i] + at;
+    optimizer_apply(&own, l->t, (struct optimizer_factors){inv_n, 1, 1}, w + at, w + at, slot,
+                    g + at, tensor->elems);
+}
+
+void local_step(struct local *l, float *w, const struct gradient_node *n, uint64_t id,
+                uint64_t epoch)
+{
+    add_sums(l, n, epoch);
+    if (n->examples == 0)
+        return;
+    /* the slots' age and the schedule's are two: the rate is worked out here, and stands */
+    struct optimizer o = l->optimizer;
+    o.learning_rate = (float)optimizer_rate(&l->optimizer, id + 1);
+    o.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT};
+    l->t++;
+    for (uint32_t i = 0; i < l->layout->tensors; i++)
+        update(l, &o, &l->layout->tensor[i], w, n->value, 1.0f / (float)n->examples);
+}
+
+/* ---- rounds ---- */
+
+void local_round(struct local *l, const float *w, uint32_t divisor)
+{
+    float *delta = l->round.value, part = 1.0f / (float)divisor;
+    for (uint64_t i = 0; i < l->layout->elems; i++) {
+        delta[i] = (w[i] - l->old[i]) * part;
+        l->old[i] += delta[i];
+    }
+}
+
+void local_round_done(struct local *l)
+{
+    l->epochs = 0;
+}
+
+void local_merge(struct local *l, float *w, bool fresh)
+{
+    if (fresh)
+        memcpy(w, l->server, l->layout->elems * sizeof *w);
+    else
+        for (uint64_t i = 0; i < l->layout->elems; i++)
+            w[i] += l->server[i] - l->old[i];
+    memcpy(l->old, l->server, l->layout->elems * sizeof *w);
+}

@@ -1,0 +1,43 @@
+/* Local SGD: the optimizer at the worker, and what its parameters have moved since the servers' were here last [Paddle's
+ * geo-SGD; Zhang et al. 2015, EASGD, for the idea]. Memory: three blocks beside the parameters, and the optimizer's
+ * slots. Thread: the training thread. */
+#ifndef GRADWIRE_WORKER_STEP_LOCAL_H
+#define GRADWIRE_WORKER_STEP_LOCAL_H
+
+#include "common/checkpoint/checkpoint.h"
+#include "common/parameters/layout.h"
+#include "common/math/optimizer.h"
+#include "worker/step/gradient.h"
+
+enum { LOCAL_EPOCHS = 8 };
+
+struct local {
+    const struct layout *layout;
+    struct optimizer optimizer;
+    uint64_t t; /* updates made here since the slots began */
+    float *old, *server, *slot[OPTIMIZER_SLOTS_MAX];
+    struct gradient_node round; /* its value: what is pushed */
+    size_t epochs;
+    struct epoch_sums epoch[LOCAL_EPOCHS]; /* of the batches since the last round */
+};
+
+enum err local_new(struct local **l, const struct layout *layout, const struct optimizer *o,
+                   struct errmsg *e) MUST_CHECK;
+void local_free(struct local *l);
+
+/* A new generation: slots begin anew, and what was not pushed is forgotten. */
+void local_reset(struct local *l);
+
+/* w = the optimizer's update of w by the node's gradient: batch `id` of `epoch`. The rate is that of update id + 1. */
+void local_step(struct local *l, float *w, const struct gradient_node *n, uint64_t id,
+                uint64_t epoch);
+
+/* The round: value = (w - old) / divisor, old += value; with divisor 1 all of it. */
+void local_round(struct local *l, const float *w, uint32_t divisor);
+/* The sums of the round went out with it: those of the next begin. */
+void local_round_done(struct local *l);
+
+/* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. */
+void local_merge(struct local *l, float *w, bool fresh);
+
+#endif

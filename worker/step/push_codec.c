@@ -1,0 +1,381 @@
+#include "worker/step/push_codec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/codec/codec_choice.h"
+#include "common/net/conn.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "worker/step/residual.h"
+
+enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
+
+/* How one shard's pushes travel. */
+struct push_link {
+    enum codec codec; /* of the running task */
+    bool tries;       /* others on a sample of it */
+    struct codec_choice choice;
+    struct codec_link link;
+};
+
+struct push_codec {
+    const struct layout *layout;
+    const struct session *session;
+    struct codec_shape shape;
+    enum codec configured;
+    struct push_link *link; /* by shard */
+    struct coder *coder;
+    float *encoded
+        [GRADIENT_NODES_MAX]; /* of each node: a run's bytes stand where its elements would */
+    struct push_task task;
+    struct residual *residual; /* top-k; else NULL */
+    float *decoded;            /* a run as it travels */
+    uint64_t decoded_elems;
+    uint64_t runs;
+    struct codec_cost cost;
+};
+
+enum err push_codec_new(struct push_codec **out, const struct layout *layout)
+{
+    struct push_codec *p = mem_zalloc(1, sizeof *p);
+    if (!p)
+        return ERR_NOMEM;
+    if (coder_new(&p->coder)) {
+        mem_free(p);
+        return ERR_NOMEM;
+    }
+    p->layout = layout;
+    *out = p;
+    return ERR_OK;
+}
+
+static void drop_encoded(struct push_codec *p)
+{
+    for (uint32_t i = 0; i < GRADIENT_NODES_MAX; i++) {
+        mem_free(p->encoded[i]);
+        p->encoded[i] = NULL;
+    }
+}
+
+void push_codec_free(struct push_codec *p)
+{
+    if (!p)
+        return;
+    drop_encoded(p);
+    residual_free(p->residual);
+    mem_free(p->decoded);
+    mem_free(p->link);
+    coder_free(p->coder);
+    mem_free(p);
+}
+
+/* What was withheld is dropped with the generation (docs/semantics.md, "Top-k"). */
+static enum err restart_residual(struct push_codec *p)
+{
+    residual_free(p->residual);
+    p->residual = NULL;
+    return p->session->feedback ? residual_new(&p->residual, &p->session->plan) : ERR_OK;
+}
+
+enum err push_codec_restart(struct push_codec *p, const struct session *s)
+{
+    drop_encoded(p);
+    p->session = s;
+    p->configured = (enum codec)s->settings.push_codec;
+    p->shape = (struct codec_shape){&s->plan, p->layout, s->settings.push_ratio};
+    mem_free(p->link);
+    p->link = mem_zalloc(s->plan.shards, sizeof *p->link);
+    for (uint32_t i = 0; p->link && i < s->plan.shards; i++) {
+        p->link[i].codec = p->configured == CODEC_AUTO ? CODEC_RAW : p->configured;
+        codec_choice_init(&p->link[i].choice,
+                          codec_mask(p->configured, s->settings.codecs_allowed));
+    }
+    return p->link ? restart_residual(p) : ERR_NOMEM;
+}
+
+void push_codec_task(struct push_codec *p, const struct push_task *task)
+{
+    p->task = *task;
+}
+
+void push_codec_begin(struct push_codec *p, uint32_t shard, const struct conn *conn)
+{
+    struct push_link *l = &p->link[shard];
+    struct link_progress progress;
+    if (p->configured != CODEC_AUTO)
+        return;
+    if (conn && conn_progress(conn, &progress) == ERR_OK)
+        codec_choice_link(&l->choice, &l->link, &progress);
+    l->codec = codec_choice_next(&l->choice);
+    l->tries = true;
+}
+
+void push_codec_sent(struct push_codec *p, uint32_t shard, const struct conn *conn)
+{
+    struct link_progress progress;
+    if (p->configured == CODEC_AUTO && conn && conn_progress(conn, &progress) == ERR_OK)
+        codec_choice_sent(&p->link[shard].choice, &p->link[shard].link, &progress);
+}
+
+enum codec push_codec_in_use(const struct push_codec *p, uint32_t shard)
+{
+    return p->configured == CODEC_AUTO ? p->link[shard].choice.now : p->configured;
+}
+
+const struct codec_cost *push_codec_cost(const struct push_codec *p)
+{
+    return &p->cost;
+}
+
+static enum err say_not_finite(const struct push_codec *p, enum codec codec, const float *x,
+                               uint64_t first_elem, uint64_t elems, struct errmsg *e)
+{
+    uint64_t i = 0;
+    while (i < elems && isfinite(x[i]))
+        i++;
+    const struct tensor *t = &p->layout->tensor[layout_find(p->layout, first_elem + i)];
+    return err_set(e, ERR_INPUT, "the gradient of %s is not finite, which %s cannot carry", t->name,
+                   codec_str(codec));
+}
+
+/* How much is lost. */
+static void count_error(struct push_codec *p, const float *x, const float *back, uint64_t elems)
+{
+    for (uint64_t i = 0; i < elems; i++) {
+        double d = (double)back[i] - (double)x[i];
+        p->cost.error += d * d;
+        p->cost.norm += (double)x[i] * (double)x[i];
+    }
+}
+
+static float *room(struct push_codec *p, uint64_t elems)
+{
+    if (elems <= p->decoded_elems)
+        return p->decoded;
+    mem_free(p->decoded);
+    p->decoded = mem_floats(elems);
+    p->decoded_elems = p->decoded ? elems : 0;
+    return p->decoded;
+}
+
+static void measure_error(struct push_codec *p, enum codec codec, uint32_t first, uint32_t chunks,
+                          const float *x, const uint8_t *in, uint64_t bytes)
+{
+    uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
+    float *back = codec_is_lossless(codec) ? NULL : room(p, elems);
+    if (back && codec_decode(p->coder, &p->shape, codec, first, chunks, in, bytes, back) == ERR_OK)
+        count_error(p, x, back, elems);
+}
+
+static uint64_t push_key(const struct push_codec *p, const struct gradient_node *n)
+{
+    return rng_key(p->session->settings.seed, RNG_PUSH_CODEC, p->task.name,
+                   (uint64_t)n->node.level << 32 | n->node.index);
+}
+
+/* Sync: the shard's guard is to see it, and decides for all shards. */
+static bool guarded(const struct push_codec *p)
+{
+    return p->session->sync && p->session->settings.nan_guard != NAN_GUARD_OFF;
+}
+
+/* ---- with error feedback ---- */
+
+/* Encode what stands in push->left to push->body, and leave there what is not sent. */
+static enum err withhold(struct push_codec *p, struct residual_push *push, double weight,
+                         uint64_t key, uint32_t first, uint32_t chunks, struct residual_run *run)
+{
+    uint64_t at = plan_chunk_elem(p->shape.plan, first);
+    uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
+    uint8_t *out = (uint8_t *)(push->body + at);
+    float *back = room(p, elems);
+    double began = clock_now_s();
+    run->codec = p->configured;
+    enum err err = back ? codec_encode(p->coder, &p->shape, &run->codec, key, first, chunks,
+                                       push->left + at, out, &run->bytes)
+                        : ERR_NOMEM;
+    if (!err)
+        err = codec_decode(p->coder, &p->shape, run->codec, first, chunks, out, run->bytes, back);
+    if (!err && p->runs++ % ERROR_SAMPLE == 0)
+        count_error(p, push->left + at, back, elems);
+    if (!err)
+        residual_sent(p->residual, push, first, chunks, back, weight);
+    p->cost.encode_s += clock_now_s() - began;
+    return err;
+}
+
+static void go_whole(struct push_codec *p, struct residual_push *push, const float *x,
+                     uint32_t first, uint32_t chunks, struct residual_run *run)
+{
+    uint64_t at = plan_chunk_elem(p->shape.plan, first);
+    run->codec = CODEC_RAW;
+    run->bytes = plan_run_elems(p->shape.plan, first, chunks) * sizeof(float);
+    memcpy(push->body + at, x, run->bytes);
+}
+
+static enum err make_run(struct push_codec *p, struct residual_push *push,
+                         const struct gradient_node *n, uint32_t first, uint32_t chunks,
+                         struct errmsg *e)
+{
+    uint64_t at = plan_chunk_elem(p->shape.plan, first);
+    struct residual_run run = {.made = true, .chunks = chunks};
+    double weight = n->examples == 0 ? 0 : p->session->sync ? p->task.weight : n->examples;
+    enum err err = ERR_OK;
+    residual_carry(p->residual, push, first, chunks, n->value + at, weight);
+    if (p->session->whole || p->task.remainder)
+        go_whole(p, push, push->left + at, first, chunks, &run);
+    else
+        err = withhold(p, push, weight, push_key(p, n), first, chunks, &run);
+    if (err == ERR_INPUT && guarded(p)) {
+        residual_give_back(p->residual, push, first, chunks);
+        go_whole(p, push, n->value + at, first, chunks, &run);
+    } else if (err == ERR_INPUT) {
+        return say_not_finite(p, p->configured, push->left + at, at,
+                              plan_run_elems(p->shape.plan, first, chunks), e);
+    } else if (err) {
+        return err_set(e, err, "no memory to encode a gradient");
+    }
+    push->run[first] = run;
+    return ERR_OK;
+}
+
+static enum err feedback_run(struct push_codec *p, const struct gradient_node *n, uint32_t first,
+                             uint32_t chunks, struct push_body *body, struct errmsg *e)
+{
+    const struct residual_name name = {p->task.name, n->node, p->task.remainder};
+    struct residual_push *push = residual_push(p->residual, &name);
+    if (!push)
+        return err_set(e, ERR_NOMEM, "no memory for a gradient on its way");
+    enum err err = push->run[first].made ? ERR_OK : make_run(p, push, n, first, chunks, e);
+    if (err)
+        return err;
+    assert(push->run[first].chunks == chunks); /* runs are counted from a shard's end, always */
+    *body = (struct push_body){push->run[first].codec,
+                               push->body + plan_chunk_elem(p->shape.plan, first),
+                               push->run[first].bytes, push->number};
+    p->cost.raw_bytes += plan_run_elems(p->shape.plan, first, chunks) * sizeof(float);
+    p->cost.bytes += body->bytes;
+    return ERR_OK;
+}
+
+static bool is_taken(const Gradwire__Reply *m, uint64_t number, uint32_t chunk)
+{
+    for (size_t i = 0; i < m->n_taken; i++) {
+        const Gradwire__Taken *t = m->taken[i];
+        if (t->number == number && chunk >= t->first_chunk && chunk - t->first_chunk < t->chunks)
+            return true;
+    }
+    return false;
+}
+
+/* Does this reply say what became of that push? In sync: the step is over, whatever was asked. */
+static bool tells_of(const struct push_codec *p, const Gradwire__Reply *m,
+                     const struct residual_name *name)
+{
+    if (p->session->sync)
+        return m->step > name->name;
+    return !m->pulled && m->name == name->name && m->remainder == name->remainder;
+}
+
+void push_codec_answered(struct push_codec *p, const Gradwire__Reply *m)
+{
+    if (!p->residual)
+        return;
+    for (struct residual_push *push = residual_pushes(p->residual); push; push = push->next) {
+        if (push->open == 0 || !tells_of(p, m, &push->name))
+            continue;
+        for (uint32_t c = m->first_chunk; c < m->first_chunk + m->chunks; c++)
+            residual_settle(p->residual, push, c, 1,
+                            push->name.remainder || is_taken(m, push->number, c));
+    }
+}
+
+bool push_codec_withholds(const struct push_codec *p)
+{
+    return p->residual && residual_any(p->residual);
+}
+
+const struct residual *push_codec_residual(const struct push_codec *p)
+{
+    return p->residual;
+}
+
+/* ---- without ---- */
+
+static bool try_codec(struct push_codec *p, struct push_link *l, enum codec codec, uint32_t first,
+                      uint32_t chunks, const float *x)
+{
+    uint64_t elems = plan_run_elems(p->shape.plan, first, chunks), bytes = elems * sizeof(float);
+    float *out = room(p, elems);
+    enum codec made_by = codec;
+    double began = clock_now_s();
+    enum err err = out ? codec_encode(p->coder, &p->shape, &made_by, 0, first, chunks, x,
+                                      (uint8_t *)out, &bytes)
+                       : ERR_NOMEM;
+    double took = clock_now_s() - began;
+    p->cost.encode_s += took;
+    if (err && err != ERR_TOOBIG)
+        return false;
+    codec_choice_cost(&l->choice, codec, elems, bytes, took);
+    return true;
+}
+
+/* What other codecs would make of the beginning of a task's first run. */
+static void try_codecs(struct push_codec *p, struct push_link *l, uint32_t first, uint32_t chunks,
+                       const float *x)
+{
+    enum codec codec;
+    if (!l->tries)
+        return;
+    l->tries = false;
+    uint32_t sample = codec_choice_sample(p->shape.plan, chunks);
+    while ((codec = codec_choice_trial(&l->choice)) != CODEC_RAW &&
+           try_codec(p, l, codec, first, sample, x))
+        ;
+}
+
+enum err push_codec_run(struct push_codec *p, uint32_t shard, const struct gradient_node *n,
+                        uint32_t first, uint32_t chunks, struct push_body *body, struct errmsg *e)
+{
+    if (p->residual)
+        return feedback_run(p, n, first, chunks, body, e);
+    uint64_t at = plan_chunk_elem(p->shape.plan, first);
+    uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
+    const float *x = n->value + at;
+    *body = (struct push_body){.codec = CODEC_RAW, .data = x, .bytes = elems * sizeof(float)};
+    p->cost.raw_bytes += body->bytes;
+    try_codecs(p, &p->link[shard], first, chunks, x);
+    if (p->link[shard].codec == CODEC_RAW) {
+        p->cost.bytes += body->bytes;
+        return ERR_OK;
+    }
+    float **encoded = &p->encoded[n->number];
+    if (!*encoded && !(*encoded = mem_floats(p->shape.plan->elems)))
+        return err_set(e, ERR_NOMEM, "no memory for an encoded gradient");
+    uint8_t *out = (uint8_t *)(*encoded + at);
+    double began = clock_now_s();
+    uint64_t made;
+    enum codec made_by = p->link[shard].codec;
+    enum err err =
+        codec_encode(p->coder, &p->shape, &made_by, push_key(p, n), first, chunks, x, out, &made);
+    double took = clock_now_s() - began;
+    p->cost.encode_s += took;
+    if (!err || err == ERR_TOOBIG)
+        codec_choice_cost(&p->link[shard].choice, p->link[shard].codec, elems,
+                          err ? body->bytes : made, took);
+    if (err == ERR_INPUT && !guarded(p))
+        return say_not_finite(p, made_by, x, at, elems, e);
+    if (err == ERR_NOMEM)
+        return err_set(e, err, "no memory to encode a gradient");
+    if (!err) { /* else it is smaller as it is, or goes to the guard */
+        *body = (struct push_body){.codec = made_by, .data = out, .bytes = made};
+        if (p->runs++ % ERROR_SAMPLE == 0)
+            measure_error(p, made_by, first, chunks, x, out, made);
+    }
+    p->cost.bytes += body->bytes;
+    return ERR_OK;
+}

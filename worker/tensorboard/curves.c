@@ -1,0 +1,188 @@
+#include "worker/tensorboard/curves.h"
+
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/math/optimizer.h"
+#include "worker/model/metric.h"
+
+static const double every_s = 1; /* points within an epoch */
+
+static void forget(struct curves *c, uint64_t step, double now_s)
+{
+    c->seen = c->epoch_step = step;
+    c->epoch = c->window = (struct model_sums){0};
+    c->epoch_s = c->window_s = now_s;
+    c->paused_s = 0;
+}
+
+/* From `step` on all is told anew. Which step this run goes on from shows at its first one: a chief that takes over goes
+ * on where the shards are, not at its last cut. */
+static void begin(struct curves *c, uint64_t step, double now_s)
+{
+    forget(c, step - 1, now_s);
+    events_restart(c->events, EVENTS_TRAIN, step);
+    if (c->begun)
+        return;
+    c->begun = true;
+    struct events_note *n = events_note(EVENTS_TRAIN, step);
+    events_text(n, "job", c->job->canonical);
+    events_post(c->events, n);
+}
+
+/* ---- life ---- */
+
+void curves_init(struct curves *c, const struct job *job, const struct layout *layout,
+                 uint64_t batches_per_epoch, uint64_t rows, const char *logs)
+{
+    *c = (struct curves){.job = job,
+                         .layout = layout,
+                         .batches_per_epoch = batches_per_epoch,
+                         .rows = rows,
+                         .events = job->logs.tensorboard ? events_new(logs) : NULL};
+    struct events_note *session = c->events ? events_note(EVENTS_SESSION, 0) : NULL;
+    events_session(session, job);
+    events_post(c->events, session);
+}
+
+void curves_close(struct curves *c, bool success)
+{
+    struct events_note *end = c->events ? events_note(EVENTS_SESSION, 0) : NULL;
+    events_session_end(end, success);
+    events_post(c->events, end);
+    events_free(c->events);
+    c->events = NULL;
+}
+
+/* ---- training ---- */
+
+static void add(struct model_sums *to, const struct model_sums *from)
+{
+    to->examples += from->examples;
+    to->loss += from->loss;
+    for (int i = 0; i < SUMS_MAX; i++)
+        to->metric[i] += from->metric[i];
+}
+
+static void put_means(struct events_note *n, const struct job *job, const char *prefix,
+                      const struct model_sums *sums)
+{
+    if (!(sums->examples > 0))
+        return;
+    events_scalar(n, prefix, "loss", "", sums->loss / sums->examples);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        events_scalar(n, prefix, metric_name(job->model.metric[i]), "",
+                      metric_value(job, i, sums->metric, sums->examples));
+}
+
+void curves_step(struct curves *c, uint64_t step, const struct model_sums *sums, double now_s)
+{
+    if (!c->events)
+        return;
+    bool rolled_back = step <= c->seen && c->job->training.update == UPDATE_SYNC;
+    if (!c->begun || rolled_back)
+        begin(c, step, now_s);
+    c->seen = step > c->seen ? step : c->seen;
+    add(&c->epoch, sums);
+    add(&c->window, sums);
+    if (now_s - c->window_s < every_s)
+        return;
+    struct events_note *n = events_note(EVENTS_TRAIN, c->seen);
+    put_means(n, c->job, "batch_", &c->window);
+    events_scalar(n, "batch_", "examples_per_second", "",
+                  c->window.examples / (now_s - c->window_s));
+    events_post(c->events, n);
+    c->window = (struct model_sums){0};
+    c->window_s = now_s;
+}
+
+void curves_paused(struct curves *c, double seconds)
+{
+    c->paused_s += seconds;
+    c->window_s += seconds;
+}
+
+/* What is pushed for a statistic is no gradient. */
+static void put_gradients(const struct layout *l, struct events_note *n,
+                          const struct events_histogram *h)
+{
+    for (uint32_t i = 0; i < l->tensors; i++)
+        if (l->tensor[i].role == TENSOR_WEIGHT)
+            events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
+}
+
+static void put_histograms(const struct curves *c, struct events_note *n, const float *w,
+                           const struct events_values *gradient, struct pool *pool)
+{
+    const struct layout *l = c->layout;
+    const struct events_values weights = {&w, 1, 1};
+    struct events_histogram *h = c->job->logs.histograms ? mem_zalloc(l->tensors, sizeof *h) : NULL;
+    if (!h)
+        return;
+    events_histograms(h, l, &weights, pool);
+    for (uint32_t i = 0; i < l->tensors; i++)
+        events_histogram(n, l->tensor[i].name, "", &h[i]);
+    if (gradient->blocks) {
+        events_histograms(h, l, gradient, pool);
+        put_gradients(l, n, h);
+    }
+    mem_free(h);
+}
+
+/* Of all workers: in async the chief has only seen its own batches. */
+static double examples_of_epoch(const struct curves *c, uint64_t step)
+{
+    if (c->job->training.update == UPDATE_SYNC)
+        return c->epoch.examples;
+    return (double)(step - c->epoch_step) / (double)c->batches_per_epoch * (double)c->rows;
+}
+
+void curves_epoch(struct curves *c, uint64_t step, const float *w,
+                  const struct events_values *gradient, struct pool *pool, double now_s)
+{
+    if (!c->events || step <= c->epoch_step || !(c->epoch.examples > 0))
+        return; /* made before this run began */
+    const struct optimizer *o = &c->job->optimizer;
+    uint64_t updates = optimizer_updates(o, step);
+    double seconds = now_s - c->epoch_s - c->paused_s;
+    struct events_note *n = events_note(EVENTS_TRAIN, step);
+    put_means(n, c->job, "epoch_", &c->epoch);
+    events_scalar(n, "epoch_", "learning_rate", "", optimizer_rate(o, updates ? updates : 1));
+    if (seconds > 0)
+        events_scalar(n, "epoch_", "examples_per_second", "", examples_of_epoch(c, step) / seconds);
+    if (n)
+        put_histograms(c, n, w, gradient, pool);
+    events_post(c->events, n);
+    uint64_t seen = c->seen > step ? c->seen : step;
+    forget(c, step, now_s);
+    c->seen = seen;
+}
+
+/* ---- evaluation ---- */
+
+void curves_put_evaluation(struct events *ev, const struct job *job, uint64_t step, bool ends_epoch,
+                           const struct evaluation *eval)
+{
+    static const char *const before[] = {"evaluation_", "epoch_"};
+    static const char *const after[] = {"_vs_iterations", ""};
+    struct events_note *n = ev ? events_note(EVENTS_EVAL, step) : NULL;
+    for (int which = 0; which < 1 + ends_epoch; which++) {
+        events_scalar(n, before[which], "loss", after[which], eval->loss);
+        for (uint32_t i = 0; i < job->model.metrics; i++)
+            events_scalar(n, before[which], metric_name(job->model.metric[i]), after[which],
+                          eval->metric[i]);
+    }
+    events_post(ev, n);
+}
+
+void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval)
+{
+    if (!c->events)
+        return;
+    /* The first of this run, and one of a step that was evaluated before: what there was of it, and behind it, goes. */
+    if (step <= c->evaluated || c->evaluated == 0)
+        events_restart(c->events, EVENTS_EVAL, step);
+    c->evaluated = step;
+    curves_put_evaluation(c->events, c->job, step, true, eval);
+}

@@ -5,6 +5,8 @@
 
 #include "common/math/kernels.h"
 
+static const struct op_type dense_op;
+
 enum err dense_add(struct model *m, const struct job_layer *l, const struct tap *from,
                    struct errmsg *e)
 {
@@ -65,4 +67,4 @@ static void backward(const struct op *op, const struct op_pass *p)
                     p->w + op->kernel_offset, out, 0.0f, p->dx, in);
 }
 
-const struct op_type dense_op = {.forward = forward, .backward = backward};
+static const struct op_type dense_op = {.forward = forward, .backward = backward};

@@ -7,6 +7,8 @@
 /* keras/src/initializers/random_initializers.py: "uniform" is RandomUniform(-0.05, 0.05). */
 static const float UNIFORM_LIMIT = 0.05f;
 
+static const struct op_type embedding_op;
+
 enum err embedding_add(struct model *m, const struct job_layer *l, const struct tap *from,
                        struct errmsg *e)
 {
@@ -82,4 +84,4 @@ static void backward(const struct op *op, const struct op_pass *p)
     }
 }
 
-const struct op_type embedding_op = {.forward = forward, .backward = backward};
+static const struct op_type embedding_op = {.forward = forward, .backward = backward};

@@ -174,8 +174,7 @@ bool conv2d_may_be_direct(const struct op *op, bool wants_dx);
 
 /* ---- running: the types that others ask for ---- */
 
-extern const struct op_type activation_op, add_op, batch_normalization_op, conv2d_op, dense_op,
-    dropout_op, embedding_op, layer_normalization_op, pooling_op;
+extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op;
 
 /* x (n, in.y, in.x, in channels), y (n, out.y, out.x, channels), kernel (size.y, size.x, in channels,
  * channels). work: conv2d_direct_work_elems floats. Where op->pooled: y (n, pool.y.out, pool.x.out,

@@ -46,6 +46,8 @@ static struct op make(const struct job_layer *l, const struct tap *from, const s
 
 /* ---- add ---- */
 
+static const struct op_type add_op;
+
 enum err add_add(struct model *m, const struct job_layer *l, const struct tap *from,
                  struct errmsg *e)
 {
@@ -74,7 +76,7 @@ static void add_backward(const struct op *op, const struct op_pass *p)
         memcpy(p->dx, p->dy, p->n * op_out_elems(op) * sizeof *p->dx);
 }
 
-const struct op_type add_op = {.forward = add_forward, .backward = add_backward};
+static const struct op_type add_op = {.forward = add_forward, .backward = add_backward};
 
 /* ---- concatenate ---- */
 

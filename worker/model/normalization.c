@@ -29,6 +29,8 @@ static enum err add_gamma_and_beta(struct model *m, struct op *op, struct errmsg
     return code;
 }
 
+static const struct op_type batch_normalization_op, layer_normalization_op;
+
 static struct op make(const struct model *m, const struct job_layer *l, const struct op_type *type)
 {
     uint32_t cols = m->shape.dim[m->shape.rank - 1];
@@ -218,7 +220,7 @@ static void batch_backward(const struct op *op, const struct op_pass *p)
         }
 }
 
-const struct op_type batch_normalization_op = {
+static const struct op_type batch_normalization_op = {
     .forward = batch_forward, .backward = batch_backward, .state_bytes = batch_state_bytes};
 
 /* ---- layer normalization ---- */
@@ -291,5 +293,5 @@ static void layer_backward(const struct op *op, const struct op_pass *p)
     }
 }
 
-const struct op_type layer_normalization_op = {
+static const struct op_type layer_normalization_op = {
     .forward = layer_forward, .backward = layer_backward, .state_bytes = layer_state_bytes};

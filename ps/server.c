@@ -100,87 +100,9 @@ static void end(struct server *s, int exit_code)
 
 /* ---- the hello ---- */
 
-static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
+static struct hello_host host_of(const struct server *s)
 {
-    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
-    m.reason = reason;
-    m.text = (char *)text;
-    if (reason == GRADWIRE__REASON__OTHER_JOB)
-        m.identity_text = c->server->config->job->identity_text;
-    static struct log_budget budget;
-    uint32_t left_out;
-    bool say = log_may(&budget, clock_now_ms(), &left_out);
-    if (say && left_out)
-        log_warn("%u more were refused", left_out);
-    if (say)
-        log_warn("%s is refused: %s", conn_peer(c->conn), text);
-    msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
-    conn_finish(c->conn, ERR_REFUSED, text);
-}
-
-static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char *why, size_t bytes)
-{
-    const struct cluster *own = s->config->cluster;
-    if (own->sparse) {
-        bool mine = m->ps_index == own->index && m->ps_index < m->n_ps_hosts &&
-                    strcmp(m->ps_hosts[m->ps_index], own->ps[0]) == 0;
-        (void)snprintf(why, bytes, "ps %u was dialed at %s; this is ps %u at %s", m->ps_index,
-                       m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : "?", own->index,
-                       own->ps[0]);
-        return mine;
-    }
-    if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index) {
-        (void)snprintf(why, bytes, "it dialed ps %u of %zu; this is ps %u of %u", m->ps_index,
-                       m->n_ps_hosts, own->index, own->n_ps);
-        return false;
-    }
-    for (uint32_t i = 0; i < own->n_ps; i++) {
-        if (strcmp(m->ps_hosts[i], own->ps[i]) != 0) {
-            (void)snprintf(why, bytes, "its ps %u is %s, ours is %s", i, m->ps_hosts[i],
-                           own->ps[i]);
-            return false;
-        }
-    }
-    return true;
-}
-
-static const char *role_word(Gradwire__Role role)
-{
-    return role == GRADWIRE__ROLE__DOCTOR  ? "doctor"
-           : role == GRADWIRE__ROLE__CHIEF ? "chief"
-                                           : "worker";
-}
-
-/* Returns whether the hello is one of our job; otherwise it is refused. */
-static bool check_hello(struct client *c, const Gradwire__Hello *m)
-{
-    struct server *s = c->server;
-    const struct job *job = s->config->job;
-    char why[400];
-    if (!version_same(m->version, role_word(m->role), "ps", why, sizeof why)) {
-        refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
-    } else if (strcmp(m->job, job->name) != 0) {
-        (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->identity.len != sizeof job->identity ||
-               memcmp(m->identity.data, job->identity, sizeof job->identity) != 0) {
-        (void)snprintf(why, sizeof why, "job %s differs here in a key that makes its identity",
-                       job->name);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->uuid[0] && s->uuid[0] && strcmp(m->uuid, s->uuid) != 0) {
-        (void)snprintf(why, sizeof why, "run %.36s of job %s dialed a ps of run %s", m->uuid,
-                       job->name, s->uuid);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (!same_ps_list(s, m, why, sizeof why)) {
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0) {
-        (void)snprintf(why, sizeof why, "worker %u says that it is the chief, who is worker 0",
-                       m->worker);
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
-    } else {
-        return true;
-    }
-    return false;
+    return (struct hello_host){s->config->job, s->config->cluster, s->uuid};
 }
 
 static void answer_waiting_workers(struct server *s)
@@ -245,6 +167,7 @@ static void hello_of_doctor(struct client *c)
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
+    const struct hello_host host = host_of(s);
     if (m->shard < 0) {
         c->waits_for_chief = true;
         c->waits_for_entry = m->idle;
@@ -258,14 +181,15 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         char why[128];
         (void)snprintf(why, sizeof why, "shard thread %" PRId64 " of %u was dialed", m->shard,
                        s->threads);
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
+        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE, why);
         return;
     }
     int fd;
     struct tls_link *tls;
     Gradwire__Hello *hello = c->hello;
     if (conn_detach(c->conn, &fd, &tls)) {
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, "bytes came behind the hello before its answer");
+        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE,
+                           "bytes came behind the hello before its answer");
         return;
     }
     c->hello = NULL;
@@ -569,11 +493,8 @@ static enum err on_frame(struct conn *c, void *owner)
         return err;
     }
     client->hello = (Gradwire__Hello *)m;
-    if (!greeting_proved(&client->greeting, c))
-        return ERR_OK;
-    if (!greeting_named(c, client->server->config->cluster, client->hello))
-        return ERR_OK;
-    if (!check_hello(client, client->hello))
+    const struct hello_host host = host_of(client->server);
+    if (!greeting_taken(&client->greeting, c, &host, client->hello))
         return ERR_OK;
     pending_conn_leave(&client->pending);
     if (client->hello->role == GRADWIRE__ROLE__DOCTOR)

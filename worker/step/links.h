@@ -10,15 +10,15 @@
 #include "worker/step/reply_codec.h"
 #include "worker/core/session.h"
 
+struct cluster;
+struct job;
 struct links;
 
 struct links_config {
     struct loop *loop;
     struct session *session;
-    const char *job;
-    const uint8_t *identity; /* SHA256_BYTES */
-    char *const *ps_hosts;
-    uint32_t n_ps;
+    const struct job *job;
+    const struct cluster *cluster;
     const struct layout *layout;
     float *w;                  /* the flat block: replies are read into it */
     float *averages;           /* the same of moving averages; NULL: none are asked for */
@@ -56,8 +56,6 @@ void links_costs(const struct links *l, struct codec_cost *push, struct codec_co
 /* How many shards there are; what each one's pushes travel in. */
 uint32_t links_shards(const struct links *l);
 enum codec links_codec(const struct links *l, uint32_t shard);
-/* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */
-bool links_idle(const struct links *l);
 /* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
 void links_before_write(struct links *l);
 

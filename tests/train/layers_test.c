@@ -33,8 +33,8 @@ static const float POINT[POINTS] = {-5, -2, -1, -0.3f, 0.1f, 0.7f, 2, 6};
 static void assert_activation(enum activation a, float alpha, const double *wanted)
 {
     float y[POINTS];
-    const struct op op = {.kind = OP_ACTIVATION, .activation = a, .in = POINTS, .alpha = alpha};
-    activation_forward(&op, y, POINT, 1);
+    const struct op op = {.activation = a, .in = POINTS, .alpha = alpha};
+    activation_op.forward(&op, &(struct op_pass){.rows = 1, .x = {POINT}, .y = y});
     assert_near(y, wanted, POINTS);
 }
 
@@ -137,8 +137,9 @@ static void batch_normalization_is_that_of_keras(void **state)
     fixture_init(&f, LAYER_BATCH_NORMALIZATION);
     const struct op *op = &f.m->op[0];
     float y[ROWS * COLS], statistics[2 * COLS];
-    void *room = mem_floats(normalization_state_bytes(op, ROWS) / sizeof(float));
-    batch_normalization_forward(op, y, f.w, X, ROWS, true, room);
+    void *room = mem_floats(op->type->state_bytes(op, ROWS) / sizeof(float));
+    struct op_pass pass = {.rows = ROWS, .train = true, .w = f.w, .x = {X}, .y = y, .state = room};
+    op->type->forward(op, &pass);
     assert_near(y, trained, ROWS * COLS);
 
     /* What the shard makes of the push: r = m r + (1 - m) s / n. */
@@ -153,7 +154,8 @@ static void batch_normalization_is_that_of_keras(void **state)
     }
     assert_near(statistics, moving_mean, COLS);
     assert_near(statistics + COLS, moving_variance, COLS);
-    batch_normalization_forward(op, y, f.w, X, ROWS, false, room);
+    pass.train = false;
+    op->type->forward(op, &pass);
     assert_near(y, evaluated, ROWS * COLS);
     mem_free(room);
     fixture_close(&f);
@@ -193,10 +195,12 @@ static void layer_normalization_is_that_of_keras(void **state)
     struct fixture f;
     fixture_init(&f, LAYER_LAYER_NORMALIZATION);
     float y[ROWS * COLS], room[2 * ROWS];
-    layer_normalization_forward(&f.m->op[0], y, f.w, X, ROWS, room);
+    struct op_pass pass = {.rows = ROWS, .w = f.w, .x = {X}, .y = y, .state = room};
+    f.m->op[0].type->forward(&f.m->op[0], &pass);
     assert_near(y, wanted, ROWS * COLS);
     memcpy(y, X, sizeof y); /* and in place */
-    layer_normalization_forward(&f.m->op[0], y, f.w, y, ROWS, room);
+    pass.x[0] = y;
+    f.m->op[0].type->forward(&f.m->op[0], &pass);
     assert_near(y, wanted, ROWS * COLS);
     fixture_close(&f);
 }
@@ -329,7 +333,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     float dw[32] = {0}, got[4];
     models_start(&job, COLS, 0, LOSS_BINARY_CROSSENTROPY, false);
     models_dense(&job, 1, ACT_SIGMOID);
-    job.model.layer[0].kernel_l2 = 0.01f;
+    job.model.layer[0].kernel.l2 = 0.01f;
     job.training.class_weights = 1;
     job.training.class_weight[0] = (struct class_weight){1, 5};
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);

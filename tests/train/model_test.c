@@ -30,14 +30,14 @@ static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **stat
     models_dense(&job, 3, ACT_LINEAR);
     trial_assert_refused(&job, "dense_0",
                          "from_logits: true with a linear last layer, or a last softmax");
-    job.model.layer[0].activation = ACT_SIGMOID;
+    job.model.layer[0].dense.activation = ACT_SIGMOID;
     trial_assert_refused(&job, "sigmoid", "or a last softmax");
-    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.layer[0].dense.activation = ACT_SOFTMAX;
     job.model.from_logits = true;
     trial_assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
-    job.model.layer[0].activation = ACT_RELU;
+    job.model.layer[0].dense.activation = ACT_RELU;
     trial_assert_refused(&job, "dense_0 has relu", "take the activation away");
-    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.layer[0].dense.activation = ACT_SOFTMAX;
     job.model.from_logits = false;
     models_dropout(&job, 0.5f);
     trial_assert_refused(&job, "dropout_1", "or a last softmax");
@@ -93,7 +93,7 @@ static void models_that_cannot_be_are_refused(void **state)
     models_dense(&job, 1, ACT_LINEAR);
     memcpy(job.model.layer[1].name, "dense_0", 8);
     trial_assert_refused(&job, "two layers", "dense_0");
-    job.model.layer[0].units = 0;
+    job.model.layer[0].dense.units = 0;
     trial_assert_refused(&job, "dense_0", "units");
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dropout(&job, 1.0f);
@@ -176,7 +176,8 @@ static void step(struct trial *f, float *m, float *v, uint64_t t)
                                    .beta_2 = 0.999f,
                                    .epsilon = 1e-7f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
-    optimizer_apply(&adam, t, f->w, f->w, slots, f->dw, 1.0f / ROWS, f->elems);
+    optimizer_apply(&adam, t, (struct optimizer_factors){1.0f / ROWS, 1, 1}, f->w, f->w, slots,
+                    f->dw, f->elems);
 }
 
 /* ---- what a model is ---- */
@@ -319,7 +320,7 @@ static void evaluation_does_not_drop(void **state)
     mlp(&with);
     mlp(&without);
     trial_close(&without);
-    without.job.model.layer[2].rate = 0.0f;
+    without.job.model.layer[2].dropout.rate = 0.0f;
     trial_init(&without, NULL, ROWS, 1);
     struct sums a = eval(&with), b = eval(&without), c = train(&without, 1);
     assert_true(a.loss == b.loss && a.metric[0] == b.metric[0] && b.loss == c.loss);
@@ -491,12 +492,12 @@ static void varied(struct trial *f)
     (void)models_normalization(&f->job, LAYER_BATCH_NORMALIZATION);
     models_activation(&f->job, ACT_GELU); /* 3 */
     models_dense(&f->job, 37, ACT_ELU);
-    f->job.model.layer[3].kernel_l2 = 0.01f;
-    f->job.model.layer[3].bias_l1 = 0.01f;
+    f->job.model.layer[3].kernel.l2 = 0.01f;
+    f->job.model.layer[3].bias.l1 = 0.01f;
     models_merge(&f->job, LAYER_ADD, 3, 4);
     (void)models_normalization(&f->job, LAYER_LAYER_NORMALIZATION);
     models_dense(&f->job, 19, ACT_SELU);
-    models_slope(&f->job, LAYER_GELU, 0)->approximate = true;
+    models_slope(&f->job, LAYER_GELU, 0)->gelu.approximate = true;
     models_merge(&f->job, LAYER_CONCATENATE, 8, 6);
     models_activation(&f->job, ACT_SILU);
     models_dense(&f->job, 11, ACT_SOFTPLUS);

@@ -69,7 +69,8 @@ static void apply(const struct optimizer *o, const struct layout *l, uint64_t t,
             part[j] = slot[j] + at;
         if (o->kind == OPT_LAMB)
             ratio = trust_ratio(o, t, w + at, part, dw + at, inv_n, n);
-        optimizer_apply_trusted(o, t, ratio, w + at, w + at, part, dw + at, inv_n, n);
+        optimizer_apply(o, t, (struct optimizer_factors){inv_n, 1, ratio}, w + at, w + at, part,
+                        dw + at, n);
     }
 }
 

@@ -55,7 +55,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->holds = !c->sync || c->feedback;
         c->slots =
             config->settings.update == GRADWIRE__UPDATE__GEO ? 0 : optimizer_slots(&optimizer);
-        c->lamb = optimizer.kind == OPT_LAMB;
+        c->lamb = optimizer_is_trusted(&optimizer);
         c->total = wanted(config);
         c->usable_below = c->unsettled = UINT64_MAX;
         c->published_cut = UINT64_MAX;

@@ -21,6 +21,7 @@
 #include "common/peers/pending.h"
 #include "common/net/tls.h"
 #include "ps/grace.h"
+#include "ps/life.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -69,9 +70,7 @@ struct server {
 
     struct client *clients, *chief;
     struct pending pending;
-    bool had_chief, entered;
-    bool done;                    /* the job is, and nothing of it is here */
-    bool idle;                    /* nobody came, and it waits on */
+    enum life life;
     struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
@@ -87,10 +86,14 @@ struct server {
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
-    bool going, stopping;
-    int64_t going_ms;
+    int64_t told_ms; /* when it was told to go */
     int exit_code;
 };
+
+static void happens(struct server *s, enum life_event what)
+{
+    s->life = life_next(s->life, what);
+}
 
 static void end(struct server *s, int exit_code)
 {
@@ -112,9 +115,9 @@ static void answer_waiting_workers(struct server *s)
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
     m.generation = &g;
-    m.entered = s->entered;
+    m.entered = life_entered(s->life);
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief || (c->waits_for_entry && !s->entered))
+        if (!c->waits_for_chief || (c->waits_for_entry && !life_entered(s->life)))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -142,7 +145,7 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     }
     s->chief = c;
     c->is_chief = true;
-    s->had_chief = true;
+    happens(s, LIFE_CHIEF);
     conn_limits(c->conn, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
     (void)snprintf(s->chief_address, sizeof s->chief_address, "%s", m->chief_address);
     answer_waiting_workers(s);
@@ -157,7 +160,7 @@ static void hello_of_doctor(struct client *c)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.uuid = c->server->uuid;
-    m.going = c->server->going;
+    m.going = life_told(c->server->life);
     m.time_ms = clock_wall_ms();
     log_debug("%s: a doctor looks", conn_peer(c->conn));
     msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -173,7 +176,7 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
-        else if (s->done && s->config->over->epochs && !m->idle)
+        else if (life_is_done(s->life) && s->config->over->epochs && !m->idle)
             tell_over(c);
         return;
     }
@@ -259,7 +262,7 @@ static void send_hello_reply(struct server *s)
     m.entered = all_entered(s);
     m.threads = s->threads;
     m.chief_address = s->chief_address;
-    m.going = s->going;
+    m.going = life_told(s->life);
     msg_send(s->chief->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
     mem_free(leases);
     mem_free(ranges);
@@ -382,8 +385,8 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    if (rests && !s->entered)
-        s->done = true; /* it holds nothing as it is */
+    if (rests && !life_entered(s->life))
+        happens(s, LIFE_OVER); /* it holds nothing as it is */
     else
         end(s, rests ? SERVER_RESTS : m->exit_code);
 }
@@ -403,8 +406,7 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
 {
     switch (type) {
     case FRAME_ENTER:
-        s->entered = true;
-        s->done = s->idle = false;
+        happens(s, LIFE_ENTER);
         s->config->over->epochs = 0;
         s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
@@ -512,7 +514,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        if (!s->stopping) /* then something else is the last word */
+        if (!life_stopping(s->life)) /* then something else is the last word */
             log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
@@ -599,20 +601,19 @@ static void on_signal(int number, void *arg)
 {
     (void)number;
     struct server *s = arg;
-    if (s->stopping) { /* how it ended is settled */
-        s->going = true;
+    enum life before = s->life;
+    happens(s, LIFE_TOLD);
+    if (life_stopping(before)) /* how it ended is settled */
         return;
-    }
-    if (s->going) {
+    if (life_told(before)) {
         log_warn("told to go twice: leaving at once");
         end(s, 143);
         return;
     }
-    s->going = true;
-    s->going_ms = clock_now_ms();
-    if (!s->entered) {
+    s->told_ms = clock_now_ms();
+    if (!life_entered(before)) {
         /* one that was stopped early may go on, and wants this ps again then */
-        bool over = s->done && (s->config->waits || s->config->ending == ENDING_DONE);
+        bool over = life_is_done(before) && (s->config->waits || s->config->ending == ENDING_DONE);
         log_info(over ? "told to go: the job is done" : "told to go before training began");
         end(s, over ? 0 : 143);
         return;
@@ -633,11 +634,10 @@ static void on_signal(int number, void *arg)
 
 static void check_going(struct server *s, int64_t now)
 {
-    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
-        now - s->going_ms > GOING_ALONE_MS) {
+    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS && now - s->told_ms > GOING_ALONE_MS) {
         log_warn("told to go, and the chief is not there: what stands is the last published cut");
         end(s, 143);
-    } else if (now - s->going_ms > grace_bound_ms(&s->grace)) {
+    } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
         log_warn("the grace of %u s ended before a cut was published", s->grace.allowed_s);
         end(s, 143);
     }
@@ -646,11 +646,12 @@ static void check_going(struct server *s, int64_t now)
 static void check_chief(struct server *s, int64_t now)
 {
     const struct job *job = s->config->job;
-    uint32_t bound = s->had_chief ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    bool first = life_before_chief(s->life);
+    uint32_t bound = first ? job->timeouts.start_s : job->timeouts.ps_rejoin_s;
     int64_t away_s = (now - s->chief_lost_ms) / 1000;
     if (away_s > bound) {
         log_error("no chief for %" PRId64 " s (timeouts.%s)", away_s,
-                  s->had_chief ? "ps_rejoin_s" : "start_s");
+                  first ? "start_s" : "ps_rejoin_s");
         end(s, 1);
     } else if (now - s->said_ms >= SAY_WAIT_MS) {
         s->said_ms = now;
@@ -665,13 +666,13 @@ static void check_rest(struct server *s, int64_t now)
     int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
     if (s->config->ending == ENDING_DONE && start_ms > ENDING_ALONE_MS)
         bound_ms = ENDING_ALONE_MS;
-    if (s->config->waits && (s->done || s->idle))
+    if (s->config->waits && life_rests(s->life))
         return;
     if (s->config->waits && away_ms > start_ms) {
         log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
                  s->config->job->timeouts.start_s);
-        s->idle = true;
-    } else if (s->done && away_ms > bound_ms) {
+        happens(s, LIFE_ALONE);
+    } else if (life_is_done(s->life) && away_ms > bound_ms) {
         log_info("the job is done, and no chief has come to train on");
         end(s, 0);
     } else {
@@ -683,9 +684,9 @@ static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
-    if (s->going)
+    if (life_told(s->life))
         check_going(s, now);
-    else if (!s->chief && s->entered)
+    else if (!s->chief && life_entered(s->life))
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);
@@ -714,13 +715,6 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     return ERR_OK;
 }
 
-static enum process_state state_of(const struct server *s)
-{
-    if (s->entered)
-        return s->chief ? STATE_TRAINING : STATE_WAITING;
-    return s->done ? STATE_DONE : s->idle ? STATE_IDLE : STATE_WAITING;
-}
-
 /* What HTTP asks of us. */
 static void say_facts(void *ctx, struct server_http_facts *f)
 {
@@ -728,8 +722,8 @@ static void say_facts(void *ctx, struct server_http_facts *f)
     *f = (struct server_http_facts){.run = s->uuid,
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
-                                    .going = s->going,
-                                    .state = state_of(s),
+                                    .going = life_told(s->life),
+                                    .state = life_process_state(s->life, s->chief),
                                     .connections = s->listener.open,
                                     .pending = &s->pending};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
@@ -776,7 +770,7 @@ static enum err start(struct server *s, struct errmsg *e)
 
 static void stop(struct server *s)
 {
-    s->stopping = true;
+    happens(s, LIFE_STOP);
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
@@ -805,7 +799,7 @@ int server_run(const struct server_config *config)
     struct errmsg e = {""};
     memset(s, 0, sizeof *s);
     s->config = config;
-    s->done = config->ending != ENDING_NONE;
+    s->life = life_begin(config->ending != ENDING_NONE);
     grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
@@ -813,7 +807,7 @@ int server_run(const struct server_config *config)
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
-    if (s->done)
+    if (life_is_done(s->life))
         log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
                                : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
@@ -823,5 +817,5 @@ int server_run(const struct server_config *config)
     }
     stop(s);
     /* told to go, it does not rest */
-    return s->exit_code == SERVER_RESTS && s->going ? 0 : s->exit_code;
+    return s->exit_code == SERVER_RESTS && life_told(s->life) ? 0 : s->exit_code;
 }

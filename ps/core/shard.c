@@ -1,5 +1,6 @@
 #include "ps/core/shard.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -283,6 +284,7 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
     struct errmsg e = {""};
     struct generation g = msg_generation_get(m->generation);
     enum err err = ERR_OK;
+    shard_check(s);
     if (s->entered && generation_equal(g, s->generation)) {
         tell_entered(s, m, ERR_OK, &e); /* said again, answered again */
         return;
@@ -308,6 +310,8 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
         if (s->entered && s->me.chunks && s->mode->release)
             s->mode->release(s); /* a takeover may come in the middle of a stop */
     }
+    assert(!s->entered || err == ERR_REFUSED || generation_equal(s->generation, g));
+    shard_check(s);
     tell_entered(s, m, err, &e);
 }
 
@@ -323,6 +327,7 @@ static uint64_t least_incarnation(const struct shard *s, uint32_t worker)
 
 enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
+    assert(least_incarnation(s, worker) <= s->fences.max_incarnation);
     if (incarnation > s->fences.max_incarnation)
         s->fences.max_incarnation = incarnation;
     for (size_t i = 0; i < s->fences.n; i++) {
@@ -337,6 +342,7 @@ enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
         return ERR_NOMEM;
     s->fences.fence = grown;
     s->fences.fence[s->fences.n++] = (struct shard_fence){worker, incarnation};
+    assert(least_incarnation(s, worker) == incarnation);
     return ERR_OK;
 }
 
@@ -349,6 +355,7 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
                         Gradwire__Refuse *refuse)
 {
     *refuse = (Gradwire__Refuse)GRADWIRE__REFUSE__INIT;
+    shard_check(s);
     if (!s->entered) {
         refuse->reason = GRADWIRE__REASON__NOT_READY;
         refuse->text = (char *)"no parameters yet";
@@ -381,6 +388,8 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
     s->peers = peer;
     if (s->mode->on_hello)
         s->mode->on_hello(s, m);
+    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->fences.max_incarnation);
+    shard_check(s);
     return ERR_OK;
 }
 
@@ -422,7 +431,10 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
-    return s->mode->on_push(s, peer, m, body, e);
+    shard_check(s);
+    enum err err = s->mode->on_push(s, peer, m, body, e);
+    shard_check(s);
+    return err;
 }
 
 enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
@@ -432,9 +444,12 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
+    shard_check(s);
     if (m->averages)
         return shard_average_pull(s, peer, m, e);
-    return s->mode->on_pull(s, peer, m, e);
+    enum err err = s->mode->on_pull(s, peer, m, e);
+    shard_check(s);
+    return err;
 }
 
 enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
@@ -446,15 +461,19 @@ enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire_
     }
     if (!s->mode->on_tick)
         return err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
-    return s->mode->on_tick(s, peer, m, e);
+    enum err err = s->mode->on_tick(s, peer, m, e);
+    shard_check(s);
+    return err;
 }
 
 /* ---- the chief's word on a step, and on workers ---- */
 
 void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
+    shard_check(s);
     if (shard_mine(s, m->generation) && s->mode->on_decision)
         s->mode->on_decision(s, m);
+    shard_check(s);
 }
 
 void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
@@ -467,6 +486,7 @@ void shard_on_gone(struct shard *s, const Gradwire__Gone *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_gone)
         s->mode->on_gone(s, m);
+    shard_check(s);
 }
 
 /* ---- what others see ---- */

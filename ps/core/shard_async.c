@@ -1,4 +1,5 @@
 /* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -127,6 +128,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     enum err err = body ? admit(s, peer, m, body, &applied, e) : ERR_OK;
     if (err)
         return err;
+    assert(applied <= m->chunks && (applied == 0 || body));
     s->duplicates += applied == 0;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
@@ -137,6 +139,12 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     if (!m->ack_only)
         shard_reply_sent(s, peer);
     return ERR_OK;
+}
+
+void shard_async_check(const struct shard *s)
+{
+    assert(s->async.once.chunks == s->me.chunks && s->async.chunk_t);
+    (void)s;
 }
 
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
@@ -168,4 +176,5 @@ const struct shard_mode shard_async = {.name = "async",
                                        .on_push = shard_async_push,
                                        .on_pull = shard_send_present,
                                        .sent = shard_stale_sent,
+                                       .check = shard_async_check,
                                        .status = shard_async_status};

@@ -27,6 +27,7 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                           struct buffer *body, struct errmsg *e) MUST_CHECK;
+void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */

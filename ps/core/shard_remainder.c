@@ -65,4 +65,5 @@ const struct shard_mode shard_remainder = {.name = "async, top_k",
                                            .on_push = on_push,
                                            .on_pull = shard_send_present,
                                            .sent = shard_stale_sent,
+                                           .check = shard_async_check,
                                            .status = shard_async_status};

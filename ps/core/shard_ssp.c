@@ -128,5 +128,6 @@ const struct shard_mode shard_ssp = {.name = "ssp",
                                      .on_tick = on_tick,
                                      .on_gone = on_gone,
                                      .sent = shard_stale_sent,
+                                     .check = shard_async_check,
                                      .status = shard_async_status,
                                      .waits_for = waits_for};

@@ -1,6 +1,7 @@
 /* What a shard remembers of each worker in async: which updates the parameters had that it was sent, so that the
  * staleness of its next push is known; with delay compensation the parameters themselves, one copy a worker.
  * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -64,6 +65,7 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
     struct stale *of = find(s, worker);
     if (!of)
         return;
+    assert(first + count <= s->me.chunks);
     memcpy(of->seen_t + first, s->async.chunk_t + first, count * sizeof *of->seen_t);
     if (!of->seen)
         return;
@@ -95,6 +97,8 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
 {
     struct stale *of = find(s, worker);
     uint64_t tau = of ? s->async.chunk_t[chunk] - of->seen_t[chunk] : 0;
+    assert(!of || of->seen_t[chunk] <= s->async.chunk_t[chunk]);
+    assert(!of || (of->seen != NULL) == (s->async.delay_compensation > 0.0f));
     if (of && chunk == 0)
         staleness_add(&of->counted, tau);
     uint64_t t = ++s->async.chunk_t[chunk];

@@ -2,6 +2,7 @@
  * where it is on. What every mode may have is beside it.
  *
  * Calls go one way: a file calls only files that stand before it here. Upwards there is the mode's table alone.
+ *     check                           what holds between two events
  *     taken, reply, codec, average    what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     cut                             a shard's part of a cut
@@ -164,6 +165,9 @@ struct shard {
     struct shard_fences fences;
     struct shard_told told;
 };
+
+/* shard_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
+void shard_check(const struct shard *s);
 
 /* The chunk's first element in the blocks; chunks count from the shard's first. */
 static inline uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)

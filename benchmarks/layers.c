@@ -127,7 +127,7 @@ static bool layers_check(struct layers *l)
 {
     uint64_t elems = model_layout(l->model)->elems;
     float *first = mem_floats(elems), most = 0;
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(l->run, l->w, l->x, l->y, ROWS, 1, l->dw, &sums, NULL, NULL);
     memcpy(first, l->dw, elems * sizeof *first);
     model_train(l->run, l->w, l->x, l->y, ROWS, 1, l->dw, &sums, NULL, NULL);

@@ -110,7 +110,7 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
         return err;
     uint32_t nodes;
     const struct gradient_node *node = gradient_nodes(r->gradient, &nodes);
-    struct model_sums sums = gradient_sums(r->gradient);
+    struct sums sums = gradient_sums(r->gradient);
     struct optimizer optimizer = r->job->optimizer;
     optimizer.learning_rate = rate;
     optimizer.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT}; /* nor a warm-up */

@@ -143,7 +143,7 @@ static void batch_normalization_is_that_of_keras(void **state)
     assert_near(y, trained, ROWS * COLS);
 
     /* What the shard makes of the push: r = m r + (1 - m) s / n. */
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, X, f.y, ROWS, 0, f.dw, &sums, NULL, NULL);
     for (int c = 0; c < COLS; c++) {
         float *r[2] = {f.w + op->mean_offset + c, f.w + op->variance_offset + c};
@@ -177,7 +177,7 @@ static void moving_statistics_are_tensors_of_their_own_role(void **state)
     assert_true(l->tensor[2].momentum == 0.99f && f.w[l->tensor[3].offset_elems] == 1.0f);
 
     /* No examples: nothing to average. */
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, X, f.y, ROWS, 0, f.dw, &sums, NULL, NULL);
     model_train(f.run, f.w, X, f.y, 0, 0, f.dw, &sums, NULL, NULL);
     for (uint64_t i = 0; i < l->elems; i++)
@@ -224,7 +224,7 @@ static void an_id_that_is_not_in_the_table_is_an_error_of_the_data(void **state)
         assert_int_equal(model_run_new(&run, m, 2, &e), ERR_OK);
         float *w = mem_floats(model_layout(m)->elems), *dw = mem_floats(model_layout(m)->elems);
         const float x[] = {0, 4, 3, bad[i]}, y[] = {0, 1};
-        struct model_sums sums = {0};
+        struct sums sums = {0};
         model_train(run, w, x, y, 1, 0, dw, &sums, NULL, NULL);
         assert_int_equal(model_run_fault(run, &e), ERR_OK);
         model_train(run, w, x, y, 2, 0, dw, &sums, NULL, NULL);
@@ -280,7 +280,7 @@ static void metrics_are_those_of_keras(void **state)
     assert_int_equal(metric_sums(&job), 7);
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, N, &e), ERR_OK);
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_eval(run, &one, x, y, 3, &sums);
     model_eval(run, &one, x + 3, y + 3, N - 3, &sums);
     for (uint32_t i = 0; i < 5; i++) {
@@ -338,7 +338,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     job.training.class_weight[0] = (struct class_weight){1, 5};
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, ROWS, &e), ERR_OK);
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(run, w, X, y, ROWS, 0, dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss / ROWS - 2.5858025898993016) < 1e-6);
     for (int i = 0; i < 4; i++)
@@ -346,7 +346,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     assert_near(got, after, 4);
 
     /* Evaluation has no class weights, and the penalty once. */
-    struct model_sums plain = {0};
+    struct sums plain = {0};
     model_eval(run, w, X, y, ROWS, &plain);
     assert_true(plain.loss < sums.loss);
     double penalty = 0.01 * (0.25 + 0.0625 + 0.01);

@@ -99,7 +99,7 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
 
     const uint64_t batches = order_batches(&order);
     for (uint64_t id = 0; id < job->training.epochs * batches; id++) {
-        struct model_sums sums = {0};
+        struct sums sums = {0};
         uint32_t n = order_leaf(&order, id / batches, id % batches, 0, rows);
         assert_int_equal(dataset_gather(&data, rows, n, x, y, &n, &e), ERR_OK);
         model_train(run, w, x, y, n, rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums,

@@ -151,7 +151,7 @@ static const float *forward(struct model_run *r, const float *x, const struct pa
 
 /* Adds loss and metrics; the gradient by z is left where the last op looks for it. */
 static void score(struct model_run *r, const float *z, const float *y, uint32_t n,
-                  const float *class_weight, struct model_sums *sums)
+                  const float *class_weight, struct sums *sums)
 {
     const struct model *m = r->m;
     size_t outputs = m->shape.dim[0];
@@ -239,7 +239,7 @@ static void zero_gradient(const struct model *m, float *dw, model_ready *ready, 
 }
 
 void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                 uint64_t key, float *dw, struct model_sums *sums, model_ready *ready, void *ctx)
+                 uint64_t key, float *dw, struct sums *sums, model_ready *ready, void *ctx)
 {
     assert(n <= r->rows_max);
     if (n == 0) {
@@ -256,7 +256,7 @@ void model_train(struct model_run *r, const float *w, const float *x, const floa
 }
 
 void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                struct model_sums *sums)
+                struct sums *sums)
 {
     assert(n <= r->rows_max);
     if (n == 0)

@@ -671,14 +671,14 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms)
 static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
 {
     w->acked = true;
-    w->account = (struct chief_account){.tasks = m->tasks,
-                                        .bytes_out = m->bytes_out,
-                                        .bytes_in = m->bytes_in,
-                                        .examples = m->examples,
-                                        .computed_s = m->computed_s,
-                                        .waited_s = m->waited_s,
-                                        .push = msg_codec_cost_get(m->push),
-                                        .reply = msg_codec_cost_get(m->reply)};
+    w->account = (struct worker_account){.tasks = m->tasks,
+                                         .bytes_out = m->bytes_out,
+                                         .bytes_in = m->bytes_in,
+                                         .examples = m->examples,
+                                         .computed_s = m->computed_s,
+                                         .waited_s = m->waited_s,
+                                         .push = msg_codec_cost_get(m->push),
+                                         .reply = msg_codec_cost_get(m->reply)};
 }
 
 uint64_t chief_dropped(const struct chief *c, uint32_t worker)
@@ -686,7 +686,7 @@ uint64_t chief_dropped(const struct chief *c, uint32_t worker)
     return worker < c->workers ? c->worker[worker].dropped : 0;
 }
 
-bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out)
+bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out)
 {
     if (worker >= c->workers || !c->worker[worker].acked)
         return false;

@@ -57,12 +57,12 @@ struct chief_worker {
     int64_t fence_ms;
     uint64_t incarnation;
     int64_t lost_ms;
-    uint32_t want;                /* ids that it asked for and has not got */
-    bool told_none;               /* feedback: there are none to be had now */
-    Gradwire__Hello *hello;       /* kept until the generation is entered */
-    uint32_t fenced_by;           /* ps that have answered FENCED */
-    struct chief_account account; /* when acked */
-    uint64_t dropped;             /* backup workers: microbatches, as far as this chief decided */
+    uint32_t want;                 /* ids that it asked for and has not got */
+    bool told_none;                /* feedback: there are none to be had now */
+    Gradwire__Hello *hello;        /* kept until the generation is entered */
+    uint32_t fenced_by;            /* ps that have answered FENCED */
+    struct worker_account account; /* when acked */
+    uint64_t dropped;              /* backup workers: microbatches, as far as this chief decided */
     uint64_t gone_below; /* ssp: these incarnations are to leave the least clock; 0: none */
     bool gone;           /* every shard refuses them, and was told so */
     uint64_t refused_by[PLAN_SHARDS_MAX / 64]; /* ps that refuse them, as bits */

@@ -1,4 +1,4 @@
-#include "worker/step/local.h"
+#include "worker/driver/local.h"
 
 #include <string.h>
 

@@ -101,9 +101,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m, const st
     s->optimizer = *o;
     s->optimizer_undecayed = *o;
     s->optimizer_undecayed.weight_decay = 0.0f;
-    s->seed = m->seed;
-    s->batches_per_epoch = m->batches_per_epoch;
-    s->metrics = m->metrics;
+    s->settings = msg_settings(m);
     s->slots = s->mode->optimizes ? optimizer_slots(&s->optimizer) : 0;
     s->codec.shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
     s->codec.pushes = codec_mask((enum codec)m->push_codec, m->codecs_allowed);
@@ -171,7 +169,7 @@ static enum err new_blocks(struct shard *s)
 
 static enum err fill_initial(struct shard *s)
 {
-    layout_init_values(&s->layout, s->seed, s->me.first_elem, s->me.elems, s->block[0]);
+    layout_init_values(&s->layout, s->settings.seed, s->me.first_elem, s->me.elems, s->block[0]);
     for (uint32_t i = 0; i < s->slots; i++)
         for (uint64_t k = 0; k < s->me.elems; k++)
             s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
@@ -259,6 +257,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
         return err_set(
             e, ERR_STATE,
             "%s was another when the ps began: with this value start all processes again", changed);
+    s->settings = msg_settings(m->settings);
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     if (s->me.chunks && s->mode->take_over)
@@ -412,8 +411,9 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
         m->chunks > end - m->first_chunk)
         return err_set(e, ERR_PROTO, "chunks %u + %u are not this shard's (%u + %u)",
                        m->first_chunk, m->chunks, s->me.first_chunk, s->me.chunks);
-    if (m->n_sums > 1 + s->metrics)
-        return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums, 1 + s->metrics);
+    if (m->n_sums > 1 + s->settings.metrics)
+        return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums,
+                       1 + s->settings.metrics);
     *elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
     enum err err = shard_codec_fits(s, m, body_bytes, e);
     if (err)

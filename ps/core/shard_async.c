@@ -8,16 +8,10 @@
 
 /* ---- a generation ---- */
 
-static void take_settings(struct shard *s, const Gradwire__Settings *m)
-{
-    s->async.delay_compensation = m->delay_compensation;
-    s->async.staleness_rate = m->staleness_rate;
-}
-
 enum err shard_async_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
+    (void)m;
     (void)e;
-    take_settings(s, m);
     once_init(&s->async.once, s->me.chunks);
     s->async.chunk_t = mem_zalloc(s->me.chunks, sizeof *s->async.chunk_t);
     return s->async.chunk_t ? ERR_OK : ERR_NOMEM;
@@ -48,13 +42,8 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
 
 const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
-    bool copies = s->async.delay_compensation > 0;
+    bool copies = s->settings.delay_compensation > 0;
     return copies == (m->delay_compensation > 0) ? NULL : "training.delay_compensation";
-}
-
-void shard_async_take_over(struct shard *s, const Gradwire__Enter *m)
-{
-    take_settings(s, m->settings);
 }
 
 /* ---- a push ---- */
@@ -110,7 +99,8 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                 double sums[GATE_SUMS_MAX] = {0};
                 for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
                     sums[i] = m->sums[i];
-                shard_add_epoch_sums(s, m->name / s->batches_per_epoch, 1, m->examples, sums);
+                shard_add_epoch_sums(s, m->name / s->settings.batches_per_epoch, 1, m->examples,
+                                     sums);
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
@@ -170,7 +160,6 @@ const struct shard_mode shard_async = {.name = "async",
                                        .close = shard_async_close,
                                        .restore = shard_async_restore,
                                        .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                       .take_over = shard_async_take_over,
                                        .join = shard_stale_join,
                                        .push_fits = shard_async_push_fits,
                                        .on_push = shard_async_push,

@@ -67,7 +67,7 @@ void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply
 
 uint64_t shard_redo_epoch(const struct shard *s)
 {
-    return s->sync.redo.on ? s->sync.redo.epochs.epoch : s->step / s->batches_per_epoch;
+    return s->sync.redo.on ? s->sync.redo.epochs.epoch : s->step / s->settings.batches_per_epoch;
 }
 
 void shard_redo_status(struct shard *s, Gradwire__ShardStatus *m)

@@ -150,7 +150,7 @@ static void encode_difference(struct shard *s, struct shard_run *run)
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
     const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
     float *next = s->reply.view[!s->now] + at;
-    uint64_t key = rng_key(s->seed, RNG_REPLY_CODEC, s->step + 1, 0);
+    uint64_t key = rng_key(s->settings.seed, RNG_REPLY_CODEC, s->step + 1, 0);
     s->io->before_write(s->ctx, next, elems);
     for (uint64_t i = 0; i < elems; i++)
         next[i] = w[i] - held[i];

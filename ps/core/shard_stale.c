@@ -38,7 +38,7 @@ enum err shard_stale_join(struct shard *s, uint32_t worker, uint64_t incarnation
     struct stale *of = mem_zalloc(1, sizeof *of);
     if (!of)
         return ERR_NOMEM;
-    bool copies = s->async.delay_compensation > 0.0f;
+    bool copies = s->settings.delay_compensation > 0.0f;
     of->worker = worker;
     of->seen_t = mem_zalloc(s->me.chunks, sizeof *of->seen_t);
     of->seen = copies ? mem_floats(s->me.elems) : NULL;
@@ -86,7 +86,7 @@ static void compensate(const struct shard *s, const struct stale *of, uint64_t a
         const float *w = s->block[0] + at, *seen = of->seen + at;
         for (size_t k = (size_t)(begin - first); k < (size_t)(stop - first); k++) {
             float m = g[k] * inv_n;
-            out[k] = weight ? m + s->async.delay_compensation * m * m * (w[k] - seen[k]) : m;
+            out[k] = weight ? m + s->settings.delay_compensation * m * m * (w[k] - seen[k]) : m;
         }
         begin = stop;
     }
@@ -103,7 +103,7 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
         staleness_add(&of->counted, tau);
     uint64_t t = ++s->async.chunk_t[chunk];
     struct shard_update u = {
-        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->async.staleness_rate ? tau : 0};
+        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->settings.staleness_rate ? tau : 0};
     float *w = s->block[0] + at;
     if (!of || !of->seen) {
         shard_apply(s, &u, at, elems, w, w, g);

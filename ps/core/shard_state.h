@@ -31,7 +31,6 @@ struct shard_run {
 struct shard_ssp {
     struct shard_async async;
     struct clocks clocks;
-    uint64_t staleness;
 };
 
 struct shard_geo {
@@ -131,9 +130,8 @@ struct shard {
     uint32_t index;       /* among the plan's shards */
     struct plan_shard me; /* chunks == 0: the plan leaves this thread empty */
     struct optimizer optimizer,
-        optimizer_undecayed; /* the other: of tensors without weight decay */
-    uint64_t seed, batches_per_epoch;
-    uint32_t metrics;
+        optimizer_undecayed;     /* the other: of tensors without weight decay */
+    Gradwire__Settings settings; /* without lists */
 
     /* parameters */
     float *block

@@ -11,7 +11,7 @@ static void sum_step(struct shard *s, uint32_t chunk)
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
     struct tree_node node[TREE_LEAVES_MAX];
     double sums[TREE_LEAVES_MAX * GATE_SUMS_MAX];
-    uint32_t k = 1 + s->metrics;
+    uint32_t k = 1 + s->settings.metrics;
     for (uint32_t i = 0; i < c->nodes; i++) {
         node[i] = c->node[i].node;
         memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
@@ -80,7 +80,7 @@ void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_
         sums.examples = s->sync.examples;
         sums.loss = s->sync.sums[0];
         sums.metric = s->sync.sums + 1;
-        sums.n_metric = s->metrics;
+        sums.n_metric = s->settings.metrics;
         reply.sums = &sums;
     }
     shard_send_run(s, to, &reply, run);

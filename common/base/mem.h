@@ -1,4 +1,4 @@
-/* Heap memory whose failure can be provoked by tests (STYLE: fail the n-th allocation). */
+/* Heap memory whose failure can be provoked by tests (fail the n-th allocation). */
 #ifndef GRADWIRE_COMMON_BASE_MEM_H
 #define GRADWIRE_COMMON_BASE_MEM_H
 

@@ -1,7 +1,5 @@
 #include "common/base/rng.h"
 
-#include <math.h>
-
 uint64_t rng_key(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b)
 {
     uint64_t k = rng_u64(seed, (uint64_t)stream);
@@ -15,13 +13,6 @@ uint64_t rng_name(const char *name)
     for (; *name; name++)
         h = (h ^ (uint8_t)*name) * UINT64_C(0x100000001B3);
     return h;
-}
-
-double rng_normal(uint64_t key, uint64_t position)
-{
-    double u = ((double)(rng_u64(key, 2 * position) >> 11) + 1.0) * 0x1p-53;
-    double v = (double)(rng_u64(key, 2 * position + 1) >> 11) * 0x1p-53;
-    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
 
 uint64_t rng_permute(uint64_t key, uint64_t i, uint64_t n)

@@ -1,4 +1,4 @@
-/* Randomness as pure functions of where it is used (SEMANTICS: seed, epoch and microbatch, position):
+/* Randomness as pure functions of where it is used (docs/semantics.md: seed, epoch and microbatch, position):
  * counter-based, integer-only, so the same bits everywhere and in any order of evaluation. */
 #ifndef GRADWIRE_COMMON_BASE_RNG_H
 #define GRADWIRE_COMMON_BASE_RNG_H
@@ -36,10 +36,6 @@ static inline float rng_unit(uint64_t key, uint64_t position)
 {
     return (float)(rng_u64(key, position) >> 40) * 0x1p-24f;
 }
-
-/* Standard normal by Box-Muller over two positions of the same key (2p, 2p + 1); libm, so for data
- * that is made, never for what the bit-for-bit promise covers across machines. */
-double rng_normal(uint64_t key, uint64_t position);
 
 /* Where row `i` of `n` goes in the permutation `key`: a bijection of [0, n) (Feistel network with
  * cycle walking); i < n, n >= 1. O(1) memory, any order of evaluation. */

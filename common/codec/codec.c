@@ -133,7 +133,8 @@ enum err coder_new(struct coder **out)
     return ERR_OK;
 }
 
-uint8_t *coder_room(struct coder *c, size_t bytes)
+/* At least `bytes` of scratch memory; NULL without memory. Valid until the next call. */
+static uint8_t *coder_room(struct coder *c, size_t bytes)
 {
     if (bytes <= c->room_bytes)
         return c->room;

@@ -10,8 +10,6 @@ struct coder {
     uint8_t *room;
     size_t room_bytes;
 };
-/* At least `bytes` of scratch memory; NULL without memory. Valid until the next call. */
-uint8_t *coder_room(struct coder *c, size_t bytes);
 
 /* codec_int8.c: (ceil(n / 256)) float32 scales, then n bytes. */
 size_t int8_bytes(size_t n);

@@ -74,12 +74,6 @@ bool job_key_of_element(const struct job_key *key)
     return job_key_of_layer(key) || job_key_of_column(key);
 }
 
-bool job_key_under(const char *path, const char *group)
-{
-    size_t n = strlen(group);
-    return starts_with_group(path, group) && !strchr(path + (n ? n + 1 : 0), '.');
-}
-
 const void *job_key_at(const struct job_key *key, const struct job *job, const void *element)
 {
     const char *base = job_key_of_element(key) ? element : (const char *)job;

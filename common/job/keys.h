@@ -81,8 +81,6 @@ bool job_key_is_group(const char *path);         /* keys stand under it */
 bool job_key_of_layer(const struct job_key *key);
 bool job_key_of_column(const struct job_key *key);
 bool job_key_of_element(const struct job_key *key); /* of a layer, or of a column */
-/* `path` is right under `group` ("" for the top). */
-bool job_key_under(const char *path, const char *group);
 
 /* Where the key's value is: in `element` (struct job_layer, struct job_column) for a key of one,
  * otherwise in *job. */

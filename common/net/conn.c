@@ -247,7 +247,6 @@ static struct conn *conn_alloc(struct loop *l, int fd, const char *peer, const s
     c->small = true;
     c->head_max = FRAME_HEAD_MAX;
     c->body_max = FRAME_BODY_MAX;
-    c->copied_max = CONN_QUEUE_MAX_BYTES;
     snprintf(c->peer, sizeof(c->peer), "%s", peer);
     event_assign(&c->read_event, l->base, fd, EV_READ | EV_PERSIST, conn_on_readable, c);
     event_assign(&c->write_event, l->base, fd, EV_WRITE | EV_PERSIST, on_writable, c);
@@ -319,11 +318,6 @@ void conn_limits(struct conn *c, uint32_t head_max, uint64_t body_max)
 {
     c->head_max = head_max;
     c->body_max = body_max;
-}
-
-void conn_queue_max(struct conn *c, size_t copied_bytes)
-{
-    c->copied_max = copied_bytes > c->copied_bytes ? copied_bytes : c->copied_bytes;
 }
 
 bool conn_closed(const struct conn *c)

@@ -104,13 +104,10 @@ void conn_set_owner(struct conn *c, const struct conn_ops *ops, void *owner);
  * FRAME_BODY_MAX. */
 void conn_limits(struct conn *c, uint32_t head_max, uint64_t body_max);
 
-/* Another limit than CONN_QUEUE_MAX_BYTES for this connection. */
-void conn_queue_max(struct conn *c, size_t copied_bytes);
-
 /* Send one frame. The head is copied; the body is sent from where it stands and must stay until it
  * is out, the connection is closed, or conn_copy_out has copied it. Never blocks. Errors: each
  * closes the connection (on_close follows): ERR_CLOSED it is closed or broken; ERR_TOOBIG over
- * the limit of copied bytes or CONN_QUEUE_MAX_FRAMES, or a head over FRAME_HEAD_MAX;
+ * CONN_QUEUE_MAX_BYTES or CONN_QUEUE_MAX_FRAMES, or a head over FRAME_HEAD_MAX;
  * ERR_NOMEM. */
 enum err conn_send(struct conn *c, enum frame_type type, const void *head, size_t head_bytes,
                    const void *body, uint64_t body_bytes) MUST_CHECK;

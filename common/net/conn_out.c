@@ -179,7 +179,7 @@ static struct segment *queue_append(struct conn *c, size_t room)
 static enum err queue_copy(struct conn *c, const void *p, size_t bytes)
 {
     struct segment *s = c->last;
-    if (bytes > c->copied_max - c->copied_bytes)
+    if (bytes > CONN_QUEUE_MAX_BYTES - c->copied_bytes)
         return ERR_TOOBIG;
     if (!s || s->room < bytes) {
         size_t room = c->corked && bytes < SHARED_BYTES ? SHARED_BYTES : bytes;
@@ -336,7 +336,7 @@ static enum err segment_split(struct conn *c, struct segment *s, uint64_t keep)
 
 static enum err segment_own(struct conn *c, struct segment *s)
 {
-    if (s->left > c->copied_max - c->copied_bytes)
+    if (s->left > CONN_QUEUE_MAX_BYTES - c->copied_bytes)
         return ERR_TOOBIG;
     s->heap = mem_resize(NULL, 1, (size_t)s->left);
     if (!s->heap)

@@ -54,7 +54,7 @@ struct conn {
 
     struct segment *first, *last;
     uint64_t queued_bytes;
-    size_t copied_bytes, copied_max, frames;
+    size_t copied_bytes, frames;
 
     size_t lo, hi; /* bytes in the stage */
     uint8_t stage[CONN_STAGE_BYTES];

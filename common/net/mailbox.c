@@ -93,9 +93,7 @@ enum err mailbox_post(struct mailbox *mb, const struct mail *m)
     enum err rc = ERR_OK;
     pthread_mutex_lock(&mb->lock);
     bool first = mb->n_in == 0;
-    if (mb->closed)
-        rc = ERR_CLOSED;
-    else if (mb->n_in == MAILBOX_MAX)
+    if (mb->n_in == MAILBOX_MAX)
         rc = ERR_TOOBIG;
     else
         mb->in[mb->n_in++] = *m;
@@ -105,11 +103,4 @@ enum err mailbox_post(struct mailbox *mb, const struct mail *m)
     if (rc != ERR_OK)
         drop(&(struct mail){.data = m->data, .free = m->free});
     return rc;
-}
-
-void mailbox_stop(struct mailbox *mb)
-{
-    pthread_mutex_lock(&mb->lock);
-    mb->closed = true;
-    pthread_mutex_unlock(&mb->lock);
 }

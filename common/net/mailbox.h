@@ -25,7 +25,6 @@ struct mailbox {
     struct mail *in, *out; /* posted; being read */
     size_t n_in, n_out, read;
     int fd;
-    bool closed;
     struct event event;
     void (*fn)(void *arg, struct mail *m);
     void *arg;
@@ -40,10 +39,8 @@ enum err mailbox_init(struct mailbox *mb, struct loop *l, void (*fn)(void *arg, 
 void mailbox_close(struct mailbox *mb);
 
 /* m is copied; m->data moves, even on error (it is freed then).
- * Errors: ERR_TOOBIG MAILBOX_MAX letters wait already; ERR_CLOSED after mailbox_stop.
+ * Errors: ERR_TOOBIG MAILBOX_MAX letters wait already.
  * Thread: any; never blocks. */
 enum err mailbox_post(struct mailbox *mb, const struct mail *m) MUST_CHECK;
-/* From now on posts are refused; what waits is still delivered. Thread: any. */
-void mailbox_stop(struct mailbox *mb);
 
 #endif

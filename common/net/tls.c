@@ -13,7 +13,8 @@
 
 static struct tls *own;
 
-const char *tls_flag(int file)
+/* "--tls_cert" */
+static const char *tls_flag(int file)
 {
     static const char *const flags[] = {"--tls_cert", "--tls_key", "--tls_ca"};
     return flags[file];

@@ -53,9 +53,6 @@ struct tls_link {
     struct tls_record record;
 };
 
-/* ---- tls.c ---- */
-const char *tls_flag(int file); /* "--tls_cert" */
-
 /* ---- tls_names.c ---- */
 /* "DNS:a.b, IP:1.2.3.4", cut to fit; "no name" where there is none. */
 void tls_names_of(const X509 *cert, char *out, size_t bytes);

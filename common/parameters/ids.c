@@ -27,14 +27,6 @@ enum err ids_add(struct ids *s, uint64_t id)
     return ERR_OK;
 }
 
-uint64_t ids_next_missing(const struct ids *s, uint64_t from)
-{
-    uint64_t id = from < s->mark ? s->mark : from;
-    while (ids_has(s, id))
-        id++;
-    return id;
-}
-
 uint64_t ids_end(const struct ids *s)
 {
     for (uint64_t i = IDS_WINDOW; i-- > 0;)

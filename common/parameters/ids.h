@@ -23,9 +23,6 @@ bool ids_has(const struct ids *s, uint64_t id);
 /* Errors: ERR_TOOBIG where id is not below mark + IDS_WINDOW. Adding twice is no error. */
 enum err ids_add(struct ids *s, uint64_t id) MUST_CHECK;
 
-/* The lowest id >= from that is not in the set. */
-uint64_t ids_next_missing(const struct ids *s, uint64_t from);
-
 /* One above the largest id in the set (0: none). */
 uint64_t ids_end(const struct ids *s);
 

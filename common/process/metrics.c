@@ -16,12 +16,6 @@ const double metrics_bound_s[METRICS_BOUNDS] = {0.0001, 0.00025, 0.0005, 0.001, 
 /* ---- counting ---- */
 
 /* One thread writes: a load and a store, no bus lock. */
-static void add_double(_Atomic double *to, double more)
-{
-    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + more,
-                          memory_order_relaxed);
-}
-
 void metrics_observe(struct metrics_seconds *h, double seconds)
 {
     uint32_t i = 0;
@@ -31,17 +25,9 @@ void metrics_observe(struct metrics_seconds *h, double seconds)
     _Atomic uint64_t *bucket = &h->bucket[i];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    add_double(&h->sum_s, seconds);
-}
-
-void metrics_add(struct metrics_sum *s, double more)
-{
-    add_double(&s->value, more);
-}
-
-double metrics_get(const struct metrics_sum *s)
-{
-    return atomic_load_explicit(&s->value, memory_order_relaxed);
+    atomic_store_explicit(&h->sum_s,
+                          atomic_load_explicit(&h->sum_s, memory_order_relaxed) + seconds,
+                          memory_order_relaxed);
 }
 
 /* ---- text ---- */

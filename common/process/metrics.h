@@ -27,13 +27,6 @@ struct metrics_seconds {
 /* Thread: the one that writes it. Never blocks; seconds below 0 count as 0. */
 void metrics_observe(struct metrics_seconds *h, double seconds);
 
-/* One thread adds, any reads. */
-struct metrics_sum {
-    _Atomic double value;
-};
-void metrics_add(struct metrics_sum *s, double more);
-double metrics_get(const struct metrics_sum *s);
-
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM };
 
 struct metrics {

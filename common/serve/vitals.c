@@ -10,6 +10,13 @@
 #include "common/wire/frame.h"
 #include "common/wire/msg.h"
 
+struct vitals {
+    uint64_t rss_bytes, peak_rss_bytes;
+    double cpu_s;
+    double started_s; /* since the epoch */
+    uint32_t threads;
+};
+
 static struct cgroup_limits limits = {UINT32_MAX, UINT64_MAX};
 
 void vitals_init(void)
@@ -46,7 +53,8 @@ static void read_stat(struct vitals *v)
     (void)fclose(f);
 }
 
-void vitals_read(struct vitals *v)
+/* Reads /proc, which does not wait for a disk. What cannot be read is 0. */
+static void vitals_read(struct vitals *v)
 {
     struct rusage used;
     *v = (struct vitals){0};

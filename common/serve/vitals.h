@@ -6,15 +6,6 @@
 
 #include "common/process/metrics.h"
 
-struct vitals {
-    uint64_t rss_bytes, peak_rss_bytes;
-    double cpu_s;
-    double started_s; /* since the epoch */
-    uint32_t threads;
-};
-
-/* Thread: any; reads /proc, which does not wait for a disk. What cannot be read is 0. */
-void vitals_read(struct vitals *v);
 /* Read what the cgroups allow, once: it is not read by a loop's thread. Before the first of the others. */
 void vitals_init(void);
 /* gradwire_build_info, and process_* under the names that Prometheus' own clients use. */

@@ -42,7 +42,7 @@ void msg_optimizer_set(Gradwire__Settings *m, const struct optimizer *o);
 enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o,
                            struct errmsg *e) MUST_CHECK;
 
-/* Plan's tensors <-> layout. layout_from checks what a peer sent: offsets ascend, sizes fit.
+/* Plan's tensors <-> layout. msg_layout_get checks what a peer sent: offsets ascend, sizes fit.
  * Errors: ERR_PROTO, ERR_NOMEM. */
 enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e) MUST_CHECK;
 /* Owns: *p is filled with memory of its own, msg_plan_close. */

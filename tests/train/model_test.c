@@ -198,7 +198,6 @@ static void tensors_are_named_shaped_and_placed_as_documented(void **state)
     assert_true(fabsf(l->tensor[0].init_value - sqrtf(6.0f / (35 + 37))) < 1e-7f);
     assert_true(l->tensor[3].rank == 1 && l->tensor[3].shape[0] == 10);
     assert_int_equal(model_features(f.m), 35);
-    assert_int_equal(model_outputs(f.m), 10);
     assert_int_equal(model_classes(f.m), 10);
     trial_close(&f);
 }

@@ -36,11 +36,6 @@ static void assert_same(const struct ids *s, const struct model *m)
         end = m->in[i] ? i + 1 : end;
     }
     assert_int_equal(ids_end(s), end);
-    uint64_t from = mark + 5, missing = from;
-    while (missing < TOTAL && m->in[missing])
-        missing++;
-    assert_int_equal(ids_next_missing(s, from), missing);
-    assert_int_equal(ids_next_missing(s, 0), mark);
 }
 
 static void ids_is_the_set_of_what_was_added(void **state)

@@ -648,16 +648,15 @@ static void a_queue_of_too_many_frames_closes_the_connection(void **state)
 static void a_queue_of_too_many_copied_bytes_closes_the_connection(void **state)
 {
     (void)state;
-    enum { MAX = 3 << 20 };
+    enum { HEAD = 60000, FRAME = FRAME_HEADER_BYTES + HEAD };
     enum err rc = ERR_OK;
     size_t copied = 0;
     uint8_t *block = filled(16 << 20, 2);
-    conn_queue_max(p.conn, MAX);
     fill_the_socket(block, 16 << 20);
-    while ((rc = conn_send(p.conn, FRAME_PULL, block, 1000, NULL, 0)) == ERR_OK)
-        copied += FRAME_HEADER_BYTES + 1000;
+    while ((rc = conn_send(p.conn, FRAME_PULL, block, HEAD, NULL, 0)) == ERR_OK)
+        copied += FRAME;
     assert_int_equal(rc, ERR_TOOBIG);
-    assert_in_range(copied, MAX - 2000, MAX);
+    assert_in_range(copied, CONN_QUEUE_MAX_BYTES - FRAME, CONN_QUEUE_MAX_BYTES);
     peer_poll(&loop);
     assert_int_equal(p.code, ERR_TOOBIG);
     mem_free(block);
@@ -666,10 +665,11 @@ static void a_queue_of_too_many_copied_bytes_closes_the_connection(void **state)
 static void copying_out_more_than_the_queue_may_hold_closes_the_connection(void **state)
 {
     (void)state;
-    uint8_t *block = filled(16 << 20, 2);
-    conn_queue_max(p.conn, 1 << 20);
-    fill_the_socket(block, 16 << 20);
-    assert_int_equal(conn_copy_out(p.conn, block, 16 << 20), 0);
+    size_t bytes = CONN_QUEUE_MAX_BYTES + (16 << 20);
+    uint8_t *block = mem_zalloc(1, bytes);
+    assert_non_null(block);
+    fill_the_socket(block, bytes);
+    assert_int_equal(conn_copy_out(p.conn, block, bytes), 0);
     peer_poll(&loop);
     assert_int_equal(p.code, ERR_TOOBIG);
     mem_free(block);
@@ -678,12 +678,12 @@ static void copying_out_more_than_the_queue_may_hold_closes_the_connection(void 
 static void what_was_copied_out_counts_until_it_is_sent(void **state)
 {
     (void)state;
-    size_t bytes = 16 << 20;
-    uint8_t *block = filled(bytes, 2);
-    conn_queue_max(p.conn, 5 << 20);
-    fill_the_socket(block, bytes);
-    assert_int_equal(conn_copy_out(p.conn, block + (8 << 20), 4 << 20), 4 << 20);
-    assert_int_equal(conn_copy_out(p.conn, block + (12 << 20), 4 << 20), 0);
+    size_t sent = 16 << 20, part = CONN_QUEUE_MAX_BYTES / 2 + 1;
+    uint8_t *block = mem_zalloc(1, sent + 2 * part);
+    assert_non_null(block);
+    fill_the_socket(block, sent + 2 * part);
+    assert_int_equal(conn_copy_out(p.conn, block + sent, part), part);
+    assert_int_equal(conn_copy_out(p.conn, block + sent + part, part), 0);
     peer_poll(&loop);
     assert_int_equal(p.code, ERR_TOOBIG);
     mem_free(block);

@@ -101,19 +101,6 @@ size_t csv_scan(uint32_t *at, const char *text, size_t bytes, char delimiter, bo
                                 : scan_base(at, text, bytes, delimiter, quotes);
 }
 
-size_t csv_scan_bytewise(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes)
-{
-    size_t n = 0;
-    bool inside = false;
-    for (size_t i = 0; i < bytes; i++) {
-        if (quotes && text[i] == '"')
-            inside = !inside;
-        else if (!inside && (text[i] == delimiter || text[i] == '\n'))
-            at[n++] = (uint32_t)i;
-    }
-    return n;
-}
-
 size_t csv_count(const char *text, size_t bytes, char byte)
 {
     size_t n = 0;

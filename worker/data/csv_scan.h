@@ -17,9 +17,6 @@ enum {
  * a '"' is a byte like any other. bytes < 2^32. Thread: any. */
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes);
 
-/* The same, a byte at a time. */
-size_t csv_scan_bytewise(uint32_t *at, const char *text, size_t bytes, char delimiter, bool quotes);
-
 /* How often `byte` stands in the text. */
 size_t csv_count(const char *text, size_t bytes, char byte);
 

@@ -87,7 +87,7 @@ struct summary {
     size_t stales; /* 0: staleness is null */
     const struct summary_staleness *stale;
 };
-/* summary.json as DESIGN 1 lists it, atomic; doubles read back to the same bits. peak_rss_bytes is
+/* summary.json as docs/design.md lists it, atomic; doubles read back to the same bits. peak_rss_bytes is
  * {} here: a launcher completes it. Text that is no UTF-8 is written with '?'. Errors: ERR_IO,
  * ERR_NOMEM. */
 enum err export_summary(const char *path, const struct summary *s, struct errmsg *e) MUST_CHECK;

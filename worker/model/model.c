@@ -231,11 +231,6 @@ uint32_t model_features(const struct model *m)
     return m->features;
 }
 
-uint32_t model_outputs(const struct model *m)
-{
-    return m->shape.dim[0];
-}
-
 uint32_t model_classes(const struct model *m)
 {
     switch (m->loss) {

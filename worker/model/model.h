@@ -13,7 +13,7 @@ struct model;
 struct model_run;
 
 /* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
- * activation is refused, see DESIGN), lay tensors out.
+ * activation is refused), lay tensors out.
  * Errors: ERR_INPUT naming the layer and what would fit. Owns: *m is the caller's, model_free. */
 enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
 void model_free(struct model *m);
@@ -21,7 +21,6 @@ void model_free(struct model *m);
 /* The tensors in the flat block; valid as long as the model. */
 const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row */
-uint32_t model_outputs(const struct model *m);  /* outputs of one row */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
 
 enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
@@ -32,7 +31,7 @@ void model_run_free(struct model_run *r);
  * row that is not in its table). That pass's results are worth nothing. */
 enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK;
 
-/* The last pass's outputs (n, model_outputs): logits where the loss works on them. Valid until the next. */
+/* The last pass's outputs (n, outputs of a row): logits where the loss works on them. Valid until the next. */
 const float *model_run_outputs(const struct model_run *r);
 
 /* What the regularizers add to the mean loss at w. */

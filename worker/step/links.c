@@ -531,14 +531,6 @@ enum codec links_codec(const struct links *l, uint32_t shard)
     return push_codec_in_use(l->codec, shard);
 }
 
-bool links_idle(const struct links *l)
-{
-    for (uint32_t i = 0; i < l->n; i++)
-        if (l->link[i].conn && !conn_idle(l->link[i].conn))
-            return false;
-    return true;
-}
-
 void links_before_write(struct links *l)
 {
     for (uint32_t i = 0; i < l->n; i++)

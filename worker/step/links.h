@@ -56,8 +56,6 @@ void links_costs(const struct links *l, struct codec_cost *push, struct codec_co
 /* How many shards there are; what each one's pushes travel in. */
 uint32_t links_shards(const struct links *l);
 enum codec links_codec(const struct links *l, uint32_t shard);
-/* Is all that was sent out of our memory? (Gradient blocks may be rewritten then.) */
-bool links_idle(const struct links *l);
 /* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
 void links_before_write(struct links *l);
 

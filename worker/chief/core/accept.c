@@ -69,8 +69,7 @@ static void tell_all(struct chief *c, uint64_t step, const struct tree_leaves *l
     c->sync.accept.last.there = true;
     c->sync.accept.last.step = step;
     c->sync.accept.last.leaves = *leaves;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_decision(c, i);
+    send_decision(c, EVERY_PS);
 }
 
 /* ---- the decision ---- */

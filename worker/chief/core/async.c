@@ -7,13 +7,13 @@
 
 /* ---- a generation ---- */
 
-enum err async_begin(struct chief *c)
+static enum err async_begin(struct chief *c)
 {
     stale_forget(c);
     return ERR_OK;
 }
 
-static void async_entered(struct chief *c)
+void async_entered(struct chief *c)
 {
     leases_start(c, false);
 }
@@ -138,7 +138,7 @@ static void fence(struct chief *c, uint32_t worker)
     m.generation = &c->named;
     m.worker = worker;
     m.incarnation = w->incarnation;
-    chief_all_ps(c, FRAME_FENCE, &m.base);
+    chief_to_ps(c, EVERY_PS, FRAME_FENCE, &m.base);
 }
 
 void async_hold_tick(struct chief *c)

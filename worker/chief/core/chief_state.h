@@ -300,8 +300,8 @@ struct chief {
 
 /* tell.c */
 void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define EVERY_PS UINT32_MAX
 void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
-void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
@@ -385,12 +385,13 @@ bool leases_redo_uneven(struct chief *c);
 void clocks_expect(struct chief *c, uint32_t worker);
 void clocks_leave(struct chief *c, uint32_t worker);
 void clocks_retire(struct chief *c, uint32_t worker);
+void clocks_gone(struct chief *c, uint32_t worker); /* and what it had is dealt again */
+enum err clocks_begin(struct chief *c) MUST_CHECK;  /* a new generation has none */
 bool clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m); /* true: now they are gone */
 void clocks_resend(struct chief *c, uint32_t ps);
-void clocks_forget(struct chief *c); /* a new generation has no clocks */
 
 /* async.c: what ssp and geo have in common with it */
-enum err async_begin(struct chief *c) MUST_CHECK;
+void async_entered(struct chief *c);
 uint64_t async_steps(const struct chief *c);
 bool async_learned(const struct chief *c);
 uint64_t async_enough(const struct chief *c, uint64_t step, uint64_t generation);

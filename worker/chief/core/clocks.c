@@ -37,14 +37,20 @@ void clocks_expect(struct chief *c, uint32_t worker)
 void clocks_leave(struct chief *c, uint32_t worker)
 {
     clocks_expect(c, worker);
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_fence(c, worker, i);
+    send_fence(c, worker, EVERY_PS);
 }
 
 void clocks_retire(struct chief *c, uint32_t worker)
 {
     workers_new_incarnation(c, worker);
     clocks_leave(c, worker);
+}
+
+void clocks_gone(struct chief *c, uint32_t worker)
+{
+    clocks_retire(c, worker);
+    leases_return(c, worker);
+    leases_note(c, worker);
 }
 
 static bool refused_by(const struct chief_worker *w, uint32_t ps)
@@ -63,8 +69,7 @@ bool clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m)
         if (!refused_by(w, i))
             return false;
     w->async.gone = true;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_gone(c, m->worker, i);
+    send_gone(c, m->worker, EVERY_PS);
     return true;
 }
 
@@ -78,10 +83,12 @@ void clocks_resend(struct chief *c, uint32_t ps)
     }
 }
 
-void clocks_forget(struct chief *c)
+enum err clocks_begin(struct chief *c)
 {
+    stale_forget(c);
     for (uint32_t i = 0; i < c->workers; i++) {
         c->worker[i].async.gone = false;
         c->worker[i].async.gone_below = 0;
     }
+    return ERR_OK;
 }

@@ -103,8 +103,7 @@ static void scale_all(struct chief *c, float scale)
 {
     c->sync.commit.scaled = true;
     c->sync.commit.scale = scale;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_scale(c, i);
+    send_scale(c, EVERY_PS);
 }
 
 void commit_resend(struct chief *c, uint32_t ps)
@@ -116,15 +115,14 @@ void commit_resend(struct chief *c, uint32_t ps)
     accept_resend(c, ps);
     send_decision(c, ps);
     send_scale(c, ps);
-    c->io->to_ps(c->ctx, ps, FRAME_STEP_ASK, &m.base);
+    chief_to_ps(c, ps, FRAME_STEP_ASK, &m.base);
 }
 
 static void tell_all(struct chief *c, struct chief_decision d)
 {
     assert(!c->sync.commit.last.there || d.step > c->sync.commit.last.step);
     c->sync.commit.last = d;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_decision(c, i);
+    send_decision(c, EVERY_PS);
 }
 
 /* ---- the decision ---- */

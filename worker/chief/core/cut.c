@@ -120,19 +120,13 @@ void cut_abort(struct chief *c)
     c->cut.stage = STAGE_NONE;
 }
 
-static void tell_ended(struct chief *c, bool published)
-{
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_ended(c, i, published);
-}
-
 static void cut_failed(struct chief *c, const char *why)
 {
     bool final = c->cut.final, again = c->cut.again;
     assert(c->cut.stage >= STAGE_SAVE);
     chief_say(c, 1, "cut %" PRIu64 " at step %" PRIu64 " failed: %s", c->cut.number, c->cut.step,
               why);
-    tell_ended(c, false);
+    send_ended(c, EVERY_PS, false);
     if (holding(c))
         resume_all(c);
     c->cut.stage = STAGE_NONE;
@@ -171,8 +165,7 @@ static void stop_shards(struct chief *c)
 {
     c->cut.stage = STAGE_STOP;
     clear_shards(c);
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_cut(c, i);
+    send_cut(c, EVERY_PS);
 }
 
 static void stopped_all(struct chief *c)
@@ -185,8 +178,7 @@ static void stopped_all(struct chief *c)
     if (c->mode->stopped && !c->mode->stopped(c))
         return;
     c->cut.stage = STAGE_SAVE;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_cut_at(c, i);
+    send_cut_at(c, EVERY_PS);
 }
 
 static void publish(struct chief *c)
@@ -306,7 +298,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     if (c->mode->published)
         c->mode->published(c);
     c->last_cut_ms = c->now_ms;
-    tell_ended(c, true);
+    send_ended(c, EVERY_PS, true);
     return true;
 }
 

@@ -85,7 +85,7 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
     m.store = (uint32_t)c->config.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
-    c->io->to_ps(c->ctx, ps, FRAME_ENTER, &m.base);
+    chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
 static enum err find_base(struct chief *c)
@@ -143,8 +143,7 @@ void generation_start(struct chief *c)
     else
         chief_say(c, 0, "generation %" PRIu64 ": %s", c->generation.number,
                   c->begins == BEGINS_NEW ? "initial values" : "taking over from the last chief");
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        generation_send_enter(c, i);
+    generation_send_enter(c, EVERY_PS);
 }
 
 /* A ps of ours is there again: what it may have missed. */

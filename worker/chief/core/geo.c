@@ -4,12 +4,6 @@
 
 /* ---- a generation ---- */
 
-static enum err geo_begin(struct chief *c)
-{
-    clocks_forget(c);
-    return async_begin(c);
-}
-
 static void geo_entered(struct chief *c)
 {
     if (c->begins == BEGINS_NEW)
@@ -33,13 +27,6 @@ static void geo_came(struct chief *c, uint32_t worker, struct chief_came how)
     async_own(c, worker, how);
     if (how.replaces)
         clocks_leave(c, worker);
-}
-
-static void geo_leaves(struct chief *c, uint32_t worker)
-{
-    clocks_retire(c, worker);
-    leases_return(c, worker);
-    leases_note(c, worker);
 }
 
 static void geo_away(struct chief *c, uint32_t worker)
@@ -127,12 +114,12 @@ static bool geo_wants_cut(const struct chief *c)
 
 const struct chief_mode chief_geo = {
     ASYNC_OPS,
-    .begin = geo_begin,
+    .begin = clocks_begin,
     .entered = geo_entered,
     .resend = clocks_resend,
     .facts = geo_facts,
     .came = geo_came,
-    .leaves = geo_leaves,
+    .leaves = clocks_gone,
     .away = geo_away,
     .fence = geo_fence,
     .on_fenced = geo_on_fenced,

@@ -1,30 +1,12 @@
 /* Bounded staleness: async, and the shards keep clocks. Whoever is gone for good must leave the least clock (clocks.c). */
 #include "worker/chief/core/chief_state.h"
 
-static enum err ssp_begin(struct chief *c)
-{
-    clocks_forget(c);
-    return async_begin(c);
-}
-
-static void ssp_entered(struct chief *c)
-{
-    leases_start(c, false);
-}
-
 static void ssp_came(struct chief *c, uint32_t worker, struct chief_came how)
 {
     leases_return(c, worker);
     async_own(c, worker, how);
     if (how.replaces)
         clocks_leave(c, worker);
-}
-
-static void ssp_gone(struct chief *c, uint32_t worker)
-{
-    clocks_retire(c, worker);
-    leases_return(c, worker);
-    leases_note(c, worker);
 }
 
 static void ssp_on_fenced(struct chief *c, const Gradwire__Fenced *m)
@@ -38,13 +20,13 @@ const struct chief_mode chief_ssp = {
     ASYNC_OPS,
     .adds_momentum = "ssp",
     .has_slots = true,
-    .begin = ssp_begin,
-    .entered = ssp_entered,
+    .begin = clocks_begin,
+    .entered = async_entered,
     .resend = clocks_resend,
     .facts = async_facts,
     .came = ssp_came,
-    .leaves = ssp_gone,
-    .away = ssp_gone,
+    .leaves = clocks_gone,
+    .away = clocks_gone,
     .fence = clocks_expect,
     .on_fenced = ssp_on_fenced,
     .stopped = async_stopped,

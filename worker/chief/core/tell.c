@@ -21,14 +21,9 @@ bool chief_is_ours(const struct chief *c, const Gradwire__Generation *g)
 
 void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
-    if (c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, type, m);
-}
-
-void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage *m)
-{
     for (uint32_t i = 0; i < c->config.ps; i++)
-        chief_to_ps(c, i, type, m);
+        if ((i == ps || ps == EVERY_PS) && c->ps[i].up)
+            c->io->to_ps(c->ctx, i, type, m);
 }
 
 void chief_end(struct chief *c, int exit_code, const char *text)
@@ -52,7 +47,7 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);
     if (to_ps)
-        chief_all_ps(c, FRAME_DONE, &m.base);
+        chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
 }
 
 void chief_fail(struct chief *c, const char *fmt, ...)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/process/dirlock.h"
+#include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "launch/progress.h"
 #include "launch/base/rundir.h"
@@ -30,23 +31,21 @@ enum {
 };
 
 /* DIR of the command line, or NULL after one line on stderr. */
-static const char *control_dir(int argc, char **argv, const char *usage)
+static const char *control_dir(const char *command, int argc, char **argv)
 {
     struct stat s;
     char processes[PATH_MAX];
-    if (argc < 2 || argv[1][0] == '-') {
-        (void)fprintf(stderr, "gradwire: which DIR? gradwire %s\n", usage);
+    flags_parse(command, argc, argv);
+    const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
+    if (stat(dir, &s) != 0) {
+        (void)fprintf(stderr, "gradwire: %s: %s\n", dir, strerror(errno));
         return NULL;
     }
-    if (stat(argv[1], &s) != 0) {
-        (void)fprintf(stderr, "gradwire: %s: %s\n", argv[1], strerror(errno));
+    if (rundir_file(dir, "processes", processes, NULL) || stat(processes, &s) != 0) {
+        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", dir);
         return NULL;
     }
-    if (rundir_file(argv[1], "processes", processes, NULL) || stat(processes, &s) != 0) {
-        (void)fprintf(stderr, "gradwire: %s is not the output folder of a job\n", argv[1]);
-        return NULL;
-    }
-    return argv[1];
+    return dir;
 }
 
 /* ---- status ---- */
@@ -102,7 +101,7 @@ static void control_print_progress(const char *dir)
 
 int control_status(int argc, char **argv)
 {
-    const char *dir = control_dir(argc, argv, "status DIR");
+    const char *dir = control_dir("status", argc, argv);
     if (!dir)
         return CONTROL_INPUT;
     bool launcher_lives;
@@ -158,7 +157,7 @@ static void control_wait(int pidfd, const char *dir)
 
 int control_stop(int argc, char **argv)
 {
-    const char *dir = control_dir(argc, argv, "stop DIR");
+    const char *dir = control_dir("stop", argc, argv);
     if (!dir)
         return CONTROL_INPUT;
     pid_t pid;
@@ -188,7 +187,7 @@ static bool control_is_log(const char *name)
     return n > 4 && strcmp(name + n - 4, ".log") == 0;
 }
 
-static bool control_is_wanted(const char *name, char **wanted)
+static bool control_is_wanted(const char *name, const char *const *wanted)
 {
     if (!*wanted)
         return true;
@@ -205,7 +204,8 @@ static int control_by_name(const void *a, const void *b)
 }
 
 /* The wanted logs in order of their names; how many. */
-static size_t control_find_logs(const char *dir, char **wanted, char **found, size_t max)
+static size_t control_find_logs(const char *dir, const char *const *wanted, char **found,
+                                size_t max)
 {
     char folder[PATH_MAX];
     DIR *d = rundir_file(dir, "processes", folder, NULL) ? NULL : opendir(folder);
@@ -221,9 +221,10 @@ static size_t control_find_logs(const char *dir, char **wanted, char **found, si
 }
 
 /* What was asked for, and what there is. */
-static void control_no_log(const char *dir, char **wanted)
+static void control_no_log(const char *dir, const char *const *wanted)
 {
-    char *any = NULL, *found[CONTROL_LOGS_NAMED];
+    const char *any = NULL;
+    char *found[CONTROL_LOGS_NAMED];
     (void)fprintf(stderr, "gradwire: %s/processes has no log", dir);
     for (const char *before = " of"; *wanted; wanted++, before = ",")
         (void)fprintf(stderr, "%s %s", before, *wanted);
@@ -236,30 +237,17 @@ static void control_no_log(const char *dir, char **wanted)
     (void)fprintf(stderr, "%s\n", n == CONTROL_LOGS_NAMED ? ", .." : "");
 }
 
-/* The -f of "DIR [-f] [PROCESS]...", taken out of argv; the rest are processes. */
-static bool control_take_follow(int argc, char **argv)
-{
-    bool follow = false;
-    int kept = 2;
-    for (int i = 2; i < argc; i++)
-        if (strcmp(argv[i], "-f") == 0 || strcmp(argv[i], "--follow") == 0)
-            follow = true;
-        else
-            argv[kept++] = argv[i];
-    argv[kept] = NULL;
-    return follow;
-}
-
 int control_logs(int argc, char **argv)
 {
     enum { TAIL, ALL_LINES, LAST_LINES, FOLLOW, END_OF_FLAGS, WORDS };
     static char words[WORDS][16] = {"tail", "--lines=+1", "--lines=20", "--follow=name", "--"};
     static char *tail[CONTROL_LOGS_MAX + 8];
     char pid_flag[32];
-    const char *dir = control_dir(argc, argv, "logs DIR [-f] [PROCESS]...");
+    const char *dir = control_dir("logs", argc, argv);
     if (!dir)
         return CONTROL_INPUT;
-    bool follow = control_take_follow(argc, argv);
+    const char *const *wanted = flags_list(FLAGS_WORDS, NULL) + 1;
+    bool follow = flags_on("follow");
     size_t n = 0;
     tail[n++] = words[TAIL];
     tail[n++] = words[follow ? LAST_LINES : ALL_LINES];
@@ -271,9 +259,9 @@ int control_logs(int argc, char **argv)
         tail[n++] = pid_flag;
     }
     tail[n++] = words[END_OF_FLAGS];
-    size_t logs = control_find_logs(dir, argv + 2, tail + n, CONTROL_LOGS_MAX);
+    size_t logs = control_find_logs(dir, wanted, tail + n, CONTROL_LOGS_MAX);
     if (logs == 0) {
-        control_no_log(dir, argv + 2);
+        control_no_log(dir, wanted);
         return CONTROL_INPUT;
     }
     execvp(tail[0], tail);

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "common/base/clock.h"
+#include "common/flags/flags.h"
 #include "common/base/log.h"
+#include "common/base/words.h"
 #include "launch/control.h"
 #include "launch/local/guardian.h"
 #include "launch/rank.h"
@@ -22,27 +23,35 @@ static int main_guardian(const char *fd)
     return guardian_main((int)strtol(fd, NULL, 10));
 }
 
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {{"train", train_main},      {"rank", rank_main},    {"runner", runner_main},
+                {"status", control_status}, {"stop", control_stop}, {"logs", control_logs}};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int main_unknown(const char *name)
+{
+    struct words near;
+    words_init(&near, name);
+    for (size_t i = 0; i < COMMANDS; i++)
+        words_try(&near, commands[i].name);
+    (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", name,
+                  near.best ? ", did you mean " : "", near.best ? near.best : "",
+                  near.best ? "?" : "; --help lists them");
+    return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
-    double start_s = clock_now_s();
     if (argc == 2 && strcmp(argv[0], GUARDIAN_NAME) == 0)
         return main_guardian(argv[1]);
     log_init("launcher", LOG_INFO);
     say_init();
-    const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "train") == 0)
-        return train_main(argc - 1, argv + 1, start_s);
-    if (strcmp(command, "rank") == 0)
-        return rank_main(argc - 1, argv + 1);
-    if (strcmp(command, "runner") == 0)
-        return runner_main(argc - 1, argv + 1);
-    if (strcmp(command, "status") == 0)
-        return control_status(argc - 1, argv + 1);
-    if (strcmp(command, "stop") == 0)
-        return control_stop(argc - 1, argv + 1);
-    if (strcmp(command, "logs") == 0)
-        return control_logs(argc - 1, argv + 1);
-    (void)fprintf(stderr, "gradwire: %s: train, status, stop or logs is wanted\n",
-                  *command ? command : "no command");
-    return EXIT_USAGE;
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (argc > 1 && strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    if (argc < 2 || argv[1][0] == '-')
+        flags_parse("launch", argc, argv);
+    return main_unknown(argv[1]);
 }

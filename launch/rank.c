@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
+#include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"
@@ -37,26 +37,11 @@ enum {
 
 #define RANK_TOKEN "token" /* beside the ranks' addresses */
 
-static const char rank_help[] =
-    "srun gradwire rank JOB --ps P [flags]: this rank of a job that srun or mpirun starts\n"
-    "  --ps P            ranks 0 .. P-1 are ps (default 1), the others workers\n"
-    "  --output DIR      the same for all, on storage that they share (default runs/NAME)\n"
-    "  --set key=value   override a key of the job file, as often as wanted\n"
-    "  --address HOST    how the other ranks reach this host (default its name)\n"
-    "  --ports LO-HI     what to listen on (default: any port)\n"
-    "  --attempt ID      one for all ranks of a start, another for each start; srun and Open\n"
-    "                    MPI's mpirun have one\n"
-    "  --token-file FILE the secret that all ranks hold (default: rank 0 leaves a fresh one\n"
-    "                    in DIR/rendezvous, for this user alone)\n"
-    "  --tls_cert FILE --tls_key FILE --tls_ca FILE   TLS between the ranks\n"
-    "  --bin-dir DIR     the folder with ps/ps and worker/worker (also GRADWIRE_BIN_DIR)\n";
-
 struct rank {
     uint32_t rank, size;
     struct options options; /* what crew.c reads of them */
-    const char *address, *attempt_given, *token_file;
+    const char *address, *token_file;
     uint16_t port_low, port_high; /* 0: any */
-    bool help;
     struct job job;
     struct site site;
     struct crew crew;
@@ -138,111 +123,16 @@ static enum err take_ports(struct rank *r, const char *text, struct errmsg *e)
     if (dash && dash - text < (ptrdiff_t)sizeof low)
         memcpy(low, text, (size_t)(dash - text));
     if (!dash || !number_of(low, &a) || !number_of(dash + 1, &b) || a < 1 || b > 65535 || a > b)
-        return err_set(e, ERR_INPUT, "--ports %s: a range of ports is wanted, such as 20000-20099",
-                       text);
+        return err_set(e, ERR_INPUT,
+                       "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", text);
     r->port_low = (uint16_t)a;
     r->port_high = (uint16_t)b;
-    return ERR_OK;
-}
-
-static enum err take_flag(struct rank *r, int flag, const char *value, struct errmsg *e)
-{
-    switch (flag) {
-    case 'p':
-        if (!number_of(value, &r->options.ps) || r->options.ps < 1 ||
-            r->options.ps > OPTIONS_PS_MAX)
-            return err_set(e, ERR_INPUT, "--ps %s: a whole number from 1 to %d is wanted", value,
-                           OPTIONS_PS_MAX);
-        return ERR_OK;
-    case 'o':
-        r->options.output = value;
-        return ERR_OK;
-    case 's':
-        r->options.sets[r->options.n_sets++] = value;
-        return ERR_OK;
-    case 'a':
-        r->address = value;
-        return ERR_OK;
-    case 'l':
-        return take_ports(r, value, e);
-    case 'i':
-        r->attempt_given = value;
-        return ERR_OK;
-    case 't':
-        r->token_file = value;
-        return ERR_OK;
-    case 'C':
-        r->options.tls.cert = value;
-        return ERR_OK;
-    case 'K':
-        r->options.tls.key = value;
-        return ERR_OK;
-    case 'A':
-        r->options.tls.ca = value;
-        return ERR_OK;
-    case 'N':
-        r->options.tls.names = value;
-        return ERR_OK;
-    case 'b':
-        r->options.bin_dir = value;
-        return ERR_OK;
-    default:
-        r->help = true;
-        return ERR_OK;
-    }
-}
-
-static enum err rank_read_flags(struct rank *r, int argc, char **argv, struct errmsg *e)
-{
-    static const struct option flags[] = {{"ps", required_argument, NULL, 'p'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"set", required_argument, NULL, 's'},
-                                          {"address", required_argument, NULL, 'a'},
-                                          {"ports", required_argument, NULL, 'l'},
-                                          {"attempt", required_argument, NULL, 'i'},
-                                          {"token-file", required_argument, NULL, 't'},
-                                          {"token_file", required_argument, NULL, 't'},
-                                          {"tls-cert", required_argument, NULL, 'C'},
-                                          {"tls_cert", required_argument, NULL, 'C'},
-                                          {"tls-key", required_argument, NULL, 'K'},
-                                          {"tls_key", required_argument, NULL, 'K'},
-                                          {"tls-ca", required_argument, NULL, 'A'},
-                                          {"tls_ca", required_argument, NULL, 'A'},
-                                          {"tls-names", required_argument, NULL, 'N'},
-                                          {"tls_names", required_argument, NULL, 'N'},
-                                          {"bin-dir", required_argument, NULL, 'b'},
-                                          {"bin_dir", required_argument, NULL, 'b'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int found;
-    opterr = 0;
-    r->options = (struct options){.ps = 1,
-                                  .bin_dir = getenv("GRADWIRE_BIN_DIR"),
-                                  .tls = {.cert = "", .key = "", .ca = "", .names = ""}};
-    r->options.sets = mem_zalloc((size_t)argc + 1, sizeof *r->options.sets);
-    if (!r->options.sets)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    while ((found = getopt_long(argc, argv, ":", flags, NULL)) != -1) {
-        if (found == '?' || found == ':')
-            return err_set(e, ERR_INPUT,
-                           "%s: no such flag, or its value is missing; see gradwire "
-                           "rank --help",
-                           argv[optind - 1]);
-        enum err err = take_flag(r, found, optarg, e);
-        if (err)
-            return err;
-    }
-    if (!r->help && optind + 1 != argc)
-        return err_set(e, ERR_INPUT, "one job file is wanted; see gradwire rank --help");
-    r->options.job = argv[optind];
     return ERR_OK;
 }
 
 /* The process that this becomes reads it again: what is wrong is told before the others are waited for. */
 static enum err check_token(const char *file, struct errmsg *e)
 {
-    if (file && !*file)
-        return err_set(e, ERR_INPUT, "--token-file: a file is wanted, not an empty text");
     enum err err = token_load(-1, file ? file : "", e);
     token_forget();
     return err;
@@ -250,9 +140,12 @@ static enum err check_token(const char *file, struct errmsg *e)
 
 static enum err rank_check(struct rank *r, struct errmsg *e)
 {
-    enum err err = rank_find(&r->rank, &r->size, getenv, e);
+    const char *ports = flags_given("ports");
+    enum err err = ports ? take_ports(r, ports, e) : ERR_OK;
     if (!err)
-        err = rank_attempt(r->attempt, r->attempt_given, getenv, e);
+        err = rank_find(&r->rank, &r->size, getenv, e);
+    if (!err)
+        err = rank_attempt(r->attempt, flags_given("attempt"), getenv, e);
     if (!err && r->options.ps >= r->size)
         err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
                       r->options.ps, r->size);
@@ -501,20 +394,17 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
 
 int rank_main(int argc, char **argv)
 {
-    struct rank r = {.listen_fd = -1};
     struct errmsg e = {""};
-    enum err err = rank_read_flags(&r, argc, argv, &e);
-    if (!err && r.help) {
-        (void)fputs(rank_help, stdout);
-    } else {
-        if (!err)
-            err = rank_check(&r, &e);
-        if (!err)
-            err = rank_run(&r, &e);
-    }
+    flags_parse("rank", argc, argv);
+    struct rank r = {.listen_fd = -1,
+                     .address = flags_given("address"),
+                     .token_file = flags_given("token_file")};
+    options_init(&r.options);
+    enum err err = rank_check(&r, &e);
+    if (!err)
+        err = rank_run(&r, &e);
     crew_close(&r.crew);
     job_close(&r.job);
-    options_close(&r.options);
     if (!err)
         return 0;
     (void)fprintf(stderr, "gradwire: %s\n", e.text);

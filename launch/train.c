@@ -20,7 +20,9 @@
 #include <event2/event.h>
 
 #include "common/process/cgroup.h"
+#include "common/base/clock.h"
 #include "common/process/cores.h"
+#include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
@@ -346,25 +348,25 @@ static int train_detached(struct train *t)
     return train_run(t);
 }
 
-int train_main(int argc, char **argv, double start_s)
+int train_main(int argc, char **argv)
 {
-    struct train t = {.started_fd = -1, .start_s = start_s, .dir = {.lock_fd = -1}};
+    struct train t = {.started_fd = -1, .start_s = clock_now_s(), .dir = {.lock_fd = -1}};
     struct errmsg e = {""};
     int exit_code = 0;
     (void)signal(SIGPIPE, SIG_IGN);
-    enum err err = options_init(&t.options, argc, argv, &e);
-    if (!err && t.options.help) {
-        (void)fputs(options_help, stdout);
-    } else if (!err && !(err = train_check(&t, &e))) {
+    flags_parse("train", argc, argv);
+    options_init(&t.options);
+    enum err err = options_check(&t.options, &e);
+    if (!err)
+        err = train_check(&t, &e);
+    if (!err)
         exit_code = t.options.detach ? train_detached(&t) : train_run(&t);
-    }
-    if (err)
+    else
         train_tell_problems(&t.problems, &e);
     job_close(&t.job);
     hosts_close(&t.hosts);
     problems_close(&t.problems);
     mem_free(t.host_of);
-    options_close(&t.options);
     if (err) {
         (void)fprintf(stderr, "gradwire: %s\n", e.text);
         return train_exit_code(err);

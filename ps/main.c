@@ -138,7 +138,8 @@ int main(int argc, char **argv)
 {
     static struct process process;
     signals_init();
-    flags_parse(&process.flags, "ps", argc, argv);
+    flags_parse("ps", argc, argv);
+    flags_process(&process.flags);
     signals_last_words(process.flags.termination_message, "told to go before training began");
     cgroup_set_root(process.flags.cgroup_root);
     if (process.flags.log_json)

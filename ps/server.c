@@ -21,6 +21,7 @@
 #include "common/peers/pending.h"
 #include "common/net/tls.h"
 #include "ps/grace.h"
+#include "ps/life.h"
 #include "ps/shard_thread.h"
 #include "ps/store.h"
 #include "ps/server_http.h"
@@ -69,9 +70,7 @@ struct server {
 
     struct client *clients, *chief;
     struct pending pending;
-    bool had_chief, entered;
-    bool done;                    /* the job is, and nothing of it is here */
-    bool idle;                    /* nobody came, and it waits on */
+    enum life life;
     struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     int64_t chief_lost_ms, said_ms;
@@ -87,10 +86,14 @@ struct server {
     struct server_http http;
     struct fence *fences; /* that not all shard threads have answered */
 
-    bool going, stopping;
-    int64_t going_ms;
+    int64_t told_ms; /* when it was told to go */
     int exit_code;
 };
+
+static void happens(struct server *s, enum life_event what)
+{
+    s->life = life_next(s->life, what);
+}
 
 static void end(struct server *s, int exit_code)
 {
@@ -100,87 +103,9 @@ static void end(struct server *s, int exit_code)
 
 /* ---- the hello ---- */
 
-static void refuse(struct client *c, Gradwire__Reason reason, const char *text)
+static struct hello_host host_of(const struct server *s)
 {
-    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
-    m.reason = reason;
-    m.text = (char *)text;
-    if (reason == GRADWIRE__REASON__OTHER_JOB)
-        m.identity_text = c->server->config->job->identity_text;
-    static struct log_budget budget;
-    uint32_t left_out;
-    bool say = log_may(&budget, clock_now_ms(), &left_out);
-    if (say && left_out)
-        log_warn("%u more were refused", left_out);
-    if (say)
-        log_warn("%s is refused: %s", conn_peer(c->conn), text);
-    msg_send(c->conn, FRAME_REFUSE, &m.base, NULL, 0);
-    conn_finish(c->conn, ERR_REFUSED, text);
-}
-
-static bool same_ps_list(const struct server *s, const Gradwire__Hello *m, char *why, size_t bytes)
-{
-    const struct cluster *own = s->config->cluster;
-    if (own->sparse) {
-        bool mine = m->ps_index == own->index && m->ps_index < m->n_ps_hosts &&
-                    strcmp(m->ps_hosts[m->ps_index], own->ps[0]) == 0;
-        (void)snprintf(why, bytes, "ps %u was dialed at %s; this is ps %u at %s", m->ps_index,
-                       m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : "?", own->index,
-                       own->ps[0]);
-        return mine;
-    }
-    if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index) {
-        (void)snprintf(why, bytes, "it dialed ps %u of %zu; this is ps %u of %u", m->ps_index,
-                       m->n_ps_hosts, own->index, own->n_ps);
-        return false;
-    }
-    for (uint32_t i = 0; i < own->n_ps; i++) {
-        if (strcmp(m->ps_hosts[i], own->ps[i]) != 0) {
-            (void)snprintf(why, bytes, "its ps %u is %s, ours is %s", i, m->ps_hosts[i],
-                           own->ps[i]);
-            return false;
-        }
-    }
-    return true;
-}
-
-static const char *role_word(Gradwire__Role role)
-{
-    return role == GRADWIRE__ROLE__DOCTOR  ? "doctor"
-           : role == GRADWIRE__ROLE__CHIEF ? "chief"
-                                           : "worker";
-}
-
-/* Returns whether the hello is one of our job; otherwise it is refused. */
-static bool check_hello(struct client *c, const Gradwire__Hello *m)
-{
-    struct server *s = c->server;
-    const struct job *job = s->config->job;
-    char why[400];
-    if (!version_same(m->version, role_word(m->role), "ps", why, sizeof why)) {
-        refuse(c, GRADWIRE__REASON__OTHER_VERSION, why);
-    } else if (strcmp(m->job, job->name) != 0) {
-        (void)snprintf(why, sizeof why, "job %.64s dialed a ps of job %s", m->job, job->name);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->identity.len != sizeof job->identity ||
-               memcmp(m->identity.data, job->identity, sizeof job->identity) != 0) {
-        (void)snprintf(why, sizeof why, "job %s differs here in a key that makes its identity",
-                       job->name);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->uuid[0] && s->uuid[0] && strcmp(m->uuid, s->uuid) != 0) {
-        (void)snprintf(why, sizeof why, "run %.36s of job %s dialed a ps of run %s", m->uuid,
-                       job->name, s->uuid);
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (!same_ps_list(s, m, why, sizeof why)) {
-        refuse(c, GRADWIRE__REASON__OTHER_JOB, why);
-    } else if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0) {
-        (void)snprintf(why, sizeof why, "worker %u says that it is the chief, who is worker 0",
-                       m->worker);
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
-    } else {
-        return true;
-    }
-    return false;
+    return (struct hello_host){s->config->job, s->config->cluster, s->uuid};
 }
 
 static void answer_waiting_workers(struct server *s)
@@ -190,9 +115,9 @@ static void answer_waiting_workers(struct server *s)
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
     m.generation = &g;
-    m.entered = s->entered;
+    m.entered = life_entered(s->life);
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief || (c->waits_for_entry && !s->entered))
+        if (!c->waits_for_chief || (c->waits_for_entry && !life_entered(s->life)))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -220,7 +145,7 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     }
     s->chief = c;
     c->is_chief = true;
-    s->had_chief = true;
+    happens(s, LIFE_CHIEF);
     conn_limits(c->conn, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
     (void)snprintf(s->chief_address, sizeof s->chief_address, "%s", m->chief_address);
     answer_waiting_workers(s);
@@ -235,7 +160,7 @@ static void hello_of_doctor(struct client *c)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.uuid = c->server->uuid;
-    m.going = c->server->going;
+    m.going = life_told(c->server->life);
     m.time_ms = clock_wall_ms();
     log_debug("%s: a doctor looks", conn_peer(c->conn));
     msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -245,12 +170,13 @@ static void hello_of_doctor(struct client *c)
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
+    const struct hello_host host = host_of(s);
     if (m->shard < 0) {
         c->waits_for_chief = true;
         c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
-        else if (s->done && s->config->over->epochs && !m->idle)
+        else if (life_is_done(s->life) && s->config->over->epochs && !m->idle)
             tell_over(c);
         return;
     }
@@ -258,14 +184,15 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         char why[128];
         (void)snprintf(why, sizeof why, "shard thread %" PRId64 " of %u was dialed", m->shard,
                        s->threads);
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, why);
+        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE, why);
         return;
     }
     int fd;
     struct tls_link *tls;
     Gradwire__Hello *hello = c->hello;
     if (conn_detach(c->conn, &fd, &tls)) {
-        refuse(c, GRADWIRE__REASON__BAD_MESSAGE, "bytes came behind the hello before its answer");
+        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE,
+                           "bytes came behind the hello before its answer");
         return;
     }
     c->hello = NULL;
@@ -335,7 +262,7 @@ static void send_hello_reply(struct server *s)
     m.entered = all_entered(s);
     m.threads = s->threads;
     m.chief_address = s->chief_address;
-    m.going = s->going;
+    m.going = life_told(s->life);
     msg_send(s->chief->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
     mem_free(leases);
     mem_free(ranges);
@@ -458,8 +385,8 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    if (rests && !s->entered)
-        s->done = true; /* it holds nothing as it is */
+    if (rests && !life_entered(s->life))
+        happens(s, LIFE_OVER); /* it holds nothing as it is */
     else
         end(s, rests ? SERVER_RESTS : m->exit_code);
 }
@@ -479,8 +406,7 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
 {
     switch (type) {
     case FRAME_ENTER:
-        s->entered = true;
-        s->done = s->idle = false;
+        happens(s, LIFE_ENTER);
         s->config->over->epochs = 0;
         s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
         s->leases =
@@ -569,11 +495,8 @@ static enum err on_frame(struct conn *c, void *owner)
         return err;
     }
     client->hello = (Gradwire__Hello *)m;
-    if (!greeting_proved(&client->greeting, c))
-        return ERR_OK;
-    if (!greeting_named(c, client->server->config->cluster, client->hello))
-        return ERR_OK;
-    if (!check_hello(client, client->hello))
+    const struct hello_host host = host_of(client->server);
+    if (!greeting_taken(&client->greeting, c, &host, client->hello))
         return ERR_OK;
     pending_conn_leave(&client->pending);
     if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
@@ -596,7 +519,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        if (!s->stopping) /* then something else is the last word */
+        if (!life_stopping(s->life)) /* then something else is the last word */
             log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
@@ -683,20 +606,19 @@ static void on_signal(int number, void *arg)
 {
     (void)number;
     struct server *s = arg;
-    if (s->stopping) { /* how it ended is settled */
-        s->going = true;
+    enum life before = s->life;
+    happens(s, LIFE_TOLD);
+    if (life_stopping(before)) /* how it ended is settled */
         return;
-    }
-    if (s->going) {
+    if (life_told(before)) {
         log_warn("told to go twice: leaving at once");
         end(s, 143);
         return;
     }
-    s->going = true;
-    s->going_ms = clock_now_ms();
-    if (!s->entered) {
+    s->told_ms = clock_now_ms();
+    if (!life_entered(before)) {
         /* one that was stopped early may go on, and wants this ps again then */
-        bool over = s->done && (s->config->waits || s->config->ending == ENDING_DONE);
+        bool over = life_is_done(before) && (s->config->waits || s->config->ending == ENDING_DONE);
         log_info(over ? "told to go: the job is done" : "told to go before training began");
         end(s, over ? 0 : 143);
         return;
@@ -717,11 +639,10 @@ static void on_signal(int number, void *arg)
 
 static void check_going(struct server *s, int64_t now)
 {
-    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
-        now - s->going_ms > GOING_ALONE_MS) {
+    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS && now - s->told_ms > GOING_ALONE_MS) {
         log_warn("told to go, and the chief is not there: what stands is the last published cut");
         end(s, 143);
-    } else if (now - s->going_ms > grace_bound_ms(&s->grace)) {
+    } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
         log_warn("the grace of %u s ended before a cut was published", s->grace.allowed_s);
         end(s, 143);
     }
@@ -730,11 +651,12 @@ static void check_going(struct server *s, int64_t now)
 static void check_chief(struct server *s, int64_t now)
 {
     const struct job *job = s->config->job;
-    uint32_t bound = s->had_chief ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+    bool first = life_before_chief(s->life);
+    uint32_t bound = first ? job->timeouts.start_s : job->timeouts.ps_rejoin_s;
     int64_t away_s = (now - s->chief_lost_ms) / 1000;
     if (away_s > bound) {
         log_error("no chief for %" PRId64 " s (timeouts.%s)", away_s,
-                  s->had_chief ? "ps_rejoin_s" : "start_s");
+                  first ? "start_s" : "ps_rejoin_s");
         end(s, 1);
     } else if (now - s->said_ms >= SAY_WAIT_MS) {
         s->said_ms = now;
@@ -749,13 +671,13 @@ static void check_rest(struct server *s, int64_t now)
     int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
     if (s->config->ending == ENDING_DONE && start_ms > ENDING_ALONE_MS)
         bound_ms = ENDING_ALONE_MS;
-    if (s->config->waits && (s->done || s->idle))
+    if (s->config->waits && life_rests(s->life))
         return;
     if (s->config->waits && away_ms > start_ms) {
         log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
                  s->config->job->timeouts.start_s);
-        s->idle = true;
-    } else if (s->done && away_ms > bound_ms) {
+        happens(s, LIFE_ALONE);
+    } else if (life_is_done(s->life) && away_ms > bound_ms) {
         log_info("the job is done, and no chief has come to train on");
         end(s, 0);
     } else {
@@ -767,9 +689,9 @@ static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
-    if (s->going)
+    if (life_told(s->life))
         check_going(s, now);
-    else if (!s->chief && s->entered)
+    else if (!s->chief && life_entered(s->life))
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);
@@ -798,13 +720,6 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     return ERR_OK;
 }
 
-static enum process_state state_of(const struct server *s)
-{
-    if (s->entered)
-        return s->chief ? STATE_TRAINING : STATE_WAITING;
-    return s->done ? STATE_DONE : s->idle ? STATE_IDLE : STATE_WAITING;
-}
-
 /* What HTTP asks of us. */
 static void say_facts(void *ctx, struct server_http_facts *f)
 {
@@ -812,8 +727,8 @@ static void say_facts(void *ctx, struct server_http_facts *f)
     *f = (struct server_http_facts){.run = s->uuid,
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
-                                    .going = s->going,
-                                    .state = state_of(s),
+                                    .going = life_told(s->life),
+                                    .state = life_process_state(s->life, s->chief),
                                     .connections = s->listener.open,
                                     .pending = &s->pending};
     f->chief_away_s = s->chief ? 0 : (double)(clock_now_ms() - s->chief_lost_ms) / 1000;
@@ -860,7 +775,7 @@ static enum err start(struct server *s, struct errmsg *e)
 
 static void stop(struct server *s)
 {
-    s->stopping = true;
+    happens(s, LIFE_STOP);
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
@@ -889,7 +804,7 @@ int server_run(const struct server_config *config)
     struct errmsg e = {""};
     memset(s, 0, sizeof *s);
     s->config = config;
-    s->done = config->ending != ENDING_NONE;
+    s->life = life_begin(config->ending != ENDING_NONE);
     grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();
     enum err err = start(s, &e);
@@ -897,7 +812,7 @@ int server_run(const struct server_config *config)
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
-    if (s->done)
+    if (life_is_done(s->life))
         log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
                                : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
@@ -907,5 +822,5 @@ int server_run(const struct server_config *config)
     }
     stop(s);
     /* told to go, it does not rest */
-    return s->exit_code == SERVER_RESTS && s->going ? 0 : s->exit_code;
+    return s->exit_code == SERVER_RESTS && life_told(s->life) ? 0 : s->exit_code;
 }

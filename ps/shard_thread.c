@@ -15,6 +15,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/peers/greeting.h"
 #include "common/peers/msg_send.h"
 #include "common/net/socket.h"
 #include "ps/core/shard.h"
@@ -442,8 +443,7 @@ static void take_connection(struct shard_thread *t, struct take *take)
     } else {
         Gradwire__Generation g = msg_generation(shard_generation(t->shard));
         refuse.generation = &g;
-        msg_send(p->conn, FRAME_REFUSE, &refuse.base, NULL, 0);
-        conn_finish(p->conn, ERR_REFUSED, refuse.text);
+        greeting_refuse(p->conn, &refuse);
     }
 }
 

@@ -706,7 +706,8 @@ int main(int argc, char **argv)
     static struct process process = {.http_fd = -1, .rests = STATE_LOADING};
     struct process *p = &process;
     signals_init();
-    flags_parse(&p->flags, "worker", argc, argv);
+    flags_parse("worker", argc, argv);
+    flags_process(&p->flags);
     signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     cgroup_set_root(p->flags.cgroup_root);
     if (p->flags.log_json)

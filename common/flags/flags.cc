@@ -1,7 +1,8 @@
-/* gflags keeps and checks the values; the words of the command line are taken apart here, because a
- * repeated flag keeps only its last value there (--set), and because its own errors exit with 1. */
+/* gflags holds the values and checks them; the words of the command line are taken apart here, because gflags keeps only
+ * the last value of a repeated flag (--set), and exits with 1 where a flag is wrong. */
 extern "C" {
 #include "common/flags/flags.h"
+#include "common/flags/table.h"
 #include "common/job/job.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
@@ -14,179 +15,152 @@ extern "C" {
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
-
-DEFINE_string(job, "", "the job file");
-DEFINE_string(output, "", "where everything goes");
-DEFINE_string(logs, "", "where event files go");
-DEFINE_string(job_name, "", "role");
-DEFINE_int64(task_index, -1, "which process of this role");
-DEFINE_string(ps_hosts, "", "all ps");
-DEFINE_string(worker_hosts, "", "all workers");
-DEFINE_string(chief_host, "", "a chief of its own");
-DEFINE_int64(evaluators, 0, "how many evaluators");
-DEFINE_string(log_level, "info", "debug, info, warn or error");
-DEFINE_string(log_format, "text", "text or json");
-DEFINE_string(termination_message, "", "where the last words go");
-DEFINE_string(cgroup_root, "/sys/fs/cgroup", "where cgroups are mounted");
-DEFINE_int32(listen_fd, -1, "a listening socket");
-DEFINE_int32(progress_fd, -1, "progress for a launcher");
-DEFINE_int32(token_fd, -1, "the job's token");
-DEFINE_string(token_file, "", "the job's token");
-DEFINE_string(tls_cert, "", "this process's certificate");
-DEFINE_string(tls_key, "", "its key");
-DEFINE_string(tls_ca, "", "whose certificates are taken");
-DEFINE_string(tls_names, "", "more names that a role may have");
-DEFINE_string(auth, "auto", "who has to prove himself");
-DEFINE_string(certificates, "", "for the doctor");
-DEFINE_int32(grace_s, 0, "between SIGTERM and SIGKILL");
-DEFINE_string(when_done, "exit", "exit or wait");
-DEFINE_string(fault, "", "for tests and benchmarks");
-DEFINE_int32(http_port, 0, "where HTTP listens");
-DEFINE_string(http_address, "", "of this host, for http_port");
-DEFINE_int32(http_fd, -1, "a listening socket for HTTP");
 
 namespace
 {
 
 enum { FLAGFILE_DEPTH_MAX = 8, LINES_MAX = 10000 };
+const size_t SHOWN_COLUMNS = 25;
 
-enum class Kind {
-    TEXT,
-    NUMBER, /* from 0 */
-    SET,
-    FILE,
-    ASK, /* takes no value */
-};
-
-struct Known {
-    const char *name;
-    Kind kind;
-    const char *topic;        /* of the help; nullptr: not shown */
-    const char *shown, *text; /* in the help */
-};
-
-const Known known[] = {
-    {"job", Kind::TEXT, "Job", "--job=FILE", "the job file (its keys: docs/job-file.md)"},
-    {"output", Kind::TEXT, "Job", "--output=DIR", "where everything goes (default runs/NAME)"},
-    {"logs", Kind::TEXT, "Job", "--logs=DIR", "TensorBoard's files (default OUTPUT/logs)"},
-    {"set", Kind::SET, "Job", "--set key=value",
-     "override a key of the job file; as often as wanted"},
-    {"job_name", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--job_name=ROLE",
-     "chief, worker, ps or evaluator"},
-    {"task_index", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--task_index=I",
-     "which of them, from 0"},
-    {"ps_hosts", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--ps_hosts=H:P,..",
-     "all ps, in their order"},
-    {"worker_hosts", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--worker_hosts=H:P,..",
-     "all workers, in their order"},
-    {"chief_host", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--chief_host=H:P",
-     "a chief of its own; without one worker 0 is it"},
-    {"evaluators", Kind::NUMBER, "Cluster (wins over TF_CONFIG)", "--evaluators=N",
-     "1: one evaluates checkpoints, not the chief epochs"},
-    {"token_file", Kind::TEXT, "Cluster (wins over TF_CONFIG)", "--token_file=FILE",
-     "secret of all; --auth=auto|required|none; --tls_cert"},
-    {"token_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"tls_cert", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"tls_key", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"tls_ca", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"tls_names", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"auth", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"log_level", Kind::TEXT, "Process", "--log_level=LEVEL",
-     "debug, info (default), warn, error; --log_format=json"},
-    {"log_format", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"cgroup_root", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"termination_message", Kind::TEXT, "Process", "--termination_message=FILE",
-     "where its last words go, at every end"},
-    {"listen_fd", Kind::NUMBER, "Process", "--listen_fd=N",
-     "a launcher's socket; --progress_fd=N: its pipe"},
-    {"progress_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"http_port", Kind::NUMBER, "Process", "--http_port=PORT",
-     "HTTP on --http_address=HOST (default: every); 0: none"},
-    {"http_address", Kind::TEXT, nullptr, nullptr, nullptr},
-    {"http_fd", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"grace_s", Kind::NUMBER, nullptr, nullptr, nullptr},
-    {"when_done", Kind::TEXT, "Process", "--when_done=wait",
-     "it stays, idle, when the job is done; --flagfile=FILE"},
-    {"flagfile", Kind::FILE, nullptr, nullptr, nullptr},
-    {"help", Kind::ASK, "Process", "--help, --version", "say this, or which version it is"},
-    {"version", Kind::ASK, nullptr, nullptr, nullptr},
-    {"fault", Kind::TEXT, nullptr, nullptr, nullptr}, /* common/process/fault.h */
-    {"print_job_reference", Kind::ASK, nullptr, nullptr, nullptr},
-    {"find_learning_rate", Kind::ASK, nullptr, nullptr, nullptr},
-    {"doctor", Kind::ASK, nullptr, nullptr, nullptr}, /* worker/doctor/doctor.h */
-    {"json", Kind::ASK, nullptr, nullptr, nullptr},
-    {"certificates", Kind::TEXT, nullptr, nullptr, nullptr},
-};
+const flags_program *program; /* whose command line was read last */
+std::map<std::string, std::vector<std::string>> lists;
+std::map<std::string, std::vector<const char *>> pointers; /* into lists */
 
 struct Reader {
-    std::vector<std::string> sets;
-    flags_ask ask = FLAGS_RUN;
-    bool json = false;
-    unsigned lines = 0;
-    errmsg *e = nullptr;
+    errmsg *e;
+    std::string where; /* "FILE:LINE: " in a flagfile */
+    unsigned depth = 0, lines = 0;
 };
 
-std::vector<std::string> kept_sets; /* what struct flags points to */
-std::vector<const char *> kept_set_pointers;
-
-const Known *find(const std::string &name)
+const flag *find(const std::string &name)
 {
-    for (const Known &k : known)
-        if (name == k.name)
-            return &k;
+    for (const flag *f = flags_table; f->programs; f++)
+        if ((f->programs & program->takes) && f->name &&
+            (name == f->name || (name.size() == 1 && name[0] == f->letter)))
+            return f;
     return nullptr;
 }
 
-err refuse_unknown(Reader *r, const std::string &where, const std::string &name)
+/* "--job=FILE", as help and errors show it. */
+std::string shown(const flag &f)
+{
+    std::string text = std::string("--") + f.name;
+    if (f.letter)
+        text += std::string(", -") + f.letter;
+    return f.value ? text + (f.kind == FLAG_LIST ? " " : "=") + f.value : text;
+}
+
+/* ---- the values ---- */
+
+bool is_in_range(const char *name, gflags::int64 value)
+{
+    const flag *f = find(name);
+    return f && value >= f->least && value <= (f->most ? f->most : INT32_MAX);
+}
+
+/* An empty text is none for ps and worker; the launcher's flags want one. */
+bool is_allowed(const char *name, const std::string &value)
+{
+    const flag *f = find(name);
+    if (!f || !f->allowed)
+        return f && !(value.empty() && (program->is & FLAGS_CLUSTER));
+    return value.find(',') == std::string::npos &&
+           (", " + std::string(f->allowed) + ",").find(", " + value + ",") != std::string::npos;
+}
+
+/* gflags keeps the memory. Its own flags (help, version) are there already. */
+template <class Value, class Check> void declare(const flag &f, Value preset, Check check)
+{
+    gflags::CommandLineFlagInfo known;
+    if (gflags::GetCommandLineFlagInfo(f.name, &known))
+        return;
+    Value *value = new Value(preset);
+    gflags::FlagRegisterer(f.name, "", __FILE__, value, new Value(preset));
+    gflags::RegisterFlagValidator(value, check);
+}
+
+void declare_all()
+{
+    for (const flag *f = flags_table; f->programs; f++)
+        if (f->kind == FLAG_NUMBER)
+            declare(*f, gflags::int64(-1), is_in_range);
+        else if (f->kind == FLAG_TEXT || f->kind == FLAG_CHOICE)
+            declare(*f, std::string(), is_allowed);
+        else if (f->kind == FLAG_ON)
+            declare(*f, false, static_cast<bool (*)(const char *, bool)>(nullptr));
+}
+
+void reset_to_presets()
+{
+    static gflags::FlagSaver *untouched;
+    if (!untouched)
+        declare_all();
+    delete untouched; /* puts back what it found */
+    untouched = new gflags::FlagSaver;
+    for (const flag *f = flags_table; f->programs; f++)
+        if ((f->programs & program->takes) && f->preset && f->kind != FLAG_KEY)
+            gflags::SetCommandLineOptionWithMode(f->name, f->preset, gflags::SET_FLAGS_DEFAULT);
+    lists.clear();
+    pointers.clear();
+}
+
+template <class Value> const Value &value_of(const char *name)
+{
+    return *static_cast<const Value *>(gflags::GetCommandLineFlagInfoOrDie(name).flag_ptr);
+}
+
+/* For ps and worker a value like the preset means the same as none. */
+bool is_left_out(const flag &f)
+{
+    gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(f.name);
+    return f.programs & FLAGS_PROCESS ? info.current_value == info.default_value : info.is_default;
+}
+
+/* ---- the words ---- */
+
+err refuse_unknown(const Reader &r, const std::string &name)
 {
     words near;
     words_init(&near, name.c_str());
-    for (const Known &k : known)
-        words_try(&near, k.name);
-    if (near.best)
-        return err_set(r->e, ERR_INPUT, "%sunknown flag --%.80s, did you mean --%s?", where.c_str(),
-                       name.c_str(), near.best);
-    return err_set(r->e, ERR_INPUT, "%sunknown flag --%.80s; --help lists them", where.c_str(),
-                   name.c_str());
+    for (const flag *f = flags_table; f->programs; f++)
+        if ((f->programs & program->takes) && f->name)
+            words_try(&near, f->name);
+    return near.best ? err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s, did you mean --%s?",
+                               r.where.c_str(), name.c_str(), near.best)
+                     : err_set(r.e, ERR_INPUT, "%sunknown flag --%.80s; --help lists them",
+                               r.where.c_str(), name.c_str());
 }
 
-bool is_number(const std::string &value)
+std::string allowed(const flag &f)
 {
-    return !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    if (f.kind != FLAG_NUMBER)
+        return f.allowed ? f.allowed : f.value;
+    return f.most ? std::to_string(f.least) + " to " + std::to_string(f.most) : "a number from 0";
 }
 
-err set_value(Reader *r, const std::string &where, const Known &flag, const std::string &value)
+err set_value(const Reader &r, const flag &f, const std::string &value)
 {
-    if (flag.kind == Kind::NUMBER &&
-        (!is_number(value) || gflags::SetCommandLineOption(flag.name, value.c_str()).empty()))
-        return err_set(r->e, ERR_INPUT, "%s--%s: '%.80s' is not allowed; allowed: a number from 0",
-                       where.c_str(), flag.name, value.c_str());
-    if (flag.kind == Kind::TEXT)
-        gflags::SetCommandLineOption(flag.name, value.c_str());
-    if (flag.kind == Kind::SET)
-        r->sets.push_back(value);
+    const char *where = r.where.c_str();
+    if (f.kind == FLAG_LIST) {
+        lists[f.name].push_back(value);
+        return ERR_OK;
+    }
+    gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(f.name);
+    if (f.programs == FLAGS_ENTRYPOINT && f.kind != FLAG_ON && !info.is_default)
+        return err_set(r.e, ERR_INPUT, "--%s is given twice: '%.40s' and '%.40s'", f.name,
+                       info.current_value.c_str(), value.c_str());
+    bool digits = value.find_first_not_of("0123456789") == std::string::npos; /* no 0x1 */
+    if ((f.kind == FLAG_NUMBER && !digits) ||
+        gflags::SetCommandLineOption(f.name, value.c_str()).empty())
+        return err_set(r.e, ERR_INPUT, "%s--%s: '%.80s' is not allowed; allowed: %s", where, f.name,
+                       value.c_str(), allowed(f).c_str());
     return ERR_OK;
 }
 
-err ask_for(Reader *r, const std::string &where, const Known &flag, bool has_value)
-{
-    if (has_value)
-        return err_set(r->e, ERR_INPUT, "%s--%s takes no value", where.c_str(), flag.name);
-    if (strcmp(flag.name, "json") == 0)
-        r->json = true;
-    else if (r->ask == FLAGS_RUN)
-        r->ask = strcmp(flag.name, "help") == 0                 ? FLAGS_HELP
-                 : strcmp(flag.name, "version") == 0            ? FLAGS_VERSION
-                 : strcmp(flag.name, "find_learning_rate") == 0 ? FLAGS_FIND_RATE
-                 : strcmp(flag.name, "doctor") == 0             ? FLAGS_DOCTOR
-                                                                : FLAGS_REFERENCE;
-    return ERR_OK;
-}
-
-err read_words(Reader *r, const std::string &where, const std::vector<std::string> &all,
-               unsigned depth);
+err read_words(Reader *r, const std::vector<std::string> &all);
 
 void trim(std::string *line)
 {
@@ -205,9 +179,10 @@ std::vector<std::string> split_line(const std::string &line)
     return {line.substr(0, blank), line.substr(value)};
 }
 
-err read_flagfile(Reader *r, const std::string &where, const std::string &path, unsigned depth)
+err read_flagfile(Reader *r, const std::string &path)
 {
-    if (depth == FLAGFILE_DEPTH_MAX)
+    const std::string where = r->where;
+    if (++r->depth > FLAGFILE_DEPTH_MAX)
         return err_set(r->e, ERR_INPUT, "%s--flagfile=%.80s: flagfiles nested more than %d deep",
                        where.c_str(), path.c_str(), FLAGFILE_DEPTH_MAX);
     std::ifstream in(path);
@@ -216,214 +191,213 @@ err read_flagfile(Reader *r, const std::string &where, const std::string &path, 
         trim(&line);
         if (line.empty() || line[0] == '#')
             continue;
-        std::string here = path.substr(0, 160) + ":" + std::to_string(number) + ": ";
+        r->where = path.substr(0, 160) + ":" + std::to_string(number) + ": ";
         if (++r->lines > LINES_MAX)
-            return err_set(r->e, ERR_INPUT, "%smore than %d flags", here.c_str(), LINES_MAX);
-        err err = read_words(r, here, split_line(line), depth);
+            return err_set(r->e, ERR_INPUT, "%smore than %d flags", r->where.c_str(), LINES_MAX);
+        err err = read_words(r, split_line(line));
         if (err)
             return err;
     }
     if (!in.eof() || in.bad())
         return err_set(r->e, ERR_INPUT, "%s--flagfile=%.160s: %s", where.c_str(), path.c_str(),
                        strerror(errno));
+    r->where = where;
+    r->depth--;
     return ERR_OK;
 }
 
-err read_flag(Reader *r, const std::string &where, const Known &flag, const std::string &value,
-              unsigned depth)
+/* What the entrypoint's program is to read again, as it stood there; a short key is written out. */
+void hand_on(const flag &f, const std::vector<std::string> &all, size_t from, size_t to,
+             const std::string &value)
 {
-    return flag.kind == Kind::FILE ? read_flagfile(r, where, value, depth + 1)
-                                   : set_value(r, where, flag, value);
+    std::vector<std::string> &rest = lists[FLAGS_REST];
+    if (f.kind == FLAG_KEY)
+        rest.insert(rest.end(), {"--set", std::string(f.preset) + "=" + value});
+    else if (!(f.programs & FLAGS_ENTRYPOINT))
+        rest.insert(rest.end(), all.begin() + (ptrdiff_t)from, all.begin() + (ptrdiff_t)to);
 }
 
 /* One word that is a flag, with the next as its value where it has none; *at moves over them. */
-err read_word(Reader *r, const std::string &where, const std::vector<std::string> &all, size_t *at,
-              unsigned depth)
+err read_flag(Reader *r, const std::vector<std::string> &all, size_t *at)
 {
-    const std::string &word = all[*at];
+    const size_t from = (*at)++;
+    const std::string &word = all[from];
     size_t dashes = word[1] == '-' ? 2 : 1, equals = word.find('=');
     bool has_value = equals != std::string::npos;
-    std::string name = word.substr(dashes, has_value ? equals - dashes : std::string::npos);
+    std::string name = word.substr(dashes, has_value ? equals - dashes : std::string::npos), value;
     for (char &c : name)
         c = c == '-' ? '_' : c;
-    const Known *flag = find(name);
-    *at += 1;
-    if (!flag)
-        return refuse_unknown(r, where, name);
-    if (flag->kind == Kind::ASK)
-        return ask_for(r, where, *flag, has_value);
-    if (has_value)
-        return read_flag(r, where, *flag, word.substr(equals + 1), depth);
-    if (*at == all.size())
-        return err_set(r->e, ERR_INPUT, "%s--%s needs a value: %s", where.c_str(), flag->name,
-                       flag->shown ? flag->shown : "a number");
-    return read_flag(r, where, *flag, all[(*at)++], depth);
+    const flag *f = find(name);
+    if (!f)
+        return refuse_unknown(*r, name);
+    if (f->kind == FLAG_ON && has_value)
+        return err_set(r->e, ERR_INPUT, "%s--%s takes no value", r->where.c_str(), f->name);
+    if (f->kind != FLAG_ON && !has_value && *at == all.size())
+        return err_set(r->e, ERR_INPUT, "%s--%s needs a value: %s", r->where.c_str(), f->name,
+                       shown(*f).c_str());
+    if (f->kind != FLAG_ON)
+        value = has_value ? word.substr(equals + 1) : all[(*at)++];
+    if (program->is == FLAGS_ENTRYPOINT)
+        hand_on(*f, all, from, *at, value);
+    if (f->kind == FLAG_FILE)
+        return program->is == FLAGS_ENTRYPOINT ? ERR_OK : read_flagfile(r, value);
+    return f->kind == FLAG_KEY ? ERR_OK : set_value(*r, *f, f->kind == FLAG_ON ? "true" : value);
 }
 
-err read_words(Reader *r, const std::string &where, const std::vector<std::string> &all,
-               unsigned depth)
+err read_words(Reader *r, const std::vector<std::string> &all)
 {
+    bool flags_end = false;
     for (size_t at = 0; at < all.size();) {
-        if (all[at].size() < 2 || all[at][0] != '-' || all[at] == "--")
+        const std::string &word = all[at];
+        if (!flags_end && word.size() > 1 && word[0] == '-' && word != "--") {
+            err err = read_flag(r, all, &at);
+            if (err)
+                return err;
+            continue;
+        }
+        if (!program->word || r->depth > 0)
             return err_set(r->e, ERR_INPUT, "%s'%.80s' is no flag; flags are --name=value",
-                           where.c_str(), all[at].c_str());
-        err err = read_word(r, where, all, &at, depth);
-        if (err)
-            return err;
+                           r->where.c_str(), word.c_str());
+        if (flags_end || word != "--")
+            lists[FLAGS_WORDS].push_back(word);
+        flags_end = flags_end || word == "--";
+        at++;
     }
     return ERR_OK;
 }
 
-void reset_to_defaults()
+bool asks()
 {
-    for (const Known &k : known) {
-        gflags::CommandLineFlagInfo info;
-        if ((k.kind == Kind::TEXT || k.kind == Kind::NUMBER) &&
-            gflags::GetCommandLineFlagInfo(k.name, &info))
-            gflags::SetCommandLineOption(k.name, info.default_value.c_str());
-    }
+    return flags_on("help") || flags_on("version") || flags_on("print_job_reference");
 }
 
-err check(const Reader &r)
+/* What is missing, or is one too many. */
+err check(errmsg *e)
 {
-    static const char *const levels[] = {"debug", "info", "warn", "error"};
-    bool level = false;
-    for (const char *l : levels)
-        level = level || FLAGS_log_level == l;
-    if (!level)
-        return err_set(r.e, ERR_INPUT,
-                       "--log_level: '%.80s' is not allowed; allowed: debug, info, warn, error",
-                       FLAGS_log_level.c_str());
-    if (FLAGS_log_format != "text" && FLAGS_log_format != "json")
-        return err_set(r.e, ERR_INPUT, "--log_format: '%.80s' is not allowed; allowed: text, json",
-                       FLAGS_log_format.c_str());
-    if (FLAGS_when_done != "exit" && FLAGS_when_done != "wait")
-        return err_set(r.e, ERR_INPUT, "--when_done: '%.80s' is not allowed; allowed: exit, wait",
-                       FLAGS_when_done.c_str());
-    if (FLAGS_http_port > 65535)
-        return err_set(r.e, ERR_INPUT, "--http_port: '%d' is no port; allowed: 1 to 65535, 0: none",
-                       FLAGS_http_port);
-    if (!FLAGS_http_address.empty() && FLAGS_http_port == 0)
-        return err_set(r.e, ERR_INPUT, "--http_address=%.80s wants --http_port=PORT as well",
-                       FLAGS_http_address.c_str());
-    if (r.ask != FLAGS_DOCTOR && (r.json || !FLAGS_certificates.empty()))
-        return err_set(r.e, ERR_INPUT, "--%s is for --doctor", r.json ? "json" : "certificates");
-    if (FLAGS_job.empty() && r.ask != FLAGS_DOCTOR)
-        return err_set(r.e, ERR_INPUT, "--job=FILE is missing; --help lists the flags");
+    for (const flag *f = flags_table; f->programs; f++)
+        if ((f->programs & program->takes) && f->wants && !is_left_out(*f) &&
+            is_left_out(*find(f->wants)))
+            return err_set(e, ERR_INPUT, "--%s wants %s as well", f->name,
+                           shown(*find(f->wants)).c_str());
+    const std::vector<std::string> &words = lists[FLAGS_WORDS];
+    bool job = !(program->is & FLAGS_PROCESS) || *flags_text("job") || flags_on("doctor");
+    if (!job || (program->word && words.empty()))
+        return err_set(e, ERR_INPUT, "%s is missing; --help lists the flags",
+                       job ? program->word : "--job=FILE");
+    if (words.size() > program->words_max)
+        return err_set(e, ERR_INPUT, "'%.80s' is a second %s; allowed: one",
+                       words[program->words_max].c_str(), program->word);
     return ERR_OK;
 }
 
-/* Take over what was read; the strings stay with gflags and in kept_sets. */
-void fill(struct flags *f, std::vector<std::string> sets)
+std::string help_of(const flags_program &p)
 {
-    kept_sets = std::move(sets);
-    kept_set_pointers.clear();
-    for (const std::string &s : kept_sets)
-        kept_set_pointers.push_back(s.c_str());
-    f->cluster.job_name = FLAGS_job_name.c_str();
-    f->cluster.ps_hosts = FLAGS_ps_hosts.c_str();
-    f->cluster.worker_hosts = FLAGS_worker_hosts.c_str();
-    f->cluster.chief_host = FLAGS_chief_host.c_str();
-    f->cluster.evaluators = FLAGS_evaluators;
-    f->logs = FLAGS_logs.c_str();
-    f->cluster.task_index = FLAGS_task_index;
-    f->job = FLAGS_job.c_str();
-    f->output = FLAGS_output.c_str();
-    f->sets = kept_set_pointers.data();
-    f->n_sets = kept_set_pointers.size();
-    f->listen_fd = FLAGS_listen_fd;
-    f->progress_fd = FLAGS_progress_fd;
-    f->token_fd = FLAGS_token_fd;
-    f->token_file = FLAGS_token_file.c_str();
-    f->tls = {FLAGS_tls_cert.c_str(), FLAGS_tls_key.c_str(), FLAGS_tls_ca.c_str(),
-              FLAGS_tls_names.c_str()};
-    f->auth = FLAGS_auth.c_str();
-    f->http = {FLAGS_http_port, FLAGS_http_address.c_str(), FLAGS_http_fd};
-    f->log_level = FLAGS_log_level.c_str();
-    f->cgroup_root = FLAGS_cgroup_root.c_str();
-    f->log_json = FLAGS_log_format == "json";
-    f->termination_message = FLAGS_termination_message.c_str();
-    f->certificates = FLAGS_certificates.c_str();
-    f->grace_s = FLAGS_grace_s;
-    f->waits = FLAGS_when_done == "wait";
-    f->fault = FLAGS_fault.c_str();
+    std::string text = std::string("Usage: ") + p.usage +
+                       " [FLAG]...  (in names - and _ are the same)\n" + p.about + "\n";
+    for (const flag *f = flags_table; f->programs; f++) {
+        if (!(f->programs & p.is) || !f->help)
+            continue;
+        std::string left = f->name ? "  " + shown(*f) + " " : "";
+        for (const char *line = f->help;; left = "") {
+            size_t n = strcspn(line, "\n");
+            if (f->name)
+                left.resize(left.size() < SHOWN_COLUMNS ? SHOWN_COLUMNS : left.size(), ' ');
+            text += left + std::string(line, n) + "\n";
+            if (!line[n])
+                break;
+            line += n + 1;
+        }
+    }
+    return text + p.end;
+}
+
+void use(const char *name)
+{
+    for (program = flags_programs; strcmp(program->name, name) != 0;)
+        program++;
 }
 
 } // namespace
 
-extern "C" enum err flags_read(struct flags *f, enum flags_ask *ask, int argc, char **argv,
-                               struct errmsg *e)
+extern "C" enum err flags_read(const char *name, int argc, char **argv, struct errmsg *e)
 {
     Reader r;
     r.e = e;
-    reset_to_defaults();
-    std::vector<std::string> all(argv + (argc > 0 ? 1 : 0), argv + argc);
-    err err = read_words(&r, "", all, 0);
-    if (!err && (r.ask == FLAGS_RUN || r.ask == FLAGS_FIND_RATE || r.ask == FLAGS_DOCTOR))
-        err = check(r);
-    if (err)
-        return err;
-    fill(f, std::move(r.sets));
-    f->find_learning_rate = r.ask == FLAGS_FIND_RATE;
-    f->doctor = r.ask == FLAGS_DOCTOR;
-    f->doctor_json = r.json;
-    *ask = r.ask;
-    return ERR_OK;
+    use(name);
+    reset_to_presets();
+    err err = read_words(&r, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+    if (!err && !asks())
+        err = check(e);
+    for (const auto &list : lists) {
+        for (const std::string &value : list.second)
+            pointers[list.first].push_back(value.c_str());
+        pointers[list.first].push_back(nullptr);
+    }
+    return err;
 }
 
-extern "C" void flags_help(const char *program, char *out, size_t bytes)
+extern "C" const char *flags_text(const char *name)
 {
-    bool ps = strcmp(program, "ps") == 0;
-    std::string text = std::string("Usage: ") + program +
-                       " --job=FILE [FLAG]...    (in names - and _ are the same)\n" +
-                       (ps ? "Holds parameters and applies gradients to them."
-                           : "Computes gradients; also the chief, or the evaluator, by its role.") +
-                       "\n";
-    const char *topic = "";
-    for (const Known &k : known) {
-        if (!k.topic)
-            continue;
-        if (strcmp(topic, k.topic) != 0)
-            text += std::string(k.topic) + ":\n";
-        topic = k.topic;
-        std::string shown = std::string("  ") + k.shown;
-        shown.resize(shown.size() < 25 ? 25 : shown.size() + 1, ' ');
-        text += shown + k.text + "\n";
+    return value_of<std::string>(name).c_str();
+}
+
+extern "C" const char *flags_given(const char *name)
+{
+    return gflags::GetCommandLineFlagInfoOrDie(name).is_default ? nullptr : flags_text(name);
+}
+
+extern "C" int64_t flags_number(const char *name)
+{
+    return value_of<gflags::int64>(name);
+}
+
+extern "C" bool flags_on(const char *name)
+{
+    return value_of<bool>(name);
+}
+
+extern "C" const char *const *flags_list(const char *name, size_t *n)
+{
+    static const char *const none[] = {nullptr};
+    auto found = pointers.find(name);
+    if (n)
+        *n = found == pointers.end() ? 0 : found->second.size() - 1;
+    return found == pointers.end() ? none : found->second.data();
+}
+
+extern "C" void flags_help(const char *name, char *out, size_t bytes)
+{
+    use(name);
+    std::string text = help_of(*program);
+    if (program->takes & ~program->is) { /* and of what it hands on to */
+        use("worker");
+        text += help_of(*program);
     }
-    text += "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n";
     (void)snprintf(out, bytes, "%s", text.c_str());
 }
 
-extern "C" void flags_parse(struct flags *f, const char *program, int argc, char **argv)
+extern "C" void flags_answer(const char *name)
 {
-    char help[4096];
-    errmsg e;
-    flags_ask ask = FLAGS_RUN;
-    if (flags_read(f, &ask, argc, argv, &e)) {
-        fprintf(stderr, "%s: %s\n", program, e.text);
-        termination_write(FLAGS_termination_message.c_str(), e.text);
-        exit(2);
-    }
-    switch (ask) {
-    case FLAGS_FIND_RATE:
-    case FLAGS_DOCTOR:
-        if (strcmp(program, "worker") == 0)
-            return;
-        fprintf(stderr, "%s: --%s is a worker's\n", program,
-                ask == FLAGS_DOCTOR ? "doctor" : "find_learning_rate");
-        exit(2);
-    case FLAGS_RUN:
+    char help[8192];
+    if (!asks())
         return;
-    case FLAGS_HELP:
-        flags_help(program, help, sizeof help);
+    flags_help(name, help, sizeof help);
+    if (flags_on("help"))
         fputs(help, stdout);
-        break;
-    case FLAGS_VERSION:
-        printf("gradwire %s " GRADWIRE_VERSION "\n", program);
-        break;
-    case FLAGS_REFERENCE:
+    else if (flags_on("version"))
+        printf("gradwire %s " GRADWIRE_VERSION "\n", name);
+    else
         job_print_reference();
-        break;
-    }
     exit(fflush(stdout) == 0 ? 0 : 1);
+}
+
+extern "C" void flags_parse(const char *name, int argc, char **argv)
+{
+    errmsg e;
+    if (flags_read(name, argc, argv, &e)) {
+        fprintf(stderr, "%.*s: %s\n", (int)strcspn(program->usage, " "), program->usage, e.text);
+        termination_write(flags_text("termination_message"), e.text);
+        exit(2);
+    }
+    flags_answer(name);
 }

@@ -30,10 +30,10 @@ enum err job_read_choice(struct job_reader *r, const struct job_key *key,
 /* Set the key to its default; keys without one are left. */
 enum err job_read_default(struct job_reader *r, const struct job_key *key) MUST_CHECK;
 
-/* job_layers.c: the list of layers, with their names, and what each reads. */
+/* layers.c: the list of layers, with their names, and what each reads. */
 enum err job_read_layers(struct job_reader *r, const struct job_node *node) MUST_CHECK;
 
-/* job_columns.c: the list of columns, and a text or a list of them. */
+/* columns.c: the list of columns, and a text or a list of them. */
 enum err job_read_columns(struct job_reader *r, const struct job_node *node) MUST_CHECK;
 void job_columns_free(struct job_csv *csv);
 enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node,
@@ -49,7 +49,7 @@ void job_read_forget(struct job_reader *r, const char *prefix);
 /* "... is not allowed; allowed: ...". */
 enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node) MUST_CHECK;
-/* job_compression.c: codecs that do not go with the rest of the job. */
+/* compression.c: codecs that do not go with the rest of the job. */
 enum err job_check_compression(struct job_reader *r) MUST_CHECK;
 
 /* Every required key under `group` was given; `at` is where the group stands. */
@@ -63,10 +63,10 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
 /* Where the key was given, or NULL. */
 const struct job_node *job_given(const struct job_reader *r, const char *path);
 
-/* job_update.c: what only other modes of training.update would heed is refused. */
+/* update.c: what only other modes of training.update would heed is refused. */
 enum err job_check_update(struct job_reader *r) MUST_CHECK;
 
-/* job_unused.c: what nobody heeds beside the job's other keys is refused. */
+/* unused.c: what nobody heeds beside the job's other keys is refused. */
 enum err job_check_unused(struct job_reader *r) MUST_CHECK;
 
 /* A number in the shortest form that reads back the same. */

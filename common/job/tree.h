@@ -1,5 +1,5 @@
 /* A job file as a tree of values that know where they came from: a line of the file, or a --set.
- * Built by libyaml, changed by --set, read by job_read.c, and written back by libyaml. */
+ * Built by libyaml, changed by --set, read by read.c, and written back by libyaml. */
 #ifndef GRADWIRE_COMMON_JOB_TREE_H
 #define GRADWIRE_COMMON_JOB_TREE_H
 

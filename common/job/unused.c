@@ -1,6 +1,6 @@
 /* Keys that are well-formed, and of which nothing would come beside the job's others: refused. Where nobody heeds the
  * default, it may stand. The keys of `data.synthetic` stay beside another format: so an example is turned to files by
- * --set data.format. Those of one mode of training.update are in job_update.c; what one mode makes more of than another
+ * --set data.format. Those of one mode of training.update are in update.c; what one mode makes more of than another
  * stays, so that one job can be run in all of them. sync.dropped stays without backup workers: a job that had some goes
  * on without them by `redo`. */
 #include "common/job/keys.h"

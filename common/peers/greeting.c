@@ -1,5 +1,6 @@
 #include "common/peers/greeting.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -70,21 +71,44 @@ static void say_refused(const struct conn *c)
     untold = 0;
 }
 
-bool greeting_proved(const struct greeting *g, struct conn *c)
+void greeting_refuse(struct conn *c, const Gradwire__Refuse *m)
 {
-    static const char text[] = "the job's token is wanted: --token_file=FILE or --token_fd=N";
+    assert(m->reason != GRADWIRE__REASON__UNKNOWN && m->text[0]);
+    msg_send(c, FRAME_REFUSE, &m->base, NULL, 0);
+    conn_finish(c, ERR_REFUSED, m->text);
+}
+
+void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
+                        const char *text)
+{
+    static struct log_budget budget;
+    uint32_t left_out;
+    bool say = log_may(&budget, clock_now_ms(), &left_out);
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    if (say && left_out)
+        log_warn("%u more were refused", left_out);
+    if (say)
+        log_warn("%s is refused: %s", conn_peer(c), text);
+    m.reason = reason;
+    m.text = (char *)text;
+    if (reason == GRADWIRE__REASON__OTHER_JOB)
+        m.identity_text = host->job->identity_text;
+    greeting_refuse(c, &m);
+}
+
+static bool proved(const struct greeting *g, struct conn *c)
+{
     Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
     if (!g->asked || token_equal(g->expected, g->got))
         return true;
     say_refused(c);
     m.reason = GRADWIRE__REASON__NO_TOKEN;
-    m.text = (char *)text;
-    msg_send(c, FRAME_REFUSE, &m.base, NULL, 0);
-    conn_finish(c, ERR_REFUSED, text);
+    m.text = (char *)"the job's token is wanted: --token_file=FILE or --token_fd=N";
+    greeting_refuse(c, &m);
     return false;
 }
 
-bool greeting_named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m)
+static bool named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m)
 {
     char why[600];
     Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
@@ -96,7 +120,18 @@ bool greeting_named(struct conn *c, const struct cluster *cluster, const Gradwir
     tls_refused(TLS_NAME, conn_peer(c), why);
     refuse.reason = GRADWIRE__REASON__OTHER_NAME;
     refuse.text = why;
-    msg_send(c, FRAME_REFUSE, &refuse.base, NULL, 0);
-    conn_finish(c, ERR_REFUSED, why);
+    greeting_refuse(c, &refuse);
+    return false;
+}
+
+bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello_host *host,
+                    const Gradwire__Hello *m)
+{
+    struct hello_refusal why;
+    if (!proved(g, c) || !named(c, host->cluster, m))
+        return false;
+    if (hello_judge(host, m, &why))
+        return true;
+    greeting_turn_away(c, host, why.reason, why.text);
     return false;
 }

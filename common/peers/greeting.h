@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cluster/cluster.h"
 #include "common/net/conn.h"
-#include "common/wire/msg.h"
+#include "common/peers/hello.h"
 #include "common/peers/token.h"
 
 enum {
@@ -31,11 +30,15 @@ enum err greeting_on_head(struct greeting *g, const struct frame *f,
 /* conn_ops.on_space of the hello. */
 enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p,
                            size_t *bytes) MUST_CHECK;
-/* The hello is whole: does who sent it hold our token? If not it is refused, in words that tell
- * nothing of the job, and the connection finishes. */
-bool greeting_proved(const struct greeting *g, struct conn *c);
-/* Under TLS: does the certificate name the trainer that the hello says to be? If not it is refused, and the connection
- * finishes. */
-bool greeting_named(struct conn *c, const struct cluster *cluster, const Gradwire__Hello *m);
+/* The hello is whole. Is it taken: does its sender hold our token, does its certificate name who it says to be, and does
+ * hello_judge take what it says? If not it is refused, and the connection finishes. Without the token the words tell nothing
+ * of the job. */
+bool greeting_taken(const struct greeting *g, struct conn *c, const struct hello_host *host,
+                    const Gradwire__Hello *m);
+/* Send REFUSE, and finish the connection. */
+void greeting_refuse(struct conn *c, const Gradwire__Refuse *m);
+/* The same, for a hello that is not taken after all; the log says so, within a budget. Thread: the one that accepts. */
+void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
+                        const char *text);
 
 #endif

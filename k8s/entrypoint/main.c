@@ -13,10 +13,10 @@
 
 #include "common/peers/auth.h"
 #include "common/cluster/cluster_given.h"
+#include "common/flags/flags.h"
 #include "common/base/log.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
-#include "k8s/entrypoint/args.h"
 #include "k8s/entrypoint/pair.h"
 #include "k8s/entrypoint/place.h"
 
@@ -28,7 +28,7 @@
 #define TERMINATION_FILE "/dev/termination-log"
 #define OUTPUT_DIR "/output"
 
-enum { WORDS_MAX = ARGS_MAX + 16 };
+enum { GIVEN_MAX = 1024, WORDS_MAX = GIVEN_MAX + 16 };
 
 struct command {
     char program[PATH_MAX];
@@ -54,17 +54,19 @@ static enum err find_program(enum role role, char *out, struct errmsg *e)
 }
 
 /* What the files of the container say; flags that follow win. */
-static void add_defaults(struct command *c, const struct args *a)
+static void add_defaults(struct command *c)
 {
-    if (!a->job && access(JOB_FILE, R_OK) != 0)
+    bool job = flags_given("job"), job_file = access(JOB_FILE, R_OK) == 0;
+    if (!job && !job_file)
         log_info("no --job and no " JOB_FILE ": training the example, " EXAMPLE_FILE);
-    if (!a->job)
-        c->words[c->n++] = access(JOB_FILE, R_OK) == 0 ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
+    if (!job)
+        c->words[c->n++] = job_file ? "--job=" JOB_FILE : "--job=" EXAMPLE_FILE;
     c->words[c->n++] = "--output=" OUTPUT_DIR;
-    bool no_proof = a->auth && strcmp(a->auth, "none") == 0;
-    if (!a->token && !no_proof && access(TOKEN_FILE, F_OK) == 0)
+    bool proof = strcmp(flags_text("auth"), "none") != 0;
+    bool token = flags_given("token_file") || flags_number("token_fd") >= 0;
+    if (!token && proof && access(TOKEN_FILE, F_OK) == 0)
         c->words[c->n++] = "--token_file=" TOKEN_FILE;
-    if (!a->tls && !no_proof &&
+    if (!flags_given("tls_cert") && proof &&
         access(TLS_DIR, F_OK) == 0) { /* one that is missing there is told by the program */
         c->words[c->n++] = "--tls_cert=" TLS_DIR "/tls.crt";
         c->words[c->n++] = "--tls_key=" TLS_DIR "/tls.key";
@@ -74,25 +76,30 @@ static void add_defaults(struct command *c, const struct args *a)
         c->words[c->n++] = "--termination_message=" TERMINATION_FILE;
 }
 
-static bool by_hosts(const struct args *a)
+static bool by_hosts(void)
 {
-    return a->worker_ips || a->current_ip || a->port;
+    return flags_given("worker_ips");
 }
 
-static enum err command_init(struct command *c, enum role role, const struct args *a,
-                             struct errmsg *e)
+static enum err command_init(struct command *c, enum role role, struct errmsg *e)
 {
-    enum err err = find_program(a->doctor ? ROLE_WORKER : role, c->program, e);
+    size_t n;
+    const char *const *rest = flags_list(FLAGS_REST, &n);
+    bool doctor = flags_on("doctor");
+    if (n > GIVEN_MAX)
+        return err_set(e, ERR_INPUT, "more than %d words", GIVEN_MAX);
+    enum err err = find_program(doctor ? ROLE_WORKER : role, c->program, e);
     if (err)
         return err;
     c->words[c->n++] = c->program;
-    if (a->doctor)
+    if (doctor)
         c->words[c->n++] = "--doctor";
-    if (a->doctor && role == ROLE_PS && !by_hosts(a) && !a->job_name && !getenv("TF_CONFIG"))
+    if (doctor && role == ROLE_PS && !by_hosts() && !flags_given("job_name") &&
+        !getenv("TF_CONFIG"))
         c->words[c->n++] = "--job_name=ps"; /* which a ps would know by itself */
-    add_defaults(c, a);
-    for (size_t i = 0; i < a->n_rest; i++)
-        c->words[c->n++] = a->rest[i];
+    add_defaults(c);
+    for (size_t i = 0; i < n; i++)
+        c->words[c->n++] = rest[i];
     return ERR_OK;
 }
 
@@ -119,10 +126,10 @@ static bool named_ps(const char *pod)
            place_ordinal(pod, &ordinal, NULL) == ERR_OK;
 }
 
-static enum err find_role(const struct args *a, const char *pod, enum role *role, struct errmsg *e)
+static enum err find_role(const char *pod, enum role *role, struct errmsg *e)
 {
     struct cluster_given g = {.role = ROLE_WORKER};
-    const struct cluster_flags flags = {a->job_name ? a->job_name : "", "", "", "", -1, 0};
+    const struct cluster_flags flags = {flags_text("job_name"), "", "", "", -1, 0};
     enum err err = cluster_given_tf_config(&g, getenv("TF_CONFIG"), e);
     if (!err)
         err = cluster_given_flags(&g, &flags, e);
@@ -132,82 +139,83 @@ static enum err find_role(const struct args *a, const char *pod, enum role *role
     return err;
 }
 
-static bool by_ordinals(const struct args *a)
+static bool by_ordinals(void)
 {
-    return a->role || a->index || a->ps || a->workers || a->ps_host || a->worker_host;
+    return flags_given("role");
+}
+
+static bool by_tf_config(void)
+{
+    const char *config = getenv("TF_CONFIG");
+    return config && config[strspn(config, " \t\r\n")];
 }
 
 /* Who says which process this is? One of them. */
-static enum err check_one(const struct args *a, struct errmsg *e)
+static enum err check_one(struct errmsg *e)
 {
-    const char *config = getenv("TF_CONFIG");
-    bool said = config && config[strspn(config, " \t\r\n")];
-    if (by_ordinals(a) && by_hosts(a))
+    const char *form = by_hosts() ? "--worker_ips" : "--role";
+    bool formed = by_ordinals() || by_hosts();
+    if (by_ordinals() && by_hosts())
         return err_set(e, ERR_INPUT, "--role and --worker_ips both say which process this is");
-    if (said && (by_ordinals(a) || by_hosts(a)))
+    if (by_tf_config() && formed)
         return err_set(e, ERR_INPUT, "TF_CONFIG is set, and %s says which process this is, too",
-                       by_hosts(a) ? "--worker_ips" : "--role");
-    if (a->job_name && (by_ordinals(a) || by_hosts(a)))
-        return err_set(e, ERR_INPUT, "--job_name and %s both say which process this is",
-                       by_hosts(a) ? "--worker_ips" : "--role");
-    if (by_ordinals(a) && !a->role)
-        return err_set(e, ERR_INPUT, "--role is missing; allowed: ps, worker");
+                       form);
+    if (flags_given("job_name") && formed)
+        return err_set(e, ERR_INPUT, "--job_name and %s both say which process this is", form);
     return ERR_OK;
 }
 
-static enum err make_tf_config(const struct args *a, const char *pod, struct errmsg *e)
+static enum err make_tf_config(const char *pod, struct errmsg *e)
 {
     char *json = NULL;
-    enum err err = place_tf_config(a, getenv("JOB_COMPLETION_INDEX"), pod, &json, e);
+    enum err err = place_tf_config(getenv("JOB_COMPLETION_INDEX"), pod, &json, e);
     if (!err && setenv("TF_CONFIG", json, 1))
         err = err_set(e, ERR_NOMEM, "out of memory");
-    if (!err && a->print)
+    if (!err && flags_on("print"))
         printf("TF_CONFIG=%s\n", json);
     free(json);
     return err;
 }
 
 /* Outside a pod, and in one that nobody told which process it is, a job without a token stays on loopback. */
-static enum err say_pod(const struct args *a, struct errmsg *e)
+static enum err say_pod(struct errmsg *e)
 {
-    const char *config = getenv("TF_CONFIG");
-    bool told = by_hosts(a) || (config && config[strspn(config, " \t\r\n")]);
-    int failed = told ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
+    int failed = by_hosts() || by_tf_config() ? setenv(AUTH_POD, "1", 1) : unsetenv(AUTH_POD);
     return failed ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
-static enum err run_one(const struct args *a, const char *pod, int *code, struct errmsg *e)
+static enum err run_one(const char *pod, int *code, struct errmsg *e)
 {
     static struct command command;
     enum role role = ROLE_WORKER;
-    enum err err = by_ordinals(a) ? make_tf_config(a, pod, e) : ERR_OK;
+    enum err err = by_ordinals() ? make_tf_config(pod, e) : ERR_OK;
     if (!err)
-        err = find_role(a, pod, &role, e);
+        err = find_role(pod, &role, e);
     if (!err)
-        err = say_pod(a, e);
+        err = say_pod(e);
     if (!err)
-        err = command_init(&command, role, a, e);
+        err = command_init(&command, role, e);
     if (err)
         return err;
-    if (a->print)
+    if (flags_on("print"))
         command_print(&command);
     else
         *code = command_exec(&command);
     return ERR_OK;
 }
 
-static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
+static enum err run_pair(int *code, struct errmsg *e)
 {
     static struct command ps, worker;
     static struct place_hosts hosts;
     static char lists[2][PLACE_LIST_BYTES + 32], index[32], http[32];
-    enum err err = place_hosts(a, &hosts, e);
+    enum err err = place_hosts(&hosts, e);
     if (!err)
-        err = say_pod(a, e);
+        err = say_pod(e);
     if (!err)
-        err = command_init(&ps, ROLE_PS, a, e);
+        err = command_init(&ps, ROLE_PS, e);
     if (!err)
-        err = command_init(&worker, ROLE_WORKER, a, e);
+        err = command_init(&worker, ROLE_WORKER, e);
     if (err)
         return err;
     (void)snprintf(lists[0], sizeof lists[0], "--ps_hosts=%s", hosts.ps_hosts);
@@ -221,47 +229,34 @@ static enum err run_pair(const struct args *a, int *code, struct errmsg *e)
     (void)snprintf(http, sizeof http, "--http_port=%u", hosts.worker_http);
     if (hosts.worker_http)
         worker.words[worker.n++] = http; /* the last one wins */
-    if (a->print) {
+    if (flags_on("print")) {
         command_print(&ps);
         command_print(&worker);
     } else {
-        *code = (a->doctor ? pair_in_turn : pair_run)((char *const *)ps.words,
-                                                      (char *const *)worker.words);
+        *code = (flags_on("doctor") ? pair_in_turn : pair_run)((char *const *)ps.words,
+                                                               (char *const *)worker.words);
     }
-    return ERR_OK;
-}
-
-/* --help and --version are the worker's, --help with our own part before it. */
-static enum err ask(const struct args *a, int *code, struct errmsg *e)
-{
-    static struct command worker;
-    enum err err = find_program(ROLE_WORKER, worker.program, e);
-    if (err)
-        return err;
-    worker.words[0] = worker.program;
-    worker.words[1] = a->help ? "--help" : "--version";
-    if (a->help)
-        printf("%s", args_help());
-    *code = command_exec(&worker);
     return ERR_OK;
 }
 
 int main(int argc, char **argv)
 {
-    static struct args args;
     struct errmsg e = {""};
     char pod[HOST_NAME_MAX + 1] = "";
     signals_block(); /* until the program that takes this one's place handles them */
     log_init("entrypoint", log_level_of("info"));
     (void)gethostname(pod, sizeof pod - 1);
     int code = 0;
-    enum err err = args_read(&args, argc, argv, &e);
+    static char doctor[] = "--doctor";
+    if (argc > 1 && strcmp(argv[1], "doctor") == 0)
+        argv[1] = doctor;
+    enum err err = flags_read("entrypoint", argc, argv, &e);
     if (!err)
-        err = check_one(&args, &e);
-    if (!err && (args.help || args.version))
-        err = ask(&args, &code, &e);
-    else if (!err)
-        err = by_hosts(&args) ? run_pair(&args, &code, &e) : run_one(&args, pod, &code, &e);
+        flags_answer("entrypoint");
+    if (!err)
+        err = check_one(&e);
+    if (!err)
+        err = by_hosts() ? run_pair(&code, &e) : run_one(pod, &code, &e);
     if (!err)
         return code;
     log_error("%s", e.text);

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cluster/cluster.h"
 #include "common/cluster/cluster_given.h"
-#include "common/parameters/limits.h"
+#include "common/flags/flags.h"
 #include "common/cluster/address.h"
 
 static bool number(const char *text, uint32_t most, uint32_t *out)
@@ -36,76 +35,59 @@ enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
 
 /* ---- from ordinals ---- */
 
-static enum err count(const char *flag, const char *text, uint32_t *n, struct errmsg *e)
-{
-    if (text && number(text, WORKERS_MAX, n) && *n > 0)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: 1 to %d", flag,
-                   text ? text : "", WORKERS_MAX);
-}
-
 /* The pattern with the ordinal in the place of its '%'. */
 static enum err fill(const char *flag, const char *pattern, uint32_t i, char *out, size_t bytes,
                      struct errmsg *e)
 {
-    const char *mark = pattern ? strchr(pattern, '%') : NULL;
+    const char *mark = strchr(pattern, '%');
     if (!mark || strchr(mark + 1, '%'))
         return err_set(e, ERR_INPUT,
-                       "%s: '%.80s' is not allowed; allowed: host:port with one %%, the place of "
+                       "--%s: '%.80s' is not allowed; allowed: host:port with one %%, the place of "
                        "the ordinal",
-                       flag, pattern ? pattern : "");
+                       flag, pattern);
     int n = snprintf(out, bytes, "%.*s%u%s", (int)(mark - pattern), pattern, i, mark + 1);
     const char *problem =
         n < (int)bytes ? cluster_address_problem(out) : "write a shorter host:port";
-    return problem ? err_set(e, ERR_INPUT, "%s: '%.80s': %s", flag, pattern, problem) : ERR_OK;
+    return problem ? err_set(e, ERR_INPUT, "--%s: '%.80s': %s", flag, pattern, problem) : ERR_OK;
 }
 
-static enum err list(const char *flag, const char *pattern, uint32_t n, json_t **out,
-                     struct errmsg *e)
+static enum err list(const char *count, const char *flag, json_t **out, struct errmsg *e)
 {
     char address[300];
     enum err err = ERR_OK;
     *out = json_array();
-    for (uint32_t i = 0; i < n && !err; i++) {
-        err = fill(flag, pattern, i, address, sizeof address, e);
+    for (uint32_t i = 0; i < flags_number(count) && !err; i++) {
+        err = fill(flag, flags_text(flag), i, address, sizeof address, e);
         if (!err && json_array_append_new(*out, json_string(address)))
             err = err_set(e, ERR_NOMEM, "out of memory");
     }
     return err;
 }
 
-static enum err own_index(const struct args *a, const char *completion, const char *pod,
-                          uint32_t *index, struct errmsg *e)
+static enum err own_index(const char *completion, const char *pod, uint32_t *index,
+                          struct errmsg *e)
 {
-    const char *given = a->index ? a->index : completion;
+    const char *flag = flags_given("index"), *given = flag ? flag : completion;
     if (!given || !*given)
         return place_ordinal(pod, index, e);
     if (number(given, INT32_MAX, index))
         return ERR_OK;
     return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: a number from 0",
-                   a->index ? "--index" : "JOB_COMPLETION_INDEX", given);
+                   flag ? "--index" : "JOB_COMPLETION_INDEX", given);
 }
 
-enum err place_tf_config(const struct args *a, const char *completion, const char *pod, char **json,
-                         struct errmsg *e)
+enum err place_tf_config(const char *completion, const char *pod, char **json, struct errmsg *e)
 {
-    uint32_t n_ps, n_workers, index;
+    uint32_t index;
     json_t *ps = NULL, *workers = NULL;
-    if (strcmp(a->role, "ps") != 0 && strcmp(a->role, "worker") != 0)
-        return err_set(e, ERR_INPUT, "--role: '%.40s' is not allowed; allowed: ps, worker",
-                       a->role);
-    enum err err = count("--ps", a->ps, &n_ps, e);
+    enum err err = own_index(completion, pod, &index, e);
     if (!err)
-        err = count("--workers", a->workers, &n_workers, e);
+        err = list("ps", "ps_host", &ps, e);
     if (!err)
-        err = own_index(a, completion, pod, &index, e);
-    if (!err)
-        err = list("--ps_host", a->ps_host, n_ps, &ps, e);
-    if (!err)
-        err = list("--worker_host", a->worker_host, n_workers, &workers, e);
+        err = list("workers", "worker_host", &workers, e);
     if (!err) {
         json_t *root = json_pack("{s:{s:O,s:O},s:{s:s,s:i}}", "cluster", "ps", ps, "worker",
-                                 workers, "task", "type", a->role, "index", (int)index);
+                                 workers, "task", "type", flags_text("role"), "index", (int)index);
         char *made = json_dumps(root, JSON_COMPACT);
         json_decref(root);
         if (made)
@@ -164,60 +146,31 @@ static uint32_t occurrences(const char *ips, const char *ip, size_t bytes, uint3
     }
 }
 
-/* A port of the ps, whose worker has the next one. */
-static enum err port_of_two(const char *flag, const char *text, uint32_t *port, struct errmsg *e)
+enum err place_hosts(struct place_hosts *h, struct errmsg *e)
 {
-    if (number(text, 65534, port) && *port > 0)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "%s: '%.40s' is not allowed; allowed: 1 to 65534 (the worker has the next)",
-                   flag, text);
-}
-
-static enum err check_hosts(const struct args *a, uint32_t *port, struct errmsg *e)
-{
-    if (!a->worker_ips || !a->current_ip || !a->port)
+    enum { PORT_MAX = 65535 };
+    const char *ips = flags_text("worker_ips"), *ip = flags_text("current_ip");
+    uint32_t port = (uint32_t)flags_number("port"), http = (uint32_t)flags_number("http_port"),
+             index;
+    enum err err = ERR_OK;
+    if (http == PORT_MAX)
         return err_set(e, ERR_INPUT,
-                       "%s is missing: --worker_ips, --current_ip and --port go together",
-                       !a->worker_ips   ? "--worker_ips"
-                       : !a->current_ip ? "--current_ip"
-                                        : "--port");
-    return port_of_two("--port", a->port, port, e);
-}
-
-static enum err http_of_worker(const struct args *a, uint32_t *port, struct errmsg *e)
-{
-    uint32_t of_ps = 0;
-    *port = 0;
-    if (!a->http_port || strcmp(a->http_port, "0") == 0)
-        return ERR_OK;
-    enum err err = port_of_two("--http_port", a->http_port, &of_ps, e);
-    if (!err)
-        *port = of_ps + 1;
-    return err;
-}
-
-enum err place_hosts(const struct args *a, struct place_hosts *h, struct errmsg *e)
-{
-    uint32_t port = 0, index;
-    enum err err = check_hosts(a, &port, e);
-    if (!err)
-        err = http_of_worker(a, &h->worker_http, e);
-    if (!err && h->worker_http && h->worker_http >= port && h->worker_http <= port + 2)
-        err =
-            err_set(e, ERR_INPUT,
-                    "--http_port=%u and the next meet --port=%u and the next; give HTTP two others",
-                    h->worker_http - 1, port);
-    if (err)
-        return err;
-    if (!occurrences(a->worker_ips, a->current_ip, strlen(a->current_ip), &h->index))
-        return err_set(e, ERR_INPUT, "--current_ip=%.80s is not in --worker_ips=%.160s",
-                       a->current_ip, a->worker_ips);
+                       "--http_port: '%u' is not allowed; allowed: 1 to 65534 (the worker has the "
+                       "next)",
+                       http);
+    h->worker_http = http ? http + 1 : 0;
+    if (http && http + 1 >= port && http <= port + 1)
+        return err_set(
+            e, ERR_INPUT,
+            "--http_port=%u and the next meet --port=%u and the next; give HTTP two others", http,
+            port);
+    if (!occurrences(ips, ip, strlen(ip), &h->index))
+        return err_set(e, ERR_INPUT, "--current_ip=%.80s is not in --worker_ips=%.160s", ip, ips);
     h->ps_hosts[0] = h->worker_hosts[0] = 0;
     uint32_t n_hosts = 0;
-    for (const char *at = a->worker_ips;;) {
+    for (const char *at = ips;;) {
         size_t n = strcspn(at, ",");
-        if (occurrences(a->worker_ips, at, n, &index) > 1)
+        if (occurrences(ips, at, n, &index) > 1)
             return err_set(e, ERR_INPUT, "--worker_ips: '%.*s' stands twice", n < 80 ? (int)n : 80,
                            at);
         if (++n_hosts > PLACE_HOSTS_MAX)

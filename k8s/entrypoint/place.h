@@ -2,14 +2,16 @@
 #ifndef GRADWIRE_K8S_ENTRYPOINT_PLACE_H
 #define GRADWIRE_K8S_ENTRYPOINT_PLACE_H
 
-#include "k8s/entrypoint/args.h"
+#include <stdint.h>
+
+#include "common/base/err.h"
 
 /* The number behind the last '-' of a pod's name. Errors: ERR_INPUT there is none. */
 enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e) MUST_CHECK;
 
-/* A dense TF_CONFIG from --role, --ps, --workers and the patterns; *json is freed with free. `completion` is
+/* A dense TF_CONFIG from --role, --ps, --workers and the patterns, all of them given; *json is freed with free. `completion` is
  * JOB_COMPLETION_INDEX or NULL, `pod` the host's name. Errors: ERR_INPUT with one line; ERR_NOMEM. */
-enum err place_tf_config(const struct args *a, const char *completion, const char *pod, char **json,
+enum err place_tf_config(const char *completion, const char *pod, char **json,
                          struct errmsg *e) MUST_CHECK;
 
 enum { PLACE_HOSTS_MAX = 256, PLACE_LIST_BYTES = 32 * 1024 };
@@ -20,6 +22,6 @@ struct place_hosts { /* both processes of a host, of the hosts form */
 };
 
 /* Errors: ERR_INPUT with one line: current_ip is not in the list, an address stands twice, a wrong port. */
-enum err place_hosts(const struct args *a, struct place_hosts *h, struct errmsg *e) MUST_CHECK;
+enum err place_hosts(struct place_hosts *h, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* One process of the job as the supervisor sees it, wherever it runs: what is told of it, its log,
- * and the few things that can be asked of the place where it runs (local.h: this host; remote.h:
+ * and the few things that can be asked of the place where it runs (local.h: this host; remote/fleet.h:
  * another one). */
 #ifndef GRADWIRE_LAUNCH_LOCAL_PROCESS_H
 #define GRADWIRE_LAUNCH_LOCAL_PROCESS_H

@@ -1,4 +1,4 @@
-/* The other hosts of a job, and the processes there: remote.c's half of process.h.
+/* The other hosts of a job, and the processes there, by the process_ops of launch/local/process.h.
  *
  * Happy path: fleet_new -> fleet_check (all hosts at once: reachable, version, clock, programs, job
  * file, data, ports, and whether they reach each other) -> fleet_check_shared -> the supervisor

@@ -1,7 +1,7 @@
 /* The launcher's line to one host: a remote shell that runs a runner there (runner.h), what they
  * say (talk.h), and a heartbeat.
  *
- * Happy path: link_open -> the runner says READY -> messages -> link_close. Failure modes: the shell
+ * Happy path: link_open -> the runner says READY -> messages -> link_free. Failure modes: the shell
  * cannot be started, ends, prints no runner's hello, says no READY within LINK_READY_MS, or is
  * silent for TALK_SILENCE_MS: the link is down, its shell is killed, and the owner is told why, with
  * what the shell said last. Whether it is opened again is the owner's. */

@@ -209,3 +209,10 @@ void gate_clear(struct gate *g, uint32_t chunk)
     if (g->picks)
         forget_nodes(g, chunk);
 }
+
+void gate_disown(struct gate *g)
+{
+    for (uint32_t c = 0; c < g->chunks; c++)
+        for (uint32_t i = 0; i < g->chunk[c].nodes; i++)
+            g->chunk[c].node[i].incarnation = 0;
+}

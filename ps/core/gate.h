@@ -75,6 +75,9 @@ uint64_t gate_examples(const struct gate *g, uint32_t chunk);
 /* Forget the chunk's nodes. */
 void gate_clear(struct gate *g, uint32_t chunk);
 
+/* The nodes that are there are no worker's any more: incarnation 0. */
+void gate_disown(struct gate *g);
+
 /* Which leaves are missing from a chunk: the first of them, or `leaves`. For messages to people. */
 uint32_t gate_first_missing(const struct gate *g, uint32_t chunk);
 

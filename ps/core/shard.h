@@ -30,17 +30,24 @@ struct shard_peer {
     struct shard_peer *next;
     uint32_t worker;
     uint64_t incarnation;
-    uint64_t want_step; /* sync: waits for the parameters of this step; 0: for none */
-    bool want_pulled;   /* it asked by a pull, not by a push */
-    bool holds;         /* sync: was sent all parameters of holds_step, and stored them */
-    uint64_t holds_step;
     struct codec_link link;
-    uint64_t answered_step; /* sync: this step's parameters were sent whole since its last pull */
-    uint64_t
-        answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
-    struct tree_leaves pushed; /* backup workers: of the step before want_step */
-    bool gated;                /* ssp: its pull of this number waits for the bound */
-    uint64_t gated_clock, gated_number;
+    bool
+        holds; /* it was sent all parameters of holds_step, and stored them: differences may follow */
+    uint64_t holds_step;
+    union {
+        struct {
+            uint64_t want_step;     /* waits for the parameters of this step; 0: for none */
+            bool want_pulled;       /* it asked by a pull, not by a push */
+            uint64_t answered_step; /* its parameters were sent whole since the last pull */
+            uint64_t
+                answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+            struct tree_leaves pushed; /* backup workers: of the step before want_step */
+        } sync;
+        struct {
+            bool gated; /* its pull of this number waits for the bound */
+            uint64_t clock, number;
+        } ssp;
+    };
 };
 
 /* A copy of everything that a cut needs; blocks are owned by the image. */

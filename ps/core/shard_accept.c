@@ -9,26 +9,26 @@
 
 void shard_accept_init(struct shard *s, const Gradwire__Settings *m)
 {
-    s->accept = (struct shard_accept){.on = m->replicas_to_aggregate > 0};
+    s->sync.accept = (struct shard_accept){.on = m->replicas_to_aggregate > 0};
 }
 
 static bool decided(const struct shard *s)
 {
-    return s->accept.last.there && s->accept.last.step == s->step;
+    return s->sync.accept.last.there && s->sync.accept.last.step == s->step;
 }
 
 bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves)
 {
-    *step = s->accept.last.step;
-    *leaves = s->accept.last.leaves;
-    return s->accept.last.there;
+    *step = s->sync.accept.last.step;
+    *leaves = s->sync.accept.last.leaves;
+    return s->sync.accept.last.there;
 }
 
 /* ---- the report ---- */
 
 void shard_accept_report(struct shard *s)
 {
-    struct shard_accept *a = &s->accept;
+    struct shard_accept *a = &s->sync.accept;
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
@@ -41,24 +41,24 @@ void shard_accept_report(struct shard *s)
     m.round = GRADWIRE__ROUND__ACCEPT;
     if (!decided(s)) {
         m.whole.data = whole;
-        m.whole.len = tree_pack(s->gate.pick.whole.bits, 2 * s->leaves, whole);
-        m.begins = s->redo.on && s->step && s->step == s->redo.epochs.begin;
-        m.extra = s->redo.on && epochs_is_extra(&s->redo.epochs, s->step);
+        m.whole.len = tree_pack(s->sync.gate.pick.whole.bits, 2 * s->sync.gate.leaves, whole);
+        m.begins = s->sync.redo.on && s->step && s->step == s->sync.redo.epochs.begin;
+        m.extra = s->sync.redo.on && epochs_is_extra(&s->sync.redo.epochs, s->step);
     }
     if (a->last.there) {
         last.step = a->last.step;
         last.round = GRADWIRE__ROUND__ACCEPT;
         last.accepted.data = accepted;
-        last.accepted.len = tree_pack(a->last.leaves.bits, s->leaves, accepted);
+        last.accepted.len = tree_pack(a->last.leaves.bits, s->sync.gate.leaves, accepted);
         m.last = &last;
     }
-    a->told = s->gate.pick.wholes;
+    a->told = s->sync.gate.pick.wholes;
     s->io->tell(s->ctx, FRAME_STEP_REPORT, &m.base);
 }
 
 void shard_accept_came(struct shard *s)
 {
-    if (s->accept.on && !decided(s) && s->gate.pick.wholes != s->accept.told)
+    if (s->sync.accept.on && !decided(s) && s->sync.gate.pick.wholes != s->sync.accept.told)
         shard_accept_report(s);
 }
 
@@ -67,43 +67,43 @@ void shard_accept_came(struct shard *s)
 static bool there(const struct shard *s, const struct tree_leaves *leaves)
 {
     for (uint32_t c = 0; c < s->me.chunks; c++)
-        if (!gate_covers(&s->gate, c, leaves))
+        if (!gate_covers(&s->sync.gate, c, leaves))
             return false;
     uint32_t n = tree_count_leaves(leaves);
-    bool extra = s->redo.on && epochs_is_extra(&s->redo.epochs, s->step);
-    return extra ? n == s->leaves : n > 0;
+    bool extra = s->sync.redo.on && epochs_is_extra(&s->sync.redo.epochs, s->step);
+    return extra ? n == s->sync.gate.leaves : n > 0;
 }
 
-void shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m)
+bool shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m)
 {
     struct tree_leaves leaves = {{0}};
-    if (!s->accept.on || m->step != s->step || decided(s) ||
-        tree_unpack(leaves.bits, s->leaves, m->accepted.data, m->accepted.len) ||
+    if (!s->sync.accept.on || m->step != s->step || decided(s) ||
+        tree_unpack(leaves.bits, s->sync.gate.leaves, m->accepted.data, m->accepted.len) ||
         !there(s, &leaves))
-        return;
-    s->accept.last.there = true;
-    s->accept.last.step = m->step;
-    s->accept.last.leaves = leaves;
-    if (s->redo.on)
-        epochs_note(&s->redo.epochs, m->step, &leaves);
-    shard_sync_release(s);
+        return false;
+    s->sync.accept.last.there = true;
+    s->sync.accept.last.step = m->step;
+    s->sync.accept.last.leaves = leaves;
+    if (s->sync.redo.on)
+        epochs_note(&s->sync.redo.epochs, m->step, &leaves);
+    return true;
 }
 
 void shard_accept_pick(struct shard *s)
 {
-    if (!s->accept.on || !decided(s))
+    if (!s->sync.accept.on || !decided(s))
         return;
     for (uint32_t c = 0; c < s->me.chunks; c++)
-        if (!s->made[c])
-            gate_pick(&s->gate, c, &s->accept.last.leaves);
+        if (!s->sync.made[c])
+            gate_pick(&s->sync.gate, c, &s->sync.accept.last.leaves);
 }
 
 void shard_accept_finish(struct shard *s)
 {
-    if (!s->accept.on)
+    if (!s->sync.accept.on)
         return;
-    s->dropped += s->leaves - tree_count_leaves(&s->accept.last.leaves);
-    s->accept.told = 0;
+    s->dropped += s->sync.gate.leaves - tree_count_leaves(&s->sync.accept.last.leaves);
+    s->sync.accept.told = 0;
 }
 
 /* Of a step that is over for longer nothing is known any more: whoever pushes it now came too late for the next one. */
@@ -111,11 +111,11 @@ Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,
                                        const struct tree_leaves *pushed,
                                        Gradwire__Outcome otherwise)
 {
-    const struct shard_accept *a = &s->accept;
+    const struct shard_accept *a = &s->sync.accept;
     if (!a->on || !a->last.there || step > a->last.step)
         return otherwise;
     bool dropped = step < a->last.step;
-    for (uint32_t leaf = 0; leaf < s->leaves; leaf++)
+    for (uint32_t leaf = 0; leaf < s->sync.gate.leaves; leaf++)
         dropped = dropped || (tree_has_leaf(pushed, leaf) && !tree_has_leaf(&a->last.leaves, leaf));
     return dropped ? GRADWIRE__OUTCOME__DROPPED : otherwise;
 }

@@ -20,8 +20,8 @@ static void average(float *to, const float *from, const float *g, float inv_n, f
         to[i] = momentum * from[i] + (1.0f - momentum) * (g[i] * inv_n);
 }
 
-void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, const float *from,
-                 const float *g, float inv_n, float scale)
+void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, size_t n, float *to,
+                 const float *from, const float *g)
 {
     uint64_t first = s->me.first_elem + at, end = first + n;
     uint32_t i = layout_find(&s->layout, first);
@@ -38,14 +38,14 @@ void shard_apply(struct shard *s, uint64_t t, uint64_t at, size_t n, float *to, 
         if (s->average.on)
             slot[s->average.slot] = shard_average_at(s, at + k, elems);
         if (tensor->role == TENSOR_STATISTIC) {
-            average(to + k, from + k, g + k, inv_n, tensor->momentum, elems);
+            average(to + k, from + k, g + k, u->inv_n, tensor->momentum, elems);
             if (s->average.on)
                 memcpy(slot[s->average.slot], to + k, elems * sizeof *to);
         } else {
             struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
-            optimizer.staleness = s->rate_staleness;
-            optimizer_apply_clipped(&optimizer, t, s->round.trust ? s->round.last.ratio[i] : 1.0f,
-                                    scale, to + k, from + k, slot, g + k, inv_n, elems);
+            optimizer.staleness = u->staleness;
+            optimizer_apply_clipped(&optimizer, u->t, u->ratio ? u->ratio[i] : 1.0f, u->scale,
+                                    to + k, from + k, slot, g + k, u->inv_n, elems);
         }
         begin = stop;
         i = last;

@@ -1,10 +1,75 @@
 /* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
 #include "ps/core/shard_state.h"
+
+/* ---- a generation ---- */
+
+static void take_settings(struct shard *s, const Gradwire__Settings *m)
+{
+    s->async.delay_compensation = m->delay_compensation;
+    s->async.staleness_rate = m->staleness_rate;
+}
+
+enum err shard_async_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
+{
+    (void)e;
+    take_settings(s, m);
+    once_init(&s->async.once, s->me.chunks);
+    s->async.chunk_t = mem_zalloc(s->me.chunks, sizeof *s->async.chunk_t);
+    return s->async.chunk_t ? ERR_OK : ERR_NOMEM;
+}
+
+void shard_async_close(struct shard *s)
+{
+    shard_stale_close(s);
+    once_close(&s->async.once);
+    mem_free(s->async.chunk_t);
+    mem_free(s->async.partial);
+    mem_free(s->async.staleness);
+    mem_free(s->async.staleness_at);
+    s->async = (struct shard_async){.chunk_t = NULL};
+}
+
+enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t cut,
+                             struct errmsg *e)
+{
+    struct ids resolved;
+    if (ids_unpack(&resolved, m->mark, m->window_bits, m->window_bits_bytes))
+        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its resolved ids are out of range", cut);
+    once_restore(&s->async.once, &resolved);
+    for (uint32_t i = 0; i < s->me.chunks; i++)
+        s->async.chunk_t[i] = m->t;
+    return ERR_OK;
+}
+
+const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
+{
+    bool copies = s->async.delay_compensation > 0;
+    return copies == (m->delay_compensation > 0) ? NULL : "training.delay_compensation";
+}
+
+void shard_async_take_over(struct shard *s, const Gradwire__Enter *m)
+{
+    take_settings(s, m->settings);
+}
+
+/* ---- a push ---- */
+
+enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
+                               struct errmsg *e)
+{
+    (void)e;
+    *wanted = !ids_has(&s->async.once.resolved, m->name);
+    return ERR_OK;
+}
 
 static void apply_chunk(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                         uint64_t elems, uint32_t examples)
 {
-    uint64_t at = plan_chunk_elem(&s->plan, s->me.first_chunk + chunk) - s->me.first_elem;
+    uint64_t at = shard_chunk_at(s, chunk);
     if (examples == 0)
         return;
     s->io->before_write(s->ctx, s->block[0] + at, elems);
@@ -28,11 +93,11 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
     uint32_t first = m->first_chunk - s->me.first_chunk;
     for (uint32_t c = first; c < first + m->chunks; c++) {
         uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + c, 1);
-        enum once_verdict v = once_admit(&s->once, m->name, c);
+        enum once_verdict v = once_admit(&s->async.once, m->name, c);
         if (v == ONCE_TOO_FAR)
             return err_set(e, ERR_PROTO, "batch %llu is beyond the window of %d above %llu",
                            (unsigned long long)m->name, IDS_WINDOW,
-                           (unsigned long long)s->once.resolved.mark);
+                           (unsigned long long)s->async.once.resolved.mark);
         if (v == ONCE_NO_MEMORY)
             return err_set(e, ERR_NOMEM, "no memory to remember batch %llu",
                            (unsigned long long)m->name);
@@ -44,7 +109,7 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                 double sums[GATE_SUMS_MAX] = {0};
                 for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
                     sums[i] = m->sums[i];
-                shard_add_sums(s, m->name, m->examples, sums);
+                shard_add_epoch_sums(s, m->name / s->batches_per_epoch, 1, m->examples, sums);
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
@@ -73,3 +138,34 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
         shard_reply_sent(s, peer);
     return ERR_OK;
 }
+
+void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
+{
+    const struct once *once = &s->async.once;
+    shard_status_ids(s, &once->resolved);
+    if (shard_stale_status(s, m))
+        m->n_staleness = 0; /* a number for people: the next one may be told again */
+    uint8_t *bytes =
+        once->partials ? mem_resize(s->async.partial, once->partials, sizeof(uint64_t)) : NULL;
+    if (!bytes)
+        return; /* the chief redoes what is not resolved on all shards anyway */
+    s->async.partial = bytes;
+    for (size_t i = 0; i < once->partials; i++)
+        memcpy(bytes + i * sizeof(uint64_t), &once->partial[i].id, sizeof(uint64_t));
+    m->partial.data = bytes;
+    m->partial.len = once->partials * sizeof(uint64_t);
+}
+
+const struct shard_mode shard_async = {.name = "async",
+                                       .optimizes = true,
+                                       .open = shard_async_open,
+                                       .close = shard_async_close,
+                                       .restore = shard_async_restore,
+                                       .laid_out_otherwise = shard_async_laid_out_otherwise,
+                                       .take_over = shard_async_take_over,
+                                       .join = shard_stale_join,
+                                       .push_fits = shard_async_push_fits,
+                                       .on_push = shard_async_push,
+                                       .on_pull = shard_send_present,
+                                       .sent = shard_stale_sent,
+                                       .status = shard_async_status};

@@ -16,7 +16,7 @@ enum err shard_average_open(struct shard *s)
 {
     s->average.slot = s->slots ? optimizer_average_slot(&s->optimizer) : UINT32_MAX;
     s->average.on = s->average.slot != UINT32_MAX;
-    if (!s->average.on || s->update != UPDATE_SYNC)
+    if (!s->average.on || !s->mode->steps)
         return ERR_OK;
     s->average.next = mem_floats(s->me.elems);
     return s->average.next ? ERR_OK : ERR_NOMEM;

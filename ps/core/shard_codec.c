@@ -7,9 +7,9 @@ enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64
                           struct errmsg *e)
 {
     enum codec c = (enum codec)m->codec;
-    if ((uint32_t)c >= CODECS || !(s->push_codecs >> c & 1))
+    if ((uint32_t)c >= CODECS || !(s->codec.pushes >> c & 1))
         return err_set(e, ERR_PROTO, "codec %u is not what this job's pushes have", (unsigned)c);
-    uint64_t most = codec_body_bytes(&s->shape, c, m->first_chunk, m->chunks);
+    uint64_t most = codec_body_bytes(&s->codec.shape, c, m->first_chunk, m->chunks);
     if (codec_is_sized(c) ? body_bytes != most : body_bytes == 0 || body_bytes >= most)
         return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where the plan says %s%" PRIu64,
                        body_bytes, codec_is_sized(c) ? "" : "less than ", most);
@@ -22,9 +22,9 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
     if (!s->entered || !generation_equal(msg_generation_get(m->generation), s->generation))
         return err_set(e, ERR_STATE, "another generation is on");
     double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
-    enum err err = codec_decode(s->coder, &s->shape, (enum codec)m->codec, m->first_chunk,
-                                m->chunks, in, bytes, out);
-    s->push_cost.decode_s += s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
+    enum err err = codec_decode(s->codec.coder, &s->codec.shape, (enum codec)m->codec,
+                                m->first_chunk, m->chunks, in, bytes, out);
+    s->codec.push_cost.decode_s += s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
     return err ? err_set(e, err, "a %s body of chunks %u + %u does not decode",
                          codec_str((enum codec)m->codec), m->first_chunk, m->chunks)
                : ERR_OK;

@@ -7,16 +7,16 @@
 
 bool shard_cut_holds(const struct shard *s)
 {
-    return s->cut_state == CUT_STOPPED && s->update == UPDATE_SYNC;
+    return s->cut.state == CUT_STOPPED && s->mode->steps;
 }
 
 void shard_cut_reset(struct shard *s)
 {
-    s->cut_state = CUT_NONE;
-    msg_free(s->copied ? &s->copied->base : NULL);
-    s->copied = NULL;
-    s->is_saved = false;
-    s->save_error[0] = '\0';
+    s->cut.state = CUT_NONE;
+    msg_free(s->cut.copied ? &s->cut.copied->base : NULL);
+    s->cut.copied = NULL;
+    s->cut.is_saved = false;
+    s->cut.error[0] = '\0';
 }
 
 static void tell_stopped(struct shard *s)
@@ -24,7 +24,7 @@ static void tell_stopped(struct shard *s)
     Gradwire__CutStopped m = GRADWIRE__CUT_STOPPED__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
     m.generation = &g;
-    m.cut = s->cut;
+    m.cut = s->cut.number;
     m.status = (Gradwire__ShardStatus *)shard_status(s);
     s->io->tell(s->ctx, FRAME_CUT_STOPPED, &m.base);
 }
@@ -32,8 +32,8 @@ static void tell_stopped(struct shard *s)
 /* The same again, if it is asked again: training has gone on since. */
 static void tell_copied(struct shard *s)
 {
-    if (s->copied)
-        s->io->tell(s->ctx, FRAME_CUT_COPIED, &s->copied->base);
+    if (s->cut.copied)
+        s->io->tell(s->ctx, FRAME_CUT_COPIED, &s->cut.copied->base);
 }
 
 static bool note_copied(struct shard *s)
@@ -41,10 +41,10 @@ static bool note_copied(struct shard *s)
     Gradwire__CutCopied m = GRADWIRE__CUT_COPIED__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
     m.generation = &g;
-    m.cut = s->cut;
+    m.cut = s->cut.number;
     m.status = (Gradwire__ShardStatus *)shard_status(s);
-    s->copied = (Gradwire__CutCopied *)msg_copy(&m.base);
-    return s->copied != NULL;
+    s->cut.copied = (Gradwire__CutCopied *)msg_copy(&m.base);
+    return s->cut.copied != NULL;
 }
 
 /* The writer's answer, or ours in its place. */
@@ -53,15 +53,25 @@ static void tell_saved(struct shard *s)
     Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
     m.generation = &g;
-    m.cut = s->cut;
+    m.cut = s->cut.number;
     m.shard = s->index;
-    m.error = s->save_error;
-    m.file = s->saved.name;
-    m.first_elem = s->saved.first_elem;
-    m.elems = s->saved.elems;
-    m.bytes = s->saved.bytes;
-    m.head_crc = s->saved.head_crc;
+    m.error = s->cut.error;
+    m.file = s->cut.saved.name;
+    m.first_elem = s->cut.saved.first_elem;
+    m.elems = s->cut.saved.elems;
+    m.bytes = s->cut.saved.bytes;
+    m.head_crc = s->cut.saved.head_crc;
     s->io->tell(s->ctx, FRAME_CUT_SAVED, &m.base);
+}
+
+void shard_image_free(struct shard_image *image)
+{
+    if (!image)
+        return;
+    mem_free(image->blocks.w);
+    for (int i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
+        mem_free(image->blocks.slot[i]);
+    mem_free(image);
 }
 
 static struct shard_image *image_new(const struct shard *s)
@@ -69,7 +79,7 @@ static struct shard_image *image_new(const struct shard *s)
     struct shard_image *image = mem_zalloc(1, sizeof *image);
     if (!image)
         return NULL;
-    image->cut = s->cut;
+    image->cut = s->cut.number;
     image->generation = s->generation;
     struct checkpoint_shard *b = &image->blocks;
     b->shard = s->index;
@@ -96,85 +106,80 @@ static struct shard_image *image_new(const struct shard *s)
 static void copy_and_save(struct shard *s)
 {
     struct shard_image *image = note_copied(s) ? image_new(s) : NULL;
-    s->cut_state = CUT_SAVING;
+    s->cut.state = CUT_SAVING;
     tell_copied(s);
     if (image)
         s->io->save(s->ctx, image);
     else
-        shard_on_saved(s, s->cut, NULL, "no memory to copy the parameters for a cut");
+        shard_on_saved(s, s->cut.number, NULL, "no memory to copy the parameters for a cut");
 }
 
 void shard_cut_boundary(struct shard *s)
 {
-    if (s->cut_state == CUT_ASKED) {
-        s->cut_state = CUT_STOPPED;
+    if (s->cut.state == CUT_ASKED) {
+        s->cut.state = CUT_STOPPED;
         tell_stopped(s);
-    } else if (s->cut_state == CUT_GOES_ON && s->step == s->cut_step) {
+    } else if (s->cut.state == CUT_GOES_ON && s->step == s->cut.step) {
         copy_and_save(s);
     }
 }
 
-bool shard_mine(const struct shard *s, const Gradwire__Generation *g)
-{
-    return s->entered && s->me.chunks && generation_equal(msg_generation_get(g), s->generation);
-}
-
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
 {
-    if (!shard_mine(s, m->generation) || m->cut < s->cut)
+    if (!shard_mine(s, m->generation) || m->cut < s->cut.number)
         return;
-    bool again = m->cut == s->cut && s->cut_state != CUT_NONE;
-    if (again && s->update == UPDATE_SYNC) {
-        if (s->cut_state == CUT_STOPPED)
+    bool again = m->cut == s->cut.number && s->cut.state != CUT_NONE;
+    if (again && s->mode->steps) {
+        if (s->cut.state == CUT_STOPPED)
             tell_stopped(s);
         return;
     }
-    s->cut = m->cut;
+    s->cut.number = m->cut;
     shard_cut_reset(s);
-    s->cut_state = CUT_ASKED;
-    if (s->update != UPDATE_SYNC || s->chunks_made == 0)
+    s->cut.state = CUT_ASKED;
+    if (!s->mode->at_boundary || s->mode->at_boundary(s))
         shard_cut_boundary(s);
 }
 
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
-    if (!shard_mine(s, m->generation) || m->cut != s->cut)
+    if (!shard_mine(s, m->generation) || m->cut != s->cut.number)
         return;
-    if (s->cut_state == CUT_SAVING) { /* said again, answered again */
+    if (s->cut.state == CUT_SAVING) { /* said again, answered again */
         tell_copied(s);
-        if (s->is_saved || s->save_error[0])
+        if (s->cut.is_saved || s->cut.error[0])
             tell_saved(s);
         return;
     }
-    if (s->cut_state != CUT_STOPPED)
+    if (s->cut.state != CUT_STOPPED)
         return;
-    s->cut_step = m->step;
-    s->cut_state = CUT_GOES_ON;
-    if (s->update == UPDATE_GEO)
-        shard_geo_adopt(s, m);
-    if (s->update != UPDATE_SYNC || s->step == m->step)
+    s->cut.step = m->step;
+    s->cut.state = CUT_GOES_ON;
+    if (s->mode->on_cut_at)
+        s->mode->on_cut_at(s, m);
+    if (!s->mode->steps || s->step == m->step)
         copy_and_save(s);
-    if (s->update == UPDATE_SYNC)
-        shard_sync_release(s);
+    if (s->mode->release)
+        s->mode->release(s);
 }
 
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
 {
-    if (!shard_mine(s, m->generation) || m->cut != s->cut)
+    if (!shard_mine(s, m->generation) || m->cut != s->cut.number)
         return;
     shard_cut_reset(s);
-    if (s->update == UPDATE_SYNC)
-        shard_sync_release(s);
+    if (s->mode->release)
+        s->mode->release(s);
 }
 
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
                     const char *error)
 {
-    if (cut != s->cut || s->cut_state != CUT_SAVING)
+    if (cut != s->cut.number || s->cut.state != CUT_SAVING)
         return; /* of a cut that is over */
     if (file)
-        s->saved = *file;
-    s->is_saved = error == NULL;
-    (void)snprintf(s->save_error, sizeof s->save_error, "%s", error ? error : "");
+        s->cut.saved = *file;
+    s->cut.is_saved = error == NULL;
+    (void)snprintf(s->cut.error, sizeof s->cut.error, "%s", error ? error : "");
     tell_saved(s);
 }

@@ -1,74 +1,42 @@
 /* Local SGD on a shard: the optimizer runs at the workers, and what they push is a difference of parameters that is
- * added, once for each (worker, incarnation, round) and chunk. A round names the batches that are in it: with the round
- * they are resolved. In async with error feedback a round is what a worker withheld, and no batch. */
+ * added, once for each (worker, incarnation, round) and chunk (shard_delta.h). A round names the batches that are in it:
+ * with the round they are resolved. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/math/kernels.h"
-#include "common/base/mem.h"
+#include "ps/core/shard_delta.h"
 #include "ps/core/shard_state.h"
 
-struct geo {
-    struct geo *next;
-    uint32_t worker;
-    uint64_t incarnation;
-    uint64_t rounds; /* that are added whole */
-    uint32_t added;  /* chunks of the next one */
-    uint8_t *there;  /* which, as bits */
-};
+/* ---- a generation ---- */
 
-static struct geo *find(const struct shard *s, uint32_t worker)
+static void begin(struct shard *s)
 {
-    struct geo *g = s->geo;
-    while (g && g->worker != worker)
-        g = g->next;
-    return g;
+    shard_delta_close(&s->geo.deltas);
 }
 
-static size_t bytes_of(const struct shard *s)
+static void close_mode(struct shard *s)
 {
-    return ((size_t)s->me.chunks + 7) / 8;
+    begin(s);
+    s->geo = (struct shard_geo){.deltas = NULL};
 }
 
-enum err shard_geo_join(struct shard *s, uint32_t worker, uint64_t incarnation)
+static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
 {
-    bool rounds = s->update == UPDATE_GEO || (s->update == UPDATE_ASYNC && s->feedback);
-    if (!rounds || s->me.chunks == 0)
-        return ERR_OK;
-    struct geo *g = find(s, worker);
-    if (!g) {
-        g = mem_zalloc(1, sizeof *g);
-        uint8_t *there = mem_zalloc(bytes_of(s), 1);
-        if (!g || !there) {
-            mem_free(g);
-            mem_free(there);
-            return ERR_NOMEM;
-        }
-        *g = (struct geo){.next = s->geo, .worker = worker, .there = there};
-        s->geo = g;
-    }
-    if (incarnation > g->incarnation) {
-        g->incarnation = incarnation;
-        g->rounds = 0;
-        g->added = 0;
-        memset(g->there, 0, bytes_of(s));
-    }
+    if (ids_unpack(&s->geo.resolved, m->mark, m->window_bits, m->window_bits_bytes))
+        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its resolved ids are out of range", cut);
     return ERR_OK;
 }
 
-void shard_geo_close(struct shard *s)
+static enum err join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    while (s->geo) {
-        struct geo *g = s->geo;
-        s->geo = g->next;
-        mem_free(g->there);
-        mem_free(g);
-    }
+    return shard_delta_join(s, &s->geo.deltas, worker, incarnation);
 }
+
+/* ---- a push ---- */
 
 static enum err check_ids(const struct shard *s, const Gradwire__Push *m, struct errmsg *e)
 {
-    uint64_t mark = s->once.resolved.mark;
+    uint64_t mark = s->geo.resolved.mark;
     for (size_t i = 0; i < m->n_ids; i++) {
         const Gradwire__Range *r = m->ids[i];
         if (r->count > IDS_WINDOW || (r->first >= mark && r->first - mark > IDS_WINDOW - r->count))
@@ -82,9 +50,9 @@ static enum err resolve(struct shard *s, const Gradwire__Push *m, struct errmsg 
 {
     for (size_t i = 0; i < m->n_ids; i++)
         for (uint64_t k = 0; k < m->ids[i]->count; k++)
-            if (ids_add(&s->once.resolved, m->ids[i]->first + k))
+            if (ids_add(&s->geo.resolved, m->ids[i]->first + k))
                 return err_set(e, ERR_PROTO, "a batch is beyond the window");
-    s->step = s->t = s->once.resolved.count;
+    s->step = s->t = s->geo.resolved.count;
     return ERR_OK;
 }
 
@@ -99,74 +67,54 @@ static void add_epochs(struct shard *s, const Gradwire__Push *m)
     }
 }
 
-static bool add_chunk(struct shard *s, struct geo *g, uint32_t chunk, const float *delta,
-                      uint64_t elems)
+static void add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
+                uint64_t elems, const float *delta)
 {
-    uint8_t mask = (uint8_t)(1u << (chunk % 8));
-    if (g->there[chunk / 8] & mask)
-        return false;
-    g->there[chunk / 8] |= mask;
-    g->added++;
-    uint64_t at = shard_chunk_at(s, chunk);
-    float *w = s->block[0] + at;
-    s->io->before_write(s->ctx, w, elems);
-    if (s->update == UPDATE_GEO)
-        kernels()->add(w, w, delta, elems);
-    else
-        shard_apply_remainder(s, s->chunk_t[chunk], at, elems, delta);
-    return true;
+    kernels()->add(s->block[0] + at, s->block[0] + at, delta, elems);
+    if (s->me.first_chunk + chunk == 0)
+        add_epochs(s, m);
 }
 
-static enum err add(struct shard *s, struct geo *g, const Gradwire__Push *m, const float *delta,
-                    uint32_t *added, struct errmsg *e)
-{
-    uint32_t first = m->first_chunk - s->me.first_chunk;
-    for (uint32_t c = first; c < first + m->chunks; c++) {
-        uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + c, 1);
-        if (add_chunk(s, g, c, delta, elems)) {
-            ++*added;
-            if (s->me.first_chunk + c == 0)
-                add_epochs(s, m);
-        }
-        delta += elems;
-    }
-    if (g->added < s->me.chunks)
-        return ERR_OK;
-    g->rounds++;
-    g->added = 0;
-    memset(g->there, 0, bytes_of(s));
-    return s->update == UPDATE_GEO ? resolve(s, m, e) : ERR_OK;
-}
-
-enum err shard_geo_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                         struct buffer *body, struct errmsg *e)
 {
-    struct geo *g = find(s, peer->worker);
+    struct delta *of = NULL;
     uint32_t added = 0;
-    if (!g || m->name > g->rounds + 1)
-        return err_set(e, ERR_PROTO, "round %" PRIu64 " of worker %u comes out of turn",
-                       (uint64_t)m->name, peer->worker);
-    enum err err = check_ids(s, m, e);
-    if (!err && body && m->name == g->rounds + 1)
-        err = add(s, g, m, body->data, &added, e);
-    if (err)
-        return err;
-    s->duplicates += added == 0;
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = s->step;
-    reply.name = m->name;
-    reply.remainder = m->remainder;
-    reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
-    shard_send(s, peer, &reply, s->block[0], m->first_chunk - s->me.first_chunk, m->chunks);
-    return ERR_OK;
+    enum err err = shard_delta_turn(s->geo.deltas, peer, m, &of, e);
+    if (!err)
+        err = check_ids(s, m, e);
+    if (!err && body && m->name == of->rounds + 1 &&
+        shard_delta_take(s, of, m, body->data, add, &added))
+        err = resolve(s, m, e);
+    if (!err)
+        shard_delta_answer(s, peer, m, added);
+    return err;
 }
 
+/* ---- the chief ---- */
+
 /* What any shard has, or nobody will ever push again, is resolved here too. */
-void shard_geo_adopt(struct shard *s, const Gradwire__CutAt *m)
+static void on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
     struct ids all;
     if (ids_unpack(&all, m->mark, m->window.data, m->window.len))
         return; /* the chief sees that the shards differ */
-    s->once.resolved = all;
+    s->geo.resolved = all;
     s->step = s->t = all.count;
 }
+
+static void status(struct shard *s, Gradwire__ShardStatus *m)
+{
+    (void)m;
+    shard_status_ids(s, &s->geo.resolved);
+}
+
+const struct shard_mode shard_geo = {.name = "geo",
+                                     .close = close_mode,
+                                     .restore = restore,
+                                     .begin = begin,
+                                     .join = join,
+                                     .on_push = on_push,
+                                     .on_pull = shard_send_present,
+                                     .on_cut_at = on_cut_at,
+                                     .status = status};

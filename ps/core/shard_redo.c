@@ -8,9 +8,10 @@
 
 enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
-    if (!s->redo.on)
+    s->sync.redo.on = m->redo;
+    if (!s->sync.redo.on)
         return ERR_OK;
-    enum err err = epochs_init(&s->redo.epochs, m->batches_per_epoch, m->microbatches);
+    enum err err = epochs_init(&s->sync.redo.epochs, m->batches_per_epoch, m->microbatches);
     if (err)
         return err_set(
             e, err, "sync.dropped: redo: no memory for an epoch of %llu batches of %u microbatches",
@@ -20,38 +21,38 @@ enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct er
 
 void shard_redo_close(struct shard *s)
 {
-    epochs_close(&s->redo.epochs);
-    s->redo = (struct shard_redo){.on = false};
+    epochs_close(&s->sync.redo.epochs);
+    s->sync.redo = (struct shard_redo){.on = false};
 }
 
 enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m)
 {
-    if (!s->redo.on)
+    if (!s->sync.redo.on)
         return ERR_OK;
     if (m->there)
-        return epochs_restore(&s->redo.epochs, s->step, m->epoch, m->begin, m->redone, m->dropped,
-                              m->dropped_bytes);
-    epochs_start(&s->redo.epochs, s->step);
+        return epochs_restore(&s->sync.redo.epochs, s->step, m->epoch, m->begin, m->redone,
+                              m->dropped, m->dropped_bytes);
+    epochs_start(&s->sync.redo.epochs, s->step);
     return ERR_OK;
 }
 
 void shard_redo_turn(struct shard *s)
 {
-    if (!s->redo.on)
+    if (!s->sync.redo.on)
         return;
-    epochs_work(&s->redo.epochs, s->step, &s->redo.before);
-    epochs_turn(&s->redo.epochs, s->step);
+    epochs_work(&s->sync.redo.epochs, s->step, &s->sync.redo.before);
+    epochs_turn(&s->sync.redo.epochs, s->step);
 }
 
 void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,
                     struct shard_work *room)
 {
-    if (!s->redo.on || s->index > 0)
+    if (!s->sync.redo.on || s->index > 0)
         return;
     if (step + 1 == s->step)
-        room->work = s->redo.before;
+        room->work = s->sync.redo.before;
     else
-        epochs_work(&s->redo.epochs, step, &room->work);
+        epochs_work(&s->sync.redo.epochs, step, &room->work);
     gradwire__step_work__init(&room->message);
     room->message.epoch = room->work.epoch;
     room->message.begin = room->work.begin;
@@ -63,19 +64,19 @@ void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply
 
 uint64_t shard_redo_epoch(const struct shard *s)
 {
-    return s->redo.on ? s->redo.epochs.epoch : s->step / s->batches_per_epoch;
+    return s->sync.redo.on ? s->sync.redo.epochs.epoch : s->step / s->batches_per_epoch;
 }
 
-void shard_redo_status(struct shard *s)
+void shard_redo_status(struct shard *s, Gradwire__ShardStatus *m)
 {
-    const struct epochs *e = &s->redo.epochs;
-    if (!s->redo.on || s->index > 0 || s->me.chunks == 0)
+    const struct epochs *e = &s->sync.redo.epochs;
+    if (!s->sync.redo.on || s->index > 0 || s->me.chunks == 0)
         return;
-    gradwire__redo__init(&s->redo.status);
-    s->redo.status.epoch = e->epoch;
-    s->redo.status.begin = e->begin;
-    s->redo.status.redone = e->redone;
-    s->redo.status.dropped.data = e->dropped;
-    s->redo.status.dropped.len = epochs_saved_bytes(e, s->step);
-    s->status.redo = &s->redo.status;
+    gradwire__redo__init(&s->sync.redo.status);
+    s->sync.redo.status.epoch = e->epoch;
+    s->sync.redo.status.begin = e->begin;
+    s->sync.redo.status.redone = e->redone;
+    s->sync.redo.status.dropped.data = e->dropped;
+    s->sync.redo.status.dropped.len = epochs_saved_bytes(e, s->step);
+    m->redo = &s->sync.redo.status;
 }

@@ -19,14 +19,14 @@ enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
 
 static bool differences(const struct shard *s)
 {
-    return s->view[0] != NULL;
+    return s->reply.view[0] != NULL;
 }
 
 /* What replies may have: in async no differences. */
 static uint32_t reply_mask(const struct shard *s)
 {
-    uint32_t mask = codec_mask(s->reply_codec, s->codecs_allowed);
-    if (s->update != UPDATE_SYNC)
+    uint32_t mask = codec_mask(s->reply.codec, s->codec.allowed);
+    if (!s->mode->steps)
         mask &= ~(1u << CODEC_INT8 | 1u << CODEC_INT8_ZSTD);
     return mask;
 }
@@ -42,67 +42,67 @@ static bool may_lose(uint32_t mask)
 enum err shard_reply_open(struct shard *s)
 {
     uint64_t elems = s->me.elems;
-    if (s->reply_codec == CODEC_RAW)
+    if (s->reply.codec == CODEC_RAW)
         return ERR_OK;
-    codec_choice_init(&s->reply_choice, reply_mask(s));
-    s->encoded = mem_floats(elems);
-    if (s->update == UPDATE_SYNC && may_lose(reply_mask(s))) {
-        s->view[0] = mem_floats(elems);
-        s->view[1] = mem_floats(elems);
-        if (!s->view[0] || !s->view[1])
+    codec_choice_init(&s->reply.choice, reply_mask(s));
+    s->reply.encoded = mem_floats(elems);
+    if (s->mode->steps && may_lose(reply_mask(s))) {
+        s->reply.view[0] = mem_floats(elems);
+        s->reply.view[1] = mem_floats(elems);
+        if (!s->reply.view[0] || !s->reply.view[1])
             return ERR_NOMEM;
     }
-    return s->encoded ? ERR_OK : ERR_NOMEM;
+    return s->reply.encoded ? ERR_OK : ERR_NOMEM;
 }
 
 void shard_reply_close(struct shard *s)
 {
-    mem_free(s->view[0]);
-    mem_free(s->view[1]);
-    mem_free(s->encoded);
-    s->view[0] = s->view[1] = s->encoded = NULL;
+    mem_free(s->reply.view[0]);
+    mem_free(s->reply.view[1]);
+    mem_free(s->reply.encoded);
+    s->reply.view[0] = s->reply.view[1] = s->reply.encoded = NULL;
 }
 
 void shard_reply_start(struct shard *s)
 {
-    s->view_same[0] = s->view_same[1] = true;
+    s->reply.view_same[0] = s->reply.view_same[1] = true;
 }
 
 const float *shard_seen(const struct shard *s, int which)
 {
-    return differences(s) && !s->view_same[which] ? s->view[which] : s->block[which];
+    return differences(s) && !s->reply.view_same[which] ? s->reply.view[which] : s->block[which];
 }
 
 /* The codec of the next step's replies to all, or of the next reply in async. */
 static enum codec choose(struct shard *s)
 {
     struct link_progress progress;
-    if (s->reply_codec != CODEC_AUTO)
-        return s->reply_codec;
+    if (s->reply.codec != CODEC_AUTO)
+        return s->reply.codec;
     for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
         if (s->io->progress(s->ctx, p, &progress) == ERR_OK)
-            codec_choice_link(&s->reply_choice, &p->link, &progress);
-    return codec_choice_next(&s->reply_choice);
+            codec_choice_link(&s->reply.choice, &p->link, &progress);
+    return codec_choice_next(&s->reply.choice);
 }
 
 enum codec shard_reply_codec(const struct shard *s)
 {
-    return s->reply_codec == CODEC_AUTO ? s->reply_choice.now : s->reply_codec;
+    return s->reply.codec == CODEC_AUTO ? s->reply.choice.now : s->reply.codec;
 }
 
 void shard_reply_sent(struct shard *s, struct shard_peer *to)
 {
     struct link_progress progress;
-    if (s->reply_codec == CODEC_AUTO && s->io->progress &&
+    if (s->reply.codec == CODEC_AUTO && s->io->progress &&
         s->io->progress(s->ctx, to, &progress) == ERR_OK)
-        codec_choice_sent(&s->reply_choice, &to->link, &progress);
+        codec_choice_sent(&s->reply.choice, &to->link, &progress);
 }
 
 /* ---- a run of the step that is being made ---- */
 
 static uint64_t at_of(const struct shard *s, struct shard_run run)
 {
-    return plan_chunk_elem(&s->plan, s->me.first_chunk + run.first) - s->me.first_elem;
+    return shard_chunk_at(s, run.first);
 }
 
 /* Encode x, the run's elements, to where they would stand in `encoded`. */
@@ -112,21 +112,22 @@ static enum err encode(struct shard *s, enum codec codec, uint64_t key, const fl
     uint64_t at = at_of(s, *run);
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
     enum codec asked = codec;
-    s->reply_cost.raw_bytes += elems * sizeof(float);
+    s->reply.cost.raw_bytes += elems * sizeof(float);
     if (codec == CODEC_RAW) {
-        s->reply_cost.bytes += elems * sizeof(float);
+        s->reply.cost.bytes += elems * sizeof(float);
         return ERR_TOOBIG;
     }
-    s->io->before_write(s->ctx, s->encoded + at, elems);
+    s->io->before_write(s->ctx, s->reply.encoded + at, elems);
     double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
-    enum err err = codec_encode(s->coder, &s->shape, &codec, key, s->me.first_chunk + run->first,
-                                run->count, x, (uint8_t *)(s->encoded + at), &run->bytes);
+    enum err err =
+        codec_encode(s->codec.coder, &s->codec.shape, &codec, key, s->me.first_chunk + run->first,
+                     run->count, x, (uint8_t *)(s->reply.encoded + at), &run->bytes);
     double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
     uint64_t bytes = err ? elems * sizeof(float) : run->bytes;
-    s->reply_cost.encode_s += took;
-    s->reply_cost.bytes += bytes;
+    s->reply.cost.encode_s += took;
+    s->reply.cost.bytes += bytes;
     if (!err || err == ERR_TOOBIG)
-        codec_choice_cost(&s->reply_choice, asked, elems, bytes, took);
+        codec_choice_cost(&s->reply.choice, asked, elems, bytes, took);
     run->codec = err ? CODEC_RAW : codec;
     return err;
 }
@@ -136,8 +137,8 @@ static void measure_error(struct shard *s, const float *w, const float *held, co
 {
     for (uint64_t i = 0; i < elems; i++) {
         double lost = (double)w[i] - (double)next[i], given = (double)w[i] - (double)held[i];
-        s->reply_cost.error += lost * lost;
-        s->reply_cost.norm += given * given;
+        s->reply.cost.error += lost * lost;
+        s->reply.cost.norm += given * given;
     }
 }
 
@@ -147,18 +148,19 @@ static void encode_difference(struct shard *s, struct shard_run *run)
     uint64_t at = at_of(s, *run);
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
     const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
-    float *next = s->view[!s->now] + at;
+    float *next = s->reply.view[!s->now] + at;
     uint64_t key = rng_key(s->seed, RNG_REPLY_CODEC, s->step + 1, 0);
     s->io->before_write(s->ctx, next, elems);
     for (uint64_t i = 0; i < elems; i++)
         next[i] = w[i] - held[i];
     run->difference =
-        encode(s, s->step_codec, key, next, run) == ERR_OK &&
-        codec_decode(s->coder, &s->shape, run->codec, s->me.first_chunk + run->first, run->count,
-                     (const uint8_t *)(s->encoded + at), run->bytes, next) == ERR_OK;
+        encode(s, s->reply.step_codec, key, next, run) == ERR_OK &&
+        codec_decode(s->codec.coder, &s->codec.shape, run->codec, s->me.first_chunk + run->first,
+                     run->count, (const uint8_t *)(s->reply.encoded + at), run->bytes,
+                     next) == ERR_OK;
     if (run->difference) {
         kernels()->add(next, held, next, elems);
-        if (s->reply_runs++ % ERROR_SAMPLE == 0)
+        if (s->reply.runs++ % ERROR_SAMPLE == 0)
             measure_error(s, w, held, next, elems);
     } else { /* raw was chosen, or something is no number, or no memory: the run travels whole */
         run->codec = CODEC_RAW;
@@ -172,13 +174,14 @@ static bool try_codec(struct shard *s, enum codec codec, const struct shard_run 
     uint64_t at = at_of(s, *run), bytes = elems * sizeof(float);
     enum codec made_by = codec;
     double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
-    enum err err = codec_encode(s->coder, &s->shape, &made_by, 0, s->me.first_chunk + run->first,
-                                run->count, x, (uint8_t *)(s->encoded + at), &bytes);
+    enum err err =
+        codec_encode(s->codec.coder, &s->codec.shape, &made_by, 0, s->me.first_chunk + run->first,
+                     run->count, x, (uint8_t *)(s->reply.encoded + at), &bytes);
     double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
-    s->reply_cost.encode_s += took;
+    s->reply.cost.encode_s += took;
     if (err && err != ERR_TOOBIG)
         return false;
-    codec_choice_cost(&s->reply_choice, codec, elems, bytes, took);
+    codec_choice_cost(&s->reply.choice, codec, elems, bytes, took);
     return true;
 }
 
@@ -186,38 +189,38 @@ static bool try_codec(struct shard *s, enum codec codec, const struct shard_run 
 static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
 {
     enum codec codec =
-        s->reply_codec == CODEC_AUTO ? codec_choice_trial(&s->reply_choice) : CODEC_RAW;
+        s->reply.codec == CODEC_AUTO ? codec_choice_trial(&s->reply.choice) : CODEC_RAW;
     if (codec == CODEC_RAW)
         return;
     run.count = codec_choice_sample(&s->plan, run.count);
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run.first, run.count);
-    s->io->before_write(s->ctx, s->encoded + at_of(s, run), elems);
+    s->io->before_write(s->ctx, s->reply.encoded + at_of(s, run), elems);
     if (differences(s)) { /* into a place that is written next, or not at all */
-        float *x = s->view[!s->now] + at_of(s, run);
+        float *x = s->reply.view[!s->now] + at_of(s, run);
         s->io->before_write(s->ctx, x, elems);
         for (uint64_t i = 0; i < elems; i++)
             x[i] = w[i] - held[i];
         w = x;
     }
     while (codec != CODEC_RAW && try_codec(s, codec, &run, w, elems))
-        codec = codec_choice_trial(&s->reply_choice);
+        codec = codec_choice_trial(&s->reply.choice);
 }
 
-void shard_reply_make(struct shard *s, struct shard_run *run)
+void shard_reply_make(struct shard *s, struct shard_run *run, bool first)
 {
     run->codec = CODEC_RAW;
     run->difference = false;
-    if (s->runs == 1) {
-        s->step_codec = choose(s);
-        s->view_same[!s->now] = s->step_codec == CODEC_RAW;
-        if (s->encoded)
+    if (first) {
+        s->reply.step_codec = choose(s);
+        s->reply.view_same[!s->now] = s->reply.step_codec == CODEC_RAW;
+        if (s->reply.encoded)
             try_codecs(s, *run, s->block[!s->now] + at_of(s, *run),
                        shard_seen(s, s->now) + at_of(s, *run));
     }
-    if (differences(s) && s->step_codec != CODEC_RAW)
+    if (differences(s) && s->reply.step_codec != CODEC_RAW)
         encode_difference(s, run);
-    else if (s->encoded) /* what does not get smaller travels raw: run->codec says so */
-        (void)!encode(s, s->step_codec, 0, s->block[!s->now] + at_of(s, *run), run);
+    else if (s->reply.encoded) /* what does not get smaller travels raw: run->codec says so */
+        (void)!encode(s, s->reply.step_codec, 0, s->block[!s->now] + at_of(s, *run), run);
 }
 
 /* ---- sending ---- */
@@ -231,12 +234,12 @@ void shard_reply_whole(struct shard_peer *to, uint64_t step)
 bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                      const struct shard_run *run)
 {
-    bool base = to->holds && to->holds_step == s->step && !to->want_pulled;
+    bool base = to->holds && to->holds_step == s->step && !head->pulled;
     if (run->codec == CODEC_RAW || (run->difference && !base))
         return false;
     head->codec = (Gradwire__Codec)run->codec;
     head->difference = run->difference;
-    s->io->reply_encoded(s->ctx, to, head, s->encoded + at_of(s, *run), run->bytes);
+    s->io->reply_encoded(s->ctx, to, head, s->reply.encoded + at_of(s, *run), run->bytes);
     return true;
 }
 
@@ -244,13 +247,13 @@ bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply 
                         const float *block, uint32_t first, uint32_t count)
 {
     struct shard_run run = {.first = first, .count = count};
-    if (!s->encoded || s->update == UPDATE_SYNC || (head->pulled && !head->bounded))
+    if (!s->reply.encoded || s->mode->steps || (head->pulled && !head->bounded))
         return false;
     enum codec codec = choose(s);
     try_codecs(s, run, block + at_of(s, run), NULL);
     if (encode(s, codec, 0, block + at_of(s, run), &run))
         return false;
     head->codec = (Gradwire__Codec)run.codec;
-    s->io->reply_encoded(s->ctx, to, head, s->encoded + at_of(s, run), run.bytes);
+    s->io->reply_encoded(s->ctx, to, head, s->reply.encoded + at_of(s, run), run.bytes);
     return true;
 }

@@ -17,23 +17,21 @@
 
 static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
 {
-    return s->update == UPDATE_SYNC && (guard || clip_norm > 0 || s->optimizer.kind == OPT_LAMB);
+    return guard || clip_norm > 0 || s->optimizer.kind == OPT_LAMB;
 }
 
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
-    struct shard_round *r = &s->round;
+    struct shard_round *r = &s->sync.round;
     *r = (struct shard_round){.guard = m->nan_guard != NAN_GUARD_OFF, .clip_norm = m->clip_norm};
     r->on = is_wanted(s, r->guard, r->clip_norm);
-    if (s->update != UPDATE_SYNC)
-        return ERR_OK;
     r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
     return r->squares ? shard_trust_init(s) : ERR_NOMEM;
 }
 
 void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step)
 {
-    struct shard_round *r = &s->round;
+    struct shard_round *r = &s->sync.round;
     r->next.there = true;
     r->next.guard = m->nan_guard != NAN_GUARD_OFF;
     r->next.clip_norm = m->clip_norm;
@@ -44,7 +42,7 @@ void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t fr
 /* All shards turn at the same step: a round of some only would wait for ever. */
 void shard_round_turn(struct shard *s)
 {
-    struct shard_round *r = &s->round;
+    struct shard_round *r = &s->sync.round;
     if (!r->next.there || s->step < r->next.step)
         return;
     r->next.there = false;
@@ -55,14 +53,14 @@ void shard_round_turn(struct shard *s)
 
 void shard_round_close(struct shard *s)
 {
-    mem_free(s->round.squares);
+    mem_free(s->sync.round.squares);
     shard_trust_close(s);
-    s->round = (struct shard_round){0};
+    s->sync.round = (struct shard_round){0};
 }
 
 static bool summed(const struct shard *s)
 {
-    return s->round.chunks_summed == s->me.chunks;
+    return s->sync.round.chunks_summed == s->me.chunks;
 }
 
 /* ---- the report ---- */
@@ -71,14 +69,14 @@ static bool summed(const struct shard *s)
 static uint64_t divisor(const struct shard *s)
 {
     uint32_t steps = s->optimizer.accumulation_steps;
-    if (steps <= 1 || s->step_examples == 0)
-        return (uint64_t)s->step_examples;
+    if (steps <= 1 || s->sync.examples == 0)
+        return (uint64_t)s->sync.examples;
     return (s->t + 1) % steps ? 0 : steps;
 }
 
-static void report(struct shard *s)
+void shard_round_report(struct shard *s)
 {
-    const struct shard_round *r = &s->round;
+    const struct shard_round *r = &s->sync.round;
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
@@ -86,7 +84,7 @@ static void report(struct shard *s)
     m.shard = s->index;
     m.step = s->step;
     m.summed = summed(s);
-    m.examples = (uint64_t)s->step_examples;
+    m.examples = (uint64_t)s->sync.examples;
     m.sums = r->squares;
     m.n_sums = m.summed ? s->me.chunks : 0;
     m.divisor = divisor(s);
@@ -103,21 +101,12 @@ static void report(struct shard *s)
     s->io->tell(s->ctx, FRAME_STEP_REPORT, &m.base);
 }
 
-void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
-{
-    if (!shard_mine(s, m->generation))
-        return;
-    shard_accept_report(s);
-    if (s->round.on)
-        report(s);
-}
-
 /* ---- the NaN guard ---- */
 
 static void found(struct shard *s, uint32_t chunk, const char *what, const char *of,
                   const char *tensor, const char *how)
 {
-    struct shard_round *r = &s->round;
+    struct shard_round *r = &s->sync.round;
     if (r->broken[0] && chunk >= r->broken_chunk)
         return;
     r->broken_chunk = chunk;
@@ -132,8 +121,8 @@ static const char *how(double squares)
 static void check_gradient(struct shard *s, uint32_t chunk, uint64_t first, const float *g,
                            size_t n, struct norm_sums sums)
 {
-    const struct shard_round *r = &s->round;
-    double examples = (double)gate_examples(&s->gate, chunk);
+    const struct shard_round *r = &s->sync.round;
+    double examples = (double)gate_examples(&s->sync.gate, chunk);
     double most = norm_most(r->clip_norm, examples);
     if (sums.weights + sums.statistics <= most)
         return;
@@ -179,7 +168,7 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
     uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
     float *to = s->block[!s->now] + at;
     double squares = 0;
-    uint64_t examples = gate_examples(&s->gate, chunk);
+    uint64_t examples = gate_examples(&s->sync.gate, chunk);
     struct shard_sum sum;
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
@@ -190,17 +179,17 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
         memcpy(to + i, g, n * sizeof *to);
         struct norm_sums sums = norm_squares(&s->layout, s->me.first_elem + at + i, g, n);
         squares += squares_of(s, at + i, n, g, sums.weights, examples);
-        if (s->round.guard) {
+        if (s->sync.round.guard) {
             check_gradient(s, chunk, s->me.first_elem + at + i, g, n, sums);
             check_slots(s, chunk, at + i, n);
         }
     }
-    s->round.squares[chunk] = squares;
+    s->sync.round.squares[chunk] = squares;
     shard_trust_sum(s, chunk, to, examples, 1.0f);
-    shard_sync_taken(s, chunk);
-    s->round.chunks_summed++;
+    shard_step_taken(s, chunk);
+    s->sync.round.chunks_summed++;
     if (summed(s))
-        report(s);
+        shard_round_report(s);
 }
 
 /* ---- the decision ---- */
@@ -211,65 +200,64 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
     const float *from = s->block[s->now] + at;
     float *to = s->block[!s->now] + at; /* the gradient's sum, until it is the parameters */
-    float inv = 1.0f / (float)s->step_examples;
-    if (s->step_examples == 0) {
+    const struct shard_update u = {.t = s->t + 1,
+                                   .inv_n = 1.0f / (float)s->sync.examples,
+                                   .scale = s->sync.round.last.scale,
+                                   .ratio = s->sync.round.trust ? s->sync.round.last.ratio : NULL};
+    if (s->sync.examples == 0) {
         memcpy(to, from, elems * sizeof *to);
         shard_average_keep(s, at, elems);
         return;
     }
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
         size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
-        shard_apply(s, s->t + 1, at + i, n, to + i, from + i, to + i, inv, s->round.last.scale);
+        shard_apply(s, &u, at + i, n, to + i, from + i, to + i);
     }
 }
 
 void shard_round_go_on(struct shard *s)
 {
-    struct shard_round *r = &s->round;
+    struct shard_round *r = &s->sync.round;
     if (!r->on || !r->last.there || r->last.step != s->step || !summed(s) || shard_cut_holds(s))
         return;
     if (r->last.rejected) { /* as a step without examples */
-        s->step_examples = 0;
-        memset(s->step_sums, 0, sizeof s->step_sums);
+        s->sync.examples = 0;
+        memset(s->sync.sums, 0, sizeof s->sync.sums);
         shard_taken_reject(s, s->step);
     }
-    s->clipped += s->step_examples > 0 && r->last.scale < 1;
+    s->clipped += s->sync.examples > 0 && r->last.scale < 1;
     uint32_t count = s->plan.run_chunks;
     for (uint32_t first = 0; first < s->me.chunks; first += count) {
         if (count > s->me.chunks - first)
             count = s->me.chunks - first;
         for (uint32_t c = first; c < first + count; c++)
             make_chunk(s, c);
-        shard_sync_publish(s, first, count);
+        shard_step_publish(s, first, count);
     }
     r->chunks_summed = 0;
     r->scaled = false;
     r->broken[0] = '\0';
-    shard_sync_finish(s);
+    shard_step_finish(s);
+    shard_round_turn(s);
 }
 
-void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
+bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m)
 {
-    struct shard_round *r = &s->round;
-    if (shard_mine(s, m->generation) && m->round == GRADWIRE__ROUND__ACCEPT) {
-        shard_accept_decide(s, m);
-        return;
-    }
-    if (!shard_mine(s, m->generation) || !r->on || m->step != s->step || !summed(s) ||
-        (r->last.there && r->last.step == m->step))
-        return;
+    struct shard_round *r = &s->sync.round;
+    if (!r->on || m->step != s->step || !summed(s) || (r->last.there && r->last.step == m->step))
+        return false;
     if (m->round == GRADWIRE__ROUND__TRUST) {
         if (r->trust && !r->scaled) {
             shard_trust_scale(s, m->scale);
-            report(s);
+            shard_round_report(s);
         }
-        return;
+        return false;
     }
     if (!shard_trust_decide(s, m))
-        return;
+        return false;
     r->last.there = true;
     r->last.step = m->step;
     r->last.rejected = m->rejected;
     r->last.scale = m->scale;
-    shard_round_go_on(s);
+    return true;
 }

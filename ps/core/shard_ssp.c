@@ -1,39 +1,74 @@
 /* Bounded staleness on a shard: pushes are applied on arrival as in async; a pull at a clock waits until no live worker
  * is more than the bound behind (ps/core/clocks.h). */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "ps/core/shard_state.h"
 
+/* ---- a generation ---- */
+
+static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
+{
+    s->ssp.staleness = m->staleness;
+    return shard_async_open(s, m, e);
+}
+
+static void begin(struct shard *s)
+{
+    clocks_close(&s->ssp.clocks);
+}
+
+static void close_mode(struct shard *s)
+{
+    begin(s);
+    s->ssp.staleness = 0;
+    shard_async_close(s);
+}
+
+static void take_over(struct shard *s, const Gradwire__Enter *m)
+{
+    s->ssp.staleness = m->settings->staleness;
+    shard_async_take_over(s, m);
+}
+
+/* ---- clocks ---- */
+
 /* The parameters as they are now, to all who may read them. */
-void shard_ssp_serve(struct shard *s)
+static void serve(struct shard *s)
 {
     for (struct shard_peer *p = s->peers; p; p = p->next) {
-        if (!p->gated || !clocks_may_read(&s->clocks, p->gated_clock, s->staleness))
+        if (!p->ssp.gated || !clocks_may_read(&s->ssp.clocks, p->ssp.clock, s->ssp.staleness))
             continue;
         Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
         reply.step = s->step;
         reply.pulled = true;
         reply.bounded = true;
-        reply.clock = p->gated_clock;
-        reply.number = p->gated_number;
-        p->gated = false;
+        reply.clock = p->ssp.clock;
+        reply.number = p->ssp.number;
+        p->ssp.gated = false;
         shard_send(s, p, &reply, s->block[0], 0, s->me.chunks);
         shard_reply_sent(s, p);
     }
 }
 
-void shard_ssp_hello(struct shard *s, const Gradwire__Hello *m)
+static void on_hello(struct shard *s, const Gradwire__Hello *m)
 {
     if (m->entry)
-        clocks_tick(&s->clocks, m->worker, m->incarnation, m->entry, m->clock, m->idle);
-    shard_ssp_serve(s);
+        clocks_tick(&s->ssp.clocks, m->worker, m->incarnation, m->entry, m->clock, m->idle);
+    serve(s);
 }
 
-void shard_ssp_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m)
+static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                        struct errmsg *e)
 {
-    clocks_tick(&s->clocks, peer->worker, peer->incarnation, m->entry, m->clock, false);
-    peer->gated = true;
-    peer->gated_clock = m->clock;
-    peer->gated_number = m->number;
-    shard_ssp_serve(s);
+    peer->ssp.gated = m->bounded;
+    if (!m->bounded)
+        return shard_send_present(s, peer, m, e);
+    clocks_tick(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, m->clock, false);
+    peer->ssp.clock = m->clock;
+    peer->ssp.number = m->number;
+    serve(s);
+    return ERR_OK;
 }
 
 static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
@@ -43,34 +78,55 @@ static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__
     Gradwire__Generation g = msg_generation(s->generation);
     reply.generation = &g;
     reply.entry = m->entry;
-    if (clocks_enter(&s->clocks, peer->worker, peer->incarnation, m->entry, &reply.clock))
+    if (clocks_enter(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, &reply.clock))
         return err_set(e, ERR_NOMEM, "no memory for the clock of worker %u", peer->worker);
     s->io->reply(s->ctx, peer, &reply, NULL, 0);
     return ERR_OK;
 }
 
-enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
-                       struct errmsg *e)
+static enum err on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
+                        struct errmsg *e)
 {
-    if (!shard_same_generation(s, m->generation)) {
-        shard_refuse_generation(s, peer);
-        return ERR_OK;
-    }
-    if (s->update != UPDATE_SSP)
-        return err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
     enum err err = ERR_OK;
     if (m->enter)
         err = enter(s, peer, m, e);
     else
-        clocks_tick(&s->clocks, peer->worker, peer->incarnation, m->entry, m->clock, m->idle);
-    shard_ssp_serve(s);
+        clocks_tick(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, m->clock, m->idle);
+    serve(s);
     return err;
 }
 
-void shard_on_gone(struct shard *s, const Gradwire__Gone *m)
+static void on_gone(struct shard *s, const Gradwire__Gone *m)
 {
-    if (!shard_same_generation(s, m->generation) || s->me.chunks == 0)
-        return;
-    clocks_drop(&s->clocks, m->worker, m->incarnation);
-    shard_ssp_serve(s);
+    clocks_drop(&s->ssp.clocks, m->worker, m->incarnation);
+    serve(s);
 }
+
+static bool waits_for(const struct shard *s, char *out, size_t bytes)
+{
+    const struct clock_of *last = clocks_last(&s->ssp.clocks);
+    if (last)
+        (void)snprintf(out, bytes,
+                       "%" PRIu64 " batches applied; the last clock is worker %u's, %" PRIu64,
+                       s->step, last->worker, last->clock);
+    return last != NULL;
+}
+
+const struct shard_mode shard_ssp = {.name = "ssp",
+                                     .optimizes = true,
+                                     .open = open_mode,
+                                     .close = close_mode,
+                                     .restore = shard_async_restore,
+                                     .laid_out_otherwise = shard_async_laid_out_otherwise,
+                                     .take_over = take_over,
+                                     .begin = begin,
+                                     .join = shard_stale_join,
+                                     .on_hello = on_hello,
+                                     .push_fits = shard_async_push_fits,
+                                     .on_push = shard_async_push,
+                                     .on_pull = on_pull,
+                                     .on_tick = on_tick,
+                                     .on_gone = on_gone,
+                                     .sent = shard_stale_sent,
+                                     .status = shard_async_status,
+                                     .waits_for = waits_for};

@@ -16,7 +16,7 @@ struct stale {
 
 static struct stale *find(const struct shard *s, uint32_t worker)
 {
-    struct stale *of = s->stale;
+    struct stale *of = s->async.stale;
     while (of && of->worker != worker)
         of = of->next;
     return of;
@@ -29,14 +29,15 @@ static void stale_free(struct stale *of)
     mem_free(of);
 }
 
-enum err shard_stale_join(struct shard *s, uint32_t worker)
+enum err shard_stale_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    if (s->update == UPDATE_SYNC || s->update == UPDATE_GEO || s->me.chunks == 0 || find(s, worker))
+    (void)incarnation;
+    if (s->me.chunks == 0 || find(s, worker))
         return ERR_OK;
     struct stale *of = mem_zalloc(1, sizeof *of);
     if (!of)
         return ERR_NOMEM;
-    bool copies = s->delay_compensation > 0.0f;
+    bool copies = s->async.delay_compensation > 0.0f;
     of->worker = worker;
     of->seen_t = mem_zalloc(s->me.chunks, sizeof *of->seen_t);
     of->seen = copies ? mem_floats(s->me.elems) : NULL;
@@ -44,16 +45,16 @@ enum err shard_stale_join(struct shard *s, uint32_t worker)
         stale_free(of);
         return ERR_NOMEM;
     }
-    of->next = s->stale;
-    s->stale = of;
+    of->next = s->async.stale;
+    s->async.stale = of;
     return ERR_OK;
 }
 
 void shard_stale_close(struct shard *s)
 {
-    while (s->stale) {
-        struct stale *of = s->stale;
-        s->stale = of->next;
+    while (s->async.stale) {
+        struct stale *of = s->async.stale;
+        s->async.stale = of->next;
         stale_free(of);
     }
 }
@@ -63,7 +64,7 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
     struct stale *of = find(s, worker);
     if (!of)
         return;
-    memcpy(of->seen_t + first, s->chunk_t + first, count * sizeof *of->seen_t);
+    memcpy(of->seen_t + first, s->async.chunk_t + first, count * sizeof *of->seen_t);
     if (!of->seen)
         return;
     uint64_t at = plan_chunk_elem(&s->plan, s->me.first_chunk + first) - s->me.first_elem;
@@ -83,7 +84,7 @@ static void compensate(const struct shard *s, const struct stale *of, uint64_t a
         const float *w = s->block[0] + at, *seen = of->seen + at;
         for (size_t k = (size_t)(begin - first); k < (size_t)(stop - first); k++) {
             float m = g[k] * inv_n;
-            out[k] = weight ? m + s->delay_compensation * m * m * (w[k] - seen[k]) : m;
+            out[k] = weight ? m + s->async.delay_compensation * m * m * (w[k] - seen[k]) : m;
         }
         begin = stop;
     }
@@ -93,37 +94,39 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
                        uint64_t elems, const float *g, float inv_n)
 {
     struct stale *of = find(s, worker);
-    uint64_t tau = of ? s->chunk_t[chunk] - of->seen_t[chunk] : 0;
+    uint64_t tau = of ? s->async.chunk_t[chunk] - of->seen_t[chunk] : 0;
     if (of && chunk == 0)
         staleness_add(&of->counted, tau);
-    uint64_t t = ++s->chunk_t[chunk];
-    s->rate_staleness = s->staleness_rate ? tau : 0;
+    uint64_t t = ++s->async.chunk_t[chunk];
+    struct shard_update u = {
+        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->async.staleness_rate ? tau : 0};
     float *w = s->block[0] + at;
     if (!of || !of->seen) {
-        shard_apply(s, t, at, elems, w, w, g, inv_n, 1.0f);
+        shard_apply(s, &u, at, elems, w, w, g);
         return;
     }
+    u.inv_n = 1.0f;
     float mended[SHARD_SUM_ELEMS];
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
         size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
         compensate(s, of, at + i, n, g + i, inv_n, mended);
-        shard_apply(s, t, at + i, n, w + i, w + i, mended, 1.0f, 1.0f);
+        shard_apply(s, &u, at + i, n, w + i, w + i, mended);
     }
 }
 
-enum err shard_stale_status(struct shard *s)
+enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m)
 {
     size_t n = 0;
-    for (const struct stale *of = s->stale; of; of = of->next)
+    for (const struct stale *of = s->async.stale; of; of = of->next)
         n++;
-    Gradwire__WorkerStaleness *list = n ? mem_resize(s->status_stale, n, sizeof *list) : NULL;
-    Gradwire__WorkerStaleness **at = n ? mem_resize(s->status_stale_at, n, sizeof *at) : NULL;
-    s->status_stale = list ? list : s->status_stale;
-    s->status_stale_at = at ? at : s->status_stale_at;
+    Gradwire__WorkerStaleness *list = n ? mem_resize(s->async.staleness, n, sizeof *list) : NULL;
+    Gradwire__WorkerStaleness **at = n ? mem_resize(s->async.staleness_at, n, sizeof *at) : NULL;
+    s->async.staleness = list ? list : s->async.staleness;
+    s->async.staleness_at = at ? at : s->async.staleness_at;
     if (n && (!list || !at))
         return ERR_NOMEM;
     n = 0;
-    for (struct stale *of = s->stale; of; of = of->next) {
+    for (struct stale *of = s->async.stale; of; of = of->next) {
         Gradwire__WorkerStaleness *to = at[n] = &list[n];
         gradwire__worker_staleness__init(to);
         to->worker = of->worker;
@@ -134,7 +137,7 @@ enum err shard_stale_status(struct shard *s)
         to->n_histogram = STALENESS_BUCKETS;
         n++;
     }
-    s->status.staleness = at;
-    s->status.n_staleness = n;
+    m->staleness = at;
+    m->n_staleness = n;
     return ERR_OK;
 }

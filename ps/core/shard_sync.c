@@ -1,75 +1,80 @@
 /* A shard in sync: gate -> tree sum -> optimizer -> the next step's block -> one run to all who wait. Where a round is
  * on, the sum waits in that block for the decision (shard_round.c). */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)
+/* ---- a generation ---- */
+
+static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
-    return plan_chunk_elem(&s->plan, s->me.first_chunk + chunk) - s->me.first_elem;
+    uint32_t chunks = s->me.chunks;
+    shard_accept_init(s, m);
+    enum err err = shard_redo_open(s, m, e);
+    if (err)
+        return err;
+    s->sync.made = mem_zalloc(chunks, 1);
+    s->sync.run = mem_zalloc(chunks, sizeof *s->sync.run);
+    s->sync.scratch = mem_floats((size_t)SHARD_SUM_ELEMS * TREE_LEVELS_MAX);
+    if (!s->sync.made || !s->sync.run || !s->sync.scratch ||
+        gate_init(&s->sync.gate, m->microbatches, chunks, s->sync.accept.on))
+        return ERR_NOMEM;
+    return shard_round_init(s, m);
 }
 
-/* The step's loss and metric sums come with the lead's first chunk, and count when the step is made. */
-static void sum_step(struct shard *s, uint32_t chunk)
+static void close_mode(struct shard *s)
 {
-    const struct gate_chunk *c = &s->gate.chunk[chunk];
-    struct tree_node node[TREE_LEAVES_MAX];
-    double sums[TREE_LEAVES_MAX * GATE_SUMS_MAX];
-    uint32_t k = 1 + s->metrics;
-    for (uint32_t i = 0; i < c->nodes; i++) {
-        node[i] = c->node[i].node;
-        memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
-    }
-    struct tree_node root = {(uint32_t)__builtin_ctz(s->leaves), 0};
-    (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->step_sums);
+    gate_close(&s->sync.gate);
+    shard_round_close(s);
+    shard_redo_close(s);
+    mem_free(s->sync.made);
+    mem_free(s->sync.run);
+    mem_free(s->sync.scratch);
+    s->sync = (struct shard_sync){.made = NULL};
 }
 
-void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
+static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
 {
-    const struct gate_chunk *c = &s->gate.chunk[chunk];
-    for (uint32_t i = 0; i < c->nodes; i++) {
-        sum->node[i] = c->node[i].node;
-        sum->value[i] = c->node[i].value;
-    }
-    sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
-    sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->leaves), 0};
+    if (shard_redo_restore(s, &m->redo))
+        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its place in its epoch is out of range",
+                       cut);
+    return ERR_OK;
 }
 
-const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n)
+static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
-    return tree_sum(&sum->values, sum->root, at, n, s->scratch);
+    return s->sync.redo.on != m->redo                            ? "sync.dropped"
+           : s->sync.accept.on != (m->replicas_to_aggregate > 0) ? "sync.replicas_to_aggregate"
+                                                                 : NULL;
 }
+
+static void take_over(struct shard *s, const Gradwire__Enter *m)
+{
+    shard_round_adopt(s, m->settings, m->round_from);
+}
+
+/* Nodes that wait on are of workers of a former generation, who begin anew. */
+static void begin(struct shard *s)
+{
+    gate_disown(&s->sync.gate);
+}
+
+/* ---- the step ---- */
 
 static void update(struct shard *s, uint32_t chunk, float *to, const float *from, uint64_t at,
                    uint64_t elems, uint64_t examples)
 {
     struct shard_sum sum;
     shard_sum_begin(s, chunk, &sum);
-    float inv = 1.0f / (float)examples;
+    const struct shard_update u = {.t = s->t + 1, .inv_n = 1.0f / (float)examples, .scale = 1.0f};
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
         size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
         const float *g = shard_sum(s, &sum, i, n);
-        shard_apply(s, s->t + 1, at + i, n, to + i, from + i, g, inv, 1.0f);
+        shard_apply(s, &u, at + i, n, to + i, from + i, g);
     }
-}
-
-static void note_taken(struct shard *s, uint32_t chunk)
-{
-    const struct gate_chunk *c = &s->gate.chunk[chunk];
-    for (uint32_t i = 0; i < c->nodes; i++)
-        shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step, c->node[i].number,
-                         chunk);
-}
-
-void shard_sync_taken(struct shard *s, uint32_t chunk)
-{
-    if (s->feedback)
-        note_taken(s, chunk);
-    s->step_examples = (double)gate_examples(&s->gate, chunk);
-    if (s->me.first_chunk + chunk == 0)
-        sum_step(s, chunk);
-    gate_clear(&s->gate, chunk);
-    s->made[chunk] = 1;
 }
 
 static void make_chunk(struct shard *s, uint32_t chunk)
@@ -78,7 +83,7 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
     const float *from = s->block[s->now] + at;
     float *to = s->block[!s->now] + at;
-    uint64_t examples = gate_examples(&s->gate, chunk);
+    uint64_t examples = gate_examples(&s->sync.gate, chunk);
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
     if (examples) {
@@ -87,82 +92,14 @@ static void make_chunk(struct shard *s, uint32_t chunk)
         memcpy(to, from, elems * sizeof *to);
         shard_average_keep(s, at, elems);
     }
-    shard_sync_taken(s, chunk);
-    s->chunks_made++;
-}
-
-/* A rejected step is named as such, to who comes late too. */
-static Gradwire__Outcome outcome_of(const struct shard *s, uint64_t step,
-                                    Gradwire__Outcome otherwise)
-{
-    bool rejected = s->round.last.there && s->round.last.step == step && s->round.last.rejected;
-    return rejected ? GRADWIRE__OUTCOME__REJECTED : otherwise;
-}
-
-static void send_run(struct shard *s, struct shard_peer *to, const struct shard_run *run)
-{
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
-    reply.step = s->step + 1;
-    reply.pulled = to->want_pulled;
-    reply.outcome = outcome_of(
-        s, s->step, shard_accept_outcome(s, s->step, &to->pushed, GRADWIRE__OUTCOME__APPLIED));
-    struct shard_work work;
-    if (s->me.first_chunk + run->first == 0) {
-        shard_redo_say(s, s->step + 1, &reply, &work);
-        sums.epoch = shard_redo_epoch(s);
-        sums.batches = 1;
-        sums.examples = s->step_examples;
-        sums.loss = s->step_sums[0];
-        sums.metric = s->step_sums + 1;
-        sums.n_metric = s->metrics;
-        reply.sums = &sums;
-    }
-    shard_send_run(s, to, &reply, run);
-}
-
-void shard_sync_publish(struct shard *s, uint32_t first, uint32_t count)
-{
-    struct shard_run *made = &s->run[s->runs++];
-    *made = (struct shard_run){.first = first, .count = count};
-    shard_reply_make(s, made);
-    for (struct shard_peer *p = s->peers; p; p = p->next)
-        if (p->want_step == s->step + 1)
-            send_run(s, p, made);
-}
-
-void shard_sync_finish(struct shard *s)
-{
-    for (struct shard_peer *p = s->peers; p; p = p->next) {
-        if (p->want_step == s->step + 1) {
-            p->want_step = 0;
-            p->answered_step = s->step + 1;
-            p->answered_push = s->step + 1;
-            shard_reply_whole(p, s->step + 1);
-            shard_reply_sent(s, p);
-        }
-    }
-    if (s->index == 0)
-        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->step_examples, s->step_sums);
-    shard_accept_finish(s);
-    if (s->step_examples > 0)
-        s->t++;
-    shard_redo_turn(s);
-    s->step++;
-    s->now = !s->now;
-    shard_average_turn(s);
-    shard_round_turn(s);
-    s->before_there = true;
-    memset(s->made, 0, s->me.chunks);
-    s->chunks_made = 0;
-    s->runs = 0;
-    shard_cut_boundary(s);
+    shard_step_taken(s, chunk);
+    s->sync.chunks_made++;
 }
 
 static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
 {
     for (uint32_t c = first; c < first + count; c++)
-        if (!s->made[c] && gate_complete(&s->gate, c))
+        if (!s->sync.made[c] && gate_complete(&s->sync.gate, c))
             shard_round_sum(s, c);
 }
 
@@ -170,14 +107,14 @@ static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
 static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 {
     struct shard_run run = {.count = 0};
-    if (s->round.on) {
+    if (s->sync.round.on) {
         sum_complete(s, first, count);
         return;
     }
     for (uint32_t c = first; c < first + count; c++) {
-        if (s->made[c] || !gate_complete(&s->gate, c)) {
+        if (s->sync.made[c] || !gate_complete(&s->sync.gate, c)) {
             if (run.count)
-                shard_sync_publish(s, run.first, run.count);
+                shard_step_publish(s, run.first, run.count);
             run.count = 0;
             continue;
         }
@@ -187,18 +124,32 @@ static void make_complete(struct shard *s, uint32_t first, uint32_t count)
         make_chunk(s, c);
     }
     if (run.count)
-        shard_sync_publish(s, run.first, run.count);
-    if (s->chunks_made == s->me.chunks)
-        shard_sync_finish(s);
+        shard_step_publish(s, run.first, run.count);
+    if (s->sync.chunks_made == s->me.chunks) {
+        shard_step_finish(s);
+        shard_round_turn(s);
+    }
 }
 
-void shard_sync_release(struct shard *s)
+static void release(struct shard *s)
 {
     if (!shard_cut_holds(s)) {
         shard_accept_pick(s);
         make_complete(s, 0, s->me.chunks);
     }
     shard_round_go_on(s);
+}
+
+/* ---- a push ---- */
+
+static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
+                          struct errmsg *e)
+{
+    if (!tree_valid(s->sync.gate.leaves, m->level, m->index))
+        return err_set(e, ERR_PROTO, "node (%u, %u) is not in a tree of %u leaves", m->level,
+                       m->index, s->sync.gate.leaves);
+    *wanted = m->name == s->step;
+    return ERR_OK;
 }
 
 static struct tree_leaves leaves_of(const Gradwire__Push *m)
@@ -224,13 +175,14 @@ static Gradwire__Outcome count_idle_push(struct shard *s, const Gradwire__Push *
 static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m)
 {
     Gradwire__Outcome outcome = count_idle_push(s, m);
-    if (peer->answered_step == s->step || (s->accept.on && peer->answered_push == m->name + 1))
+    if (peer->sync.answered_step == s->step ||
+        (s->sync.accept.on && peer->sync.answered_push == m->name + 1))
         return;
-    peer->answered_step = s->step;
-    peer->answered_push = m->name + 1;
+    peer->sync.answered_step = s->step;
+    peer->sync.answered_push = m->name + 1;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
-    reply.outcome = outcome_of(s, m->name, outcome);
+    reply.outcome = shard_step_outcome(s, m->name, outcome);
     struct shard_work work;
     shard_redo_say(s, s->step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
@@ -240,17 +192,17 @@ static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire
 /* From now on the peer gets each run of the step; those that are made already come at once. */
 static void subscribe(struct shard *s, struct shard_peer *peer)
 {
-    if (peer->want_step == s->step + 1)
+    if (peer->sync.want_step == s->step + 1)
         return;
-    peer->want_step = s->step + 1;
-    peer->want_pulled = false;
-    peer->pushed = (struct tree_leaves){{0}};
-    for (uint32_t i = 0; i < s->runs; i++)
-        send_run(s, peer, &s->run[i]);
+    peer->sync.want_step = s->step + 1;
+    peer->sync.want_pulled = false;
+    peer->sync.pushed = (struct tree_leaves){{0}};
+    for (uint32_t i = 0; i < s->sync.runs; i++)
+        shard_step_send(s, peer, &s->sync.run[i]);
 }
 
-enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
-                         struct buffer *body, struct errmsg *e)
+static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                        struct buffer *body, struct errmsg *e)
 {
     if (m->name > s->step)
         return err_set(e, ERR_PROTO, "a push of step %llu while step %llu is on",
@@ -263,7 +215,7 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     subscribe(s, peer);
     struct tree_node node = {m->level, m->index};
-    tree_add_leaves(&peer->pushed, tree_first_leaf(node), tree_end_leaf(node));
+    tree_add_leaves(&peer->sync.pushed, tree_first_leaf(node), tree_end_leaf(node));
     uint32_t first = m->first_chunk - s->me.first_chunk;
     struct gate_node n = {.node = node,
                           .examples = m->examples,
@@ -276,7 +228,7 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         n.sums[i] = m->sums[i];
     bool duplicate = true;
     for (uint32_t c = first; c < first + m->chunks; c++) {
-        if (!s->made[c] && gate_admit(&s->gate, c, &n) == GATE_ADDED)
+        if (!s->sync.made[c] && gate_admit(&s->sync.gate, c, &n) == GATE_ADDED)
             duplicate = false;
         n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
     }
@@ -287,3 +239,101 @@ enum err shard_sync_push(struct shard *s, struct shard_peer *peer, const Gradwir
         make_complete(s, first, m->chunks);
     return ERR_OK;
 }
+
+/* ---- a pull ---- */
+
+static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                      bool before)
+{
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    reply.step = before ? s->step - 1 : s->step;
+    reply.pulled = true;
+    reply.number = m->number;
+    struct shard_work work;
+    shard_redo_say(s, reply.step, &reply, &work);
+    shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
+    shard_reply_whole(peer, reply.step);
+}
+
+static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                        struct errmsg *e)
+{
+    /* Who pulls drops what was on its way: its next push gets every run again. */
+    peer->sync.answered_step = 0;
+    peer->sync.answered_push = 0;
+    peer->sync.pushed = (struct tree_leaves){{0}};
+    peer->sync.want_step = 0;
+    peer->holds = false;
+    if (!m->any && m->step > s->step + 1)
+        return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled, %" PRIu64 " is present", m->step,
+                       s->step);
+    if (!m->any && m->step == s->step + 1) {
+        peer->sync.want_step = m->step;
+        peer->sync.want_pulled = true;
+        return ERR_OK;
+    }
+    send_step(s, peer, m, !m->any && m->step + 1 == s->step && s->before_there);
+    return ERR_OK;
+}
+
+/* ---- the chief ---- */
+
+static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
+{
+    if (m->round != GRADWIRE__ROUND__ACCEPT) {
+        if (shard_round_decide(s, m))
+            shard_round_go_on(s);
+    } else if (shard_accept_decide(s, m)) {
+        release(s);
+    }
+}
+
+static void on_step_ask(struct shard *s)
+{
+    shard_accept_report(s);
+    if (s->sync.round.on)
+        shard_round_report(s);
+}
+
+static bool at_boundary(const struct shard *s)
+{
+    return s->sync.chunks_made == 0;
+}
+
+static bool waits_for(const struct shard *s, char *out, size_t bytes)
+{
+    const struct shard_sync *y = &s->sync;
+    if (shard_cut_holds(s))
+        (void)snprintf(out, bytes, "step %" PRIu64 ": held for cut %" PRIu64, s->step,
+                       s->cut.number);
+    else if (y->round.on && y->round.chunks_summed == s->me.chunks)
+        (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for the chief's decision", s->step);
+    else if (y->accept.on)
+        (void)snprintf(out, bytes,
+                       "step %" PRIu64
+                       ": waiting for the chief to close the set; %u nodes of %u leaves are whole",
+                       s->step, y->gate.pick.wholes, y->gate.leaves);
+    else
+        (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for leaf %u of %u", s->step,
+                       gate_first_missing(&y->gate, s->me.chunks - 1), y->gate.leaves);
+    return true;
+}
+
+const struct shard_mode shard_sync = {.name = "sync",
+                                      .steps = true,
+                                      .optimizes = true,
+                                      .open = open_mode,
+                                      .close = close_mode,
+                                      .restore = restore,
+                                      .laid_out_otherwise = laid_out_otherwise,
+                                      .take_over = take_over,
+                                      .begin = begin,
+                                      .push_fits = push_fits,
+                                      .on_push = on_push,
+                                      .on_pull = on_pull,
+                                      .on_decision = on_decision,
+                                      .on_step_ask = on_step_ask,
+                                      .at_boundary = at_boundary,
+                                      .release = release,
+                                      .status = shard_redo_status,
+                                      .waits_for = waits_for};

@@ -1,4 +1,4 @@
-/* Error feedback: a worker that withholds must know what became of each push: was it applied, or another worker's push of
+/* What became of each push, where that is asked (top_k's error feedback): a worker that withholds must know what became of each push: was it applied, or another worker's push of
  * the same data, or neither? So a shard remembers of each worker's last task which chunks of its pushes are in an
  * update, and says so with every reply: a worker that lost one learns it from the next (docs/semantics.md, "Top-k"). A
  * worker pushes nothing else before it knows. */
@@ -27,7 +27,7 @@ struct taken {
 
 static struct taken *find(const struct shard *s, uint32_t worker)
 {
-    struct taken *t = s->taken;
+    struct taken *t = s->taken.of;
     while (t && t->worker != worker)
         t = t->next;
     return t;
@@ -35,15 +35,15 @@ static struct taken *find(const struct shard *s, uint32_t worker)
 
 enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    if (!s->feedback || s->me.chunks == 0)
+    if (!s->taken.on || s->me.chunks == 0)
         return ERR_OK;
     struct taken *t = find(s, worker);
     if (!t) {
         t = mem_zalloc(1, sizeof *t);
         if (!t)
             return ERR_NOMEM;
-        *t = (struct taken){.next = s->taken, .worker = worker};
-        s->taken = t;
+        *t = (struct taken){.next = s->taken.of, .worker = worker};
+        s->taken.of = t;
     }
     if (incarnation > t->incarnation) {
         t->incarnation = incarnation;
@@ -52,20 +52,11 @@ enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation
     return ERR_OK;
 }
 
-/* Leaves of a former generation may wait on: their senders have dropped what they withheld of them. */
-static void disown(struct shard *s)
-{
-    for (uint32_t c = 0; c < s->gate.chunks; c++)
-        for (uint32_t i = 0; i < s->gate.chunk[c].nodes; i++)
-            s->gate.chunk[c].node[i].incarnation = 0;
-}
-
 void shard_taken_close(struct shard *s)
 {
-    disown(s);
-    while (s->taken) {
-        struct taken *t = s->taken;
-        s->taken = t->next;
+    while (s->taken.of) {
+        struct taken *t = s->taken.of;
+        s->taken.of = t->next;
         for (size_t i = 0; i < t->room; i++)
             mem_free(t->push[i].chunks);
         mem_free(t->push);
@@ -109,7 +100,7 @@ static enum err grow(const struct shard *s, struct taken *t)
 enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64_t name,
                           uint64_t number)
 {
-    struct taken *t = s->feedback ? find(s, from->worker) : NULL;
+    struct taken *t = s->taken.on ? find(s, from->worker) : NULL;
     if (!t || t->incarnation != from->incarnation)
         return ERR_OK;
     if (t->name != name)
@@ -128,7 +119,7 @@ enum err shard_taken_room(struct shard *s, const struct shard_peer *from, uint64
 void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, uint64_t name,
                       uint64_t number, uint32_t chunk)
 {
-    struct taken *t = s->feedback ? find(s, worker) : NULL;
+    struct taken *t = s->taken.on ? find(s, worker) : NULL;
     if (!t || t->incarnation != incarnation || t->name != name)
         return;
     struct taken_push *n = push_of(t, number);
@@ -138,7 +129,7 @@ void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, ui
 
 void shard_taken_reject(struct shard *s, uint64_t step)
 {
-    for (struct taken *t = s->taken; t; t = t->next)
+    for (struct taken *t = s->taken.of; t; t = t->next)
         if (t->name == step)
             t->pushes = 0;
 }
@@ -170,7 +161,7 @@ static size_t put_push(const struct shard *s, struct taken *t, const struct take
 void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
                      uint32_t first, uint32_t count)
 {
-    struct taken *t = s->feedback ? find(s, to->worker) : NULL;
+    struct taken *t = s->taken.on ? find(s, to->worker) : NULL;
     if (!t || t->incarnation != to->incarnation)
         return;
     size_t used = 0;

@@ -18,13 +18,13 @@ enum err shard_trust_init(struct shard *s)
 {
     if (s->optimizer.kind != OPT_LAMB)
         return ERR_OK;
-    struct shard_trust *t = s->round.trust = mem_zalloc(1, sizeof *t);
+    struct shard_trust *t = s->sync.round.trust = mem_zalloc(1, sizeof *t);
     if (!t)
         return ERR_NOMEM;
     t->first = mem_zalloc(s->me.chunks + 1, sizeof *t->first);
     t->room = mem_floats(3 * (size_t)SHARD_SUM_ELEMS);
-    s->round.last.ratio = mem_floats(s->layout.tensors);
-    if (!t->first || !t->room || !s->round.last.ratio)
+    s->sync.round.last.ratio = mem_floats(s->layout.tensors);
+    if (!t->first || !t->room || !s->sync.round.last.ratio)
         return ERR_NOMEM;
     trust_index(&s->layout, &s->plan, s->me.first_chunk, s->me.chunks, t->first);
     t->sums = mem_zalloc(TRUST_SUMS * (size_t)t->first[s->me.chunks] + 1, sizeof *t->sums);
@@ -33,8 +33,8 @@ enum err shard_trust_init(struct shard *s)
 
 void shard_trust_close(struct shard *s)
 {
-    struct shard_trust *t = s->round.trust;
-    mem_free(s->round.last.ratio);
+    struct shard_trust *t = s->sync.round.trust;
+    mem_free(s->sync.round.last.ratio);
     if (t) {
         mem_free(t->first);
         mem_free(t->sums);
@@ -48,7 +48,7 @@ static void piece_sums(struct shard *s, bool undecayed, uint64_t at, uint64_t el
                        float inv_n, float scale, double out[TRUST_SUMS])
 {
     const struct optimizer *o = undecayed ? &s->optimizer_undecayed : &s->optimizer;
-    float *u = s->round.trust->room, *decayed = u + SHARD_SUM_ELEMS;
+    float *u = s->sync.round.trust->room, *decayed = u + SHARD_SUM_ELEMS;
     float *room = decayed + SHARD_SUM_ELEMS;
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
         size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
@@ -68,7 +68,7 @@ static void piece_sums(struct shard *s, bool undecayed, uint64_t at, uint64_t el
 void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g, uint64_t examples,
                      float scale)
 {
-    struct shard_trust *t = s->round.trust;
+    struct shard_trust *t = s->sync.round.trust;
     if (!t)
         return;
     double *out = t->sums + TRUST_SUMS * (size_t)t->first[chunk];
@@ -85,31 +85,31 @@ void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g, uint64_t e
 void shard_trust_scale(struct shard *s, float scale)
 {
     const float *sums = s->block[!s->now];
-    s->round.scaled = true;
-    s->round.scale = scale;
+    s->sync.round.scaled = true;
+    s->sync.round.scale = scale;
     for (uint32_t c = 0; c < s->me.chunks; c++)
-        shard_trust_sum(s, c, sums + shard_chunk_at(s, c), (uint64_t)s->step_examples, scale);
+        shard_trust_sum(s, c, sums + shard_chunk_at(s, c), (uint64_t)s->sync.examples, scale);
 }
 
 void shard_trust_report(const struct shard *s, Gradwire__StepReport *m)
 {
-    const struct shard_trust *t = s->round.trust;
+    const struct shard_trust *t = s->sync.round.trust;
     if (t && m->summed) {
         m->trust = t->sums;
         m->n_trust = TRUST_SUMS * (size_t)t->first[s->me.chunks];
     }
     if (t && m->last) {
-        m->last->ratios = s->round.last.ratio;
+        m->last->ratios = s->sync.round.last.ratio;
         m->last->n_ratios = s->layout.tensors;
     }
 }
 
 bool shard_trust_decide(struct shard *s, const Gradwire__StepDecision *m)
 {
-    if (!s->round.trust)
+    if (!s->sync.round.trust)
         return true;
     if (m->n_ratios != s->layout.tensors)
         return false;
-    memcpy(s->round.last.ratio, m->ratios, m->n_ratios * sizeof *m->ratios);
+    memcpy(s->sync.round.last.ratio, m->ratios, m->n_ratios * sizeof *m->ratios);
     return true;
 }

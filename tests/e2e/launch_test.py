@@ -414,14 +414,14 @@ class LaunchTest(Case):
 
     def test_wrong_input_is_2_and_touches_nothing(self):
         for flags, text in ((["--hosts", "x"], "--hosts x: No such file"),
-                            (["--rsh", "x"], "--rsh reaches the hosts of --hosts FILE"),
-                            (["--ps", "0"], "--ps 0: a whole number from 1 to"),
-                            (["--workers", "two"], "--workers two"),
-                            (["--nonsense"], "--nonsense"),
+                            (["--rsh", "x"], "--rsh wants --hosts=FILE as well"),
+                            (["--ps", "0"], "--ps: '0' is not allowed; allowed: 1 to 256"),
+                            (["--workers", "two"], "--workers: 'two' is not allowed"),
+                            (["--nonsense"], "unknown flag --nonsense"),
                             (["--fault", "worker-9=nan:7"], "no such process; there are worker-0 .. worker-1"),
                             (["--fault", "worker-0=x"], "'x' is not allowed; allowed, for tests"),
-                            (["--fault", "worker-0="], "what it does is missing"),
-                            (["--set"], "--set wants a value"),
+                            (["--fault", "worker-0="], "'worker-0=' is not allowed; allowed: worker-N=FAULT"),
+                            (["--set"], "--set needs a value"),
                             (["--set", "trainin.epochs=1"], "trainin"),
                             (["second.yaml"], "second.yaml")):
             with self.subTest(flags):

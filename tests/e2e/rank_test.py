@@ -86,10 +86,10 @@ class RankTest(TrainCase):
         for flags, env, text in (
                 ([], environment(), "no rank: none of OMPI_COMM_WORLD_RANK"),
                 (["--ps=2"], slurm(0, 2), "--ps 2 of 2 ranks leave nobody to train"),
-                (["--ps=0"], slurm(0, 2), "--ps 0: a whole number from 1"),
+                (["--ps=0"], slurm(0, 2), "--ps: '0' is not allowed; allowed: 1 to 256"),
                 ([], environment(PMI_RANK=0, PMI_SIZE=2), "give --attempt ID"),
-                (["--ports=9-3"], slurm(0, 2), "--ports 9-3: a range"),
-                (["--workers=3"], slurm(0, 2), "no such flag"),
+                (["--ports=9-3"], slurm(0, 2), "--ports: '9-3' is not allowed; allowed: a range"),
+                (["--workers=3"], slurm(0, 2), "unknown flag --workers"),
                 (["--token-file=/nowhere/t"], slurm(0, 2), "--token_file=/nowhere/t: No such file"),
                 (["--token-file=/dev/null"], slurm(0, 2), "a token has at least 16 bytes"),
                 (["--address=a b"], slurm(0, 2), "--address: 'a b:"),

@@ -150,7 +150,7 @@ struct sim_message {
     struct sim_message *unsent_next, **unsent_at;
 };
 
-/* The dialer is told by sim_on_dialed; `tell` with c == NULL: refused. */
+/* The dialer is told by sim_worker_dialed or sim_chief_dialed; `tell` with c == NULL: refused. */
 void sim_dial(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,
               struct sim_proc *dialer, struct sim_proc *acceptor, uint64_t token);
 struct sim_conn *sim_connect(struct sim *sim, enum sim_conn_kind kind, uint32_t from, uint32_t to,

@@ -34,13 +34,13 @@ void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gra
         return;
     sim_seen.reads++;
     sim_seen.encoded += m->codec != GRADWIRE__CODEC__RAW;
-    sim_seen.behind += clocks_least(&t->core->clocks) < m->clock;
+    sim_seen.behind += clocks_least(&t->core->ssp.clocks) < m->clock;
     if (m->clock > t->read_clock)
         t->read_clock = m->clock;
     for (size_t i = 0; i < sim->updates; i++) {
         const struct sim_update *u = &sim->update[i];
         if (of(u, t, to) && !u->outside && u->clock < m->clock &&
-            !ids_has(&t->core->once.resolved, u->id))
+            !ids_has(&t->core->async.once.resolved, u->id))
             sim_fail(sim,
                      "worker %u reads at clock %" PRIu64 " without its own batch %" PRIu64
                      " of clock %" PRIu64,
@@ -53,9 +53,9 @@ void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const
     struct sim *sim = t->sim;
     uint64_t s = sim->config.settings.staleness;
     const struct sim_update *u = NULL;
-    if (t->core->update != UPDATE_SSP ||
+    if (t->core->mode != &shard_ssp ||
         !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)) ||
-        ids_has(&t->core->once.resolved, m->name))
+        ids_has(&t->core->async.once.resolved, m->name))
         return;
     for (size_t i = sim->updates; i > 0 && !u; i--)
         if (of(&sim->update[i - 1], t, from) && sim->update[i - 1].id == m->name)
@@ -74,13 +74,13 @@ void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const
 
 void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Tick *m)
 {
-    uint64_t least = clocks_least(&t->core->clocks);
+    uint64_t least = clocks_least(&t->core->ssp.clocks);
     if (!m->enter || m->entry != 1 || least == UINT64_MAX || least == 0 ||
         !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)))
         return;
-    for (size_t i = 0; i < t->core->clocks.n; i++)
-        if (t->core->clocks.of[i].worker == from->worker &&
-            t->core->clocks.of[i].incarnation == from->incarnation)
+    for (size_t i = 0; i < t->core->ssp.clocks.n; i++)
+        if (t->core->ssp.clocks.of[i].worker == from->worker &&
+            t->core->ssp.clocks.of[i].incarnation == from->incarnation)
             return; /* said again */
     sim_seen.joins++;
 }
@@ -89,7 +89,7 @@ static uint64_t gated(const struct shard *s)
 {
     uint64_t n = 0;
     for (const struct shard_peer *p = s->peers; p; p = p->next)
-        n += p->gated;
+        n += p->ssp.gated;
     return n;
 }
 
@@ -103,8 +103,12 @@ static uint64_t live(const struct clocks *c)
 
 void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m)
 {
-    uint64_t waited = gated(t->core), before = live(&t->core->clocks);
+    if (t->core->mode != &shard_ssp) {
+        shard_on_gone(t->core, m);
+        return;
+    }
+    uint64_t waited = gated(t->core), before = live(&t->core->ssp.clocks);
     shard_on_gone(t->core, m);
-    sim_seen.gone += before - live(&t->core->clocks);
+    sim_seen.gone += before - live(&t->core->ssp.clocks);
     sim_seen.freed += waited - gated(t->core);
 }

@@ -11,42 +11,46 @@
 #include <unistd.h>
 
 #include "common/flags/flags.h"
+#include "common/flags/table.h"
+#include "common/base/version.h"
 
 enum { WORDS_MAX = 16 };
 
-/* Flags from words that end with NULL. */
-static enum err read_all(struct flags *f, enum flags_ask *ask, struct errmsg *e,
-                         const char *const *words)
+static enum err read_all(const char *program, struct errmsg *e, const char *const *words)
 {
-    char *argv[WORDS_MAX] = {(char *)(uintptr_t) "worker"};
+    char *argv[WORDS_MAX] = {(char *)(uintptr_t) "program"};
     int argc = 1;
     for (; words[argc - 1]; argc++)
         argv[argc] = (char *)(uintptr_t)words[argc - 1];
-    return flags_read(f, ask, argc, argv, e);
+    return flags_read(program, argc, argv, e);
 }
-#define READ(f, ask, e, ...) read_all(f, ask, e, (const char *const[]){__VA_ARGS__, NULL})
+
+static void take_all(const char *program, const char *const *words)
+{
+    struct errmsg e = {""};
+    if (read_all(program, &e, words))
+        fail_msg("%s", e.text);
+}
+#define TAKE(program, ...) take_all(program, (const char *const[]){__VA_ARGS__, NULL})
 
 static struct flags flags_of(const char *const *words)
 {
     struct flags f;
-    struct errmsg e = {""};
-    enum flags_ask ask;
-    if (read_all(&f, &ask, &e, words))
-        fail_msg("%s", e.text);
-    assert_int_equal(ask, FLAGS_RUN);
+    take_all("worker", words);
+    flags_process(&f);
     return f;
 }
 #define FLAGS(...) flags_of((const char *const[]){"--job=j", __VA_ARGS__, NULL})
 
-static void refused_all(const char *why, const char *const *words)
+static void refused_all(const char *program, const char *why, const char *const *words)
 {
-    struct flags f;
     struct errmsg e = {""};
-    enum flags_ask ask;
-    assert_int_equal(read_all(&f, &ask, &e, words), ERR_INPUT);
+    assert_int_equal(read_all(program, &e, words), ERR_INPUT);
     assert_string_equal(e.text, why);
 }
-#define REFUSED(why, ...) refused_all(why, (const char *const[]){__VA_ARGS__, NULL})
+#define REFUSED(why, ...) refused_all("worker", why, (const char *const[]){__VA_ARGS__, NULL})
+#define REFUSED_OF(program, why, ...)                                                              \
+    refused_all(program, why, (const char *const[]){__VA_ARGS__, NULL})
 
 /* A file of its own name; the caller removes it. */
 static void file_write(char path[64], const char *text)
@@ -85,15 +89,14 @@ static void the_doctor_wants_no_job_and_others_have_none_of_its_flags(void **sta
 {
     (void)state;
     struct flags f;
-    struct errmsg e = {""};
-    enum flags_ask ask;
-    assert_int_equal(READ(&f, &ask, &e, "--doctor", "--json", "--certificates=a,b,c"), ERR_OK);
-    assert_int_equal(ask, FLAGS_DOCTOR);
+    TAKE("worker", "--doctor", "--json", "--certificates=a,b,c");
+    flags_process(&f);
     assert_true(f.doctor && f.doctor_json);
     assert_string_equal(f.certificates, "a,b,c");
     assert_false(FLAGS("--output=o").doctor);
-    REFUSED("--json is for --doctor", "--job=j", "--json");
-    REFUSED("--certificates is for --doctor", "--job=j", "--certificates=a,b,c");
+    REFUSED("--json wants --doctor as well", "--job=j", "--json");
+    REFUSED("--certificates wants --doctor as well", "--job=j", "--certificates=a,b,c");
+    REFUSED_OF("ps", "unknown flag --doctor; --help lists them", "--job=j", "--doctor");
 }
 
 static void every_way_to_write_a_flag_is_read(void **state)
@@ -168,18 +171,75 @@ static void wrong_flags_are_one_line(void **state)
     REFUSED("--help takes no value", "--help=1");
     REFUSED("--log_level: 'loud' is not allowed; allowed: debug, info, warn, error", "--job=j",
             "--log_level=loud");
-    REFUSED("--http_port: '65536' is no port; allowed: 1 to 65535, 0: none", "--job=j",
+    REFUSED("--log_level: 'info, warn' is not allowed; allowed: debug, info, warn, error",
+            "--job=j", "--log_level=info, warn");
+    REFUSED("--log_format: '' is not allowed; allowed: text, json", "--job=j", "--log_format=");
+    REFUSED("--http_port: '65536' is not allowed; allowed: 0 to 65535", "--job=j",
             "--http-port=65536");
-    REFUSED("--http_address=127.0.0.1 wants --http_port=PORT as well", "--job=j",
-            "--http_address=127.0.0.1");
+    REFUSED("--http_address wants --http_port=PORT as well", "--job=j", "--http_address=127.0.0.1");
     REFUSED("--when_done: 'stay' is not allowed; allowed: exit, wait", "--job=j",
             "--when_done=stay");
     REFUSED("--job=FILE is missing; --help lists the flags", "--set=a=1");
 }
 
+static void flags_of_the_launcher_are_read_and_refused_alike(void **state)
+{
+    (void)state;
+    size_t n;
+    TAKE("train", "--workers", "3", "job.yaml", "--set=a=1", "--set", "b=2",
+         "--fault=worker-0=nan:1", "--bin-dir=d", "-tls_cert=c", "--fresh");
+    assert_int_equal(flags_number("ps"), 2);
+    assert_int_equal(flags_number("workers"), 3);
+    assert_int_equal(flags_number("restarts"), 10);
+    assert_string_equal(flags_list(FLAGS_WORDS, NULL)[0], "job.yaml");
+    assert_string_equal(flags_list("set", &n)[1], "b=2");
+    assert_int_equal(n, 2);
+    assert_string_equal(flags_list("fault", NULL)[0], "worker-0=nan:1");
+    assert_string_equal(flags_given("bin_dir"), "d");
+    assert_string_equal(flags_tls().cert, "c");
+    assert_null(flags_given("output"));
+    assert_true(flags_on("fresh") && !flags_on("chief"));
+    TAKE("rank", "--", "--job");
+    assert_int_equal(flags_number("ps"), 1);
+    assert_string_equal(flags_list(FLAGS_WORDS, NULL)[0], "--job");
+    assert_null(flags_list("set", &n)[0]);
+    assert_int_equal(n, 0);
+    TAKE("logs", "DIR", "-f", "worker-0", "ps-1");
+    assert_true(flags_on("follow"));
+    assert_string_equal(flags_list(FLAGS_WORDS, &n)[2], "ps-1");
+    assert_int_equal(n, 3);
+    REFUSED_OF("train", "--ps: '0' is not allowed; allowed: 1 to 256", "j", "--ps=0");
+    REFUSED_OF("train", "--workers: 'two' is not allowed; allowed: 0 to 1024", "j",
+               "--workers=two");
+    REFUSED_OF("train", "--output: '' is not allowed; allowed: DIR", "j", "--output=");
+    REFUSED_OF("train", "--rsh wants --hosts=FILE as well", "j", "--rsh=x");
+    REFUSED_OF("train", "JOB is missing; --help lists the flags", "--ps=1");
+    REFUSED_OF("train", "'k' is a second JOB; allowed: one", "j", "k");
+    REFUSED_OF("rank", "unknown flag --workers; --help lists them", "j", "--workers=3");
+}
+
+static void the_entrypoint_hands_on_what_is_not_its_own(void **state)
+{
+    (void)state;
+    static const char *const rest[] = {"--set",  "training.epochs=3",   "-log-level",
+                                       "debug",  "--flagfile=/nowhere", "--json",
+                                       "--job=a"};
+    size_t n;
+    TAKE("entrypoint", "--epochs=3", "-log-level", "debug", "--flagfile=/nowhere", "--doctor",
+         "--json", "--job=a");
+    const char *const *found = flags_list(FLAGS_REST, &n);
+    assert_int_equal(n, sizeof rest / sizeof *rest);
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(found[i], rest[i]);
+    assert_string_equal(flags_given("job"), "a");
+    REFUSED_OF("entrypoint", "--index is given twice: '1' and '1'", "--index=1", "--index=1");
+    REFUSED_OF("entrypoint", "--port wants --worker_ips=IP,IP,.. as well", "--port=1");
+    REFUSED_OF("entrypoint", "--task_index: 'x' is not allowed; allowed: a number from 0",
+               "--task_index=x");
+}
+
 static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
 {
-    static const char *const programs[] = {"ps", "worker"};
     static const char *const flags[] = {
         "--job=",        "--output=",    "--set ",          "--job_name=",
         "--task_index=", "--ps_hosts=",  "--worker_hosts=", "--chief_host=",
@@ -187,65 +247,48 @@ static void the_help_fits_a_screen_and_names_every_shown_flag(void **state)
         "--help",        "--version",    "--token_file=",   "--auth=auto|required|none",
         "--tls_cert"};
     (void)state;
-    for (size_t p = 0; p < 2; p++) {
-        char help[4096];
-        flags_help(programs[p], help, sizeof help);
-        for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+    for (const struct flags_program *p = flags_programs; p->name; p++) {
+        char help[8192];
+        flags_help(p->name, help, sizeof help);
+        for (size_t i = 0; i < sizeof flags / sizeof flags[0] && (p->is & FLAGS_PROCESS); i++)
             assert_non_null(strstr(help, flags[i]));
+        for (const struct flag *f = flags_table; f->programs; f++)
+            if (f->name && f->help && (f->programs & p->takes))
+                assert_non_null(strstr(help, f->name));
         unsigned lines = 0;
         for (const char *line = help; *line; lines++) {
             size_t n = strcspn(line, "\n");
             assert_true(n <= 80);
             line += n + 1;
         }
-        assert_true(lines <= 23); /* and the prompt below */
+        assert_true(p->is == FLAGS_ENTRYPOINT || lines <= 23); /* and the prompt below */
     }
 }
 
 static void files_of_tls_are_handed_on(void **state)
 {
     (void)state;
-    struct flags f;
-    struct errmsg e;
-    enum flags_ask ask;
-    assert_int_equal(READ(&f, &ask, &e, "--job=j", "--tls-cert=a", "--tls_key=b", "--tls_ca", "c",
-                          "--tls_names=worker=*.x.y"),
-                     ERR_OK);
+    struct flags f =
+        FLAGS("--tls-cert=a", "--tls_key=b", "--tls_ca", "c", "--tls_names=worker=*.x.y");
     assert_string_equal(f.tls.cert, "a");
     assert_string_equal(f.tls.key, "b");
     assert_string_equal(f.tls.ca, "c");
     assert_string_equal(f.tls.names, "worker=*.x.y");
-    assert_int_equal(READ(&f, &ask, &e, "--job=j"), ERR_OK);
-    assert_string_equal(f.tls.cert, "");
-}
-
-static void asking_needs_no_job(void **state)
-{
-    (void)state;
-    struct flags f;
-    struct errmsg e;
-    enum flags_ask ask;
-    assert_int_equal(READ(&f, &ask, &e, "--help"), ERR_OK);
-    assert_int_equal(ask, FLAGS_HELP);
-    assert_int_equal(READ(&f, &ask, &e, "-version"), ERR_OK);
-    assert_int_equal(ask, FLAGS_VERSION);
-    assert_int_equal(READ(&f, &ask, &e, "--print-job-reference"), ERR_OK);
-    assert_int_equal(ask, FLAGS_REFERENCE);
+    assert_string_equal(FLAGS("--output=o").tls.cert, "");
 }
 
 /* Exit status of flags_parse in a process of its own; what it wrote on either stream. */
-static int parse_in_child(const char *word, char *said, size_t bytes)
+static int parse_in_child(const char *program, const char *word, char *said, size_t bytes)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        char *argv[] = {(char *)(uintptr_t) "worker", (char *)(uintptr_t)word};
-        struct flags f;
+        char *argv[] = {(char *)(uintptr_t) "program", (char *)(uintptr_t)word};
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
-        flags_parse(&f, "worker", 2, argv);
+        flags_parse(program, 2, argv);
         _exit(99);
     }
     close(ends[1]);
@@ -262,16 +305,26 @@ static int parse_in_child(const char *word, char *said, size_t bytes)
 static void help_exits_0_and_a_wrong_flag_2(void **state)
 {
     (void)state;
-    char said[65536];
-    assert_int_equal(parse_in_child("--help", said, sizeof said), 0);
-    assert_memory_equal(said, "Usage: worker", 13);
-    assert_int_equal(parse_in_child("--version", said, sizeof said), 0);
-    assert_memory_equal(said, "gradwire worker ", 16);
-    assert_int_equal(parse_in_child("--print_job_reference", said, sizeof said), 0);
+    char said[65536], expected[256];
+    for (const struct flags_program *p = flags_programs; p->name; p++) {
+        static const char *const asking[] = {"--help", "-h", "-help"};
+        (void)snprintf(expected, sizeof expected, "Usage: %s ", p->usage);
+        for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {
+            assert_int_equal(parse_in_child(p->name, asking[i], said, sizeof said), 0);
+            assert_memory_equal(said, expected, strlen(expected));
+        }
+        (void)snprintf(expected, sizeof expected, "gradwire %s %s\n", p->name, GRADWIRE_VERSION);
+        assert_int_equal(parse_in_child(p->name, "--version", said, sizeof said), 0);
+        assert_string_equal(said, expected);
+        (void)snprintf(expected, sizeof expected,
+                       "%.*s: unknown flag --versoin, did you mean --version?\n",
+                       (int)strcspn(p->usage, " "), p->usage);
+        assert_int_equal(parse_in_child(p->name, "--versoin", said, sizeof said), 2);
+        assert_string_equal(said, expected);
+    }
+    assert_int_equal(parse_in_child("worker", "--print_job_reference", said, sizeof said), 0);
     assert_memory_equal(said, "# The job file", 14);
-    assert_int_equal(parse_in_child("--jbo=x", said, sizeof said), 2);
-    assert_string_equal(said, "worker: unknown flag --jbo, did you mean --job?\n");
-    assert_int_equal(parse_in_child("--job=x", said, sizeof said), 99); /* goes on */
+    assert_int_equal(parse_in_child("worker", "--job=x", said, sizeof said), 99); /* goes on */
 }
 
 int main(void)
@@ -283,9 +336,10 @@ int main(void)
         cmocka_unit_test(every_set_is_kept_in_order),
         cmocka_unit_test(a_flagfile_that_is_wrong_names_its_line),
         cmocka_unit_test(wrong_flags_are_one_line),
+        cmocka_unit_test(flags_of_the_launcher_are_read_and_refused_alike),
+        cmocka_unit_test(the_entrypoint_hands_on_what_is_not_its_own),
         cmocka_unit_test(the_help_fits_a_screen_and_names_every_shown_flag),
         cmocka_unit_test(files_of_tls_are_handed_on),
-        cmocka_unit_test(asking_needs_no_job),
         cmocka_unit_test(help_exits_0_and_a_wrong_flag_2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,10 +357,10 @@ static void a_rejected_step_publishes_the_old_parameters_and_does_not_move_t(voi
     assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__REJECTED);
     assert_int_equal(f.said.reply_step, 2);
     assert_true(f.said.reply_examples == 0);
-    f.peer.answered_step = 0;
+    f.peer.sync.answered_step = 0;
     push(&f, 5, 1, 1, 4); /* a retry gets the same outcome */
     assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__REJECTED);
-    f.peer.answered_step = 0;
+    f.peer.sync.answered_step = 0;
     push(&f, 5, 0, 1, 4);
     assert_int_equal(f.said.outcome, GRADWIRE__OUTCOME__DUPLICATE);
     close_fixture(&f);

@@ -29,10 +29,11 @@ static struct host {
     struct listener listener;
     struct conn *conn;
     struct greeting greeting;
-    Gradwire__Hello *hello; /* that came with a proof */
-    int accepted, proved, named, closed;
+    Gradwire__Hello *hello; /* that came */
+    int accepted, heard, taken, closed;
     struct tls *tls; /* the process's own is that of who dials; NULL: plain */
     bool forgets;    /* the token */
+    struct job job;
     struct cluster cluster;
 } h;
 
@@ -58,13 +59,11 @@ static enum err on_frame(struct conn *c, void *owner)
 {
     (void)owner;
     struct tls *dials = tls_own();
-    if (greeting_proved(&h.greeting, c))
-        h.proved++;
-    if (h.tls) {
-        tls_own_set(h.tls);
-        h.named += greeting_named(c, &h.cluster, h.hello);
-        tls_own_set(dials);
-    }
+    const struct hello_host host = {&h.job, &h.cluster, ""};
+    tls_own_set(h.tls);
+    h.heard++;
+    h.taken += greeting_taken(&h.greeting, c, &host, h.hello);
+    tls_own_set(dials);
     return ERR_OK;
 }
 
@@ -103,11 +102,15 @@ static void on_accept(void *owner, int fd, const char *peer)
         hold(token);
 }
 
+static char *ps[] = {(char *)"here:1"};
+
 static int setup(void **state)
 {
     (void)state;
     int fd = -1;
     memset(&h, 0, sizeof h);
+    strcpy(h.job.name, "a job");
+    h.cluster = (struct cluster){.role = ROLE_PS, .n_ps = 1, .ps = ps};
     if (loop_init(&h.loop) || listen_bind(&fd, "127.0.0.1:0", 0, NULL) ||
         listen_start(&h.listener, &h.loop, fd, 16, on_accept, NULL))
         return -1;
@@ -135,10 +138,10 @@ static struct dialer *dialer;
 static void dialed(struct conn *c, void *owner)
 {
     struct peer *p = owner;
-    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    m.job = (char *)"a job";
-    m.role = GRADWIRE__ROLE__WORKER;
-    m.worker = 7;
+    static const struct cluster cluster = {
+        .role = ROLE_WORKER, .worker_id = 7, .n_ps = 1, .ps = ps};
+    Gradwire__Hello m;
+    hello_make(&m, &h.job, &cluster, 0);
     peer_ops.on_open(c, p);
     dial_hello(dialer, c, &m);
 }
@@ -161,7 +164,7 @@ static void who_holds_the_token_is_taken_and_its_hello_is_whole(void **state)
     (void)state;
     static struct peer p;
     dial(&p);
-    peer_wait_int(&h.loop, &h.proved, 1);
+    peer_wait_int(&h.loop, &h.taken, 1);
     assert_string_equal(h.hello->job, "a job");
     assert_int_equal(h.hello->worker, 7);
     assert_int_equal(p.n_got, 0); /* the challenge was the dialer's */
@@ -176,8 +179,31 @@ static void without_a_token_the_hello_stands_alone(void **state)
     static struct peer p;
     token_forget();
     dial(&p);
-    peer_wait_int(&h.loop, &h.proved, 1);
+    peer_wait_int(&h.loop, &h.taken, 1);
     assert_int_equal(h.hello->worker, 7);
+    dial_free(dialer);
+    peer_close(&p);
+}
+
+static void a_hello_of_another_job_is_told_what_this_one_is(void **state)
+{
+    (void)state;
+    static struct peer p;
+    h.job.identity_text = (char *)"name = a job\n";
+    dial(&p);
+    peer_wait_int(&h.loop, &h.accepted, 1);
+    h.job.identity[0] ^= 1; /* the hello is made when the challenge has come */
+    peer_wait_int(&h.loop, &p.opened, 1);
+    h.job.identity[0] ^= 1;
+    peer_wait_int(&h.loop, &p.closed, 1);
+    Gradwire__Refuse *m =
+        (Gradwire__Refuse *)msg_unpack(FRAME_REFUSE, p.got[0].head, p.got[0].frame.head_bytes);
+    assert_int_equal(m->reason, GRADWIRE__REASON__OTHER_JOB);
+    assert_string_equal(m->text, "job a job differs here in a key that makes its identity");
+    assert_string_equal(m->identity_text, "name = a job\n");
+    msg_free(&m->base);
+    assert_int_equal(h.heard, 1);
+    assert_int_equal(h.taken, 0);
     dial_free(dialer);
     peer_close(&p);
 }
@@ -219,8 +245,9 @@ static void certify(const struct certs_ca *by, const char *name)
         certs_ca_init(&theirs, "their CA");
     }
     h.tls = identity(&ours, &ours, "IP:127.0.0.1");
-    h.cluster =
-        (struct cluster){.role = ROLE_PS, .n_workers = 2, .workers = workers, .chief = workers[0]};
+    h.cluster.n_workers = 2;
+    h.cluster.workers = workers;
+    h.cluster.chief = workers[0];
     tls_own_set(identity(by, &ours, name));
 }
 
@@ -241,9 +268,9 @@ static void come_with_a_certificate(void)
     static struct peer p;
     certify(&ours, "DNS:w-0.a.svc");
     dial(&p); /* it says that it is worker 7, of a list of two */
-    peer_wait_int(&h.loop, &h.proved, 1);
+    peer_wait_int(&h.loop, &h.heard, 1);
     assert_string_equal(h.hello->job, "a job");
-    assert_int_equal(h.named, 0);
+    assert_int_equal(h.taken, 0);
     peer_wait_int(&h.loop, &p.closed, 1);
     assert_int_equal(p.got[0].frame.type, FRAME_REFUSE);
     Gradwire__Refuse *m =
@@ -262,8 +289,8 @@ static void come_with_a_certificate(void)
     h.cluster.workers = many;
     dial_free(dialer);
     dial(&p); /* now it is in the list */
-    peer_wait_int(&h.loop, &h.named, 1);
-    assert_int_equal(h.proved, 2);
+    peer_wait_int(&h.loop, &h.taken, 1);
+    assert_int_equal(h.heard, 2);
     dial_free(dialer);
     peer_close(&p);
     decertify();
@@ -293,7 +320,7 @@ static void a_certificate_that_is_not_taken_is_a_try_that_failed(void **state)
         assert_int_equal(loop_tick(&h.loop, NULL), ERR_OK);
     assert_string_equal(dial_why(dialer), "it refuses our certificate (DNS:w-0.a.svc): unknown CA");
     assert_int_equal(p.opened, 0);
-    assert_int_equal(h.proved, 0);
+    assert_int_equal(h.taken, 0);
     assert_true(dial_trying(dialer));
     dial_free(dialer);
     decertify();
@@ -347,8 +374,10 @@ static void read_nonce(int fd, uint8_t nonce[TOKEN_NONCE_BYTES])
 
 static size_t hello(uint8_t *out)
 {
-    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    m.job = (char *)"a job";
+    static const struct cluster cluster = {
+        .role = ROLE_WORKER, .worker_id = 7, .n_ps = 1, .ps = ps};
+    Gradwire__Hello m;
+    hello_make(&m, &h.job, &cluster, 0);
     return gradwire__hello__pack(&m, out);
 }
 
@@ -384,13 +413,13 @@ static void refused(int fd)
     assert_int_equal(recv(fd, &end, 1, 0), 0);
     close(fd);
     peer_wait_int(&h.loop, &h.closed, before + 1);
-    assert_int_equal(h.proved, 0);
+    assert_int_equal(h.taken, 0);
 }
 
 static void a_hello_without_a_proof_is_refused(void **state)
 {
     (void)state;
-    uint8_t head[64], nonce[TOKEN_NONCE_BYTES];
+    uint8_t head[256], nonce[TOKEN_NONCE_BYTES];
     size_t bytes = hello(head);
     int fd = knock();
     read_nonce(fd, nonce);
@@ -401,7 +430,7 @@ static void a_hello_without_a_proof_is_refused(void **state)
 static void a_proof_by_another_token_is_refused(void **state)
 {
     (void)state;
-    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    uint8_t head[256], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
     size_t bytes = hello(head);
     int fd = knock();
     read_nonce(fd, nonce);
@@ -415,16 +444,16 @@ static void a_proof_by_another_token_is_refused(void **state)
 static void a_recorded_hello_is_refused_the_next_time(void **state)
 {
     (void)state;
-    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    uint8_t head[256], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
     size_t bytes = hello(head);
     int fd = knock(), closed = h.closed;
     read_nonce(fd, nonce);
     assert_true(token_prove(proof, nonce, head, bytes));
     say(fd, head, bytes, proof, sizeof proof);
-    peer_wait_int(&h.loop, &h.proved, 1);
+    peer_wait_int(&h.loop, &h.taken, 1);
     close(fd);
     peer_wait_int(&h.loop, &h.closed, closed + 1);
-    h.proved = 0;
+    h.taken = 0;
     fd = knock();
     read_nonce(fd, nonce);
     say(fd, head, bytes, proof, sizeof proof);
@@ -434,7 +463,7 @@ static void a_recorded_hello_is_refused_the_next_time(void **state)
 static void a_proof_is_for_the_hello_that_it_came_with(void **state)
 {
     (void)state;
-    uint8_t head[64], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
+    uint8_t head[256], nonce[TOKEN_NONCE_BYTES], proof[TOKEN_PROOF_BYTES];
     size_t bytes = hello(head);
     int fd = knock();
     read_nonce(fd, nonce);
@@ -460,7 +489,7 @@ static void what_is_no_hello_ends_the_connection(void **state)
         peer_write(fd, frame, n);
         mem_free(frame);
         peer_wait_int(&h.loop, &h.closed, before + 1);
-        assert_int_equal(h.proved, 0);
+        assert_int_equal(h.taken, 0);
         close(fd);
     }
 }
@@ -471,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(who_holds_the_token_is_taken_and_its_hello_is_whole),
         TEST(without_a_token_the_hello_stands_alone),
+        TEST(a_hello_of_another_job_is_told_what_this_one_is),
         TEST(who_has_a_certificate_of_its_name_is_taken),
         TEST(token_and_certificate_go_together),
         TEST(a_certificate_that_is_not_taken_is_a_try_that_failed),

@@ -120,14 +120,15 @@ static const char *own_address(const struct control_config *config)
 static void ps_on_open(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
+    const struct control_config *config = &p->host->control->config;
     struct chief_facts facts;
     Gradwire__Hello m;
     p->conn = c;
     p->connection = ++p->host->connections;
     chief_facts(p->host->chief, &facts);
-    control_hello(&p->host->control->config, p->ps, &m);
+    hello_make(&m, config->job, config->cluster, p->ps);
     m.uuid = facts.uuid;
-    m.chief_address = (char *)own_address(&p->host->control->config);
+    m.chief_address = (char *)own_address(config);
     dial_hello(p->dialer, c, &m);
 }
 

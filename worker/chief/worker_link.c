@@ -1,6 +1,4 @@
 /* A worker that dialed the chief. */
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -33,54 +31,6 @@ static enum err worker_link_on_head(struct conn *c, void *owner, const struct fr
     return g->message ? ERR_OK : ERR_PROTO;
 }
 
-static void worker_link_refuse(struct worker_link *g, Gradwire__Reason reason, const char *text)
-{
-    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
-    m.reason = reason;
-    m.text = (char *)text;
-    if (reason == GRADWIRE__REASON__OTHER_JOB)
-        m.identity_text = g->host->control->config.job->identity_text;
-    static struct log_budget budget;
-    uint32_t left_out;
-    bool say = log_may(&budget, clock_now_ms(), &left_out);
-    if (say && left_out)
-        log_warn("%u more were refused", left_out);
-    if (say)
-        log_warn("%s is refused: %s", conn_peer(g->conn), text);
-    msg_send(g->conn, FRAME_REFUSE, &m.base, NULL, 0);
-    conn_finish(g->conn, ERR_REFUSED, text);
-}
-
-static bool worker_link_is_ours(struct worker_link *g, const Gradwire__Hello *m)
-{
-    const struct job *job = g->host->control->config.job;
-    char why[300];
-    if (!version_same(m->version, m->role == GRADWIRE__ROLE__DOCTOR ? "doctor" : "worker", "chief",
-                      why, sizeof why)) {
-        worker_link_refuse(g, GRADWIRE__REASON__OTHER_VERSION, why);
-        return false;
-    }
-    if (strcmp(m->job, job->name) != 0 || m->identity.len != sizeof job->identity ||
-        memcmp(m->identity.data, job->identity, sizeof job->identity) != 0) {
-        (void)snprintf(why, sizeof why, "a worker of job %.64s dialed the chief of job %s%s",
-                       m->job, job->name,
-                       strcmp(m->job, job->name) ? "" : "; a key that makes its identity differs");
-        worker_link_refuse(g, GRADWIRE__REASON__OTHER_JOB, why);
-        return false;
-    }
-    if (m->role == GRADWIRE__ROLE__CHIEF) { /* whose name is not the worker's that it says it is */
-        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
-        return false;
-    }
-    if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= CHIEF_WORKERS_MAX)) {
-        (void)snprintf(why, sizeof why, "worker %u dialed the chief: allowed are 1 to %d",
-                       m->worker, CHIEF_WORKERS_MAX - 1);
-        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, why);
-        return false;
-    }
-    return true;
-}
-
 /* It would be taken. */
 static void worker_link_doctor(struct worker_link *g)
 {
@@ -94,7 +44,8 @@ static void worker_link_doctor(struct worker_link *g)
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
-    if (!worker_link_is_ours(g, m))
+    const struct hello_host host = {h->control->config.job, h->control->config.cluster, ""};
+    if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
     if (m->role == GRADWIRE__ROLE__DOCTOR) {
         worker_link_doctor(g);
@@ -113,7 +64,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
     struct errmsg e = {""};
     if (chief_on_worker_up(h->chief, m->worker, m, clock_now_ms(), &e)) {
         g->known = false;
-        worker_link_refuse(g, GRADWIRE__REASON__BAD_MESSAGE, e.text);
+        greeting_turn_away(g->conn, &host, GRADWIRE__REASON__BAD_MESSAGE, e.text);
     }
 }
 
@@ -127,14 +78,13 @@ static enum err worker_link_on_space(struct conn *c, void *owner, uint64_t at, u
 
 static enum err worker_link_on_frame(struct conn *c, void *owner)
 {
+    (void)c;
     struct worker_link *g = owner;
     ProtobufCMessage *m = g->message;
     g->message = NULL;
-    bool known = g->known;
-    if (!known && greeting_proved(&g->greeting, c) &&
-        greeting_named(c, g->host->control->config.cluster, (const Gradwire__Hello *)m))
+    if (!g->known)
         worker_link_hello(g, (const Gradwire__Hello *)m);
-    else if (known)
+    else
         chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
     msg_free(m);
     return ERR_OK;

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
+#include "common/peers/hello.h"
 #include "common/checkpoint/ending.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -166,7 +167,7 @@ static void on_open(struct conn *c, void *owner)
         return;
     }
     Gradwire__Hello m;
-    control_hello(&l->control->config, 0, &m);
+    hello_make(&m, l->control->config.job, l->control->config.cluster, 0);
     dial_hello(l->ps, c, &m);
 }
 

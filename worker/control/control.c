@@ -68,21 +68,6 @@ void control_post(struct control *c, int type, uint64_t number, void *take_data,
     post(&c->in, type, number, take_data, release);
 }
 
-void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m)
-{
-    gradwire__hello__init(m);
-    m->version = (char *)GRADWIRE_VERSION;
-    m->job = (char *)config->job->name;
-    m->identity.data = (uint8_t *)config->job->identity;
-    m->identity.len = sizeof config->job->identity;
-    m->worker = config->cluster->worker_id;
-    m->role = config->cluster->is_chief ? GRADWIRE__ROLE__CHIEF : GRADWIRE__ROLE__WORKER;
-    m->shard = -1;
-    m->ps_index = ps;
-    m->ps_hosts = config->cluster->ps;
-    m->n_ps_hosts = config->cluster->n_ps;
-}
-
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes)
 {

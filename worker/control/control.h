@@ -67,9 +67,6 @@ void control_send(struct control *c, enum frame_type type, const ProtobufCMessag
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *));
 
-/* What every hello to a ps or chief says of us. The strings are borrowed. */
-void control_hello(const struct control_config *config, uint32_t ps, Gradwire__Hello *m);
-
 /* A peer refused us: the line for people, with the key that differs where that is known. */
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes);

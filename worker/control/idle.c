@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
+#include "common/peers/hello.h"
 #include "common/base/log.h"
 #include "common/wire/msg.h"
 #include "worker/control/control.h"
@@ -118,7 +119,7 @@ static void on_open(struct conn *c, void *owner)
     struct idle *i = owner;
     Gradwire__Hello m;
     i->conn = c;
-    control_hello(&i->config, 0, &m);
+    hello_make(&m, i->config.job, i->config.cluster, 0);
     m.idle = true;
     dial_hello(i->ps, c, &m);
 }

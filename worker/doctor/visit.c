@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/peers/dial.h"
+#include "common/peers/hello.h"
 #include "common/base/mem.h"
 
 struct round {
@@ -40,17 +41,10 @@ static void call_over(struct call *c)
 static void on_open(struct conn *conn, void *owner)
 {
     struct call *c = owner;
-    const struct job *job = c->round->job;
-    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    m.version = (char *)GRADWIRE_VERSION;
-    m.job = (char *)job->name;
-    m.identity.data = (uint8_t *)job->identity;
-    m.identity.len = sizeof job->identity;
+    Gradwire__Hello m;
+    hello_make(&m, c->round->job, c->round->cluster, c->visit->ps);
     m.role = GRADWIRE__ROLE__DOCTOR;
-    m.shard = -1;
-    m.ps_index = c->visit->ps;
-    m.ps_hosts = c->round->cluster->ps;
-    m.n_ps_hosts = c->round->cluster->n_ps;
+    m.worker = 0;
     c->conn = conn;
     c->visit->asked_ms = clock_wall_ms();
     dial_hello(c->dialer, conn, &m);

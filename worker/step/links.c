@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
+#include "common/peers/hello.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
@@ -239,21 +240,15 @@ static void send_hello(struct link *k)
     const struct links_config *config = &k->links->config;
     const struct session *s = config->session;
     const struct plan_shard *p = &s->plan.shard[k->shard];
-    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    Gradwire__Hello m;
     Gradwire__Generation g = msg_generation(s->generation);
-    m.version = (char *)GRADWIRE_VERSION;
-    m.job = (char *)config->job;
-    m.identity.data = (uint8_t *)config->identity;
-    m.identity.len = 32;
+    hello_make(&m, config->job, config->cluster, p->ps);
     m.uuid = (char *)s->uuid;
     m.role = GRADWIRE__ROLE__WORKER;
     m.worker = s->worker;
     m.incarnation = s->incarnation;
     m.generation = &g;
     m.shard = p->thread;
-    m.ps_index = p->ps;
-    m.ps_hosts = (char **)config->ps_hosts;
-    m.n_ps_hosts = config->n_ps;
     session_hello_clock(s, k->shard, &m);
     dial_hello(k->dialer, k->conn, &m);
 }
@@ -308,14 +303,14 @@ enum err links_restart(struct links *l, struct errmsg *e)
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
     for (uint32_t i = 0; i < plan->shards; i++) {
         uint32_t ps = plan->shard[i].ps;
-        if (ps >= l->config.n_ps)
+        if (ps >= l->config.cluster->n_ps)
             return err_set(e, ERR_INPUT, "the plan names ps %u, the cluster has %u", ps,
-                           l->config.n_ps);
+                           l->config.cluster->n_ps);
         char what[48];
         (void)snprintf(what, sizeof what, "shard %u on ps %u", i, ps);
         l->link[i] = (struct link){.links = l, .shard = i};
         l->n = i + 1;
-        enum err err = dial_new(&l->link[i].dialer, l->config.loop, what, l->config.ps_hosts[ps],
+        enum err err = dial_new(&l->link[i].dialer, l->config.loop, what, l->config.cluster->ps[ps],
                                 &link_ops, &l->link[i], e);
         if (err)
             return err;

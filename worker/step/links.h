@@ -10,15 +10,15 @@
 #include "worker/step/reply_codec.h"
 #include "worker/core/session.h"
 
+struct cluster;
+struct job;
 struct links;
 
 struct links_config {
     struct loop *loop;
     struct session *session;
-    const char *job;
-    const uint8_t *identity; /* SHA256_BYTES */
-    char *const *ps_hosts;
-    uint32_t n_ps;
+    const struct job *job;
+    const struct cluster *cluster;
     const struct layout *layout;
     float *w;                  /* the flat block: replies are read into it */
     float *averages;           /* the same of moving averages; NULL: none are asked for */

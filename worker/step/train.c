@@ -13,6 +13,7 @@
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/peers/hello.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
@@ -253,9 +254,7 @@ static void say_hello(struct train *t)
 {
     Gradwire__Hello m;
     struct session_hello room;
-    const struct control_config config = {
-        .job = t->config.job, .cluster = t->config.cluster, .train = &t->in};
-    control_hello(&config, 0, &m);
+    hello_make(&m, t->config.job, t->config.cluster, 0);
     session_hello_chief(&t->session, &room, &m);
     control_send(t->control, FRAME_HELLO, &m.base);
 }
@@ -802,11 +801,9 @@ static enum err new_parts(struct train *t, struct errmsg *e)
         return err;
     struct links_config links = {.loop = &t->loop,
                                  .session = &t->session,
-                                 .job = job->name,
-                                 .identity = job->identity,
-                                 .ps_hosts = c->cluster->ps,
+                                 .job = job,
+                                 .cluster = c->cluster,
                                  .layout = model_layout(c->model),
-                                 .n_ps = c->cluster->n_ps,
                                  .w = t->local ? t->local->server : t->w,
                                  .averages = t->averages,
                                  .local = t->local,

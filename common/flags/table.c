@@ -1,0 +1,181 @@
+#include "common/flags/table.h"
+
+#include <stddef.h>
+
+#include "common/parameters/limits.h"
+
+enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000 };
+
+#define CLUSTER_HEADING "Cluster (wins over TF_CONFIG):"
+
+const struct flags_program flags_programs[] = {
+    {"ps", FLAGS_PS, FLAGS_PS, "ps --job=FILE", "Holds parameters and applies gradients to them.",
+     "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n", NULL, 0},
+    {"worker", FLAGS_WORKER, FLAGS_WORKER, "worker --job=FILE",
+     "Computes gradients; also the chief, or the evaluator, by its role.",
+     "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n", NULL, 0},
+    {"entrypoint", FLAGS_ENTRYPOINT, FLAGS_ENTRYPOINT | FLAGS_PROCESS,
+     "gradwire-entrypoint [doctor]",
+     "Becomes ps or worker, whichever TF_CONFIG says; without one a lone worker.",
+     "Files: /etc/gradwire/job.yaml (or --job=FILE), /run/secrets/gradwire/token,\n"
+     "/run/secrets/gradwire-tls/{tls.crt,tls.key,ca.crt},\n"
+     "/output (or --output=DIR). All other flags go to the program:\n\n",
+     NULL, 0},
+    {"launch", FLAGS_LAUNCH, FLAGS_LAUNCH, "gradwire COMMAND",
+     "A COMMAND is train, rank, status, stop or logs; each has a --help.", "", "COMMAND",
+     WORDS_MAX},
+    {"train", FLAGS_TRAIN, FLAGS_TRAIN, "gradwire train JOB",
+     "A cluster of ps and worker processes, supervised.",
+     "Ctrl-C ends after a checkpoint, a second one at once. Run again: it resumes.\n"
+     "Exit: 0 done, 2 wrong input, 1 failed, 130 after Ctrl-C, 143 after SIGTERM.\n",
+     "JOB", 1},
+    {"rank", FLAGS_RANK, FLAGS_RANK, "gradwire rank JOB",
+     "This rank of a job that srun or mpirun starts.", "", "JOB", 1},
+    {"status", FLAGS_STATUS, FLAGS_STATUS, "gradwire status DIR",
+     "Is the job of DIR running, and where does it stand?", "", "DIR", 1},
+    {"stop", FLAGS_STOP, FLAGS_STOP, "gradwire stop DIR",
+     "End the job of DIR after a checkpoint; train again to resume.", "", "DIR", 1},
+    {"logs", FLAGS_LOGS, FLAGS_LOGS, "gradwire logs DIR [PROCESS]...",
+     "The logs of the job of DIR, or those of worker-0 and so on.", "", "DIR", WORDS_MAX},
+    {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
+};
+
+#define ROW(name_, ...)                                                                            \
+    {                                                                                              \
+        .name = (name_), __VA_ARGS__                                                               \
+    }
+#define HEADING(of, text)                                                                          \
+    {                                                                                              \
+        .kind = FLAG_HEADING, .programs = (of), .help = (text)                                     \
+    }
+
+const struct flag flags_table[] = {
+    HEADING(FLAGS_PROCESS | FLAGS_CLUSTER, "Job:"),
+    ROW("job", FLAG_TEXT, FLAGS_PROCESS, "FILE", "the job file (its keys: docs/job-file.md)"),
+    ROW("output", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "DIR",
+        "where everything goes (default runs/NAME)"),
+    ROW("logs", FLAG_TEXT, FLAGS_PROCESS, "DIR", "TensorBoard's files (default OUTPUT/logs)"),
+    ROW("set", FLAG_LIST, FLAGS_PROCESS | FLAGS_CLUSTER, "key=value",
+        "override a key of the job file; as often as wanted"),
+    ROW("epochs", FLAG_KEY, FLAGS_ENTRYPOINT, "N", "--set training.epochs=N",
+        .preset = "training.epochs"),
+    ROW("batch_size", FLAG_KEY, FLAGS_ENTRYPOINT, "N", "--set training.batch_size=N",
+        .preset = "training.batch_size"),
+    ROW("learning_rate", FLAG_KEY, FLAGS_ENTRYPOINT, "X", "--set training.learning_rate=X",
+        .preset = "training.learning_rate"),
+    ROW("print", FLAG_ON, FLAGS_ENTRYPOINT, NULL, "what would run, and nothing more"),
+    ROW("doctor", FLAG_ON, FLAGS_ENTRYPOINT, NULL,
+        "would it find what it needs? (--json; exit 2: no)"),
+
+    HEADING(FLAGS_PROCESS, "Cluster (wins over TF_CONFIG):"),
+    ROW("job_name", FLAG_TEXT, FLAGS_PROCESS, "ROLE", "chief, worker, ps or evaluator"),
+    ROW("task_index", FLAG_NUMBER, FLAGS_PROCESS, "I", "which of them, from 0"),
+    ROW("ps_hosts", FLAG_TEXT, FLAGS_PROCESS, "H:P,..", "all ps, in their order"),
+    ROW("worker_hosts", FLAG_TEXT, FLAGS_PROCESS, "H:P,..", "all workers, in their order"),
+    ROW("chief_host", FLAG_TEXT, FLAGS_PROCESS, "H:P",
+        "a chief of its own; without one worker 0 is it"),
+    ROW("evaluators", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "1: one evaluates checkpoints, not the chief epochs", .preset = "0"),
+    ROW("token_file", FLAG_TEXT, FLAGS_PROCESS, "FILE",
+        "secret of all; --auth=auto|required|none; --tls_cert"),
+    ROW("token_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", NULL),
+    ROW("tls_cert", FLAG_TEXT, FLAGS_PROCESS, "FILE", NULL),
+    ROW("tls_key", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "FILE", NULL),
+    ROW("tls_ca", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "FILE", NULL),
+    ROW("tls_names", FLAG_TEXT, FLAGS_PROCESS | FLAGS_CLUSTER, "ROLE=NAME,..", NULL),
+    ROW("auth", FLAG_TEXT, FLAGS_PROCESS, "auto|required|none", NULL, .preset = "auto"),
+
+    HEADING(FLAGS_CLUSTER, "Cluster:"),
+    ROW("ps", FLAG_NUMBER, FLAGS_TRAIN, "N", "parameter servers (default 2)", .preset = "2",
+        .least = 1, .most = PS_MAX),
+    ROW("ps", FLAG_NUMBER, FLAGS_RANK, "P", "ranks 0 .. P-1 are ps (default 1), the others workers",
+        .preset = "1", .least = 1, .most = PS_MAX),
+    ROW("workers", FLAG_NUMBER, FLAGS_TRAIN, "N",
+        "workers (default 2); without --chief worker 0 is chief", .preset = "2",
+        .most = WORKERS_MAX),
+    ROW("chief", FLAG_ON, FLAGS_TRAIN, NULL, "one more, which is the chief and trains too"),
+    ROW("evaluator", FLAG_ON, FLAGS_TRAIN, NULL,
+        "one more, which evaluates checkpoints, not the chief"),
+    ROW("hosts", FLAG_TEXT, FLAGS_TRAIN, "FILE",
+        "run over ssh; a line is HOST [slots=N] [workdir=PATH]\n"
+        "[role=ps|worker|chief|evaluator] [ports=LO-HI]"),
+    ROW("rsh", FLAG_TEXT, FLAGS_TRAIN, "CMD", "not ssh: `CMD HOST COMMAND` (also GRADWIRE_RSH)",
+        .wants = "hosts"),
+    ROW("address", FLAG_TEXT, FLAGS_RANK, "HOST",
+        "how other ranks reach this host (default its name)"),
+    ROW("ports", FLAG_TEXT, FLAGS_RANK, "LO-HI", "what to listen on (default any port)"),
+    ROW("attempt", FLAG_TEXT, FLAGS_RANK, "ID",
+        "one for all ranks of a start, another for each start;\n"
+        "srun and Open MPI's mpirun have one"),
+    ROW("token_file", FLAG_TEXT, FLAGS_RANK, "FILE",
+        "the secret of all ranks (default: rank 0 leaves a\n"
+        "fresh one in DIR/rendezvous, for this user alone)"),
+    ROW("tls_cert", FLAG_TEXT, FLAGS_CLUSTER, "FILE",
+        "TLS, with --tls_key=FILE --tls_ca=FILE: it names\n"
+        "127.0.0.1; on several hosts every one of them"),
+    ROW("restarts", FLAG_NUMBER, FLAGS_TRAIN, "N", "restarts of dead processes in all (default 10)",
+        .preset = "10", .most = RESTARTS_MAX),
+    ROW("fresh", FLAG_ON, FLAGS_TRAIN, NULL, "move DIR aside (DIR.1, DIR.2, ..) and start anew"),
+    ROW("detach", FLAG_ON, FLAGS_TRAIN, NULL, "go to the background once all are started"),
+    ROW("fault", FLAG_LIST, FLAGS_TRAIN, "PROCESS=FAULT",
+        "for tests and benchmarks: worker-1=nan:7"),
+    ROW("bin_dir", FLAG_TEXT, FLAGS_CLUSTER, "DIR",
+        "has ps/ps and worker/worker (also GRADWIRE_BIN_DIR)"),
+
+    HEADING(FLAGS_ENTRYPOINT, "Without TF_CONFIG, from ordinals (StatefulSet, Indexed Job):"),
+    ROW("role", FLAG_CHOICE, FLAGS_ENTRYPOINT, "ps|worker", "what this pod is", .wants = "ps",
+        .allowed = "ps, worker"),
+    ROW("ps", FLAG_NUMBER, FLAGS_ENTRYPOINT, "N", "how many ps", .wants = "workers", .least = 1,
+        .most = WORKERS_MAX),
+    ROW("workers", FLAG_NUMBER, FLAGS_ENTRYPOINT, "N", "how many workers", .wants = "ps_host",
+        .least = 1, .most = WORKERS_MAX),
+    ROW("ps_host", FLAG_TEXT, FLAGS_ENTRYPOINT, "NAME-%.SERVICE:PORT", NULL,
+        .wants = "worker_host"),
+    ROW("worker_host", FLAG_TEXT, FLAGS_ENTRYPOINT, "NAME-%.SERVICE:PORT", "and --ps_host",
+        .wants = "role"),
+    ROW("index", FLAG_TEXT, FLAGS_ENTRYPOINT, "I",
+        "default: JOB_COMPLETION_INDEX, or the host name's end", .wants = "role"),
+    HEADING(FLAGS_ENTRYPOINT,
+            "Without TF_CONFIG, on hosts: each runs a ps (port P) and a worker (P + 1)"),
+    ROW("worker_ips", FLAG_TEXT, FLAGS_ENTRYPOINT, "IP,IP,..", "all of them",
+        .wants = "current_ip"),
+    ROW("current_ip", FLAG_TEXT, FLAGS_ENTRYPOINT, "IP", "of this one", .wants = "port"),
+    ROW("port", FLAG_NUMBER, FLAGS_ENTRYPOINT, "P",
+        "--http_port=H is the ps's; the worker has H + 1", .wants = "worker_ips", .least = 1,
+        .most = 65534),
+
+    HEADING(FLAGS_PROCESS, "Process:"),
+    ROW("log_level", FLAG_CHOICE, FLAGS_PROCESS, "LEVEL",
+        "debug, info (default), warn, error; --log_format=json", .preset = "info",
+        .allowed = "debug, info, warn, error"),
+    ROW("log_format", FLAG_CHOICE, FLAGS_PROCESS, "text|json", NULL, .preset = "text",
+        .allowed = "text, json"),
+    ROW("cgroup_root", FLAG_TEXT, FLAGS_PROCESS, "DIR", NULL, .preset = "/sys/fs/cgroup"),
+    ROW("termination_message", FLAG_TEXT, FLAGS_PROCESS, "FILE",
+        "where its last words go, at every end"),
+    ROW("listen_fd", FLAG_NUMBER, FLAGS_PROCESS, "N",
+        "a launcher's socket; --progress_fd=N: its pipe"),
+    ROW("progress_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", NULL),
+    ROW("http_port", FLAG_NUMBER, FLAGS_PROCESS, "PORT",
+        "HTTP on --http_address=HOST (default: every); 0: none", .preset = "0", .most = 65535),
+    ROW("http_address", FLAG_TEXT, FLAGS_PROCESS, "HOST", NULL, .wants = "http_port"),
+    ROW("http_fd", FLAG_NUMBER, FLAGS_PROCESS, "N", NULL),
+    ROW("grace_s", FLAG_NUMBER, FLAGS_PROCESS, "N", NULL, .preset = "0"),
+    ROW("when_done", FLAG_CHOICE, FLAGS_PROCESS, "wait",
+        "it stays, idle, when the job is done; --flagfile=FILE", .preset = "exit",
+        .allowed = "exit, wait"),
+    ROW("flagfile", FLAG_FILE, FLAGS_PROCESS, "FILE", NULL),
+    ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", NULL), /* common/process/fault.h */
+    ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),
+    ROW("find_learning_rate", FLAG_ON, FLAGS_WORKER, NULL, NULL),
+    ROW("doctor", FLAG_ON, FLAGS_WORKER, NULL, NULL), /* worker/doctor/doctor.h */
+    ROW("json", FLAG_ON, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
+    ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),
+
+    ROW("follow", FLAG_ON, FLAGS_LOGS, NULL, "the last lines, and more until the job ends",
+        .letter = 'f'),
+    ROW("help", FLAG_ON, FLAGS_ALL, NULL, "this text; --version: which version it is",
+        .letter = 'h'),
+    ROW("version", FLAG_ON, FLAGS_ALL, NULL, NULL),
+    {.name = NULL, .help = NULL},
+};

@@ -1,0 +1,122 @@
+#include "common/peers/hello.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/version.h"
+
+void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
+                uint32_t ps)
+{
+    assert(!cluster->is_chief || cluster->worker_id == 0);
+    gradwire__hello__init(m);
+    m->version = (char *)GRADWIRE_VERSION;
+    m->job = (char *)job->name;
+    m->identity.data = (uint8_t *)job->identity;
+    m->identity.len = sizeof job->identity;
+    m->worker = cluster->worker_id;
+    m->role = cluster->is_chief ? GRADWIRE__ROLE__CHIEF : GRADWIRE__ROLE__WORKER;
+    m->shard = -1;
+    m->ps_index = ps;
+    m->ps_hosts = cluster->ps;
+    m->n_ps_hosts = cluster->n_ps;
+}
+
+/* ---- what is taken ---- */
+
+static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+static bool refuse(struct hello_refusal *why, Gradwire__Reason reason, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(why->text, sizeof why->text, fmt, args);
+    va_end(args);
+    why->reason = reason;
+    return false;
+}
+
+static bool same_identity(const struct job *job, const Gradwire__Hello *m)
+{
+    return m->identity.len == sizeof job->identity &&
+           memcmp(m->identity.data, job->identity, sizeof job->identity) == 0;
+}
+
+static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
+                         struct hello_refusal *why)
+{
+    const Gradwire__Reason other = GRADWIRE__REASON__OTHER_JOB;
+    if (own->sparse) {
+        const char *dialed = m->ps_index < m->n_ps_hosts ? m->ps_hosts[m->ps_index] : NULL;
+        return (m->ps_index == own->index && dialed && strcmp(dialed, own->ps[0]) == 0) ||
+               refuse(why, other, "ps %u was dialed at %s; this is ps %u at %s", m->ps_index,
+                      dialed ? dialed : "?", own->index, own->ps[0]);
+    }
+    if (m->n_ps_hosts != own->n_ps || m->ps_index != own->index)
+        return refuse(why, other, "it dialed ps %u of %zu; this is ps %u of %u", m->ps_index,
+                      m->n_ps_hosts, own->index, own->n_ps);
+    for (uint32_t i = 0; i < own->n_ps; i++)
+        if (strcmp(m->ps_hosts[i], own->ps[i]) != 0)
+            return refuse(why, other, "its ps %u is %s, ours is %s", i, m->ps_hosts[i], own->ps[i]);
+    return true;
+}
+
+static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
+                     struct hello_refusal *why)
+{
+    const struct job *job = host->job;
+    if (strcmp(m->job, job->name) != 0)
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB, "job %.64s dialed a ps of job %s", m->job,
+                      job->name);
+    if (!same_identity(job, m))
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                      "job %s differs here in a key that makes its identity", job->name);
+    if (m->uuid[0] && host->uuid[0] && strcmp(m->uuid, host->uuid) != 0)
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB, "run %.36s of job %s dialed a ps of run %s",
+                      m->uuid, job->name, host->uuid);
+    if (!same_ps_list(host->cluster, m, why))
+        return false;
+    if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0)
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
+                      "worker %u says that it is the chief, who is worker 0", m->worker);
+    return true;
+}
+
+static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
+                        struct hello_refusal *why)
+{
+    const struct job *job = host->job;
+    bool other_name = strcmp(m->job, job->name) != 0;
+    if (other_name || !same_identity(job, m))
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                      "a worker of job %.64s dialed the chief of job %s%s", m->job, job->name,
+                      other_name ? "" : "; a key that makes its identity differs");
+    if (m->role == GRADWIRE__ROLE__CHIEF) /* whose name is not the worker's that it says it is */
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+    if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))
+        return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
+                      "worker %u dialed the chief: allowed are 1 to %d", m->worker,
+                      WORKERS_MAX - 1);
+    return true;
+}
+
+static const char *role_word(Gradwire__Role role, bool to_ps)
+{
+    return role == GRADWIRE__ROLE__DOCTOR           ? "doctor"
+           : role == GRADWIRE__ROLE__CHIEF && to_ps ? "chief"
+                                                    : "worker";
+}
+
+bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct hello_refusal *why)
+{
+    bool is_ps = host->cluster->role == ROLE_PS;
+    assert(is_ps || host->cluster->is_chief); /* nobody else is dialed */
+    if (!version_same(m->version, role_word(m->role, is_ps), is_ps ? "ps" : "chief", why->text,
+                      sizeof why->text)) {
+        why->reason = GRADWIRE__REASON__OTHER_VERSION;
+        return false;
+    }
+    return is_ps ? ps_takes(host, m, why) : chief_takes(host, m, why);
+}

@@ -1,0 +1,45 @@
+/* The state of a shard in async, which other modes build on. */
+#ifndef GRADWIRE_PS_CORE_SHARD_ASYNC_H
+#define GRADWIRE_PS_CORE_SHARD_ASYNC_H
+
+#include "ps/core/once.h"
+#include "ps/core/shard.h"
+
+struct shard_async {
+    struct once once;
+    uint64_t *chunk_t; /* updates of each chunk */
+    float delay_compensation;
+    bool staleness_rate;
+    struct stale *stale; /* of each worker that said hello: shard_stale.c */
+    /* memory of shard_status */
+    uint8_t *partial;
+    Gradwire__WorkerStaleness *staleness, **staleness_at;
+};
+
+enum err shard_async_open(struct shard *s, const Gradwire__Settings *m,
+                          struct errmsg *e) MUST_CHECK;
+void shard_async_close(struct shard *s);
+enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t cut,
+                             struct errmsg *e) MUST_CHECK;
+const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
+void shard_async_take_over(struct shard *s, const Gradwire__Enter *m);
+enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
+                               struct errmsg *e) MUST_CHECK;
+enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                          struct buffer *body, struct errmsg *e) MUST_CHECK;
+void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
+
+/* shard_stale.c; chunks count from the shard's first. */
+enum err shard_stale_join(struct shard *s, uint32_t worker,
+                          uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */
+void shard_stale_close(struct shard *s);
+/* The worker is sent these chunks as they are now. */
+void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t count);
+/* Update one chunk, elements [at, at + elems) of the shard, by the gradient that `worker` computed from what it was
+ * sent last. g * inv_n is the mean gradient. */
+void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_t at,
+                       uint64_t elems, const float *g, float inv_n);
+/* Fill m->staleness. ERR_NOMEM: it is left empty. */
+enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
+
+#endif

@@ -1,0 +1,116 @@
+#include "ps/core/shard_delta.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "ps/core/shard_state.h"
+
+static struct delta *find(struct delta *all, uint32_t worker)
+{
+    while (all && all->worker != worker)
+        all = all->next;
+    return all;
+}
+
+static size_t bytes_of(const struct shard *s)
+{
+    return ((size_t)s->me.chunks + 7) / 8;
+}
+
+static void begin_round(const struct shard *s, struct delta *of)
+{
+    of->added = 0;
+    memset(of->there, 0, bytes_of(s));
+}
+
+enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t worker,
+                          uint64_t incarnation)
+{
+    struct delta *of = find(*all, worker);
+    if (s->me.chunks == 0)
+        return ERR_OK;
+    if (!of) {
+        of = mem_zalloc(1, sizeof *of);
+        uint8_t *there = mem_zalloc(bytes_of(s), 1);
+        if (!of || !there) {
+            mem_free(of);
+            mem_free(there);
+            return ERR_NOMEM;
+        }
+        *of = (struct delta){.next = *all, .worker = worker, .there = there};
+        *all = of;
+    }
+    if (incarnation > of->incarnation) {
+        of->incarnation = incarnation;
+        of->rounds = 0;
+        begin_round(s, of);
+    }
+    return ERR_OK;
+}
+
+void shard_delta_close(struct delta **all)
+{
+    while (*all) {
+        struct delta *of = *all;
+        *all = of->next;
+        mem_free(of->there);
+        mem_free(of);
+    }
+}
+
+enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, const Gradwire__Push *m,
+                          struct delta **of, struct errmsg *e)
+{
+    struct delta *g = find(all, peer->worker);
+    if (!g || m->name > g->rounds + 1)
+        return err_set(e, ERR_PROTO, "round %" PRIu64 " of worker %u comes out of turn",
+                       (uint64_t)m->name, peer->worker);
+    *of = g;
+    return ERR_OK;
+}
+
+static bool admit(struct delta *of, uint32_t chunk)
+{
+    uint8_t mask = (uint8_t)(1u << (chunk % 8));
+    if (of->there[chunk / 8] & mask)
+        return false;
+    of->there[chunk / 8] |= mask;
+    of->added++;
+    return true;
+}
+
+bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
+                      const float *delta, shard_delta_add *add, uint32_t *added)
+{
+    uint32_t first = m->first_chunk - s->me.first_chunk;
+    assert(of->added < s->me.chunks); /* else the round were over */
+    for (uint32_t c = first; c < first + m->chunks; c++) {
+        uint64_t at = shard_chunk_at(s, c), elems = shard_chunk_at(s, c + 1) - at;
+        if (admit(of, c)) {
+            s->io->before_write(s->ctx, s->block[0] + at, elems);
+            add(s, m, c, at, elems, delta);
+            ++*added;
+        }
+        delta += elems;
+    }
+    assert(of->added <= s->me.chunks);
+    if (of->added < s->me.chunks)
+        return false;
+    of->rounds++;
+    begin_round(s, of);
+    return true;
+}
+
+void shard_delta_answer(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                        uint32_t added)
+{
+    s->duplicates += added == 0;
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    reply.step = s->step;
+    reply.name = m->name;
+    reply.remainder = m->remainder;
+    reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
+    shard_send(s, peer, &reply, s->block[0], m->first_chunk - s->me.first_chunk, m->chunks);
+}

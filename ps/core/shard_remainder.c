@@ -1,0 +1,68 @@
+/* Error feedback on async: before a cut, and at the end, a worker pushes what it still withholds. That is a push of its
+ * own, a round (shard_delta.h) without a batch, which does what it would have done with the last update. */
+#include "ps/core/shard_delta.h"
+#include "ps/core/shard_state.h"
+
+static void begin(struct shard *s)
+{
+    shard_delta_close(&s->remainder.deltas);
+}
+
+static void close_mode(struct shard *s)
+{
+    begin(s);
+    shard_async_close(s);
+}
+
+static enum err join(struct shard *s, uint32_t worker, uint64_t incarnation)
+{
+    enum err err = shard_stale_join(s, worker, incarnation);
+    return err ? err : shard_delta_join(s, &s->remainder.deltas, worker, incarnation);
+}
+
+static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
+                          struct errmsg *e)
+{
+    enum err err = shard_async_push_fits(s, m, wanted, e);
+    *wanted = *wanted || m->remainder;
+    return err;
+}
+
+static void add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
+                uint64_t elems, const float *delta)
+{
+    (void)m;
+    shard_apply_remainder(s, s->async.chunk_t[chunk], at, elems, delta);
+}
+
+static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                        struct buffer *body, struct errmsg *e)
+{
+    struct delta *of;
+    uint32_t added = 0;
+    if (!m->remainder)
+        return shard_async_push(s, peer, m, body, e);
+    enum err err = shard_delta_turn(s->remainder.deltas, peer, m, &of, e);
+    if (err)
+        return err;
+    if (body && m->name == of->rounds + 1)
+        (void)shard_delta_take(s, of, m, body->data, add, &added);
+    shard_delta_answer(s, peer, m, added);
+    return ERR_OK;
+}
+
+const struct shard_mode shard_remainder = {.name = "async, top_k",
+                                           .optimizes = true,
+                                           .remainders = true,
+                                           .open = shard_async_open,
+                                           .close = close_mode,
+                                           .restore = shard_async_restore,
+                                           .laid_out_otherwise = shard_async_laid_out_otherwise,
+                                           .take_over = shard_async_take_over,
+                                           .begin = begin,
+                                           .join = join,
+                                           .push_fits = push_fits,
+                                           .on_push = on_push,
+                                           .on_pull = shard_send_present,
+                                           .sent = shard_stale_sent,
+                                           .status = shard_async_status};

@@ -1,0 +1,49 @@
+/* How far a shard is, as it tells the chief. */
+#include "ps/core/shard_state.h"
+
+static void status_epochs(struct shard *s)
+{
+    size_t n = 0;
+    for (int i = 0; i < CHECKPOINT_EPOCHS && s->index == 0; i++) {
+        struct epoch_sums *from = &s->epoch[i];
+        if (from->batches == 0)
+            continue;
+        Gradwire__EpochSums *to = &s->told.epoch[n];
+        gradwire__epoch_sums__init(to);
+        to->epoch = from->epoch;
+        to->batches = from->batches;
+        to->examples = from->examples;
+        to->loss = from->loss;
+        to->metric = from->metric;
+        to->n_metric = s->metrics;
+        s->told.epochs[n++] = to;
+    }
+    s->told.status.epochs = s->told.epochs;
+    s->told.status.n_epochs = n;
+}
+
+void shard_status_ids(struct shard *s, const struct ids *resolved)
+{
+    s->told.status.mark = resolved->mark;
+    s->told.status.window.data = s->told.window;
+    s->told.status.window.len = ids_pack(resolved, s->told.window);
+}
+
+const Gradwire__ShardStatus *shard_status(struct shard *s)
+{
+    gradwire__shard_status__init(&s->told.status);
+    s->told.status.shard = s->index;
+    s->told.status.step = s->step;
+    s->told.status.t = s->t;
+    s->told.status.duplicates = s->duplicates;
+    s->told.status.clipped = s->clipped;
+    s->told.status.dropped = s->dropped;
+    s->told.push = msg_codec_cost(&s->codec.push_cost);
+    s->told.reply = msg_codec_cost(&s->reply.cost);
+    s->told.status.push = &s->told.push;
+    s->told.status.reply = &s->told.reply;
+    status_epochs(s);
+    if (s->mode && s->mode->status)
+        s->mode->status(s, &s->told.status);
+    return &s->told.status;
+}

@@ -1,0 +1,123 @@
+/* A step in the making: complete chunks are summed, and published in runs when their parameters are there, until the
+ * step is whole. */
+#include <string.h>
+
+#include "ps/core/shard_state.h"
+
+/* The step's loss and metric sums come with the lead's first chunk, and count when the step is made. */
+static void sum_step(struct shard *s, uint32_t chunk)
+{
+    const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
+    struct tree_node node[TREE_LEAVES_MAX];
+    double sums[TREE_LEAVES_MAX * GATE_SUMS_MAX];
+    uint32_t k = 1 + s->metrics;
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        node[i] = c->node[i].node;
+        memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
+    }
+    struct tree_node root = {(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
+    (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->sync.sums);
+}
+
+void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
+{
+    const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        sum->node[i] = c->node[i].node;
+        sum->value[i] = c->node[i].value;
+    }
+    sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
+    sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
+}
+
+const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n)
+{
+    return tree_sum(&sum->values, sum->root, at, n, s->sync.scratch);
+}
+
+static void note_taken(struct shard *s, uint32_t chunk)
+{
+    const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
+    for (uint32_t i = 0; i < c->nodes; i++)
+        shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step, c->node[i].number,
+                         chunk);
+}
+
+void shard_step_taken(struct shard *s, uint32_t chunk)
+{
+    if (s->taken.on)
+        note_taken(s, chunk);
+    s->sync.examples = (double)gate_examples(&s->sync.gate, chunk);
+    if (s->me.first_chunk + chunk == 0)
+        sum_step(s, chunk);
+    gate_clear(&s->sync.gate, chunk);
+    s->sync.made[chunk] = 1;
+}
+
+/* A rejected step is named as such, to who comes late too. */
+Gradwire__Outcome shard_step_outcome(const struct shard *s, uint64_t step,
+                                     Gradwire__Outcome otherwise)
+{
+    bool rejected =
+        s->sync.round.last.there && s->sync.round.last.step == step && s->sync.round.last.rejected;
+    return rejected ? GRADWIRE__OUTCOME__REJECTED : otherwise;
+}
+
+void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_run *run)
+{
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
+    reply.step = s->step + 1;
+    reply.pulled = to->sync.want_pulled;
+    reply.outcome = shard_step_outcome(
+        s, s->step, shard_accept_outcome(s, s->step, &to->sync.pushed, GRADWIRE__OUTCOME__APPLIED));
+    struct shard_work work;
+    if (s->me.first_chunk + run->first == 0) {
+        shard_redo_say(s, s->step + 1, &reply, &work);
+        sums.epoch = shard_redo_epoch(s);
+        sums.batches = 1;
+        sums.examples = s->sync.examples;
+        sums.loss = s->sync.sums[0];
+        sums.metric = s->sync.sums + 1;
+        sums.n_metric = s->metrics;
+        reply.sums = &sums;
+    }
+    shard_send_run(s, to, &reply, run);
+}
+
+void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
+{
+    struct shard_run *made = &s->sync.run[s->sync.runs++];
+    *made = (struct shard_run){.first = first, .count = count};
+    shard_reply_make(s, made, s->sync.runs == 1);
+    for (struct shard_peer *p = s->peers; p; p = p->next)
+        if (p->sync.want_step == s->step + 1)
+            shard_step_send(s, p, made);
+}
+
+void shard_step_finish(struct shard *s)
+{
+    for (struct shard_peer *p = s->peers; p; p = p->next) {
+        if (p->sync.want_step == s->step + 1) {
+            p->sync.want_step = 0;
+            p->sync.answered_step = s->step + 1;
+            p->sync.answered_push = s->step + 1;
+            shard_reply_whole(p, s->step + 1);
+            shard_reply_sent(s, p);
+        }
+    }
+    if (s->index == 0)
+        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->sync.examples, s->sync.sums);
+    shard_accept_finish(s);
+    if (s->sync.examples > 0)
+        s->t++;
+    shard_redo_turn(s);
+    s->step++;
+    s->now = !s->now;
+    shard_average_turn(s);
+    s->before_there = true;
+    memset(s->sync.made, 0, s->me.chunks);
+    s->sync.chunks_made = 0;
+    s->sync.runs = 0;
+    shard_cut_boundary(s);
+}

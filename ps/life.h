@@ -1,0 +1,46 @@
+/* The life of a ps process as one state; docs/operations.md draws it. Pure: the server reports events, and asks the state.
+ * Whether the chief's connection is open at the moment is not part of it. */
+#ifndef GRADWIRE_PS_LIFE_H
+#define GRADWIRE_PS_LIFE_H
+
+#include <stdbool.h>
+
+#include "common/process/process_state.h"
+
+enum life {
+    LIFE_NEW,      /* no chief has come */
+    LIFE_MET,      /* a chief has come; no generation is entered */
+    LIFE_IDLE,     /* no chief came in time; it waits on (--when_done=wait) */
+    LIFE_DONE,     /* the job is done, and this process holds nothing of it */
+    LIFE_DONE_MET, /* the same, and a chief has come since */
+    LIFE_TRAINING, /* a generation is entered: parameters are here */
+    LIFE_GOING,    /* told to go with parameters here: it waits until they are saved */
+    LIFE_LEAVING,  /* told to go with nothing here: it ends at once */
+    LIFE_STOPPING, /* the loop has ended; the process may begin another life */
+    LIFE_LAST,     /* the same, and it was told to go: no other life follows */
+};
+
+enum life_event {
+    LIFE_CHIEF, /* a chief says hello */
+    LIFE_ENTER, /* the chief begins a generation */
+    LIFE_ALONE, /* timeouts.start_s has passed without a chief, with --when_done=wait */
+    LIFE_OVER,  /* the job is done, nothing of it is here, and the next chief is awaited */
+    LIFE_TOLD,  /* SIGTERM or SIGINT */
+    LIFE_STOP,  /* the loop has ended */
+};
+
+/* The first state; done: the job was found to be over. */
+enum life life_begin(bool done);
+/* Which state follows. That the event can happen in `now` is asserted: no peer decides it. */
+enum life life_next(enum life now, enum life_event what);
+
+bool life_before_chief(enum life l); /* none has come, and one is awaited */
+bool life_entered(enum life l);      /* parameters are here */
+bool life_is_done(enum life l);      /* the job is, and nothing of it is here */
+bool life_rests(enum life l);        /* idle or done: nothing is lost by waiting */
+bool life_told(enum life l);         /* to go */
+bool life_stopping(enum life l);
+/* As /status and the metrics tell it; chief: its connection is open. */
+enum process_state life_process_state(enum life l, bool chief);
+
+#endif

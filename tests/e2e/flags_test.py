@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# labels: short
+"""The command lines of all programs are read alike: --help, --version, a flag that is mistyped, wrong or missing."""
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import BUILD, LAUNCH, PS, WORKER  # noqa: E402
+
+# name, how it is called, what its usage begins with, a flag of it, what is missing without any
+PROGRAMS = (("ps", [PS], "ps --job=FILE", "output", "--job=FILE"),
+            ("worker", [WORKER], "worker --job=FILE", "job_name", "--job=FILE"),
+            ("entrypoint", [BUILD / "k8s/entrypoint"], "gradwire-entrypoint", "worker_ips", None),
+            ("launch", [LAUNCH], "gradwire COMMAND", "version", "COMMAND"),
+            ("train", [LAUNCH, "train"], "gradwire train JOB", "restarts", "JOB"),
+            ("rank", [LAUNCH, "rank"], "gradwire rank JOB", "attempt", "JOB"),
+            ("status", [LAUNCH, "status"], "gradwire status DIR", "version", "DIR"),
+            ("stop", [LAUNCH, "stop"], "gradwire stop DIR", "version", "DIR"),
+            ("logs", [LAUNCH, "logs"], "gradwire logs DIR", "follow", "DIR"))
+
+
+class FlagsTest(unittest.TestCase):
+    def each(self, check):
+        for name, command, usage, flag, missing in PROGRAMS:
+            with self.subTest(name):
+                def run(*words, command=command):
+                    got = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60)
+                    return got.returncode, got.stdout, got.stderr
+                check(run, name, usage, flag, missing)
+
+    def refused(self, got, says):
+        """One line, after the program's name or a log's."""
+        code, out, error = got
+        self.assertEqual((code, out, len(error.splitlines())), (2, "", 1), error)
+        self.assertRegex(error, f"^[^'\"]*: {re.escape(says)}$")
+
+    def test_help_is_told_in_each_spelling(self):
+        def check(run, name, usage, flag, missing):
+            for word in "--help", "-h", "-help":
+                code, out, error = run(word)
+                self.assertEqual((code, error), (0, ""))
+                self.assertTrue(out.startswith(f"Usage: {usage}"), out)
+                self.assertIn("--" + flag, out)
+        self.each(check)
+
+    def test_version_names_the_program(self):
+        def check(run, name, usage, flag, missing):
+            code, out, error = run("--version")
+            self.assertEqual((code, error), (0, ""))
+            self.assertRegex(out, rf"^gradwire {name} \d+\.\d+\.\d+\n$")
+        self.each(check)
+
+    def test_a_mistyped_flag_is_told_with_the_one_that_was_meant(self):
+        def check(run, name, usage, flag, missing):
+            typed = flag[:-2] + flag[-1] + flag[-2]
+            self.refused(run(f"--{typed}"), f"unknown flag --{typed}, did you mean --{flag}?")
+            self.refused(run("--zzzzzzz"), "unknown flag --zzzzzzz; --help lists them")
+            self.refused(run("--help=yes"), "--help takes no value")
+        self.each(check)
+
+    def test_what_is_missing_is_named(self):
+        def check(run, name, usage, flag, missing):
+            if missing:
+                self.refused(run(), f"{missing} is missing; --help lists the flags")
+        self.each(check)
+
+    def test_a_command_that_is_mistyped_is_told_with_the_one_that_was_meant(self):
+        for word, says in ("trian", "unknown command trian, did you mean train?"), ("x", "unknown command x; --help lists them"):
+            got = subprocess.run([LAUNCH, word, "--ps=1"], capture_output=True, text=True)
+            self.refused((got.returncode, got.stdout, got.stderr), says)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,182 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "common/base/version.h"
+#include "common/peers/hello.h"
+
+static char *two[] = {(char *)"a:1", (char *)"b:2"}, *one[] = {(char *)"b:2"};
+static struct job job = {.name = "ours", .identity = {1, 2, 3}};
+static const struct cluster ps = {.role = ROLE_PS, .index = 1, .n_ps = 2, .ps = two};
+static const struct cluster sparse = {
+    .role = ROLE_PS, .index = 1, .n_ps = 1, .ps = one, .sparse = true};
+static const struct cluster chief = {.role = ROLE_WORKER, .is_chief = true, .n_ps = 2, .ps = two};
+static const struct cluster worker = {
+    .role = ROLE_WORKER, .index = 3, .worker_id = 3, .n_ps = 2, .ps = two};
+
+static Gradwire__Hello hello(const struct cluster *of)
+{
+    Gradwire__Hello m;
+    hello_make(&m, &job, of, 1);
+    return m;
+}
+
+static void takes(const struct cluster *c, const char *uuid, const Gradwire__Hello *m)
+{
+    const struct hello_host host = {&job, c, uuid};
+    struct hello_refusal why = {GRADWIRE__REASON__UNKNOWN, ""};
+    if (!hello_judge(&host, m, &why))
+        fail_msg("%s", why.text);
+}
+
+static void refuses(const struct cluster *c, const char *uuid, const Gradwire__Hello *m,
+                    Gradwire__Reason reason, const char *text)
+{
+    const struct hello_host host = {&job, c, uuid};
+    struct hello_refusal why = {GRADWIRE__REASON__UNKNOWN, ""};
+    assert_false(hello_judge(&host, m, &why));
+    assert_string_equal(why.text, text);
+    assert_int_equal(why.reason, reason);
+}
+
+static void a_hello_says_who_its_sender_is(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&worker);
+    assert_string_equal(m.version, GRADWIRE_VERSION);
+    assert_string_equal(m.job, "ours");
+    assert_int_equal(m.identity.len, sizeof job.identity);
+    assert_memory_equal(m.identity.data, job.identity, sizeof job.identity);
+    assert_int_equal(m.role, GRADWIRE__ROLE__WORKER);
+    assert_int_equal(m.worker, 3);
+    assert_int_equal(m.shard, -1);
+    assert_int_equal(m.ps_index, 1);
+    assert_int_equal(m.n_ps_hosts, 2);
+    assert_string_equal(m.ps_hosts[1], "b:2");
+    assert_string_equal(m.uuid, "");
+    assert_int_equal(hello(&chief).role, GRADWIRE__ROLE__CHIEF);
+}
+
+static void who_is_of_the_job_is_taken(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&worker), of_chief = hello(&chief);
+    takes(&ps, "", &m);
+    takes(&ps, "", &of_chief);
+    takes(&sparse, "", &m);
+    takes(&chief, "", &m);
+    m.uuid = (char *)"run 1";
+    takes(&ps, "", &m);
+    takes(&ps, "run 1", &m);
+    m.role = GRADWIRE__ROLE__DOCTOR;
+    m.worker = 0;
+    takes(&ps, "run 1", &m);
+    takes(&chief, "", &m);
+}
+
+static void another_release_is_named_by_both_sides(void **state)
+{
+    (void)state;
+#define RULE ": all processes of a job run one release"
+    Gradwire__Hello m = hello(&worker), of_chief = hello(&chief);
+    m.version = of_chief.version = (char *)"9.9";
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_VERSION,
+            "a worker of version 9.9 dialed a ps of version " GRADWIRE_VERSION RULE);
+    refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
+            "a chief of version 9.9 dialed a ps of version " GRADWIRE_VERSION RULE);
+    refuses(&chief, "", &of_chief, GRADWIRE__REASON__OTHER_VERSION,
+            "a worker of version 9.9 dialed a chief of version " GRADWIRE_VERSION RULE);
+    m.role = GRADWIRE__ROLE__DOCTOR;
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_VERSION,
+            "a doctor of version 9.9 dialed a chief of version " GRADWIRE_VERSION RULE);
+#undef RULE
+}
+
+static void another_job_is_refused(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&worker);
+    m.job = (char *)"theirs";
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "job theirs dialed a ps of job ours");
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "a worker of job theirs dialed the chief of job ours");
+    uint8_t identity[sizeof job.identity] = {1, 2, 4};
+    m = hello(&worker);
+    m.identity.data = identity;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "job ours differs here in a key that makes its identity");
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "a worker of job ours dialed the chief of job ours; a key that makes its identity "
+            "differs");
+    m.identity.data = job.identity;
+    m.identity.len--;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "job ours differs here in a key that makes its identity");
+}
+
+static void another_run_is_refused_by_a_ps(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&worker);
+    m.uuid = (char *)"run 1";
+    refuses(&ps, "run 2", &m, GRADWIRE__REASON__OTHER_JOB,
+            "run run 1 of job ours dialed a ps of run run 2");
+}
+
+static void another_ps_list_is_refused(void **state)
+{
+    (void)state;
+    char *others[] = {(char *)"a:1", (char *)"c:3", (char *)"d:4"};
+    Gradwire__Hello m = hello(&worker);
+    m.ps_index = 0;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "it dialed ps 0 of 2; this is ps 1 of 2");
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "ps 0 was dialed at a:1; this is ps 1 at b:2");
+    m.ps_index = 7;
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "ps 7 was dialed at ?; this is ps 1 at b:2");
+    m.ps_index = 1;
+    m.ps_hosts = others;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "its ps 1 is c:3, ours is b:2");
+    refuses(&sparse, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "ps 1 was dialed at c:3; this is ps 1 at b:2");
+    m.n_ps_hosts = 3;
+    refuses(&ps, "", &m, GRADWIRE__REASON__OTHER_JOB, "it dialed ps 1 of 3; this is ps 1 of 2");
+}
+
+static void who_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    Gradwire__Hello m = hello(&chief);
+    refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
+    m.worker = 4;
+    refuses(&ps, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
+            "worker 4 says that it is the chief, who is worker 0");
+    m = hello(&worker);
+    m.worker = 0;
+    refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
+            "worker 0 dialed the chief: allowed are 1 to 1023");
+    m.worker = 1024;
+    refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
+            "worker 1024 dialed the chief: allowed are 1 to 1023");
+    m.worker = 1023;
+    takes(&chief, "", &m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hello_says_who_its_sender_is),
+        cmocka_unit_test(who_is_of_the_job_is_taken),
+        cmocka_unit_test(another_release_is_named_by_both_sides),
+        cmocka_unit_test(another_job_is_refused),
+        cmocka_unit_test(another_run_is_refused_by_a_ps),
+        cmocka_unit_test(another_ps_list_is_refused),
+        cmocka_unit_test(who_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

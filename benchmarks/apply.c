@@ -67,8 +67,8 @@ static void apply_once(struct apply *a)
     a->t++;
     if (a->optimizer.kind == OPT_LAMB)
         a->ratio = ratio_of(a);
-    optimizer_apply_trusted(&a->optimizer, a->t, a->ratio, a->w_next, a->w, a->slot, a->g,
-                            1.0F / 64, a->elems);
+    optimizer_apply(&a->optimizer, a->t, (struct optimizer_factors){1.0F / 64, 1, a->ratio},
+                    a->w_next, a->w, a->slot, a->g, a->elems);
     float *w = a->w;
     a->w = a->w_next;
     a->w_next = w;

@@ -115,7 +115,8 @@ static void layers_init(struct layers *l)
     l->x = mem_floats((size_t)ROWS * features);
     l->y = mem_floats(ROWS);
     layout_init_values(lay, 1, 0, lay->elems, l->w);
-    uint32_t ids = l->op->kind == OP_EMBEDDING ? l->op->rows : 0; /* numbers of rows below it */
+    uint32_t ids = l->op->layer->kind == LAYER_EMBEDDING ? l->op->layer->embedding.input_dim
+                                                         : 0; /* numbers of rows below it */
     for (size_t i = 0; i < (size_t)ROWS * features; i++)
         l->x[i] = ids ? floorf((float)ids * rng_unit(2, i)) : 2.0F * rng_unit(2, i) - 1.0F;
     for (int i = 0; i < ROWS; i++)
@@ -126,7 +127,7 @@ static bool layers_check(struct layers *l)
 {
     uint64_t elems = model_layout(l->model)->elems;
     float *first = mem_floats(elems), most = 0;
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(l->run, l->w, l->x, l->y, ROWS, 1, l->dw, &sums, NULL, NULL);
     memcpy(first, l->dw, elems * sizeof *first);
     model_train(l->run, l->w, l->x, l->y, ROWS, 1, l->dw, &sums, NULL, NULL);
@@ -148,7 +149,7 @@ struct product { /* (m, k) (k, n) */
 
 static bool has_product(const struct op *op)
 {
-    return op->kind == OP_DENSE || op->kind == OP_CONV2D;
+    return op->layer->kind == LAYER_DENSE || op->layer->kind == LAYER_CONV2D;
 }
 
 static bool wants_dx(const struct layers *l)
@@ -158,7 +159,7 @@ static bool wants_dx(const struct layers *l)
 
 static struct product product_of(const struct op *op)
 {
-    if (op->kind == OP_DENSE)
+    if (op->layer->kind == LAYER_DENSE)
         return (struct product){ROWS * (int)op->outer, (int)op->out, (int)op->in};
     const struct window *w = &op->window;
     return (struct product){(int)(ROWS * w->y.out * w->x.out), (int)op->channels,
@@ -169,9 +170,9 @@ static struct product product_of(const struct op *op)
 static size_t moved_elems(const struct op *op)
 {
     size_t in = op_in_elems(op), out = op_out_elems(op);
-    return op->kind == OP_EMBEDDING ? 2 * out
-           : op->kind == OP_ADD     ? op->inputs * in + out
-                                    : in + out;
+    return op->layer->kind == LAYER_EMBEDDING ? 2 * out
+           : op->layer->kind == LAYER_ADD     ? op->inputs * in + out
+                                              : in + out;
 }
 
 static void yardstick_init(struct layers *l)

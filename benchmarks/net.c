@@ -96,7 +96,7 @@ double net_gradient(struct net_thread *t, float *dw, const float *w)
 {
     if (!t->run)
         return mlp_gradient(&t->mlp, dw, w, 1.0F / (float)t->batch);
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     mlp_draw(&t->mlp);
     for (int i = 0; i < t->mlp.rows; i++)
         t->label[i] = (float)t->mlp.label[i];

@@ -110,7 +110,7 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
         return err;
     uint32_t nodes;
     const struct gradient_node *node = gradient_nodes(r->gradient, &nodes);
-    struct model_sums sums = gradient_sums(r->gradient);
+    struct sums sums = gradient_sums(r->gradient);
     struct optimizer optimizer = r->job->optimizer;
     optimizer.learning_rate = rate;
     optimizer.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT}; /* nor a warm-up */
@@ -121,8 +121,9 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
         for (uint32_t k = 0; k < optimizer_slots(&optimizer); k++)
             slot[k] = r->slot[k] + t->offset_elems;
         if (t->role == TENSOR_WEIGHT)
-            optimizer_apply(&optimizer, id + 1, w, w, slot, node->value + t->offset_elems,
-                            1.0f / (float)sums.examples, t->elems);
+            optimizer_apply(&optimizer, id + 1,
+                            (struct optimizer_factors){1.0f / (float)sums.examples, 1, 1}, w, w,
+                            slot, node->value + t->offset_elems, t->elems);
     }
     return ERR_OK;
 }

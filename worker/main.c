@@ -25,6 +25,7 @@
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "worker/alone.h"
+#include "worker/chief/epoch_end.h"
 #include "worker/chief/host.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
@@ -38,7 +39,6 @@
 #include "worker/lr_finder.h"
 #include "worker/resume/warm_start.h"
 #include "worker/summarize.h"
-#include "worker/step/train.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 
@@ -62,7 +62,8 @@ struct process {
     bool has_base, finished;
     struct journal journal;       /* the chief: of the runs before */
     struct disk_thread logs_disk; /* DIR/logs, and eval.json */
-    struct train_result result;
+    struct driver_result result;
+    struct epoch_end_result learned;
     struct best best; /* the chief's */
 };
 
@@ -283,24 +284,24 @@ static enum err look_back(struct process *p, struct errmsg *e)
 }
 
 /* The job was done before: what it leaves behind is made whole from the checkpoint. */
-static enum err complete(struct process *p, const struct train_config *config, struct errmsg *e)
+static enum err complete(struct process *p, const struct epoch_end_config *config, struct errmsg *e)
 {
     uint64_t elems = model_layout(p->model)->elems;
     float *w = mem_floats(elems);
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    bool best = train_restores_best(config);
+    bool best = epoch_end_restores_best(config);
     enum err err = best
                        ? best_read(&p->best, w, e)
                        : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
-        err = train_export(config, w, p->result.digest, e);
+        err = epoch_end_export(config, w, p->learned.digest, e);
     mem_free(w);
-    p->result.has_eval = best || p->base.eval.valid;
-    p->result.eval.loss = p->base.eval.loss;
-    memcpy(p->result.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
+    p->learned.has_eval = best || p->base.eval.valid;
+    p->learned.eval.loss = p->base.eval.loss;
+    memcpy(p->learned.eval.metric, p->base.eval.metric, sizeof p->base.eval.metric);
     if (best)
-        p->result.eval = p->best.eval;
+        p->learned.eval = p->best.eval;
     return err;
 }
 
@@ -334,6 +335,7 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .journal = &p->journal,
                                    .cluster = &p->cluster,
                                    .result = &p->result,
+                                   .learned = &p->learned,
                                    .base = p->has_base ? &p->base : NULL,
                                    .finished = p->finished,
                                    .batches_per_epoch = order_batches(&p->order),
@@ -345,10 +347,11 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
     return err;
 }
 
-static enum err run_chief(struct process *p, const struct train_config *config, struct train *train,
-                          struct errmsg *e)
+static enum err run_host(struct process *p, const struct epoch_end_config *config,
+                         struct train *train, struct epoch_end *end, struct errmsg *e)
 {
     struct host *host = NULL;
+    struct driver *driver = train_parts(train)->driver;
     struct control control;
     struct host_config host_config = {.layout = model_layout(p->model),
                                       .batches_per_epoch = order_batches(&p->order),
@@ -364,9 +367,9 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
                                       .learned_epochs = epochs_learned(p->base.epoch)};
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
-                                            .train = train_mailbox(train),
+                                            .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
-                                            .meter = train_meter(train)};
+                                            .meter = driver_meter(driver)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
         err = summarize_run(p, NULL, e);
@@ -377,14 +380,17 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     end_interim(p);
     err = control_init(&control, &control_config, &host_ops, host, e);
     if (!err) {
-        struct train_result before = p->result;
-        train_run(train, &control, &p->result);
+        const struct driver_result before = p->result;
+        const struct epoch_end_result learned = p->learned;
+        train_run(train, &control, &epoch_end_ops, end, &p->result);
         signals_hold(); /* a launcher that heard of the end from another process says SIGTERM now */
         control_close(&control);
         if (p->finished) {
-            mem_free(p->result.history); /* nothing was learned */
-            before.exit_code = p->result.exit_code;
+            int exit_code = p->result.exit_code;
+            mem_free(p->learned.history); /* nothing was learned */
+            p->learned = learned;
             p->result = before;
+            p->result.exit_code = exit_code;
             if (p->cluster.has_evaluator && begin_interim(p, STATE_DONE, e))
                 log_warn("%s", e->text);
             if (p->cluster.has_evaluator)
@@ -396,11 +402,37 @@ static enum err run_chief(struct process *p, const struct train_config *config, 
     return err;
 }
 
+static enum err run_chief(struct process *p, struct train *train, struct errmsg *e)
+{
+    struct curves curves = {.events = NULL};
+    const struct epoch_end_config config = {.job = &p->job,
+                                            .model = p->model,
+                                            .data = &p->data,
+                                            .eval = p->has_eval ? &p->eval : NULL,
+                                            .best = &p->best,
+                                            .curves = &curves,
+                                            .output = p->output,
+                                            .progress_fd = p->flags.progress_fd};
+    struct epoch_end *end = NULL;
+    enum err err = epoch_end_new(&end, &config, train_parts(train), &p->learned, e);
+    if (err)
+        return err;
+    disk_thread_init(&p->logs_disk);
+    if (!p->finished)
+        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
+                    p->data.rows, p->logs, &p->logs_disk);
+    err = run_host(p, &config, train, end, e);
+    curves_close(&curves, !err && p->result.exit_code == 0);
+    disk_thread_close(&p->logs_disk);
+    epoch_end_free(end);
+    return err;
+}
+
 /* How it ended, for a worker that stays, or that came when all was over. */
 static void remember(struct process *p, const struct train *train, const struct control *control)
 {
     uint64_t generation;
-    const char *uuid = train_welcomed(train, &generation);
+    const char *uuid = driver_welcomed(train_parts(train)->driver, &generation);
     if (generation) {
         (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", uuid);
         p->over.generation = generation;
@@ -418,20 +450,21 @@ static void remember(struct process *p, const struct train *train, const struct 
 static enum err run_worker(struct process *p, struct train *train, struct errmsg *e)
 {
     struct chief_link *link = NULL;
+    struct driver *driver = train_parts(train)->driver;
     struct control control;
     struct control_config control_config = {.job = &p->job,
                                             .cluster = &p->cluster,
-                                            .train = train_mailbox(train),
+                                            .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
-                                            .meter = train_meter(train)};
+                                            .meter = driver_meter(driver)};
     enum err err = chief_link_new(&link, e);
     if (err)
         return err;
     end_interim(p);
     err = control_init(&control, &control_config, &chief_link_ops, link, e);
     if (!err) {
-        train_run(train, &control, &p->result);
+        train_run(train, &control, NULL, NULL, &p->result);
         control_close(&control);
         remember(p, train, &control);
     }
@@ -442,33 +475,21 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
 static enum err run(struct process *p, struct errmsg *e)
 {
     struct train *train = NULL;
-    struct curves curves = {.events = NULL};
     struct train_config config = {.job = &p->job,
                                   .cluster = &p->cluster,
                                   .model = p->model,
                                   .data = &p->data,
-                                  .eval = p->has_eval ? &p->eval : NULL,
-                                  .order = &p->order,
-                                  .best = p->cluster.is_chief ? &p->best : NULL,
-                                  .curves = &curves,
-                                  .output = p->output,
-                                  .progress_fd = p->flags.progress_fd};
+                                  .order = &p->order};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
     if (!err && config.fault.kind == FAULT_DISK)
         err = err_set(e, ERR_INPUT, "--fault=%s: only a ps takes it", p->flags.fault);
     if (err)
         return err;
-    p->result.first_step_s = NAN;
+    p->learned.first_step_s = NAN;
     err = train_new(&train, &config, e);
     if (err)
         return err;
-    disk_thread_init(&p->logs_disk);
-    if (p->cluster.is_chief && !p->finished)
-        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
-                    p->data.rows, p->logs, &p->logs_disk);
-    err = p->cluster.is_chief ? run_chief(p, &config, train, e) : run_worker(p, train, e);
-    curves_close(&curves, !err && p->result.exit_code == 0);
-    disk_thread_close(&p->logs_disk);
+    err = p->cluster.is_chief ? run_chief(p, train, e) : run_worker(p, train, e);
     train_free(train);
     return err;
 }
@@ -626,7 +647,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 /* Of the job nothing stays; names, sockets and what is over do. */
 static void forget(struct process *p)
 {
-    mem_free(p->result.history);
+    mem_free(p->learned.history);
     manifest_close(&p->base);
     journal_close(&p->journal);
     dataset_close(&p->data);
@@ -636,7 +657,8 @@ static void forget(struct process *p)
     p->model = NULL;
     p->has_eval = p->has_base = p->finished = false;
     p->data = p->eval = (struct dataset){0};
-    p->result = (struct train_result){0};
+    p->result = (struct driver_result){0};
+    p->learned = (struct epoch_end_result){0};
     mem_give_back();
 }
 

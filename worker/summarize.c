@@ -100,14 +100,14 @@ static void put_eval(const struct evaluation *eval, double *loss, double metric[
         metric[i] = eval ? eval->metric[i] : NAN;
 }
 
-static enum err put_history(const struct train_result *r, struct summary *s,
+static enum err put_history(const struct epoch_end_result *r, struct summary *s,
                             struct summary_epoch **out)
 {
     struct summary_epoch *all = mem_zalloc(r->epochs + 1, sizeof *all);
     if (!all)
         return ERR_NOMEM;
     for (size_t i = 0; i < r->epochs; i++) {
-        const struct train_epoch *from = &r->history[i];
+        const struct epoch_end_epoch *from = &r->history[i];
         all[i].epoch = from->epoch;
         all[i].seconds = from->seconds;
         put_eval(from->has_eval ? &from->eval : NULL, &all[i].eval_loss, all[i].eval_metric);
@@ -130,20 +130,20 @@ static void put_evaluator(const struct summarize *what, const struct chief_facts
     s->evaluated_final = last && last->final && last->eval.step == f->steps;
     for (size_t i = 0; i < s->history_epochs; i++) {
         const struct eval_result *at =
-            eval_log_at(what->evaluator, f->uuid, what->result->history[i].step);
+            eval_log_at(what->evaluator, f->uuid, what->learned->history[i].step);
         put_eval(at ? &at->eval : NULL, &history[i].eval_loss, history[i].eval_metric);
     }
 }
 
 /* The chief's own account is its result's; the others sent theirs. */
-static enum err put_accounts(const struct train_result *own, const struct host *host,
+static enum err put_accounts(const struct driver_result *own, const struct host *host,
                              uint32_t workers, struct summary *s, struct summary_worker **out)
 {
     struct summary_worker *all = mem_zalloc(workers + 1, sizeof *all);
     if (!all)
         return ERR_NOMEM;
     for (uint32_t i = 0; host && i < workers; i++) {
-        struct chief_account a = own->account;
+        struct worker_account a = own->account;
         if (i > 0 && !host_account(host, i, &a))
             continue;
         all[s->accounts++] = (struct summary_worker){.worker = i,
@@ -192,7 +192,7 @@ static void put_compression(const struct summarize *what, const struct chief_fac
 {
     struct codec_cost push = what->result->account.push, reply = what->result->account.reply;
     for (uint32_t i = 1; what->host && i < s->workers; i++) {
-        struct chief_account a;
+        struct worker_account a;
         if (!host_account(what->host, i, &a))
             continue;
         codec_cost_add(&push, &a.push);
@@ -227,7 +227,8 @@ static struct chief_facts facts(const struct summarize *what)
 enum err summarize(const struct summarize *what, struct errmsg *e)
 {
     const struct job *job = what->job;
-    const struct train_result *r = what->result;
+    const struct driver_result *r = what->result;
+    const struct epoch_end_result *l = what->learned;
     const struct chief_facts f = facts(what);
     const struct epoch_sums *last = last_epoch(f.epoch);
     uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
@@ -249,7 +250,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .learning_rate = last_rate(&job->optimizer, f.t),
         .examples_per_s = r->train_s > 0 ? examples_of_run(what, &f) / r->train_s : NAN,
         .seconds = (what->base ? what->base->seconds : 0) + r->train_s,
-        .first_step_s = r->first_step_s,
+        .first_step_s = l->first_step_s,
         .dealt = f.dealt,
         .applied_min = f.applied_min,
         .applied_max = f.applied_max,
@@ -262,9 +263,9 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         .recoveries = f.recoveries,
         .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),
         .averaged = job->optimizer.use_ema,
-        .digest = r->digest,
+        .digest = l->digest,
     };
-    put_eval(r->has_eval ? &r->eval : NULL, &s.eval_loss, s.eval_metric);
+    put_eval(l->has_eval ? &l->eval : NULL, &s.eval_loss, s.eval_metric);
     for (uint32_t i = 0; i < job->model.metrics; i++) {
         s.metric_name[i] = metric_name(job->model.metric[i]);
         s.train_metric[i] = last ? metric_value(job, i, last->metric, last->examples) : NAN;
@@ -273,7 +274,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     struct summary_epoch *history = NULL;
     struct summary_worker *accounts = NULL;
     struct summary_staleness *stale = NULL;
-    enum err err = put_history(r, &s, &history);
+    enum err err = put_history(l, &s, &history);
     if (!err && what->evaluator)
         put_evaluator(what, &f, &s, history);
     if (!err)

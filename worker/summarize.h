@@ -4,14 +4,15 @@
 
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
+#include "worker/chief/epoch_end.h"
 #include "worker/chief/host.h"
 #include "worker/evaluate/eval_log.h"
-#include "worker/step/train.h"
 
 struct summarize {
     const struct job *job;
     const struct cluster *cluster;
-    const struct train_result *result;
+    const struct driver_result *result;
+    const struct epoch_end_result *learned;
     const struct manifest *base;   /* the cut that this run began from; NULL: none */
     const struct journal *journal; /* of the runs before */
     bool finished;                 /* the job was done before this run began */

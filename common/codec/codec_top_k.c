@@ -1,5 +1,5 @@
 /* The k elements of the largest magnitude, of equals the first ones; the rest is 0 (Aji and Heafield 2017). What is not
- * sent is the caller's to keep (worker/step/residual.c). */
+ * sent is the caller's to keep (worker/driver/residual.c). */
 #include <string.h>
 
 #include "common/codec/codec_impl.h"

@@ -44,7 +44,7 @@ static enum err check_top_k(struct job_reader *r)
     const struct job_node *given = job_given(r, key);
     if (job->compression.push != CODEC_TOP_K)
         return ERR_OK;
-    if (job->optimizer.kind != OPT_SGD)
+    if (!optimizer_is_linear(&job->optimizer))
         return job_refuse(r, given, key,
                           "top_k sends a part of each gradient and the rest later, and %s divides "
                           "by the size of gradients, which the parts do not have; allowed with "

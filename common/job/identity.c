@@ -185,19 +185,10 @@ static bool write_texts(FILE *out, const char *texts)
 /* A key that means nothing to this job's data.format. */
 static bool of_another_format(const struct job_key *key, const struct job *job)
 {
-    static const struct {
-        const char *prefix;
-        enum data_format format;
-    } only[] = {
-        {"data.synthetic", DATA_SYNTHETIC}, {"data.columns", DATA_CSV}, {"data.header", DATA_CSV},
-        {"data.delimiter", DATA_CSV},       {"data.quotes", DATA_CSV},  {"data.trim", DATA_CSV},
-        {"data.comment", DATA_CSV},         {"data.missing", DATA_CSV},
-    };
-    for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
-        if (strncmp(key->path, only[i].prefix, strlen(only[i].prefix)) == 0)
-            return only[i].format == DATA_CSV ? !job_reads_csv(job)
-                                              : job->data.format != only[i].format;
-    return false;
+    if (key->heeded == job_reads_csv)
+        return !job_reads_csv(job);
+    return strncmp(key->path, "data.synthetic", strlen("data.synthetic")) == 0 &&
+           job->data.format != DATA_SYNTHETIC;
 }
 
 static bool is_identity(const struct job_key *key, const struct job *job)

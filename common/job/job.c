@@ -10,8 +10,6 @@
 #include "common/job/read.h"
 #include "common/base/mem.h"
 
-static const float EMA_MOMENTUM = 0.99f; /* the default */
-
 /* ---- what holds between keys ---- */
 
 /* "optimizer.NAME.learning_rate", which is training.learning_rate by another name. */
@@ -78,14 +76,16 @@ static enum err check_schedule(struct job_reader *r)
     return ERR_OK;
 }
 
-/* lamb's ratios are made of norms over all shards, which are known in a step of sync alone. */
-static enum err check_lamb(struct job_reader *r)
+/* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
+static enum err check_trusted(struct job_reader *r)
 {
     const struct job_node *at = job_given(r, "optimizer");
-    if (r->job->optimizer.kind != OPT_LAMB)
+    if (!optimizer_is_trusted(&r->job->optimizer))
         return ERR_OK;
     if (r->job->training.update != UPDATE_SYNC)
-        return job_refuse(r, at, "optimizer", "lamb needs training.update: sync");
+        return job_refuse(
+            r, at, "optimizer", "%s needs training.update: sync",
+            job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
     return ERR_OK;
 }
 
@@ -115,31 +115,18 @@ static enum err check_decay(struct job_reader *r)
                       "no tensor is decayed: weight_decay is 0; give that, or leave it out");
 }
 
-/* What would do nothing, or be lost: in geo the optimizer runs at workers, which come and go. */
+/* In geo the optimizer runs at workers, which come and go. */
 static enum err check_ema(struct job_reader *r)
 {
-    enum { USED, MOMENTUM, FREQUENCY, KEYS };
-    static const char *const names[KEYS] = {"use_ema", "ema_momentum", "ema_overwrite_frequency"};
     const struct optimizer *o = &r->job->optimizer;
-    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
-    char path[KEYS][JOB_PATH_MAX];
-    for (int i = 0; i < KEYS; i++)
-        (void)snprintf(path[i], sizeof path[i], "optimizer.%s.%s", word, names[i]);
-    if (o->use_ema && r->job->training.update == UPDATE_GEO)
-        return job_refuse(r, job_given(r, path[USED]), path[USED],
-                          "with training.update: geo the optimizer runs at the workers, and no "
-                          "average outlives them; allowed: false, or another training.update");
-    if (o->use_ema)
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, "optimizer.%s.use_ema",
+                   job_word_of(job_key_find("optimizer")->words, (int)o->kind));
+    if (!o->use_ema || r->job->training.update != UPDATE_GEO)
         return ERR_OK;
-    if (o->ema_momentum != EMA_MOMENTUM) /* where nobody heeds the default, it may stand */
-        return job_refuse(r, job_given(r, path[MOMENTUM]), path[MOMENTUM],
-                          "it is of the average that use_ema: true keeps; add that, or leave it "
-                          "out");
-    if (o->ema_overwrite_frequency)
-        return job_refuse(r, job_given(r, path[FREQUENCY]), path[FREQUENCY],
-                          "it is of the average that use_ema: true keeps; add that, or leave it "
-                          "out");
-    return ERR_OK;
+    return job_refuse(r, job_given(r, path), path,
+                      "with training.update: geo the optimizer runs at the workers, and no "
+                      "average outlives them; allowed: false, or another training.update");
 }
 
 static uint32_t power_of_two_within(uint32_t n, uint32_t most)
@@ -368,7 +355,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
     if (!err)
         err = check_schedule(r);
     if (!err)
-        err = check_lamb(r);
+        err = check_trusted(r);
     if (!err)
         err = check_accumulation(r);
     if (!err)

@@ -9,15 +9,13 @@
 
 #include "common/codec/codec.h"
 #include "common/base/err.h"
-#include "common/parameters/layout.h"
 #include "common/parameters/limits.h"
+#include "common/job/layer.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/tree.h"
 
 enum {
-    JOB_NAME_MAX = 64,
     JOB_LAYERS_MAX = 128,
-    JOB_INPUTS_MAX = 8,
     JOB_COLUMNS_MAX = 4096,
     JOB_CLASS_WEIGHTS_MAX = 64,
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
@@ -26,41 +24,6 @@ enum {
 };
 #define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
 
-enum activation {
-    ACT_LINEAR,
-    ACT_RELU,
-    ACT_SIGMOID,
-    ACT_TANH,
-    ACT_SOFTMAX,
-    ACT_LEAKY_RELU,
-    ACT_ELU,
-    ACT_GELU,
-    ACT_GELU_TANH, /* gelu with approximate: true */
-    ACT_SELU,
-    ACT_SILU,
-    ACT_SOFTPLUS
-};
-enum layer_kind {
-    LAYER_FLATTEN,
-    LAYER_DENSE,
-    LAYER_DROPOUT,
-    LAYER_ACTIVATION,
-    LAYER_CONV2D,
-    LAYER_MAX_POOLING2D,
-    LAYER_AVERAGE_POOLING2D,
-    LAYER_GLOBAL_MAX_POOLING2D,
-    LAYER_GLOBAL_AVERAGE_POOLING2D,
-    LAYER_RESHAPE,
-    LAYER_ADD,
-    LAYER_CONCATENATE,
-    LAYER_LEAKY_RELU,
-    LAYER_ELU,
-    LAYER_GELU,
-    LAYER_BATCH_NORMALIZATION,
-    LAYER_LAYER_NORMALIZATION,
-    LAYER_EMBEDDING
-};
-enum padding { PADDING_VALID, PADDING_SAME };
 enum loss_kind {
     LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
     LOSS_BINARY_CROSSENTROPY,
@@ -76,7 +39,6 @@ enum metric_kind {
     METRIC_RECALL,
     METRIC_LOGLOSS
 };
-enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 struct class_weight {
     uint32_t label;
     float weight;
@@ -103,33 +65,6 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
-
-struct job_layer {
-    enum layer_kind kind;
-    char name[JOB_NAME_MAX]; /* given, or as Keras makes them: dense, dense_1, ... */
-    uint32_t inputs,
-        input[JOB_INPUTS_MAX]; /* 0: the model's input, i + 1: layer i; none: the layer before */
-    uint32_t units;            /* dense */
-    enum activation activation;
-    bool use_bias;
-    enum init_kind kernel_initializer, bias_initializer; /* default glorot_uniform, zeros */
-    float kernel_init_value, bias_init_value; /* the constant, a normal's stddev, maxval */
-    float kernel_init_other, bias_init_other; /* a normal's mean, minval */
-    enum regularizer_kind kernel_regularizer, bias_regularizer;
-    float kernel_l1, kernel_l2, bias_l1, bias_l2;
-    float rate;              /* dropout */
-    float alpha;             /* elu; leaky_relu's negative_slope */
-    bool approximate;        /* gelu */
-    float momentum, epsilon; /* normalizations */
-    bool center, scale;
-    uint32_t input_dim, output_dim; /* embedding */
-    uint32_t filters;               /* conv2d */
-    /* (height, width); strides of a pooling layer: 0, 0 is its pool_size until the job is read */
-    uint32_t kernel_size[2], pool_size[2], strides[2], dilation_rate[2];
-    enum padding padding;
-    bool keepdims;                                       /* global pooling */
-    uint32_t target_rank, target_shape[TENSOR_RANK_MAX]; /* reshape */
-};
 
 /* One column of a csv file. */
 struct job_column {

@@ -1,6 +1,7 @@
 #include "common/job/keys.h"
 
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/job/table.h"
@@ -307,6 +308,32 @@ void job_key_hint(const char *path, char *out, size_t bytes)
          hint_elsewhere(path, out, bytes)))
         return;
     hint_list(group, out, bytes);
+}
+
+/* ---- defaults ---- */
+
+bool job_key_is_default(const struct job_key *key, const struct job *job)
+{
+    const char *usual = key->fallback ? key->fallback : "0", *text;
+    const void *at = job_key_at(key, job, NULL);
+    int word;
+    switch (key->type) {
+    case KEY_REAL:
+        return *(const float *)at == strtof(usual, NULL);
+    case KEY_BOOL:
+        return *(const bool *)at == (strcmp(usual, "true") == 0);
+    case KEY_WORD:
+        memcpy(&word, at, sizeof word);
+        return word == job_word_find(key->words, usual)->value;
+    case KEY_TEXT:
+        return !*(const char *)at;
+    case KEY_TEXTS:
+    case KEY_FOLDER:
+        text = *(char *const *)at;
+        return !text || !*text;
+    default: /* a number, or the length of a list */
+        return *(const uint32_t *)at == strtoul(usual, NULL, 10);
+    }
 }
 
 /* ---- visiting ---- */

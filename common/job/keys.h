@@ -58,6 +58,12 @@ struct job_key {
     float low, high;          /* KEY_REAL */
     bool low_open, high_open; /* KEY_REAL: the border itself is not allowed */
     const struct job_word *words; /* ends with a NULL word */
+    size_t like; /* KEY_PAIR of a layer: by default its value is that of the pair there; 0: not */
+    const char *keras; /* KEY_NAME of a layer: what Keras names it, but for a number */
+    /* It does something beside the job's other keys; NULL: always. Otherwise only the default may stand, and `unheeded`
+     * says why: "%s" in it is the word of training.update. Not of layers and columns. */
+    bool (*heeded)(const struct job *job);
+    const char *unheeded;
     const char *fallback;     /* the default as one would write it; NULL: none, or `fallback_doc` */
     const char *fallback_doc; /* a default that is worked out, in words */
     const char *doc;
@@ -99,6 +105,9 @@ void job_key_hint(const char *path, char *out, size_t bytes);
 
 /* The key counts in this job: each choice on its way is the one taken. */
 bool job_key_active(const struct job_key *key, const struct job *job, const void *element);
+
+/* The value is the default's; of a key without one: nothing, 0. */
+bool job_key_is_default(const struct job_key *key, const struct job *job);
 
 /* Visit each supported, active key in the table's order, those of layers and columns once per
  * element; `path` is written out: "model.layers[1].dense.units". Stops at the first error. */

@@ -17,21 +17,15 @@ static void activation_of_word(struct job_layer *layer, const struct job_word *w
     if (layer->kind != LAYER_ACTIVATION || strcmp(word->word, "activation") == 0)
         return;
     const struct job_key *key = job_key_find(JOB_LAYER_PREFIX ".activation.activation");
-    layer->activation = (enum activation)job_word_find(key->words, word->word)->value;
+    layer->activation.activation = (enum activation)job_word_find(key->words, word->word)->value;
 }
 
 /* Keras's class names in snake case: ReLU is re_lu; there are no layers Sigmoid, Tanh, ... */
 static const char *keras_name(const struct job_word *word)
 {
-    if (strcmp(word->word, "relu") == 0)
-        return "re_lu";
-    static const char *const functions[] = {"sigmoid", "tanh", "selu", "silu", "softplus"};
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(word->word, functions[i]) == 0)
-            return "activation";
-    if (strcmp(word->word, "leaky_relu") == 0)
-        return "leaky_re_lu";
-    return word->word;
+    char path[JOB_PATH_MAX];
+    (void)snprintf(path, sizeof path, JOB_LAYER_PREFIX ".%s.name", word->word);
+    return job_key_find(path)->keras;
 }
 
 /* The nth unnamed layer of a kind gets its name with _n; the first gets it bare. */
@@ -56,27 +50,35 @@ static enum err check_uniform(struct job_reader *r, const struct job_node *node,
 static enum err check_initializers(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
-    enum err err = check_uniform(r, node, "kernel_initializer", l->kernel_initializer,
-                                 l->kernel_init_other, l->kernel_init_value);
+    enum err err = check_uniform(r, node, "kernel_initializer", l->kernel.initializer,
+                                 l->kernel.init_other, l->kernel.init_value);
     return err ? err
-               : check_uniform(r, node, "bias_initializer", l->bias_initializer, l->bias_init_other,
-                               l->bias_init_value);
+               : check_uniform(r, node, "bias_initializer", l->bias.initializer, l->bias.init_other,
+                               l->bias.init_value);
 }
 
 /* Of a layer without a bias. */
 static enum err check_bias(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
-    bool has = l->kind == LAYER_DENSE || l->kind == LAYER_CONV2D;
-    if (!has || l->use_bias)
+    if (l->use_bias)
         return ERR_OK;
-    const char *of = l->bias_initializer != INIT_ZEROS         ? "bias_initializer"
-                     : l->bias_regularizer != REGULARIZER_NONE ? "bias_regularizer"
+    const char *of = l->bias.initializer != INIT_ZEROS         ? "bias_initializer"
+                     : l->bias.regularizer != REGULARIZER_NONE ? "bias_regularizer"
                                                                : NULL;
     return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
                            "its %s is of a bias, and use_bias is false; leave one of the two out",
                            of)
               : ERR_OK;
+}
+
+/* Keys that were not given and take another's value: a pooling layer's windows touch. */
+static void take_others(struct job_reader *r)
+{
+    char *layer = (char *)&r->job->model.layer[r->layer];
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->like && !r->given[job_key_index(key)] && job_key_active(key, r->job, layer))
+            memcpy(layer + key->offset, layer + key->like, sizeof(uint32_t[2]));
 }
 
 static enum err read_layer(struct job_reader *r, const struct job_node *node,
@@ -96,8 +98,7 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
     if (err)
         return err;
     activation_of_word(layer, word);
-    if (layer->strides[0] == 0) /* not given: a pooling layer's windows touch */
-        memcpy(layer->strides, layer->pool_size, sizeof layer->strides);
+    take_others(r);
     at->layer[r->layer] = node;
     r->job->layer_line[r->layer] = node->set ? JOB_LINE_SET : node->line;
     at->inputs[r->layer] = r->inputs;
@@ -173,7 +174,9 @@ static enum err resolve_one(struct job_reader *r, const struct job_node *node)
 static enum err check_count(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *layer = &r->job->model.layer[r->layer];
-    bool merges = layer->kind == LAYER_ADD || layer->kind == LAYER_CONCATENATE;
+    const struct job_word *words = job_key_find(JOB_LAYER_PREFIX)->words;
+    const char *lone = job_word_find(words, job_word_of(words, (int)layer->kind))->lone;
+    bool merges = lone && strcmp(lone, "inputs") == 0;
     if (merges && layer->inputs < 2)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
                           "%s joins at least two layers: name them in its inputs", layer->name);

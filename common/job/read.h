@@ -63,7 +63,7 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
 /* Where the key was given, or NULL. */
 const struct job_node *job_given(const struct job_reader *r, const char *path);
 
-/* update.c: what only other modes of training.update would heed is refused. */
+/* update.c: what does not go with training.update is refused. */
 enum err job_check_update(struct job_reader *r) MUST_CHECK;
 
 /* unused.c: what nobody heeds beside the job's other keys is refused. */

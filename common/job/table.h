@@ -22,6 +22,7 @@ extern const struct job_table job_table_model, job_table_data, job_table_trainin
 
 #define IN_JOB(member) .offset = offsetof(struct job, member)
 #define RANGE(least, most) .min = least, .max = most
+#define HEEDED(where, otherwise) .heeded = where, .unheeded = otherwise
 #define POSITIVE .low = 0, .high = FLT_MAX, .low_open = true
 #define NOT_NEGATIVE .low = 0, .high = FLT_MAX
 #define NOT_POSITIVE .low = -FLT_MAX, .high = 0

@@ -81,6 +81,11 @@ static const struct job_word flip_words[] = {
         .doc = "names it in messages; with `data.header: names` the header has it"                 \
     }
 
+#define OF_CSV                                                                                     \
+    HEEDED(                                                                                        \
+        job_reads_csv,                                                                             \
+        "it is of csv: data.format: csv, or synthetic with data.synthetic: census; leave it out")
+
 static const struct job_key keys[] = {
     {.path = "data.format",
      .type = KEY_WORD,
@@ -136,6 +141,7 @@ static const struct job_key keys[] = {
      IN_JOB(data.csv.columns),
      .identity = true,
      .fallback_doc = "none; required by `csv`",
+     OF_CSV,
      .doc = "`csv`: the columns in the order of the file, each `kind`, `kind: name` or `kind: "
             "{option: value}`; their features make a row in this order"},
     {.path = JOB_COLUMN_PREFIX,
@@ -197,6 +203,7 @@ static const struct job_key keys[] = {
      .identity = true,
      .words = header_words,
      .fallback = "none",
+     OF_CSV,
      .doc = "`csv`: the first line of each file: `skip`: is left out; `names`: names the columns, "
             "of which those in data.columns are read, in any order"},
     {.path = "data.delimiter",
@@ -205,48 +212,56 @@ static const struct job_key keys[] = {
      .identity = true,
      .words = delimiter_words,
      .fallback = "comma",
+     OF_CSV,
      .doc = "`csv`: what stands between fields"},
     {.path = "data.quotes",
      .type = KEY_BOOL,
      IN_JOB(data.csv.quotes),
      .identity = true,
      .fallback = "true",
+     OF_CSV,
      .doc = "`csv`: fields may be in double quotes, as in RFC 4180"},
     {.path = "data.trim",
      .type = KEY_BOOL,
      IN_JOB(data.csv.trim),
      .identity = true,
      .fallback = "false",
+     OF_CSV,
      .doc = "`csv`: spaces and tabs around a field do not belong to it"},
     {.path = "data.comment",
      .type = KEY_TEXT,
      IN_JOB(data.csv.comment),
      .identity = true,
      .fallback_doc = "none",
+     OF_CSV,
      .doc = "`csv`: lines that begin so are left out, as empty ones are"},
     {.path = "data.missing",
      .type = KEY_TEXTS,
      IN_JOB(data.csv.missing),
      .identity = true,
      .fallback = "",
+     OF_CSV,
      .doc = "`csv`: the fields that mean a missing value: a text or a list"},
     {.path = "data.bad_rows",
      .type = KEY_WORD,
      IN_JOB(data.csv.bad_rows),
      .words = bad_rows_words,
      .fallback = "stop",
+     OF_CSV,
      .doc = "`csv`: a row that cannot be read ends the job, or keeps its place with weight 0"},
     {.path = "data.bad_rows_max",
      .type = KEY_U32,
      IN_JOB(data.csv.bad_rows_max),
      RANGE(0, UINT32_MAX),
      .fallback = "1000",
+     OF_CSV,
      .doc = "`csv`: more bad rows than that, of `skip`, in a part end the job all the same"},
     {.path = "data.memory_mb",
      .type = KEY_U32,
      IN_JOB(data.memory_mb),
      RANGE(0, UINT32_MAX),
      .fallback = "0",
+     OF_CSV,
      .doc = "`csv`: MiB of rows that a process keeps in memory, of both parts; the rest is in a "
             "file of "
             "its own in `data.spill`. 0: a quarter of the memory that it may use (by the cgroup, "
@@ -256,6 +271,7 @@ static const struct job_key keys[] = {
      .type = KEY_FOLDER,
      IN_JOB(data.spill),
      .fallback_doc = "TMPDIR, or /tmp",
+     OF_CSV,
      .doc = "`csv`: the folder of that file, which has no name and is gone with its process; "
             "relative to the job file, by --set to the current folder"},
     {.path = "data.augment.flip",

@@ -112,6 +112,7 @@ static const struct job_word metric_words[] = {
      .type = KEY_NAME,                                                                             \
      IN_LAYER(name),                                                                               \
      .identity = true,                                                                             \
+     .keras = word,                                                                                \
      .fallback_doc = "as Keras makes it: `" word "`, `" word "_1`, ..",                            \
      .doc = "unique among the layers; names the layer's tensors"},                                 \
         LAYER_INPUTS(word, false)
@@ -120,26 +121,27 @@ static const struct job_word metric_words[] = {
      .type = KEY_NAME,                                                                             \
      IN_LAYER(name),                                                                               \
      .identity = true,                                                                             \
+     .keras = as,                                                                                  \
      .fallback_doc = "as Keras makes it: `" as "`, `" as "_1`, ..",                                \
      .doc = "unique among the layers"},                                                            \
         LAYER_INPUTS(word, false)
 #define NORMALIZATION(of, epsilon_doc)                                                             \
     {.path = JOB_LAYER_PREFIX "." of ".epsilon",                                                   \
      .type = KEY_REAL,                                                                             \
-     IN_LAYER(epsilon),                                                                            \
+     IN_LAYER(normalization.epsilon),                                                              \
      POSITIVE,                                                                                     \
      .identity = true,                                                                             \
      .fallback = "1e-3",                                                                           \
      .doc = epsilon_doc},                                                                          \
         {.path = JOB_LAYER_PREFIX "." of ".center",                                                \
          .type = KEY_BOOL,                                                                         \
-         IN_LAYER(center),                                                                         \
+         IN_LAYER(normalization.center),                                                           \
          .identity = true,                                                                         \
          .fallback = "true",                                                                       \
          .doc = "add a beta that is learned"},                                                     \
         {.path = JOB_LAYER_PREFIX "." of ".scale",                                                 \
          .type = KEY_BOOL,                                                                         \
-         IN_LAYER(scale),                                                                          \
+         IN_LAYER(normalization.scale),                                                            \
          .identity = true,                                                                         \
          .fallback = "true",                                                                       \
          .doc = "multiply by a gamma that is learned"},                                            \
@@ -150,6 +152,7 @@ static const struct job_word metric_words[] = {
      IN_LAYER(name),                                                                               \
      .identity = true,                                                                             \
      .alias = true,                                                                                \
+     .keras = as,                                                                                  \
      .fallback_doc = "as Keras makes it: `" as "`, `" as "_1`, ..",                                \
      .doc = "unique among the layers"},                                                            \
         LAYER_INPUTS(word, true)
@@ -167,62 +170,63 @@ static const struct job_word metric_words[] = {
 #define REGULARIZER(of, what)                                                                      \
     {.path = JOB_LAYER_PREFIX "." of "." #what "_regularizer",                                     \
      .type = KEY_CHOICE,                                                                           \
-     IN_LAYER(what##_regularizer),                                                                 \
+     IN_LAYER(what.regularizer),                                                                   \
      .identity = true,                                                                             \
      .words = regularizer_words,                                                                   \
      .fallback = "none",                                                                           \
      .doc = "added to the loss, in every mode: `{l2: 0.01}`"},                                     \
-        REGULARIZER_REAL(of, what, "l1.l1", what##_l1, "0.01", "times the sum of |w|"),            \
-        REGULARIZER_REAL(of, what, "l2.l2", what##_l2, "0.01", "times the sum of squares"),        \
-        REGULARIZER_REAL(of, what, "l1_l2.l1", what##_l1, "0", "times the sum of |w|"),            \
-        REGULARIZER_REAL(of, what, "l1_l2.l2", what##_l2, "0", "times the sum of squares")
+        REGULARIZER_REAL(of, what, "l1.l1", what.l1, "0.01", "times the sum of |w|"),              \
+        REGULARIZER_REAL(of, what, "l2.l2", what.l2, "0.01", "times the sum of squares"),          \
+        REGULARIZER_REAL(of, what, "l1_l2.l1", what.l1, "0", "times the sum of |w|"),              \
+        REGULARIZER_REAL(of, what, "l1_l2.l2", what.l2, "0", "times the sum of squares")
 /* what: kernel or bias */
 #define INITIALIZER(of, what, by_default)                                                          \
     {.path = JOB_LAYER_PREFIX "." of "." #what "_initializer",                                     \
      .type = KEY_CHOICE,                                                                           \
-     IN_LAYER(what##_initializer),                                                                 \
+     IN_LAYER(what.initializer),                                                                   \
      .identity = true,                                                                             \
      .words = initializer_words,                                                                   \
      .fallback = by_default,                                                                       \
      .doc = "first values; `{constant: 0.5}` for a number"},                                       \
-        INITIALIZER_REAL(of, what, "constant.value", what##_init_value, ANY_REAL, "0",             \
+        INITIALIZER_REAL(of, what, "constant.value", what.init_value, ANY_REAL, "0",               \
                          "the number"),                                                            \
-        INITIALIZER_REAL(of, what, "random_normal.mean", what##_init_other, ANY_REAL, "0",         \
-                         "mean"),                                                                  \
-        INITIALIZER_REAL(of, what, "random_normal.stddev", what##_init_value, NOT_NEGATIVE,        \
-                         "0.05", "standard deviation"),                                            \
-        INITIALIZER_REAL(of, what, "random_uniform.minval", what##_init_other, ANY_REAL, "-0.05",  \
+        INITIALIZER_REAL(of, what, "random_normal.mean", what.init_other, ANY_REAL, "0", "mean"),  \
+        INITIALIZER_REAL(of, what, "random_normal.stddev", what.init_value, NOT_NEGATIVE, "0.05",  \
+                         "standard deviation"),                                                    \
+        INITIALIZER_REAL(of, what, "random_uniform.minval", what.init_other, ANY_REAL, "-0.05",    \
                          "from"),                                                                  \
-        INITIALIZER_REAL(of, what, "random_uniform.maxval", what##_init_value, ANY_REAL, "0.05",   \
+        INITIALIZER_REAL(of, what, "random_uniform.maxval", what.init_value, ANY_REAL, "0.05",     \
                          "to"),                                                                    \
-        INITIALIZER_REAL(of, what, "truncated_normal.mean", what##_init_other, ANY_REAL, "0",      \
+        INITIALIZER_REAL(of, what, "truncated_normal.mean", what.init_other, ANY_REAL, "0",        \
                          "mean"),                                                                  \
-        INITIALIZER_REAL(of, what, "truncated_normal.stddev", what##_init_value, NOT_NEGATIVE,     \
+        INITIALIZER_REAL(of, what, "truncated_normal.stddev", what.init_value, NOT_NEGATIVE,       \
                          "0.05", "standard deviation; redrawn beyond two of them")
 /* Height and width. */
-#define PAIR(of, member, given_or_not, text)                                                       \
+#define PAIR(of, group, member, given_or_not, text)                                                \
     {                                                                                              \
-        .path = JOB_LAYER_PREFIX "." of "." #member, .type = KEY_PAIR, IN_LAYER(member),           \
+        .path = JOB_LAYER_PREFIX "." of "." #member, .type = KEY_PAIR, IN_LAYER(group.member),     \
         RANGE(1, 65536), .identity = true, given_or_not, .doc = text                               \
     }
-#define PADDING(of)                                                                                \
+#define PADDING(of, group)                                                                         \
     {                                                                                              \
-        .path = JOB_LAYER_PREFIX "." of ".padding", .type = KEY_WORD, IN_LAYER(padding),           \
+        .path = JOB_LAYER_PREFIX "." of ".padding", .type = KEY_WORD, IN_LAYER(group.padding),     \
         .identity = true, .words = padding_words, .fallback = "valid",                             \
         .doc = "`valid`: none; `same`: as much as gives ceil(input / stride) outputs, the odd "    \
                "row and column behind"                                                             \
     }
+#define LIKE_POOL_SIZE                                                                             \
+    .like = offsetof(struct job_layer, pooling2d.pool_size), .fallback_doc = "pool_size"
 #define POOLING_KEYS(of)                                                                           \
-    PAIR(of, pool_size, .fallback = "2", "height and width of a window"),                          \
-        PAIR(of, strides, .fallback_doc = "pool_size", "from one window to the next"),             \
-        PADDING(of),                                                                               \
+    PAIR(of, pooling2d, pool_size, .fallback = "2", "height and width of a window"),               \
+        PAIR(of, pooling2d, strides, LIKE_POOL_SIZE, "from one window to the next"),               \
+        PADDING(of, pooling2d),                                                                    \
         NOT_YET(JOB_LAYER_PREFIX "." of ".data_format", "channels_last",                           \
                 "where the channels stand"),                                                       \
         LAYER_NAME(of)
 #define GLOBAL_POOLING_KEYS(of)                                                                    \
     {.path = JOB_LAYER_PREFIX "." of ".keepdims",                                                  \
      .type = KEY_BOOL,                                                                             \
-     IN_LAYER(keepdims),                                                                           \
+     IN_LAYER(global_pooling2d.keepdims),                                                          \
      .identity = true,                                                                             \
      .fallback = "false",                                                                          \
      .doc = "the shape stays (1, 1, channels)"},                                                   \
@@ -261,14 +265,14 @@ static const struct job_key keys[] = {
     LAYER_NAME("flatten"),
     {.path = JOB_LAYER_PREFIX ".dense.units",
      .type = KEY_U32,
-     IN_LAYER(units),
+     IN_LAYER(dense.units),
      RANGE(1, 16777216),
      .identity = true,
      .required = true,
      .doc = "outputs"},
     {.path = JOB_LAYER_PREFIX ".dense.activation",
      .type = KEY_WORD,
-     IN_LAYER(activation),
+     IN_LAYER(dense.activation),
      .identity = true,
      .words = activation_words,
      .fallback = "linear",
@@ -286,7 +290,7 @@ static const struct job_key keys[] = {
     LAYER_NAME("dense"),
     {.path = JOB_LAYER_PREFIX ".dropout.rate",
      .type = KEY_REAL,
-     IN_LAYER(rate),
+     IN_LAYER(dropout.rate),
      BELOW_ONE,
      .identity = true,
      .required = true,
@@ -294,7 +298,7 @@ static const struct job_key keys[] = {
     LAYER_NAME("dropout"),
     {.path = JOB_LAYER_PREFIX ".activation.activation",
      .type = KEY_WORD,
-     IN_LAYER(activation),
+     IN_LAYER(activation.activation),
      .identity = true,
      .required = true,
      .words = activation_words,
@@ -306,18 +310,20 @@ static const struct job_key keys[] = {
     LAYER_NAME_AS("softmax", "softmax"),
     {.path = JOB_LAYER_PREFIX ".conv2d.filters",
      .type = KEY_U32,
-     IN_LAYER(filters),
+     IN_LAYER(conv2d.filters),
      RANGE(1, 1048576),
      .identity = true,
      .required = true,
      .doc = "channels of the output"},
-    PAIR("conv2d", kernel_size, .required = true, "height and width of the kernel"),
-    PAIR("conv2d", strides, .fallback = "1", "from one output to the next; not with dilation_rate"),
-    PADDING("conv2d"),
-    PAIR("conv2d", dilation_rate, .fallback = "1", "from one tap of the kernel to the next"),
+    PAIR("conv2d", conv2d, kernel_size, .required = true, "height and width of the kernel"),
+    PAIR("conv2d", conv2d, strides, .fallback = "1",
+         "from one output to the next; not with dilation_rate"),
+    PADDING("conv2d", conv2d),
+    PAIR("conv2d", conv2d, dilation_rate, .fallback = "1",
+         "from one tap of the kernel to the next"),
     {.path = JOB_LAYER_PREFIX ".conv2d.activation",
      .type = KEY_WORD,
-     IN_LAYER(activation),
+     IN_LAYER(conv2d.activation),
      .identity = true,
      .words = activation_words,
      .fallback = "linear",
@@ -341,7 +347,7 @@ static const struct job_key keys[] = {
     GLOBAL_POOLING_KEYS("global_average_pooling2d"),
     {.path = JOB_LAYER_PREFIX ".reshape.target_shape",
      .type = KEY_SHAPE,
-     IN_LAYER(target_rank),
+     IN_LAYER(reshape.rank),
      .identity = true,
      .required = true,
      .doc = "of one example, without the batch: `[28, 28, 1]`; as many elements as before"},
@@ -351,7 +357,7 @@ static const struct job_key keys[] = {
     LAYER_NAME_AS("softplus", "activation"),
     {.path = JOB_LAYER_PREFIX ".leaky_relu.negative_slope",
      .type = KEY_REAL,
-     IN_LAYER(alpha),
+     IN_LAYER(leaky_relu.negative_slope),
      NOT_NEGATIVE,
      .identity = true,
      .fallback = "0.3",
@@ -359,7 +365,7 @@ static const struct job_key keys[] = {
     LAYER_NAME_KERAS("leaky_relu", "leaky_re_lu"),
     {.path = JOB_LAYER_PREFIX ".elu.alpha",
      .type = KEY_REAL,
-     IN_LAYER(alpha),
+     IN_LAYER(elu.alpha),
      NOT_NEGATIVE,
      .identity = true,
      .fallback = "1",
@@ -367,14 +373,14 @@ static const struct job_key keys[] = {
     LAYER_NAME("elu"),
     {.path = JOB_LAYER_PREFIX ".gelu.approximate",
      .type = KEY_BOOL,
-     IN_LAYER(approximate),
+     IN_LAYER(gelu.approximate),
      .identity = true,
      .fallback = "false",
      .doc = "by tanh instead of erf"},
     LAYER_NAME("gelu"),
     {.path = JOB_LAYER_PREFIX ".batch_normalization.momentum",
      .type = KEY_REAL,
-     IN_LAYER(momentum),
+     IN_LAYER(normalization.momentum),
      .low = 0,
      .high = 1,
      .identity = true,
@@ -389,14 +395,14 @@ static const struct job_key keys[] = {
     LAYER_NAME("layer_normalization"),
     {.path = JOB_LAYER_PREFIX ".embedding.input_dim",
      .type = KEY_U32,
-     IN_LAYER(input_dim),
+     IN_LAYER(embedding.input_dim),
      RANGE(1, 16777216),
      .identity = true,
      .required = true,
      .doc = "rows of the table; an input is the number of a row, from 0"},
     {.path = JOB_LAYER_PREFIX ".embedding.output_dim",
      .type = KEY_U32,
-     IN_LAYER(output_dim),
+     IN_LAYER(embedding.output_dim),
      RANGE(1, 16777216),
      .identity = true,
      .required = true,

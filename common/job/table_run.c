@@ -40,12 +40,23 @@ static const struct job_word allow_words[] = {
     LAST_WORD,
 };
 
+static bool in_sync(const struct job *job)
+{
+    return job->training.update == UPDATE_SYNC;
+}
+
+static bool chooses(const struct job *job)
+{
+    return job->compression.push == CODEC_AUTO || job->compression.reply == CODEC_AUTO;
+}
+
 static const struct job_key keys[] = {
     {.path = "sync.replicas_to_aggregate",
      .type = KEY_U32,
      IN_JOB(sync.replicas_to_aggregate),
      RANGE(0, WORKERS_MAX),
      .fallback = "0",
+     HEEDED(in_sync, "it is of training.update: sync, which is %s here; leave it out"),
      .doc =
          "backup workers: a step is made of the leaves of so many workers, whose come first; the "
          "others' are dropped. 0: of all workers'"},
@@ -54,6 +65,7 @@ static const struct job_key keys[] = {
      IN_JOB(sync.dropped),
      .words = dropped_words,
      .fallback = "lost",
+     HEEDED(in_sync, "redo is of training.update: sync, which is %s here; leave it out"),
      .doc = "what becomes of dropped microbatches: `lost`, they are counted; `redo`, they are "
             "trained in "
             "extra steps at the epoch's end"},
@@ -86,6 +98,8 @@ static const struct job_key keys[] = {
      IN_JOB(compression.allow),
      .words = allow_words,
      .fallback_doc = "`[]`",
+     HEEDED(chooses, "it is what `auto` may choose; give compression.push: auto or "
+                     "compression.reply: auto, or leave it out"),
      .doc = "what `auto` may choose beside none and zstd, which lose nothing: a list, like "
             "`[int8]`"},
 

@@ -51,6 +51,53 @@ static const struct job_word update_words[] = {
     LAST_WORD,
 };
 
+/* ---- what they do something beside ---- */
+
+static bool in_ssp(const struct job *job)
+{
+    return job->training.update == UPDATE_SSP;
+}
+
+static bool in_geo(const struct job *job)
+{
+    return job->training.update == UPDATE_GEO;
+}
+
+static bool has_stale_gradients(const struct job *job)
+{
+    return job->training.update == UPDATE_ASYNC || in_ssp(job);
+}
+
+static bool keeps_average(const struct job *job)
+{
+    return job->optimizer.use_ema;
+}
+
+static bool has_momentum(const struct job *job)
+{
+    return job->optimizer.momentum > 0;
+}
+
+static bool rejects(const struct job *job)
+{
+    return job->training.nan_guard == NAN_GUARD_SKIP ||
+           job->training.nan_guard == NAN_GUARD_ROLLBACK;
+}
+
+static bool rolls_back(const struct job *job)
+{
+    return job->training.nan_guard == NAN_GUARD_ROLLBACK;
+}
+
+#define OF_AVERAGE                                                                                 \
+    HEEDED(keeps_average,                                                                          \
+           "it is of the average that use_ema: true keeps; add that, or leave it out")
+#define OF_STALE(value)                                                                            \
+    HEEDED(has_stale_gradients, "with this training.update no gradient is stale; allowed: " value  \
+                                ", or training.update: async or ssp")
+
+/* ---- the rows ---- */
+
 #define OPTIMIZER_REAL(name, member, range, by_default, text)                                      \
     {                                                                                              \
         .path = "optimizer." name, .type = KEY_REAL, IN_JOB(optimizer.member), range,              \
@@ -61,6 +108,7 @@ static const struct job_word update_words[] = {
         .path = "optimizer." name, .type = KEY_BOOL, IN_JOB(optimizer.member), .identity = true,   \
         .fallback = "false", .doc = text                                                           \
     }
+#define UP_TO_ONE_OF_AVERAGE UP_TO_ONE, OF_AVERAGE
 /* What every optimizer has. */
 #define OPTIMIZER_KEYS(word, rate, decay)                                                          \
     {.path = "optimizer." word ".learning_rate",                                                   \
@@ -76,13 +124,14 @@ static const struct job_word update_words[] = {
         OPTIMIZER_BOOL(word ".use_ema", use_ema,                                                   \
                        "a moving average of the weights is kept; it is what is evaluated and "     \
                        "exported"),                                                                \
-        OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE, "0.99",                      \
+        OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE_OF_AVERAGE, "0.99",           \
                        "after each update `average = ema_momentum * average + (1 - "               \
                        "ema_momentum) * w`"),                                                      \
         {.path = "optimizer." word ".ema_overwrite_frequency",                                     \
          .type = KEY_U32,                                                                          \
          IN_JOB(optimizer.ema_overwrite_frequency),                                                \
          RANGE(0, UINT32_MAX),                                                                     \
+         OF_AVERAGE,                                                                               \
          .or_null = true,                                                                          \
          .identity = true,                                                                         \
          .fallback = "0",                                                                          \
@@ -134,7 +183,13 @@ static const struct job_key keys[] = {
     OPTIMIZER_KEYS("sgd", "0.01", "0"),
     OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",
                    "share of the last move that is kept" BESIDES_MOMENTUM),
-    OPTIMIZER_BOOL("sgd.nesterov", nesterov, "Nesterov's momentum"),
+    {.path = "optimizer.sgd.nesterov",
+     .type = KEY_BOOL,
+     IN_JOB(optimizer.nesterov),
+     .identity = true,
+     HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out"),
+     .fallback = "false",
+     .doc = "Nesterov's momentum"},
     OPTIMIZER_KEYS("adam", "0.001", "0"),
     ADAM_KEYS("adam"),
     AMSGRAD_KEY("adam"),
@@ -311,6 +366,8 @@ static const struct job_key keys[] = {
      IN_JOB(training.max_rejected),
      RANGE(1, 1000000),
      .fallback = "10",
+     HEEDED(rejects, "it is of batches that training.nan_guard: skip rejects (in sync rollback, "
+                     "too); give that, or leave it out"),
      .doc =
          "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the job "
          "fails"},
@@ -319,6 +376,7 @@ static const struct job_key keys[] = {
      IN_JOB(training.max_recoveries),
      RANGE(0, 1000000),
      .fallback = "3",
+     HEEDED(rolls_back, "it is of training.nan_guard: rollback; give that, or leave it out"),
      .doc =
          "times that `nan_guard: rollback` goes back to the same checkpoint before the job fails"},
     {.path = "training.monitor",
@@ -357,6 +415,7 @@ static const struct job_key keys[] = {
      IN_JOB(training.staleness),
      RANGE(0, 1000000),
      .fallback = "3",
+     HEEDED(in_ssp, "it is the bound of training.update: ssp, which is %s here; leave it out"),
      .doc =
          "ssp: so many batches a worker may be ahead of the slowest; 0: all wait for each other"},
     {.path = "training.geo_every",
@@ -364,18 +423,21 @@ static const struct job_key keys[] = {
      IN_JOB(training.geo_every),
      RANGE(1, 4096),
      .fallback = "8",
+     HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
      .doc = "geo: batches that a worker trains by itself between two pushes"},
     {.path = "training.delay_compensation",
      .type = KEY_REAL,
      IN_JOB(training.delay_compensation),
      NOT_NEGATIVE,
      .fallback = "0",
+     OF_STALE("0"),
      .doc = "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
             "each worker on the ps"},
     {.path = "training.staleness_rate",
      .type = KEY_BOOL,
      IN_JOB(training.staleness_rate),
      .fallback = "false",
+     OF_STALE("false"),
      .doc = "async: the rate of an update is divided by its staleness"},
 };
 const struct job_table job_table_training = {keys, sizeof keys / sizeof keys[0]};

@@ -7,18 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/math/optimizers.h"
+
 enum kernels_level { KERNELS_BASE, KERNELS_AVX2, KERNELS_AVX512 };
 
 /* What an update needs beside the blocks; each optimizer reads its own. */
 struct update_rates {
     float inv_n; /* g is the sum over examples, g * inv_n their mean */
     float decay; /* before all else w -= w * decay */
-    float lr, epsilon;
-    float momentum;                           /* momentum, nesterov, rmsprop_momentum */
+    float lr;    /* the rate times the ratio; adam's: times sqrt(1 - beta_2^t) / (1 - beta_1^t) */
     float one_minus_beta_1, one_minus_beta_2; /* adam, amsgrad, lamb */
     float correction_1, correction_2;         /* lamb: 1 - beta^t */
-    float rho;                                /* rmsprop */
-    float power, l1, l2, shrinkage;           /* ftrl */
+    float power, l2_added, shrinkage;         /* ftrl */
+    OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER)
 };
 
 /* One update of n weights; w_out may be w. The slots are updated in place. */
@@ -51,12 +52,7 @@ struct kernels {
     void (*average)(float *average, const float *w, float momentum, size_t n);
     void (*u8_to_float)(float *out, const uint8_t *a, float s, size_t n); /* a * s */
     /* Optimizers, Keras 3's formulas: kernels_optimizers.h says each and its slots' order. */
-    kernels_update *sgd, *momentum, *nesterov;
-    kernels_update *adam, *amsgrad; /* r->lr is lr sqrt(1 - beta_2^t) / (1 - beta_1^t) */
-    kernels_update *adagrad;
-    kernels_update *rmsprop, *rmsprop_momentum, *rmsprop_centered, *rmsprop_centered_momentum;
-    kernels_update *ftrl;
-    kernels_update *lamb; /* r->lr is the rate times the tensor's trust ratio */
+    kernels_update *step[OPTIMIZER_STEP_KINDS];
     /* lamb, before the ratio is known: the direction u and the weights with their decay taken, (n) each; the slots stay
      * as they are. */
     void (*lamb_direction)(float *u, float *decayed, const float *w, float *const *slot,

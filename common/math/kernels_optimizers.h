@@ -113,7 +113,7 @@ INLINE vf power_of(vf x, float power)
 }
 
 /* ftrl.py: n' = n + g^2, s = (n'^p - n^p) / lr with p = -learning_rate_power; z += g + 2 l2_shrinkage w - s w;
- * w = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 (l2 + beta / (2 lr))); r->l2 is what is added there, r->shrinkage is
+ * w = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 (l2 + beta / (2 lr))); r->l2_added is what is added there, r->shrinkage is
  * 2 l2_shrinkage. */
 INLINE vf ftrl_step(vf w, vf *slot, vf g, const struct update_rates *r)
 {
@@ -123,7 +123,7 @@ INLINE vf ftrl_step(vf w, vf *slot, vf g, const struct update_rates *r)
     vf clipped = pick(z > r->l1, all(r->l1), pick(z < -r->l1, all(-r->l1), z));
     slot[0] = next;
     slot[1] = z;
-    return (clipped - z) / (root / r->lr + r->l2);
+    return (clipped - z) / (root / r->lr + r->l2_added);
 }
 
 /* lamb.py: m and v as adam's; u = (m / (1 - beta_1^t)) / (sqrt(v / (1 - beta_2^t)) + epsilon) */
@@ -197,21 +197,10 @@ INLINE void update_all(optimizer_step *step, int slots, float *w_out, const floa
     }
 }
 
-#define UPDATE(name, slots)                                                                        \
+#define UPDATE(NUMBER, name, slots, ...)                                                           \
     static void update_##name(float *w_out, const float *w, float *const *slot, const float *g,    \
                               const struct update_rates *r, size_t n)                              \
     {                                                                                              \
         update_all(name##_step, slots, w_out, w, slot, g, r, n);                                   \
     }
-UPDATE(sgd, 0)
-UPDATE(momentum, 1)
-UPDATE(nesterov, 1)
-UPDATE(adam, 2)
-UPDATE(amsgrad, 3)
-UPDATE(adagrad, 1)
-UPDATE(rmsprop, 1)
-UPDATE(rmsprop_momentum, 2)
-UPDATE(rmsprop_centered, 2)
-UPDATE(rmsprop_centered_momentum, 3)
-UPDATE(ftrl, 2)
-UPDATE(lamb, 2)
+OPTIMIZER_STEPS(UPDATE)

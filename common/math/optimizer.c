@@ -17,38 +17,49 @@ enum {
 
 /* ---- slots ---- */
 
-/* The slots that `o` keeps, in the order of its kernel; NULL behind the last. */
+static const char *const step_slots[OPTIMIZER_STEP_KINDS][OPTIMIZER_SLOTS_MAX] = {
+#define STEP_SLOTS(NUMBER, name, slots, ...) [STEP_##NUMBER] = {__VA_ARGS__},
+    OPTIMIZER_STEPS(STEP_SLOTS)};
+
+static enum optimizer_step step_of(const struct optimizer *o)
+{
+    bool momentum = o->momentum > 0.0f;
+    switch (o->kind) {
+    case OPT_SGD:
+        return !momentum ? STEP_SGD : o->nesterov ? STEP_NESTEROV : STEP_MOMENTUM;
+    case OPT_ADAM:
+    case OPT_ADAMW:
+        return o->amsgrad ? STEP_AMSGRAD : STEP_ADAM;
+    case OPT_ADAGRAD:
+        return STEP_ADAGRAD;
+    case OPT_RMSPROP:
+        if (o->centered)
+            return momentum ? STEP_RMSPROP_CENTERED_MOMENTUM : STEP_RMSPROP_CENTERED;
+        return momentum ? STEP_RMSPROP_MOMENTUM : STEP_RMSPROP;
+    case OPT_FTRL:
+        return STEP_FTRL;
+    case OPT_LAMB:
+        return STEP_LAMB;
+    }
+    return STEP_SGD;
+}
+
+bool optimizer_is_trusted(const struct optimizer *o)
+{
+    return o->kind == OPT_LAMB;
+}
+
+bool optimizer_is_linear(const struct optimizer *o)
+{
+    return o->kind == OPT_SGD;
+}
+
+/* The slots that `o` keeps, in the order of its step; NULL behind the last. */
 static void slot_names(const struct optimizer *o, const char *name[OPTIMIZER_SLOTS_MAX + 1])
 {
     uint32_t n = 0;
-    switch (o->kind) {
-    case OPT_SGD:
-        if (o->momentum > 0.0f)
-            name[n++] = "momentum";
-        break;
-    case OPT_ADAM:
-    case OPT_ADAMW:
-    case OPT_LAMB:
-        name[n++] = "m";
-        name[n++] = "v";
-        if (o->amsgrad && o->kind != OPT_LAMB)
-            name[n++] = "v_hat";
-        break;
-    case OPT_ADAGRAD:
-        name[n++] = "accumulator";
-        break;
-    case OPT_RMSPROP:
-        name[n++] = "velocity";
-        if (o->centered)
-            name[n++] = "average_gradient";
-        if (o->momentum > 0.0f)
-            name[n++] = "momentum";
-        break;
-    case OPT_FTRL:
-        name[n++] = "accumulator";
-        name[n++] = "linear";
-        break;
-    }
+    for (const char *const *slot = step_slots[step_of(o)]; *slot; slot++)
+        name[n++] = *slot;
     if (o->use_ema)
         name[n++] = "average";
     if (o->accumulation_steps > 1)
@@ -121,58 +132,32 @@ static float adam_alpha(const struct optimizer *o, double rate, uint64_t t)
 /* What is the same for all elements of update t. */
 static struct update_rates rates_of(const struct optimizer *o, uint64_t t, float inv_n)
 {
+#define COPY(member, ...) .member = o->member,
     double rate = optimizer_rate(o, t);
     float lr = (float)rate;
     bool adam = o->kind == OPT_ADAM || o->kind == OPT_ADAMW;
     return (struct update_rates){
-        .inv_n = inv_n,
+        OPTIMIZER_NUMBERS(COPY, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER) /* as they are, and */
+            .inv_n = inv_n,
         .decay = o->weight_decay * lr,
         .lr = adam ? adam_alpha(o, rate, t) : lr,
-        .epsilon = o->epsilon,
-        .momentum = o->momentum,
         .one_minus_beta_1 = 1.0f - o->beta_1,
         .one_minus_beta_2 = 1.0f - o->beta_2,
         .correction_1 = (float)(1.0 - power((double)o->beta_1, t)),
         .correction_2 = (float)(1.0 - power((double)o->beta_2, t)),
-        .rho = o->rho,
         .power = -o->learning_rate_power,
-        .l1 = o->l1,
-        .l2 = 2.0f * (o->l2 + o->beta / (2.0f * lr)),
+        .l2_added = 2.0f * (o->l2 + o->beta / (2.0f * lr)),
         .shrinkage = 2.0f * o->l2_shrinkage,
     };
 }
 
 /* ---- the update ---- */
 
-static kernels_update *kernel_of(const struct optimizer *o)
-{
-    const struct kernels *k = kernels();
-    bool momentum = o->momentum > 0.0f;
-    switch (o->kind) {
-    case OPT_SGD:
-        return !momentum ? k->sgd : o->nesterov ? k->nesterov : k->momentum;
-    case OPT_ADAM:
-    case OPT_ADAMW:
-        return o->amsgrad ? k->amsgrad : k->adam;
-    case OPT_ADAGRAD:
-        return k->adagrad;
-    case OPT_RMSPROP:
-        if (o->centered)
-            return momentum ? k->rmsprop_centered_momentum : k->rmsprop_centered;
-        return momentum ? k->rmsprop_momentum : k->rmsprop;
-    case OPT_FTRL:
-        return k->ftrl;
-    case OPT_LAMB:
-        return k->lamb;
-    }
-    return NULL;
-}
-
 void optimizer_direction(const struct optimizer *o, uint64_t t, float *u, float *decayed,
                          const float *w, float *const slots[OPTIMIZER_SLOTS_MAX], const float *g,
                          float inv_n, size_t n)
 {
-    assert(t > 0 && o->kind == OPT_LAMB);
+    assert(t > 0 && optimizer_is_trusted(o));
     const struct update_rates r = rates_of(o, optimizer_updates(o, t), inv_n);
     kernels()->lamb_direction(u, decayed, w, slots, g, &r, n);
 }
@@ -185,35 +170,31 @@ float optimizer_ratio(double squares_of_decayed, double squares_of_u)
     return (float)(sqrt(squares_of_decayed) / sqrt(squares_of_u));
 }
 
-static void update(const struct optimizer *o, uint64_t t, float ratio, float *w_out, const float *w,
-                   float *const *slots, const float *g, float inv_n, size_t n)
+static void update(const struct optimizer *o, uint64_t t, struct optimizer_factors f, float *w_out,
+                   const float *w, float *const *slots, const float *g, size_t n)
 {
-    struct update_rates r = rates_of(o, t, inv_n);
-    r.lr *= ratio;
+    struct update_rates r = rates_of(o, t, f.inv_n * f.scale);
+    r.lr *= f.ratio;
     if (o->kind == OPT_FTRL && !(r.lr >= FTRL_RATE_MIN)) {
         memmove(w_out, w, n * sizeof *w);
         return;
     }
-    kernel_of(o)(w_out, w, slots, g, &r, n);
+    kernels()->step[step_of(o)](w_out, w, slots, g, &r, n);
 }
 
-/* What one update is made with beside the gradient. */
-struct factors {
-    float ratio, scale;
-};
-
 /* base_optimizer.py, gradient_accumulation_steps: the mean of so many gradients makes one update. */
-static void accumulate(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
-                       const float *w, float *const *slots, const float *g, float inv_n, size_t n)
+static void accumulate(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
+                       float *w_out, const float *w, float *const *slots, const float *g, size_t n)
 {
     uint32_t steps = o->accumulation_steps;
     float *sum = slots[optimizer_slots(o) - 1];
-    kernels()->add_scaled(sum, g, inv_n, n);
+    kernels()->add_scaled(sum, g, f.inv_n, n);
     if (t % steps) {
         memmove(w_out, w, n * sizeof *w);
         return;
     }
-    update(o, t / steps, f.ratio, w_out, w, slots, sum, 1.0f / (float)steps * f.scale, n);
+    f.inv_n = 1.0f / (float)steps;
+    update(o, t / steps, f, w_out, w, slots, sum, n);
     memset(sum, 0, n * sizeof *sum);
 }
 
@@ -232,19 +213,13 @@ const float *optimizer_gradient(const struct optimizer *o, uint64_t t, float *ro
     return room;
 }
 
-void optimizer_apply(const struct optimizer *o, uint64_t t, float *w_out, const float *w,
-                     float *const slots[OPTIMIZER_SLOTS_MAX], const float *g, float inv_n, size_t n)
-{
-    optimizer_apply_trusted(o, t, 1.0f, w_out, w, slots, g, inv_n, n);
-}
-
-static void apply(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
-                  const float *w, float *const *slots, const float *g, float inv_n, size_t n)
+static void apply(const struct optimizer *o, uint64_t t, struct optimizer_factors f, float *w_out,
+                  const float *w, float *const *slots, const float *g, size_t n)
 {
     if (o->accumulation_steps > 1)
-        accumulate(o, t, f, w_out, w, slots, g, inv_n, n);
+        accumulate(o, t, f, w_out, w, slots, g, n);
     else
-        update(o, t, f.ratio, w_out, w, slots, g, inv_n * f.scale, n);
+        update(o, t, f, w_out, w, slots, g, n);
 }
 
 /* base_optimizer.py, _update_model_variables_moving_average: after each gradient. Its `iterations` counts the updates
@@ -260,8 +235,8 @@ static void follow(const struct optimizer *o, uint64_t t, float *average, float 
         memcpy(w, average, n * sizeof *w);
 }
 
-static void apply_averaged(const struct optimizer *o, uint64_t t, struct factors f, float *w_out,
-                           const float *w, float *const *slots, const float *g, float inv_n,
+static void apply_averaged(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
+                           float *w_out, const float *w, float *const *slots, const float *g,
                            size_t n)
 {
     float *average = slots[optimizer_average_slot(o)];
@@ -271,26 +246,18 @@ static void apply_averaged(const struct optimizer *o, uint64_t t, struct factors
         float *slot[OPTIMIZER_SLOTS_MAX] = {0};
         for (uint32_t k = 0; k < kept; k++)
             slot[k] = slots[k] + i;
-        apply(o, t, f, w_out + i, w + i, slot, g + i, inv_n, elems);
+        apply(o, t, f, w_out + i, w + i, slot, g + i, elems);
         follow(o, t, average + i, w_out + i, elems);
     }
 }
 
-void optimizer_apply_clipped(const struct optimizer *o, uint64_t t, float ratio, float scale,
-                             float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
-                             const float *g, float inv_n, size_t n)
+void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
+                     float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
+                     const float *g, size_t n)
 {
-    const struct factors f = {ratio, scale};
     assert(t > 0);
     if (o->use_ema)
-        apply_averaged(o, t, f, w_out, w, slots, g, inv_n, n);
+        apply_averaged(o, t, f, w_out, w, slots, g, n);
     else
-        apply(o, t, f, w_out, w, slots, g, inv_n, n);
-}
-
-void optimizer_apply_trusted(const struct optimizer *o, uint64_t t, float ratio, float *w_out,
-                             const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
-                             const float *g, float inv_n, size_t n)
-{
-    optimizer_apply_clipped(o, t, ratio, 1.0f, w_out, w, slots, g, inv_n, n);
+        apply(o, t, f, w_out, w, slots, g, n);
 }

@@ -22,36 +22,12 @@ static void schedule_set(Gradwire__Settings *m, const struct schedule *s)
     m->values = (float *)s->values.value;
 }
 
+#define SET(member, field, ...) m->field = o->member;
 void msg_optimizer_set(Gradwire__Settings *m, const struct optimizer *o)
 {
     m->optimizer = (uint32_t)o->kind;
-    m->learning_rate = o->learning_rate;
-    m->momentum = o->momentum;
-    m->nesterov = o->nesterov;
-    m->beta_1 = o->beta_1;
-    m->beta_2 = o->beta_2;
-    m->epsilon = o->epsilon;
-    m->amsgrad = o->amsgrad;
-    m->rho = o->rho;
-    m->centered = o->centered;
-    m->initial_accumulator_value = o->initial_accumulator_value;
-    m->learning_rate_power = o->learning_rate_power;
-    m->beta = o->beta;
-    m->l1_regularization_strength = o->l1;
-    m->l2_regularization_strength = o->l2;
-    m->l2_shrinkage_regularization_strength = o->l2_shrinkage;
-    m->weight_decay = o->weight_decay;
-    m->gradient_accumulation_steps = o->accumulation_steps;
-    m->use_ema = o->use_ema;
-    m->ema_momentum = o->ema_momentum;
-    m->ema_overwrite_frequency = o->ema_overwrite_frequency;
+    OPTIMIZER_NUMBERS(SET, SET, SET)
     schedule_set(m, &o->schedule);
-}
-
-/* A share of what was: below 1, so that something of the new comes in. */
-static bool is_share(float x)
-{
-    return x >= 0.0f && x < 1.0f;
 }
 
 static bool is_amount(float x)
@@ -59,14 +35,10 @@ static bool is_amount(float x)
     return x >= 0.0f && isfinite(x);
 }
 
+#define IN_RANGE(member, field, least, most) &&o->member >= least && o->member <= most
 static bool in_range(const struct optimizer *o)
 {
-    return is_amount(o->learning_rate) && o->momentum >= 0.0f && o->momentum <= 1.0f &&
-           is_share(o->beta_1) && is_share(o->beta_2) && is_amount(o->epsilon) &&
-           o->ema_momentum >= 0.0f && o->ema_momentum <= 1.0f && is_share(o->rho) &&
-           is_amount(o->initial_accumulator_value) && is_amount(-o->learning_rate_power) &&
-           is_amount(o->beta) && is_amount(o->l1) && is_amount(o->l2) &&
-           is_amount(o->l2_shrinkage) && is_amount(o->weight_decay);
+    return true OPTIMIZER_NUMBERS(IN_RANGE, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER);
 }
 
 static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, struct errmsg *e)
@@ -106,34 +78,14 @@ static enum err schedule_get(const Gradwire__Settings *m, struct schedule *s, st
     return ERR_OK;
 }
 
+#define GET(member, field, ...) .member = m->field,
 enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o, struct errmsg *e)
 {
     if (m->optimizer >= OPTIMIZER_KINDS)
         return err_set(e, ERR_PROTO, "the chief's optimizer, number %u, is not known here",
                        m->optimizer);
-    struct optimizer made = {
-        .kind = (enum optimizer_kind)m->optimizer,
-        .learning_rate = m->learning_rate,
-        .momentum = m->momentum,
-        .nesterov = m->nesterov,
-        .beta_1 = m->beta_1,
-        .beta_2 = m->beta_2,
-        .epsilon = m->epsilon,
-        .amsgrad = m->amsgrad,
-        .rho = m->rho,
-        .centered = m->centered,
-        .initial_accumulator_value = m->initial_accumulator_value,
-        .learning_rate_power = m->learning_rate_power,
-        .beta = m->beta,
-        .l1 = m->l1_regularization_strength,
-        .l2 = m->l2_regularization_strength,
-        .l2_shrinkage = m->l2_shrinkage_regularization_strength,
-        .weight_decay = m->weight_decay,
-        .accumulation_steps = m->gradient_accumulation_steps,
-        .use_ema = m->use_ema,
-        .ema_momentum = m->ema_momentum,
-        .ema_overwrite_frequency = m->ema_overwrite_frequency,
-    };
+    struct optimizer made = {.kind = (enum optimizer_kind)m->optimizer,
+                             OPTIMIZER_NUMBERS(GET, GET, GET)};
     if (!in_range(&made))
         return err_set(e, ERR_PROTO, "a number of the chief's optimizer is out of range");
     enum err err = schedule_get(m, &made.schedule, e);

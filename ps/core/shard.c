@@ -121,10 +121,10 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
         ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
-    if (!err && o->kind == OPT_LAMB && m->update != GRADWIRE__UPDATE__SYNC)
+    if (!err && optimizer_is_trusted(o) && m->update != GRADWIRE__UPDATE__SYNC)
         return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     if (!err && m->push_codec == CODEC_TOP_K &&
-        (o->kind != OPT_SGD || !mode_of(m) || m->replicas_to_aggregate ||
+        (!optimizer_is_linear(o) || !mode_of(m) || m->replicas_to_aggregate ||
          (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
         return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");
     return err;

@@ -8,8 +8,8 @@
 /* Neighbours that are updated in one go; lamb has a ratio for each. */
 static bool alike(const struct shard *s, const struct tensor *a, const struct tensor *b)
 {
-    return s->optimizer.kind != OPT_LAMB && a->role == TENSOR_WEIGHT && b->role == TENSOR_WEIGHT &&
-           a->undecayed == b->undecayed;
+    return !optimizer_is_trusted(&s->optimizer) && a->role == TENSOR_WEIGHT &&
+           b->role == TENSOR_WEIGHT && a->undecayed == b->undecayed;
 }
 
 /* r = m r + (1 - m) s, s the mean over examples. */
@@ -44,8 +44,8 @@ void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, siz
         } else {
             struct optimizer optimizer = tensor->undecayed ? s->optimizer_undecayed : s->optimizer;
             optimizer.staleness = u->staleness;
-            optimizer_apply_clipped(&optimizer, u->t, u->ratio ? u->ratio[i] : 1.0f, u->scale,
-                                    to + k, from + k, slot, g + k, u->inv_n, elems);
+            const struct optimizer_factors f = {u->inv_n, u->scale, u->ratio ? u->ratio[i] : 1.0f};
+            optimizer_apply(&optimizer, u->t, f, to + k, from + k, slot, g + k, elems);
         }
         begin = stop;
         i = last;

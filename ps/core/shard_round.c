@@ -17,7 +17,7 @@
 
 static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
 {
-    return guard || clip_norm > 0 || s->optimizer.kind == OPT_LAMB;
+    return guard || clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
 }
 
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)

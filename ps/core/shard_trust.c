@@ -16,7 +16,7 @@ struct shard_trust {
 
 enum err shard_trust_init(struct shard *s)
 {
-    if (s->optimizer.kind != OPT_LAMB)
+    if (!optimizer_is_trusted(&s->optimizer))
         return ERR_OK;
     struct shard_trust *t = s->sync.round.trust = mem_zalloc(1, sizeof *t);
     if (!t)

@@ -25,11 +25,11 @@ static struct job_layer *add(struct job *job, enum layer_kind kind, const char *
 void models_dense(struct job *job, uint32_t units, enum activation activation)
 {
     struct job_layer *l = add(job, LAYER_DENSE, "dense");
-    l->units = units;
-    l->activation = activation;
+    l->dense.units = units;
+    l->dense.activation = activation;
     l->use_bias = true;
-    l->kernel_initializer = INIT_GLOROT_UNIFORM;
-    l->bias_initializer = INIT_ZEROS;
+    l->kernel.initializer = INIT_GLOROT_UNIFORM;
+    l->bias.initializer = INIT_ZEROS;
 }
 
 void models_flatten(struct job *job)
@@ -39,26 +39,27 @@ void models_flatten(struct job *job)
 
 void models_dropout(struct job *job, float rate)
 {
-    add(job, LAYER_DROPOUT, "dropout")->rate = rate;
+    add(job, LAYER_DROPOUT, "dropout")->dropout.rate = rate;
 }
 
 void models_activation(struct job *job, enum activation activation)
 {
-    add(job, LAYER_ACTIVATION, "activation")->activation = activation;
+    add(job, LAYER_ACTIVATION, "activation")->activation.activation = activation;
 }
 
 struct job_layer *models_conv2d(struct job *job, uint32_t filters, uint32_t height, uint32_t width,
                                 enum activation activation)
 {
     struct job_layer *l = add(job, LAYER_CONV2D, "conv2d");
-    l->filters = filters;
-    l->kernel_size[0] = height;
-    l->kernel_size[1] = width;
-    l->strides[0] = l->strides[1] = l->dilation_rate[0] = l->dilation_rate[1] = 1;
-    l->activation = activation;
+    l->conv2d.filters = filters;
+    l->conv2d.kernel_size[0] = height;
+    l->conv2d.kernel_size[1] = width;
+    l->conv2d.strides[0] = l->conv2d.strides[1] = l->conv2d.dilation_rate[0] =
+        l->conv2d.dilation_rate[1] = 1;
+    l->conv2d.activation = activation;
     l->use_bias = true;
-    l->kernel_initializer = INIT_GLOROT_UNIFORM;
-    l->bias_initializer = INIT_ZEROS;
+    l->kernel.initializer = INIT_GLOROT_UNIFORM;
+    l->bias.initializer = INIT_ZEROS;
     return l;
 }
 
@@ -66,18 +67,18 @@ struct job_layer *models_pooling(struct job *job, enum layer_kind kind, uint32_t
                                  uint32_t stride)
 {
     struct job_layer *l = add(job, kind, "pooling");
-    l->pool_size[0] = l->pool_size[1] = size;
-    l->strides[0] = l->strides[1] = stride;
+    l->pooling2d.pool_size[0] = l->pooling2d.pool_size[1] = size;
+    l->pooling2d.strides[0] = l->pooling2d.strides[1] = stride;
     return l;
 }
 
 void models_reshape(struct job *job, uint32_t height, uint32_t width, uint32_t channels)
 {
     struct job_layer *l = add(job, LAYER_RESHAPE, "reshape");
-    l->target_rank = 3;
-    l->target_shape[0] = height;
-    l->target_shape[1] = width;
-    l->target_shape[2] = channels;
+    l->reshape.rank = 3;
+    l->reshape.shape[0] = height;
+    l->reshape.shape[1] = width;
+    l->reshape.shape[2] = channels;
 }
 
 void models_metric(struct job *job, enum metric_kind metric)
@@ -103,22 +104,25 @@ void models_merge(struct job *job, enum layer_kind kind, uint32_t a, uint32_t b)
 struct job_layer *models_normalization(struct job *job, enum layer_kind kind)
 {
     struct job_layer *l = add(job, kind, "normalization");
-    l->momentum = 0.99f;
-    l->epsilon = 1e-3f;
-    l->center = l->scale = true;
+    l->normalization.momentum = 0.99f;
+    l->normalization.epsilon = 1e-3f;
+    l->normalization.center = l->normalization.scale = true;
     return l;
 }
 
 struct job_layer *models_slope(struct job *job, enum layer_kind kind, float alpha)
 {
     struct job_layer *l = add(job, kind, "slope");
-    l->alpha = alpha;
+    if (kind == LAYER_LEAKY_RELU)
+        l->leaky_relu.negative_slope = alpha;
+    else if (kind == LAYER_ELU)
+        l->elu.alpha = alpha;
     return l;
 }
 
 void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim)
 {
     struct job_layer *l = add(job, LAYER_EMBEDDING, "embedding");
-    l->input_dim = input_dim;
-    l->output_dim = output_dim;
+    l->embedding.input_dim = input_dim;
+    l->embedding.output_dim = output_dim;
 }

@@ -75,9 +75,9 @@ static void activate(enum activation a, double alpha, struct plane *p)
 /* ---- layers ---- */
 
 /* Of an activation that is named, without options. */
-static double slope_of(const struct job_layer *l)
+static double slope_of(enum activation a)
 {
-    return l->activation == ACT_LEAKY_RELU ? 0.2 : 1;
+    return a == ACT_LEAKY_RELU ? 0.2 : 1;
 }
 
 /* Value i of n, `step` apart: by their own mean and variance, then gamma and beta. */
@@ -101,7 +101,7 @@ static void normalization(const struct job_layer *l, const struct layout *lay, c
     const double *gamma = reference_tensor(lay, w, l->name, "gamma");
     const double *beta = reference_tensor(lay, w, l->name, "beta");
     uint32_t rows = p->rows * p->outer;
-    double epsilon = (double)l->epsilon;
+    double epsilon = (double)l->normalization.epsilon;
     if (l->kind == LAYER_LAYER_NORMALIZATION)
         for (uint32_t r = 0; r < rows; r++)
             normalize(p->v + r * p->cols, p->cols, 1, epsilon, gamma, beta, 1);
@@ -116,7 +116,7 @@ static void embedding(const struct job_layer *l, const struct layout *lay, const
 {
     const double *table = reference_tensor(lay, w, l->name, "embeddings");
     out->outer = in->outer * in->cols;
-    out->cols = l->output_dim;
+    out->cols = l->embedding.output_dim;
     for (uint32_t r = 0; r < in->rows * out->outer; r++)
         memcpy(out->v + r * out->cols, table + (uint32_t)in->v[r] * out->cols,
                out->cols * sizeof *out->v);
@@ -127,15 +127,15 @@ static void dense(const struct job_layer *l, const struct layout *lay, const dou
 {
     const double *kernel = reference_tensor(lay, w, l->name, "kernel");
     const double *bias = reference_tensor(lay, w, l->name, "bias");
-    out->cols = l->units;
+    out->cols = l->dense.units;
     for (uint32_t r = 0; r < in->rows * in->outer; r++)
-        for (uint32_t o = 0; o < l->units; o++) {
+        for (uint32_t o = 0; o < l->dense.units; o++) {
             double sum = bias ? bias[o] : 0;
             for (uint32_t i = 0; i < in->cols; i++)
-                sum += in->v[r * in->cols + i] * kernel[i * l->units + o];
-            out->v[r * l->units + o] = sum;
+                sum += in->v[r * in->cols + i] * kernel[i * l->dense.units + o];
+            out->v[r * l->dense.units + o] = sum;
         }
-    activate(l->activation, slope_of(l), out);
+    activate(l->dense.activation, slope_of(l->dense.activation), out);
 }
 
 static void add(struct plane *out, const struct plane *other)
@@ -168,16 +168,16 @@ static void layer(const struct job_layer *l, const struct layout *lay, const dou
         dense(l, lay, w, out, in[0]);
         return;
     case LAYER_ACTIVATION:
-        activate(l->activation, slope_of(l), out);
+        activate(l->activation.activation, slope_of(l->activation.activation), out);
         return;
     case LAYER_LEAKY_RELU:
-        activate(ACT_LEAKY_RELU, (double)l->alpha, out);
+        activate(ACT_LEAKY_RELU, (double)l->leaky_relu.negative_slope, out);
         return;
     case LAYER_ELU:
-        activate(ACT_ELU, (double)l->alpha, out);
+        activate(ACT_ELU, (double)l->elu.alpha, out);
         return;
     case LAYER_GELU:
-        activate(l->approximate ? ACT_GELU_TANH : ACT_GELU, 0, out);
+        activate(l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 0, out);
         return;
     case LAYER_BATCH_NORMALIZATION:
     case LAYER_LAYER_NORMALIZATION:
@@ -269,8 +269,8 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
                class_weight_of(job, (double)y[r]);
     for (uint32_t i = 0; i < job->model.layers; i++) {
         const struct job_layer *l = &job->model.layer[i];
-        sum += n * penalty_of(lay, w, l, "kernel", (double)l->kernel_l1, (double)l->kernel_l2);
-        sum += n * penalty_of(lay, w, l, "bias", (double)l->bias_l1, (double)l->bias_l2);
+        sum += n * penalty_of(lay, w, l, "kernel", (double)l->kernel.l1, (double)l->kernel.l2);
+        sum += n * penalty_of(lay, w, l, "bias", (double)l->bias.l1, (double)l->bias.l2);
     }
     return sum;
 }

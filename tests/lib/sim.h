@@ -15,9 +15,9 @@
 #include "common/wire/msg.h"
 #include "ps/core/shard.h"
 #include "worker/chief/core/chief.h"
-#include "worker/step/local.h"
-#include "worker/step/push_codec.h"
-#include "worker/step/residual.h"
+#include "worker/driver/local.h"
+#include "worker/driver/push_codec.h"
+#include "worker/driver/residual.h"
 #include "worker/core/session.h"
 
 enum {

@@ -303,7 +303,8 @@ static void apply_tensors(const struct sim *sim, const struct optimizer *o, uint
             part[k] = slot[k] + at;
         float ratio = trust_ratio(o, t, w + at, part, all.sum ? all.sum + at : NULL,
                                   all.share * all.scale, n);
-        optimizer_apply_clipped(o, t, ratio, all.scale, w + at, w + at, part, g + at, inv_n, n);
+        optimizer_apply(o, t, (struct optimizer_factors){inv_n, all.scale, ratio}, w + at, w + at,
+                        part, g + at, n);
     }
 }
 

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/sim.h"
-#include "worker/step/reply_codec.h"
+#include "worker/driver/reply_codec.h"
 
 static struct sim *sim_of(const struct sim_worker *k)
 {
@@ -386,7 +386,7 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
     schedule_piece(k);
 }
 
-/* Async: what worker/step/guard.c does. False: the batch does not leave. */
+/* Async: what worker/driver/guard.c does. False: the batch does not leave. */
 static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;

@@ -53,9 +53,9 @@ void trial_close(struct trial *t)
     mem_free(t->y);
 }
 
-struct model_sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64_t key)
+struct sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64_t key)
 {
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(t->run, t->w, t->x + (size_t)first * model_features(t->m), t->y + first, n, key,
                 t->dw, &sums, NULL, NULL);
     assert_true(sums.examples == (double)n);

@@ -21,7 +21,7 @@ void trial_init(struct trial *t, void (*make)(struct job *), uint32_t rows, uint
 void trial_close(struct trial *t);
 
 /* Gradient into dw, and sums, of rows [first, first + n). */
-struct model_sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64_t key);
+struct sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64_t key);
 double trial_loss(struct trial *t); /* of all rows, with the gradient in dw */
 
 /* The model is refused in one line that says both. */

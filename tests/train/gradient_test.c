@@ -124,7 +124,7 @@ static void activations_with_options(struct job *j)
     models_dense(j, 17, ACT_LINEAR);
     (void)models_slope(j, LAYER_ELU, 0.7f);
     models_dense(j, 17, ACT_LINEAR);
-    models_slope(j, LAYER_GELU, 0)->approximate = true;
+    models_slope(j, LAYER_GELU, 0)->gelu.approximate = true;
     models_activation(j, ACT_SILU);
     models_dense(j, 1, ACT_LINEAR);
     (void)models_slope(j, LAYER_GELU, 0);
@@ -137,8 +137,8 @@ static void batch_normalized(struct job *j)
     (void)models_normalization(j, LAYER_BATCH_NORMALIZATION);
     models_activation(j, ACT_RELU);
     models_dense(j, 6, ACT_TANH);
-    models_normalization(j, LAYER_BATCH_NORMALIZATION)->scale = false;
-    models_normalization(j, LAYER_BATCH_NORMALIZATION)->center = false;
+    models_normalization(j, LAYER_BATCH_NORMALIZATION)->normalization.scale = false;
+    models_normalization(j, LAYER_BATCH_NORMALIZATION)->normalization.center = false;
     models_dense(j, 3, ACT_LINEAR);
 }
 static void layer_normalized(struct job *j)
@@ -149,8 +149,8 @@ static void layer_normalized(struct job *j)
     (void)models_normalization(j, LAYER_LAYER_NORMALIZATION);
     (void)models_normalization(j, LAYER_BATCH_NORMALIZATION); /* over rows and 3 positions */
     models_activation(j, ACT_GELU);
-    models_normalization(j, LAYER_LAYER_NORMALIZATION)->scale = false;
-    models_normalization(j, LAYER_LAYER_NORMALIZATION)->center = false;
+    models_normalization(j, LAYER_LAYER_NORMALIZATION)->normalization.scale = false;
+    models_normalization(j, LAYER_LAYER_NORMALIZATION)->normalization.center = false;
     models_flatten(j);
     models_dense(j, 1, ACT_LINEAR);
 }
@@ -183,11 +183,11 @@ static void regularized(struct job *j)
     models_dense(j, 5, ACT_TANH);
     models_dense(j, 4, ACT_RELU);
     models_dense(j, 1, ACT_SIGMOID);
-    j->model.layer[0].kernel_l1 = 0.02f;
-    j->model.layer[0].bias_l2 = 0.3f;
-    j->model.layer[1].kernel_l1 = 0.01f;
-    j->model.layer[1].kernel_l2 = 0.05f;
-    j->model.layer[1].bias_l1 = 0.03f;
+    j->model.layer[0].kernel.l1 = 0.02f;
+    j->model.layer[0].bias.l2 = 0.3f;
+    j->model.layer[1].kernel.l1 = 0.01f;
+    j->model.layer[1].kernel.l2 = 0.05f;
+    j->model.layer[1].bias.l1 = 0.03f;
 }
 static void weighted(struct job *j)
 {

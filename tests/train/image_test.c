@@ -56,11 +56,12 @@ static void conv2d(const struct job_layer *l, const struct layout *lay, const do
     static struct image y;
     const double *kernel = reference_tensor(lay, w, l->name, "kernel"),
                  *bias = reference_tensor(lay, w, l->name, "bias");
-    int kh = (int)l->kernel_size[0], kw = (int)l->kernel_size[1], out = (int)l->filters;
-    int sy = (int)l->strides[0], sx = (int)l->strides[1], dy = (int)l->dilation_rate[0],
-        dx = (int)l->dilation_rate[1], top, left;
-    y.h = places(x->h, kh, sy, dy, l->padding, &top);
-    y.w = places(x->w, kw, sx, dx, l->padding, &left);
+    int kh = (int)l->conv2d.kernel_size[0], kw = (int)l->conv2d.kernel_size[1],
+        out = (int)l->conv2d.filters;
+    int sy = (int)l->conv2d.strides[0], sx = (int)l->conv2d.strides[1],
+        dy = (int)l->conv2d.dilation_rate[0], dx = (int)l->conv2d.dilation_rate[1], top, left;
+    y.h = places(x->h, kh, sy, dy, l->conv2d.padding, &top);
+    y.w = places(x->w, kw, sx, dx, l->conv2d.padding, &left);
     y.c = out;
     for (int i = 0; i < y.h; i++)
         for (int j = 0; j < y.w; j++)
@@ -71,7 +72,7 @@ static void conv2d(const struct job_layer *l, const struct layout *lay, const do
                         for (int c = 0; c < x->c; c++)
                             sum += pixel(x, i * sy + k * dy - top, j * sx + m * dx - left, c) *
                                    kernel[((k * kw + m) * x->c + c) * out + o];
-                y.at[(i * y.w + j) * out + o] = activated(l->activation, sum);
+                y.at[(i * y.w + j) * out + o] = activated(l->conv2d.activation, sum);
             }
     *x = y;
 }
@@ -107,13 +108,13 @@ static void dense(const struct job_layer *l, const struct layout *lay, const dou
     static struct image y;
     const double *kernel = reference_tensor(lay, w, l->name, "kernel"),
                  *bias = reference_tensor(lay, w, l->name, "bias");
-    int rows = x->h * x->w, out = (int)l->units;
+    int rows = x->h * x->w, out = (int)l->dense.units;
     for (int r = 0; r < rows; r++)
         for (int o = 0; o < out; o++) {
             double sum = bias[o];
             for (int i = 0; i < x->c; i++)
                 sum += x->at[r * x->c + i] * kernel[i * out + o];
-            y.at[r * out + o] = activated(l->activation, sum);
+            y.at[r * out + o] = activated(l->dense.activation, sum);
         }
     y.h = x->h, y.w = x->w, y.c = out;
     *x = y;
@@ -122,16 +123,16 @@ static void dense(const struct job_layer *l, const struct layout *lay, const dou
 static void layer(const struct job_layer *l, const struct layout *lay, const double *w,
                   struct image *x)
 {
-    const int size[2] = {(int)l->pool_size[0], (int)l->pool_size[1]},
-              stride[2] = {(int)l->strides[0], (int)l->strides[1]}, whole[2] = {x->h, x->w},
-              once[2] = {1, 1};
+    const int size[2] = {(int)l->pooling2d.pool_size[0], (int)l->pooling2d.pool_size[1]},
+              stride[2] = {(int)l->pooling2d.strides[0], (int)l->pooling2d.strides[1]},
+              whole[2] = {x->h, x->w}, once[2] = {1, 1};
     switch (l->kind) {
     case LAYER_CONV2D:
         conv2d(l, lay, w, x);
         break;
     case LAYER_MAX_POOLING2D:
     case LAYER_AVERAGE_POOLING2D:
-        pool(x, l->kind == LAYER_MAX_POOLING2D, size, stride, l->padding);
+        pool(x, l->kind == LAYER_MAX_POOLING2D, size, stride, l->pooling2d.padding);
         break;
     case LAYER_GLOBAL_MAX_POOLING2D:
     case LAYER_GLOBAL_AVERAGE_POOLING2D:
@@ -142,8 +143,8 @@ static void layer(const struct job_layer *l, const struct layout *lay, const dou
         x->h = x->w = 1;
         break;
     case LAYER_RESHAPE:
-        x->h = (int)l->target_shape[0], x->w = (int)l->target_shape[1];
-        x->c = (int)l->target_shape[2];
+        x->h = (int)l->reshape.shape[0], x->w = (int)l->reshape.shape[1];
+        x->c = (int)l->reshape.shape[2];
         break;
     case LAYER_DENSE:
         dense(l, lay, w, x);
@@ -230,41 +231,42 @@ static void two_convolutions(struct job *j)
 static void same_padding(struct job *j)
 {
     start(j, 5, 6, 3);
-    models_conv2d(j, 4, 3, 3, ACT_RELU)->padding = PADDING_SAME;
-    models_conv2d(j, 3, 2, 4, ACT_LINEAR)->padding = PADDING_SAME; /* more behind than before */
-    models_pooling(j, LAYER_MAX_POOLING2D, 3, 2)->padding = PADDING_SAME;
+    models_conv2d(j, 4, 3, 3, ACT_RELU)->conv2d.padding = PADDING_SAME;
+    models_conv2d(j, 3, 2, 4, ACT_LINEAR)->conv2d.padding =
+        PADDING_SAME; /* more behind than before */
+    models_pooling(j, LAYER_MAX_POOLING2D, 3, 2)->pooling2d.padding = PADDING_SAME;
     end(j);
 }
 static void strides(struct job *j)
 {
     start(j, 9, 10, 2);
     struct job_layer *l = models_conv2d(j, 3, 3, 2, ACT_RELU);
-    l->strides[0] = 2;
-    l->strides[1] = 3;
+    l->conv2d.strides[0] = 2;
+    l->conv2d.strides[1] = 3;
     l = models_conv2d(j, 4, 2, 2, ACT_LINEAR);
-    l->padding = PADDING_SAME;
-    l->strides[0] = l->strides[1] = 2;
+    l->conv2d.padding = PADDING_SAME;
+    l->conv2d.strides[0] = l->conv2d.strides[1] = 2;
     end(j);
 }
 static void strides_beyond_the_kernel(struct job *j)
 {
     start(j, 8, 8, 2);
     struct job_layer *l = models_conv2d(j, 3, 1, 2, ACT_RELU);
-    l->strides[0] = l->strides[1] = 3;
+    l->conv2d.strides[0] = l->conv2d.strides[1] = 3;
     l = models_pooling(j, LAYER_AVERAGE_POOLING2D, 1, 1);
-    l->strides[0] = l->strides[1] = 2;
-    l->padding = PADDING_SAME;
+    l->pooling2d.strides[0] = l->pooling2d.strides[1] = 2;
+    l->pooling2d.padding = PADDING_SAME;
     end(j);
 }
 static void dilated(struct job *j)
 {
     start(j, 9, 8, 2);
     struct job_layer *l = models_conv2d(j, 3, 3, 2, ACT_RELU);
-    l->dilation_rate[0] = 2;
-    l->dilation_rate[1] = 3;
+    l->conv2d.dilation_rate[0] = 2;
+    l->conv2d.dilation_rate[1] = 3;
     l = models_conv2d(j, 2, 3, 3, ACT_LINEAR);
-    l->dilation_rate[0] = l->dilation_rate[1] = 3;
-    l->padding = PADDING_SAME;
+    l->conv2d.dilation_rate[0] = l->conv2d.dilation_rate[1] = 3;
+    l->conv2d.padding = PADDING_SAME;
     end(j);
 }
 static void pointwise(struct job *j)
@@ -277,8 +279,8 @@ static void pointwise(struct job *j)
 static void one_pixel(struct job *j)
 {
     start(j, 1, 1, 2);
-    models_conv2d(j, 3, 3, 3, ACT_RELU)->padding = PADDING_SAME;
-    models_pooling(j, LAYER_MAX_POOLING2D, 2, 2)->padding = PADDING_SAME;
+    models_conv2d(j, 3, 3, 3, ACT_RELU)->conv2d.padding = PADDING_SAME;
+    models_pooling(j, LAYER_MAX_POOLING2D, 2, 2)->pooling2d.padding = PADDING_SAME;
     end(j);
 }
 static void overlapping_pools(struct job *j)
@@ -293,7 +295,7 @@ static void averages_of_what_is_there(struct job *j)
 {
     start(j, 5, 7, 2);
     models_conv2d(j, 3, 1, 1, ACT_TANH);
-    models_pooling(j, LAYER_AVERAGE_POOLING2D, 3, 2)->padding = PADDING_SAME;
+    models_pooling(j, LAYER_AVERAGE_POOLING2D, 3, 2)->pooling2d.padding = PADDING_SAME;
     end(j);
 }
 static void pools_that_leave_a_rest(struct job *j)
@@ -323,7 +325,7 @@ static void global_max(struct job *j)
 {
     start(j, 6, 5, 2);
     models_conv2d(j, 6, 3, 3, ACT_TANH);
-    models_pooling(j, LAYER_GLOBAL_MAX_POOLING2D, 0, 0)->keepdims = true;
+    models_pooling(j, LAYER_GLOBAL_MAX_POOLING2D, 0, 0)->global_pooling2d.keepdims = true;
     end(j);
 }
 static void reshaped(struct job *j)
@@ -339,8 +341,8 @@ static void reshaped(struct job *j)
 static void wide_behind_wide(struct job *j)
 {
     start(j, 5, 6, 1);
-    models_conv2d(j, 16, 3, 3, ACT_RELU)->padding = PADDING_SAME;
-    models_conv2d(j, 16, 3, 2, ACT_RELU)->padding = PADDING_SAME;
+    models_conv2d(j, 16, 3, 3, ACT_RELU)->conv2d.padding = PADDING_SAME;
+    models_conv2d(j, 16, 3, 2, ACT_RELU)->conv2d.padding = PADDING_SAME;
     models_pooling(j, LAYER_MAX_POOLING2D, 2, 2);
     end(j);
 }
@@ -350,9 +352,9 @@ static void wide_pooled_twice(struct job *j)
     models_conv2d(j, 16, 2, 2, ACT_RELU);
     models_pooling(j, LAYER_MAX_POOLING2D, 2, 2);
     struct job_layer *l = models_conv2d(j, 32, 2, 2, ACT_LINEAR);
-    l->dilation_rate[0] = 2;
+    l->conv2d.dilation_rate[0] = 2;
     l = models_pooling(j, LAYER_MAX_POOLING2D, 1, 2);
-    l->pool_size[1] = 2;
+    l->pooling2d.pool_size[1] = 2;
     end(j);
 }
 static void wide_not_pooled(struct job *j)
@@ -367,12 +369,12 @@ static void wide_with_strides(struct job *j)
 {
     start(j, 9, 8, 2);
     struct job_layer *l = models_conv2d(j, 16, 3, 2, ACT_RELU);
-    l->strides[0] = 2;
-    l->padding = PADDING_SAME;
+    l->conv2d.strides[0] = 2;
+    l->conv2d.padding = PADDING_SAME;
     models_pooling(j, LAYER_MAX_POOLING2D, 2, 3);
     l = models_conv2d(j, 16, 2, 2, ACT_RELU); /* with a stride and wanted below: a matrix */
-    l->strides[1] = 2;
-    l->padding = PADDING_SAME;
+    l->conv2d.strides[1] = 2;
+    l->conv2d.padding = PADDING_SAME;
     end(j);
 }
 /* A convolution read by a pooling and by another: its output must be there. */
@@ -508,11 +510,11 @@ static void images_that_cannot_be_are_refused(void **state)
     models_conv2d(&j, 2, 3, 4, ACT_RELU);
     end(&j);
     trial_assert_refused(&j, "conv2d_0: its width of 4 is larger than the 3", "padding: same");
-    j.model.layer[0].kernel_size[1] = 2;
-    j.model.layer[0].dilation_rate[0] = 2;
+    j.model.layer[0].conv2d.kernel_size[1] = 2;
+    j.model.layer[0].conv2d.dilation_rate[0] = 2;
     trial_assert_refused(&j, "conv2d_0: its height of 5 is larger than the 4", "padding: same");
-    j.model.layer[0].padding = PADDING_SAME;
-    j.model.layer[0].strides[1] = 2;
+    j.model.layer[0].conv2d.padding = PADDING_SAME;
+    j.model.layer[0].conv2d.strides[1] = 2;
     trial_assert_refused(&j, "conv2d_0: strides and dilation_rate", "one of them");
 
     models_start(&j, 4, 4, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);

@@ -33,8 +33,8 @@ static const float POINT[POINTS] = {-5, -2, -1, -0.3f, 0.1f, 0.7f, 2, 6};
 static void assert_activation(enum activation a, float alpha, const double *wanted)
 {
     float y[POINTS];
-    const struct op op = {.kind = OP_ACTIVATION, .activation = a, .in = POINTS, .alpha = alpha};
-    activation_forward(&op, y, POINT, 1);
+    const struct op op = {.activation = a, .in = POINTS, .alpha = alpha};
+    activation_op.forward(&op, &(struct op_pass){.rows = 1, .x = {POINT}, .y = y});
     assert_near(y, wanted, POINTS);
 }
 
@@ -137,12 +137,13 @@ static void batch_normalization_is_that_of_keras(void **state)
     fixture_init(&f, LAYER_BATCH_NORMALIZATION);
     const struct op *op = &f.m->op[0];
     float y[ROWS * COLS], statistics[2 * COLS];
-    void *room = mem_floats(normalization_state_bytes(op, ROWS) / sizeof(float));
-    batch_normalization_forward(op, y, f.w, X, ROWS, true, room);
+    void *room = mem_floats(op->type->state_bytes(op, ROWS) / sizeof(float));
+    struct op_pass pass = {.rows = ROWS, .train = true, .w = f.w, .x = {X}, .y = y, .state = room};
+    op->type->forward(op, &pass);
     assert_near(y, trained, ROWS * COLS);
 
     /* What the shard makes of the push: r = m r + (1 - m) s / n. */
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, X, f.y, ROWS, 0, f.dw, &sums, NULL, NULL);
     for (int c = 0; c < COLS; c++) {
         float *r[2] = {f.w + op->mean_offset + c, f.w + op->variance_offset + c};
@@ -153,7 +154,8 @@ static void batch_normalization_is_that_of_keras(void **state)
     }
     assert_near(statistics, moving_mean, COLS);
     assert_near(statistics + COLS, moving_variance, COLS);
-    batch_normalization_forward(op, y, f.w, X, ROWS, false, room);
+    pass.train = false;
+    op->type->forward(op, &pass);
     assert_near(y, evaluated, ROWS * COLS);
     mem_free(room);
     fixture_close(&f);
@@ -175,7 +177,7 @@ static void moving_statistics_are_tensors_of_their_own_role(void **state)
     assert_true(l->tensor[2].momentum == 0.99f && f.w[l->tensor[3].offset_elems] == 1.0f);
 
     /* No examples: nothing to average. */
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, X, f.y, ROWS, 0, f.dw, &sums, NULL, NULL);
     model_train(f.run, f.w, X, f.y, 0, 0, f.dw, &sums, NULL, NULL);
     for (uint64_t i = 0; i < l->elems; i++)
@@ -193,10 +195,12 @@ static void layer_normalization_is_that_of_keras(void **state)
     struct fixture f;
     fixture_init(&f, LAYER_LAYER_NORMALIZATION);
     float y[ROWS * COLS], room[2 * ROWS];
-    layer_normalization_forward(&f.m->op[0], y, f.w, X, ROWS, room);
+    struct op_pass pass = {.rows = ROWS, .w = f.w, .x = {X}, .y = y, .state = room};
+    f.m->op[0].type->forward(&f.m->op[0], &pass);
     assert_near(y, wanted, ROWS * COLS);
     memcpy(y, X, sizeof y); /* and in place */
-    layer_normalization_forward(&f.m->op[0], y, f.w, y, ROWS, room);
+    pass.x[0] = y;
+    f.m->op[0].type->forward(&f.m->op[0], &pass);
     assert_near(y, wanted, ROWS * COLS);
     fixture_close(&f);
 }
@@ -220,7 +224,7 @@ static void an_id_that_is_not_in_the_table_is_an_error_of_the_data(void **state)
         assert_int_equal(model_run_new(&run, m, 2, &e), ERR_OK);
         float *w = mem_floats(model_layout(m)->elems), *dw = mem_floats(model_layout(m)->elems);
         const float x[] = {0, 4, 3, bad[i]}, y[] = {0, 1};
-        struct model_sums sums = {0};
+        struct sums sums = {0};
         model_train(run, w, x, y, 1, 0, dw, &sums, NULL, NULL);
         assert_int_equal(model_run_fault(run, &e), ERR_OK);
         model_train(run, w, x, y, 2, 0, dw, &sums, NULL, NULL);
@@ -276,7 +280,7 @@ static void metrics_are_those_of_keras(void **state)
     assert_int_equal(metric_sums(&job), 7);
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, N, &e), ERR_OK);
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_eval(run, &one, x, y, 3, &sums);
     model_eval(run, &one, x + 3, y + 3, N - 3, &sums);
     for (uint32_t i = 0; i < 5; i++) {
@@ -329,12 +333,12 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     float dw[32] = {0}, got[4];
     models_start(&job, COLS, 0, LOSS_BINARY_CROSSENTROPY, false);
     models_dense(&job, 1, ACT_SIGMOID);
-    job.model.layer[0].kernel_l2 = 0.01f;
+    job.model.layer[0].kernel.l2 = 0.01f;
     job.training.class_weights = 1;
     job.training.class_weight[0] = (struct class_weight){1, 5};
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, ROWS, &e), ERR_OK);
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(run, w, X, y, ROWS, 0, dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss / ROWS - 2.5858025898993016) < 1e-6);
     for (int i = 0; i < 4; i++)
@@ -342,7 +346,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     assert_near(got, after, 4);
 
     /* Evaluation has no class weights, and the penalty once. */
-    struct model_sums plain = {0};
+    struct sums plain = {0};
     model_eval(run, w, X, y, ROWS, &plain);
     assert_true(plain.loss < sums.loss);
     double penalty = 0.01 * (0.25 + 0.0625 + 0.01);

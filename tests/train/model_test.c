@@ -30,14 +30,14 @@ static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **stat
     models_dense(&job, 3, ACT_LINEAR);
     trial_assert_refused(&job, "dense_0",
                          "from_logits: true with a linear last layer, or a last softmax");
-    job.model.layer[0].activation = ACT_SIGMOID;
+    job.model.layer[0].dense.activation = ACT_SIGMOID;
     trial_assert_refused(&job, "sigmoid", "or a last softmax");
-    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.layer[0].dense.activation = ACT_SOFTMAX;
     job.model.from_logits = true;
     trial_assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
-    job.model.layer[0].activation = ACT_RELU;
+    job.model.layer[0].dense.activation = ACT_RELU;
     trial_assert_refused(&job, "dense_0 has relu", "take the activation away");
-    job.model.layer[0].activation = ACT_SOFTMAX;
+    job.model.layer[0].dense.activation = ACT_SOFTMAX;
     job.model.from_logits = false;
     models_dropout(&job, 0.5f);
     trial_assert_refused(&job, "dropout_1", "or a last softmax");
@@ -93,7 +93,7 @@ static void models_that_cannot_be_are_refused(void **state)
     models_dense(&job, 1, ACT_LINEAR);
     memcpy(job.model.layer[1].name, "dense_0", 8);
     trial_assert_refused(&job, "two layers", "dense_0");
-    job.model.layer[0].units = 0;
+    job.model.layer[0].dense.units = 0;
     trial_assert_refused(&job, "dense_0", "units");
     models_start(&job, 4, 0, LOSS_MEAN_SQUARED_ERROR, false);
     models_dropout(&job, 1.0f);
@@ -156,14 +156,14 @@ static void mlp(struct trial *f)
     trial_init(f, NULL, ROWS, 1);
 }
 
-static struct model_sums train(struct trial *f, uint64_t key)
+static struct sums train(struct trial *f, uint64_t key)
 {
     return trial_train_rows(f, 0, ROWS, key);
 }
 
-static struct model_sums eval(struct trial *f)
+static struct sums eval(struct trial *f)
 {
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_eval(f->run, f->w, f->x, f->y, ROWS, &sums);
     return sums;
 }
@@ -176,7 +176,8 @@ static void step(struct trial *f, float *m, float *v, uint64_t t)
                                    .beta_2 = 0.999f,
                                    .epsilon = 1e-7f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
-    optimizer_apply(&adam, t, f->w, f->w, slots, f->dw, 1.0f / ROWS, f->elems);
+    optimizer_apply(&adam, t, (struct optimizer_factors){1.0f / ROWS, 1, 1}, f->w, f->w, slots,
+                    f->dw, f->elems);
 }
 
 /* ---- what a model is ---- */
@@ -242,7 +243,7 @@ static void ready_tells_final_ranges_last_layer_first(void **state)
     struct trial f;
     mlp(&f);
     struct told t = {.f = &f, .next_end = f.elems, .seen = mem_floats(f.elems)};
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, f.x, f.y, ROWS, 3, f.dw, &sums, on_ready, &t);
     assert_int_equal(t.calls, 2);
     assert_int_equal(t.next_end, 0);
@@ -305,7 +306,7 @@ static void two_dropouts_of_a_model_drop_different_elements(void **state)
     (void)train(&f, 9);
     double lives = 0;
     for (int key = 0; key < 20; key++) {
-        struct model_sums s = train(&f, rng_u64(9, (uint64_t)key));
+        struct sums s = train(&f, rng_u64(9, (uint64_t)key));
         lives += sqrt(s.loss / ROWS) / 4.0 / 64.0;
     }
     assert_true(fabs(lives / 20 - 0.25) < 0.05);
@@ -319,9 +320,9 @@ static void evaluation_does_not_drop(void **state)
     mlp(&with);
     mlp(&without);
     trial_close(&without);
-    without.job.model.layer[2].rate = 0.0f;
+    without.job.model.layer[2].dropout.rate = 0.0f;
     trial_init(&without, NULL, ROWS, 1);
-    struct model_sums a = eval(&with), b = eval(&without), c = train(&without, 1);
+    struct sums a = eval(&with), b = eval(&without), c = train(&without, 1);
     assert_true(a.loss == b.loss && a.metric[0] == b.metric[0] && b.loss == c.loss);
     assert_true(a.loss != train(&with, 1).loss);
     trial_close(&with);
@@ -346,7 +347,7 @@ static void assert_fused_is_from_logits(enum loss_kind loss, uint32_t units, enu
     models_metric(&logits.job, METRIC_ACCURACY);
     trial_init(&fused, NULL, ROWS, 1);
     trial_init(&logits, NULL, ROWS, 1);
-    struct model_sums a = train(&fused, 1), b = train(&logits, 1);
+    struct sums a = train(&fused, 1), b = train(&logits, 1);
     assert_memory_equal(fused.dw, logits.dw, fused.elems * sizeof(float));
     assert_memory_equal(&a, &b, sizeof a);
     trial_close(&fused);
@@ -364,8 +365,8 @@ static void a_fused_activation_is_from_logits_to_the_bit(void **state)
 
 /* ---- losses and metrics by hand: one weight of 1, so that outputs are inputs ---- */
 
-static struct model_sums by_hand(enum loss_kind loss, bool from_logits, enum activation last,
-                                 enum metric_kind metric, const float *x, const float *y)
+static struct sums by_hand(enum loss_kind loss, bool from_logits, enum activation last,
+                           enum metric_kind metric, const float *x, const float *y)
 {
     struct trial f;
     models_start(&f.job, 1, 0, loss, from_logits);
@@ -374,7 +375,7 @@ static struct model_sums by_hand(enum loss_kind loss, bool from_logits, enum act
     trial_init(&f, NULL, ROWS, 1);
     memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f;
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_eval(f.run, f.w, x, y, 4, &sums);
     trial_close(&f);
     return sums;
@@ -384,7 +385,7 @@ static void losses_and_metrics_are_sums_of_kerass_formulas(void **state)
 {
     (void)state;
     const float x[] = {2.0f, -1.0f, 0.25f, -0.25f}, y[] = {1.0f, 0.0f, 0.0f, 1.0f};
-    struct model_sums s =
+    struct sums s =
         by_hand(LOSS_MEAN_SQUARED_ERROR, false, ACT_LINEAR, METRIC_MEAN_ABSOLUTE_ERROR, x, y);
     assert_true(s.examples == 4 && s.loss == 1 + 1 + 0.0625 + 1.5625 && s.metric[0] == 3.5);
     s = by_hand(LOSS_MEAN_ABSOLUTE_ERROR, false, ACT_RELU, METRIC_MEAN_ABSOLUTE_ERROR, x, y);
@@ -404,8 +405,7 @@ static void cross_entropies_hold_for_extreme_logits(void **state)
     (void)state;
     const float x[] = {500.0f, -500.0f, 30.0f, -30.0f};
     const float right[] = {1.0f, 0.0f, 1.0f, 0.0f}, wrong[] = {0.0f, 1.0f, 0.0f, 1.0f};
-    struct model_sums s =
-        by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, right);
+    struct sums s = by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, right);
     assert_true(s.metric[0] == 4 && fabs(s.loss / (2 * exp(-30)) - 1) < 1e-6);
     s = by_hand(LOSS_BINARY_CROSSENTROPY, true, ACT_LINEAR, METRIC_ACCURACY, x, wrong);
     assert_true(s.metric[0] == 0 && fabs(s.loss - 1060) < 1e-3);
@@ -416,7 +416,7 @@ static void cross_entropies_hold_for_extreme_logits(void **state)
     trial_init(&f, NULL, ROWS, 1);
     memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f, f.w[1] = -1.0f;
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     model_train(f.run, f.w, x, right, 4, 0, f.dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss - (1000 + 1000 + 60 + 60)) < 1e-3);
     for (uint64_t i = 0; i < f.elems; i++)
@@ -430,7 +430,7 @@ static void a_nan_in_the_input_reaches_loss_and_gradient(void **state)
     struct trial f;
     mlp(&f);
     f.x[3] = NAN;
-    struct model_sums s = train(&f, 1);
+    struct sums s = train(&f, 1);
     assert_true(isnan(s.loss));
     int found = 0;
     for (uint64_t i = 0; i < f.elems; i++)
@@ -492,12 +492,12 @@ static void varied(struct trial *f)
     (void)models_normalization(&f->job, LAYER_BATCH_NORMALIZATION);
     models_activation(&f->job, ACT_GELU); /* 3 */
     models_dense(&f->job, 37, ACT_ELU);
-    f->job.model.layer[3].kernel_l2 = 0.01f;
-    f->job.model.layer[3].bias_l1 = 0.01f;
+    f->job.model.layer[3].kernel.l2 = 0.01f;
+    f->job.model.layer[3].bias.l1 = 0.01f;
     models_merge(&f->job, LAYER_ADD, 3, 4);
     (void)models_normalization(&f->job, LAYER_LAYER_NORMALIZATION);
     models_dense(&f->job, 19, ACT_SELU);
-    models_slope(&f->job, LAYER_GELU, 0)->approximate = true;
+    models_slope(&f->job, LAYER_GELU, 0)->gelu.approximate = true;
     models_merge(&f->job, LAYER_CONCATENATE, 8, 6);
     models_activation(&f->job, ACT_SILU);
     models_dense(&f->job, 11, ACT_SOFTPLUS);
@@ -512,7 +512,7 @@ static void varied(struct trial *f)
 static void assert_same_at_every_level(void (*make)(struct trial *))
 {
     float *expected = NULL;
-    struct model_sums sums[KERNELS_AVX512 + 1];
+    struct sums sums[KERNELS_AVX512 + 1];
     for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
         if (!kernels_use((enum kernels_level)level))
             continue;
@@ -556,7 +556,7 @@ static void *train_on_a_thread(void *arg)
     t->failed = model_run_new(&run, t->f->m, ROWS, NULL) != ERR_OK;
     if (t->failed)
         return NULL;
-    struct model_sums sums = {0};
+    struct sums sums = {0};
     for (uint64_t key = 0; key < 20; key++)
         model_train(run, t->f->w, t->f->x, t->f->y, ROWS, key, t->dw, &sums, NULL, NULL);
     model_run_free(run);

@@ -69,7 +69,8 @@ static void apply(const struct optimizer *o, const struct layout *l, uint64_t t,
             part[j] = slot[j] + at;
         if (o->kind == OPT_LAMB)
             ratio = trust_ratio(o, t, w + at, part, dw + at, inv_n, n);
-        optimizer_apply_trusted(o, t, ratio, w + at, w + at, part, dw + at, inv_n, n);
+        optimizer_apply(o, t, (struct optimizer_factors){inv_n, 1, ratio}, w + at, w + at, part,
+                        dw + at, n);
     }
 }
 
@@ -98,7 +99,7 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
 
     const uint64_t batches = order_batches(&order);
     for (uint64_t id = 0; id < job->training.epochs * batches; id++) {
-        struct model_sums sums = {0};
+        struct sums sums = {0};
         uint32_t n = order_leaf(&order, id / batches, id % batches, 0, rows);
         assert_int_equal(dataset_gather(&data, rows, n, x, y, &n, &e), ERR_OK);
         model_train(run, w, x, y, n, rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums,

@@ -105,10 +105,10 @@ static void a_job_file_is_read_as_it_says(void **state)
     assert_int_equal(job.model.shape[1], 28);
     assert_int_equal(job.model.layers, 4);
     assert_int_equal(job.model.layer[0].kind, LAYER_FLATTEN);
-    assert_int_equal(job.model.layer[1].units, 128);
-    assert_int_equal(job.model.layer[1].activation, ACT_RELU);
+    assert_int_equal(job.model.layer[1].dense.units, 128);
+    assert_int_equal(job.model.layer[1].dense.activation, ACT_RELU);
     assert_int_equal(job.model.layer[2].kind, LAYER_DROPOUT);
-    assert_true(job.model.layer[2].rate == 0.2f);
+    assert_true(job.model.layer[2].dropout.rate == 0.2f);
     assert_int_equal(job.model.loss, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY);
     assert_true(job.model.from_logits);
     assert_int_equal(job.model.metrics, 1);
@@ -127,10 +127,10 @@ static void keys_left_out_have_kerass_defaults(void **state)
     struct job job = parsed(least, NULL);
     const struct job_layer *dense = &job.model.layer[0];
     assert_string_equal(job.name, "j");
-    assert_int_equal(dense->activation, ACT_LINEAR);
+    assert_int_equal(dense->dense.activation, ACT_LINEAR);
     assert_true(dense->use_bias);
-    assert_int_equal(dense->kernel_initializer, INIT_GLOROT_UNIFORM);
-    assert_int_equal(dense->bias_initializer, INIT_ZEROS);
+    assert_int_equal(dense->kernel.initializer, INIT_GLOROT_UNIFORM);
+    assert_int_equal(dense->bias.initializer, INIT_ZEROS);
     assert_false(job.model.from_logits);
     assert_int_equal(job.model.metrics, 0);
     assert_true(job.data.scale == 1);
@@ -289,9 +289,9 @@ static void layers_are_named_as_keras_names_them(void **state)
     for (uint32_t i = 0; i < 8; i++)
         assert_string_equal(job.model.layer[i].name, names[i]);
     assert_int_equal(job.model.layer[1].kind, LAYER_ACTIVATION);
-    assert_int_equal(job.model.layer[1].activation, ACT_RELU);
-    assert_int_equal(job.model.layer[5].activation, ACT_TANH);
-    assert_int_equal(job.model.layer[6].activation, ACT_TANH);
+    assert_int_equal(job.model.layer[1].activation.activation, ACT_RELU);
+    assert_int_equal(job.model.layer[5].activation.activation, ACT_TANH);
+    assert_int_equal(job.model.layer[6].activation.activation, ACT_TANH);
     job_close(&job);
 }
 
@@ -358,9 +358,9 @@ static void regularizers_and_class_weights_are_read_as_keras_has_them(void **sta
                                    "bias_regularizer: {l1_l2: {l1: 0.5}}}, "
                                    "dense: {units: 1, kernel_regularizer: {l1: 0.25}}]");
     const struct job_layer *layer = job.model.layer;
-    assert_true(layer[0].kernel_l1 == 0 && layer[0].kernel_l2 == 0.01f);
-    assert_true(layer[0].bias_l1 == 0.5f && layer[0].bias_l2 == 0);
-    assert_true(layer[1].kernel_l1 == 0.25f && layer[1].kernel_l2 == 0 && layer[1].bias_l1 == 0);
+    assert_true(layer[0].kernel.l1 == 0 && layer[0].kernel.l2 == 0.01f);
+    assert_true(layer[0].bias.l1 == 0.5f && layer[0].bias.l2 == 0);
+    assert_true(layer[1].kernel.l1 == 0.25f && layer[1].kernel.l2 == 0 && layer[1].bias.l1 == 0);
     job_close(&job);
     job = parsed(least, "training.class_weight={0: 1, 7: 2.5}");
     assert_int_equal(job.training.class_weights, 2);
@@ -398,10 +398,10 @@ static void initializers_take_names_or_a_constant(void **state)
                       "kernel_initializer: {constant: -0.5}, bias_initializer: ones}, "
                       "dense: {units: 1, kernel_initializer: {constant: {value: 2}}}]");
     const struct job_layer *layer = job.model.layer;
-    assert_int_equal(layer[0].kernel_initializer, INIT_CONSTANT);
-    assert_true(layer[0].kernel_init_value == -0.5f);
-    assert_int_equal(layer[0].bias_initializer, INIT_ONES);
-    assert_true(layer[1].kernel_init_value == 2);
+    assert_int_equal(layer[0].kernel.initializer, INIT_CONSTANT);
+    assert_true(layer[0].kernel.init_value == -0.5f);
+    assert_int_equal(layer[0].bias.initializer, INIT_ONES);
+    assert_true(layer[1].kernel.init_value == 2);
     job_close(&job);
 }
 
@@ -1096,17 +1096,21 @@ static void layers_over_images_take_pairs_and_have_kerass_defaults(void **state)
                     "kernel_size: [3, 5], padding: same}, max_pooling2d: [2, 3], "
                     "average_pooling2d: {strides: 1}, global_max_pooling2d, dense: 2]");
     const struct job_layer *l = job.model.layer;
-    assert_int_equal(l[0].target_rank, 3);
-    assert_int_equal(l[0].target_shape[0] + l[0].target_shape[2], 28 + 1);
+    assert_int_equal(l[0].reshape.rank, 3);
+    assert_int_equal(l[0].reshape.shape[0] + l[0].reshape.shape[2], 28 + 1);
     assert_string_equal(l[1].name, "conv2d");
-    assert_true(l[1].use_bias && l[1].padding == PADDING_SAME && l[1].activation == ACT_LINEAR);
-    assert_true(l[1].kernel_size[0] == 3 && l[1].kernel_size[1] == 5);
-    assert_true(l[1].strides[0] == 1 && l[1].strides[1] == 1 && l[1].dilation_rate[1] == 1);
+    assert_true(l[1].use_bias && l[1].conv2d.padding == PADDING_SAME &&
+                l[1].conv2d.activation == ACT_LINEAR);
+    assert_true(l[1].conv2d.kernel_size[0] == 3 && l[1].conv2d.kernel_size[1] == 5);
+    assert_true(l[1].conv2d.strides[0] == 1 && l[1].conv2d.strides[1] == 1 &&
+                l[1].conv2d.dilation_rate[1] == 1);
     assert_string_equal(l[2].name, "max_pooling2d");
-    assert_true(l[2].pool_size[0] == 2 && l[2].strides[0] == 2 && l[2].strides[1] == 3);
-    assert_true(l[2].padding == PADDING_VALID);
-    assert_true(l[3].pool_size[0] == 2 && l[3].pool_size[1] == 2 && l[3].strides[1] == 1);
-    assert_false(l[4].keepdims);
+    assert_true(l[2].pooling2d.pool_size[0] == 2 && l[2].pooling2d.strides[0] == 2 &&
+                l[2].pooling2d.strides[1] == 3);
+    assert_true(l[2].pooling2d.padding == PADDING_VALID);
+    assert_true(l[3].pooling2d.pool_size[0] == 2 && l[3].pooling2d.pool_size[1] == 2 &&
+                l[3].pooling2d.strides[1] == 1);
+    assert_false(l[4].global_pooling2d.keepdims);
     job_close(&job);
 
     refused_set("model.layers=[conv2d: {filters: 8}]",

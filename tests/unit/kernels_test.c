@@ -77,21 +77,22 @@ static const struct update_rates RATES = {.inv_n = 0.03f,
                                           .epsilon = 1e-7f};
 static void run_sgd(const struct kernels *k, struct bench *s, size_t at, size_t n)
 {
-    k->sgd(s->out + at, s->a + at, NULL, s->b + at, &RATES, n);
+    k->step[STEP_SGD](s->out + at, s->a + at, NULL, s->b + at, &RATES, n);
 }
 static void run_momentum(const struct kernels *k, struct bench *s, size_t at, size_t n)
 {
-    k->momentum(s->a + at, s->a + at, (float *[]){s->b + at}, s->c + at, &RATES, n);
+    k->step[STEP_MOMENTUM](s->a + at, s->a + at, (float *[]){s->b + at}, s->c + at, &RATES, n);
 }
 static void run_nesterov(const struct kernels *k, struct bench *s, size_t at, size_t n)
 {
-    k->nesterov(s->out + at, s->a + at, (float *[]){s->b + at}, s->c + at, &RATES, n);
+    k->step[STEP_NESTEROV](s->out + at, s->a + at, (float *[]){s->b + at}, s->c + at, &RATES, n);
 }
 static void run_adam(const struct kernels *k, struct bench *s, size_t at, size_t n)
 {
     for (size_t i = 0; i < ROOM; i++)
         s->c[i] = fabsf(s->c[i]);
-    k->adam(s->a + at, s->a + at, (float *[]){s->b + at, s->c + at}, s->out + at, &RATES, n);
+    k->step[STEP_ADAM](s->a + at, s->a + at, (float *[]){s->b + at, s->c + at}, s->out + at, &RATES,
+                       n);
 }
 static void run_exp(const struct kernels *k, struct bench *s, size_t at, size_t n)
 {

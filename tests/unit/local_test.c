@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "common/base/mem.h"
-#include "worker/step/local.h"
+#include "worker/driver/local.h"
 
 enum { ELEMS = 32 };
 

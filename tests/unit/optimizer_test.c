@@ -198,15 +198,14 @@ static float norm_of(const float *x, float share, size_t n)
     return (float)(sqrt(squares) * (double)share);
 }
 
-struct factors {
-    float ratio, scale;
-};
+static const struct optimizer_factors ALONE = {1, 1, 1};
 
 /* Of the update that gradient t makes of the first n elements, which are one tensor: lamb's ratio, clipping's scale. */
-static struct factors factors_of(const struct optimizer *o, uint64_t t, const struct block *b,
-                                 const float *g, float inv_n, size_t n)
+static struct optimizer_factors factors_of(const struct optimizer *o, uint64_t t,
+                                           const struct block *b, const float *g, float inv_n,
+                                           size_t n)
 {
-    struct factors f = {1, 1};
+    struct optimizer_factors f = {inv_n, 1, 1};
     float u[N], decayed[N], room[N], *slots[OPTIMIZER_SLOTS_MAX], clip = clip_of(o);
     struct block copy = *b;
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
@@ -225,20 +224,20 @@ static struct factors factors_of(const struct optimizer *o, uint64_t t, const st
 }
 
 /* Elements [at, at + n) of a block, by the same of g. */
-static void apply_piece(const struct optimizer *o, uint64_t t, struct factors f, struct block *b,
-                        float *w_out, const float *g, float inv_n, size_t at, size_t n)
+static void apply_piece(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
+                        struct block *b, float *w_out, const float *g, size_t at, size_t n)
 {
     float *slots[OPTIMIZER_SLOTS_MAX];
     for (int j = 0; j < OPTIMIZER_SLOTS_MAX; j++)
         slots[j] = b->slot[j] + at;
-    optimizer_apply_clipped(o, t, f.ratio, f.scale, w_out + at, b->w + at, slots, g + at, inv_n, n);
+    optimizer_apply(o, t, f, w_out + at, b->w + at, slots, g + at, n);
 }
 
 /* The first n elements, as one tensor. */
 static void apply_whole(const struct optimizer *o, uint64_t t, struct block *b, float *w_out,
                         const float *g, float inv_n, size_t n)
 {
-    apply_piece(o, t, factors_of(o, t, b, g, inv_n, n), b, w_out, g, inv_n, 0, n);
+    apply_piece(o, t, factors_of(o, t, b, g, inv_n, n), b, w_out, g, 0, n);
 }
 
 static void step_at(const struct optimizer *o, uint64_t t, struct block *b, float inv_n)
@@ -475,12 +474,12 @@ static void adams_first_step_is_the_rate_and_its_t_counts(void **state)
     const struct optimizer adam = {.kind = OPT_ADAM, .learning_rate = 0.001f, ADAM_NUMBERS};
     float w[2] = {1.0f, 1.0f}, m[2] = {0}, v[2] = {0}, g[2] = {0.5f, -0.25f};
     float *slots[OPTIMIZER_SLOTS_MAX] = {m, v};
-    optimizer_apply(&adam, 1, w, w, slots, g, 1.0f, 2);
+    optimizer_apply(&adam, 1, ALONE, w, w, slots, g, 2);
     assert_true(fabsf(w[0] - 0.999f) < 2e-7f && fabsf(w[1] - 1.001f) < 2e-7f);
 
     float late[2] = {1.0f, 1.0f}, m0[2] = {0}, v0[2] = {0};
     float *fresh[OPTIMIZER_SLOTS_MAX] = {m0, v0};
-    optimizer_apply(&adam, 1000000, late, late, fresh, g, 1.0f, 2);
+    optimizer_apply(&adam, 1000000, ALONE, late, late, fresh, g, 2);
     /* no correction is left: lr (1 - b1) / sqrt(1 - b2) */
     assert_true(fabsf(late[0] - (1.0f - 0.001f * 0.1f / 0.0316228f)) < 1e-6f);
 }
@@ -515,8 +514,8 @@ static void the_gradient_may_stand_where_the_weights_go(void **state)
         for (uint64_t t = 1; t <= 4; t++) {
             gradient(g, t);
             memcpy(in_place, g, sizeof g);
-            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &a, apart, g, 1.0f, 0, N);
-            apply_piece(&CASES[c].o, t, (struct factors){1, 1}, &b, in_place, in_place, 1.0f, 0, N);
+            apply_piece(&CASES[c].o, t, ALONE, &a, apart, g, 0, N);
+            apply_piece(&CASES[c].o, t, ALONE, &b, in_place, in_place, 0, N);
             assert_memory_equal(apart, in_place, sizeof apart);
             memcpy(a.w, apart, sizeof apart);
             memcpy(b.w, apart, sizeof apart);
@@ -571,11 +570,11 @@ static void pieces_give_what_the_whole_gives(void **state)
         pieces = whole;
         for (uint64_t t = 1; t <= 5; t++) {
             gradient(g, t);
-            struct factors f = factors_of(&CASES[c].o, t, &whole, g, 1.0f, N);
+            struct optimizer_factors f = factors_of(&CASES[c].o, t, &whole, g, 1.0f, N);
             step_at(&CASES[c].o, t, &whole, 1.0f);
             for (size_t at = 0, n; at < N; at += n) {
                 n = at % 19 + 1 < N - at ? at % 19 + 1 : N - at;
-                apply_piece(&CASES[c].o, t, f, &pieces, pieces.w, g, 1.0f, at, n);
+                apply_piece(&CASES[c].o, t, f, &pieces, pieces.w, g, at, n);
             }
         }
         assert_memory_equal(&whole, &pieces, sizeof whole);

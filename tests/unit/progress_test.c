@@ -134,7 +134,7 @@ static void assert_epoch_is_logged(const struct job *job, double examples,
     char got[200];
     struct progress p;
     progress_init(&p, job, -1, 0);
-    p.sums = (struct model_sums){.loss = examples / 4, .examples = examples};
+    p.sums = (struct sums){.loss = examples / 4, .examples = examples};
     p.sums.metric[0] = examples / 2;
     progress_epoch(&p, 1, eval, 1);
     log_last_words(false, got, sizeof got);

@@ -10,8 +10,9 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/step/push_codec.h"
-#include "worker/step/residual.h"
+#include "common/job/job.h"
+#include "worker/driver/push_codec.h"
+#include "worker/driver/residual.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNKS * CHUNK };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "worker/step/reply_codec.h"
+#include "worker/driver/reply_codec.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNKS * CHUNK };
 

@@ -157,6 +157,8 @@ static void warmup_climbs_to_any_schedule_and_ends_there(void **state)
     assert_true(fabs(schedule_rate(&decay, 1.0f, 3) - 0.25) < 1e-15);
 }
 
+static const struct optimizer_factors ALONE = {1, 1, 1};
+
 static void an_update_takes_the_rate_of_its_number(void **state)
 {
     (void)state;
@@ -169,7 +171,7 @@ static void an_update_takes_the_rate_of_its_number(void **state)
     const float g = 1.0f;
     static const float want[] = {0.5f, 0.0f, -0.25f, -0.5f};
     for (uint64_t t = 1; t <= 4; t++) {
-        optimizer_apply(&o, t, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){NULL}, &g, 1.0f, 1);
+        optimizer_apply(&o, t, ALONE, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){NULL}, &g, 1);
         assert_true(w == want[t - 1]);
     }
 }
@@ -185,7 +187,7 @@ static void adam_goes_by_the_schedule_too(void **state)
                                 .schedule = {.warmup_steps = 2}};
     float w = 1.0f, m = 0, v = 0;
     const float g = 3.0f;
-    optimizer_apply(&o, 1, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){&m, &v}, &g, 1.0f, 1);
+    optimizer_apply(&o, 1, ALONE, &w, &w, (float *[OPTIMIZER_SLOTS_MAX]){&m, &v}, &g, 1);
     assert_true(fabsf(w - 0.75f) < 1e-6f);
 }
 
@@ -200,9 +202,9 @@ static void ftrl_stays_where_it_is_when_the_rate_is_0(void **state)
     float from = 1.0f, w = 0, n = 0.1f, z = 0;
     const float g = 1.0f;
     float *slots[OPTIMIZER_SLOTS_MAX] = {&n, &z};
-    optimizer_apply(&o, 3, &w, &from, slots, &g, 1.0f, 1);
+    optimizer_apply(&o, 3, ALONE, &w, &from, slots, &g, 1);
     assert_true(w == 1.0f && n == 0.1f && z == 0.0f);
-    optimizer_apply(&o, 2, &w, &from, slots, &g, 1.0f, 1);
+    optimizer_apply(&o, 2, ALONE, &w, &from, slots, &g, 1);
     assert_true(isfinite(w) && w != 1.0f);
 }
 

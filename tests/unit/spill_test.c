@@ -384,7 +384,7 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
     struct loader *l;
     struct gradient *g;
     struct evaluator *v;
-    struct model_sums sums;
+    struct sums sums;
     setup(&f, 1000);
     load(&f, ALL_IN_FILE, 2);
     f.job.model.rank = f.train.rank;

@@ -38,7 +38,7 @@ void host_free(struct host *h)
     mem_free(h);
 }
 
-bool host_account(const struct host *h, uint32_t worker, struct chief_account *out)
+bool host_account(const struct host *h, uint32_t worker, struct worker_account *out)
 {
     return h->chief && chief_account(h->chief, worker, out);
 }

@@ -37,7 +37,7 @@ extern const struct control_ops host_ops;
 const struct chief_facts *host_facts(const struct host *h);
 
 /* As chief_account; after control_close. */
-bool host_account(const struct host *h, uint32_t worker, struct chief_account *out);
+bool host_account(const struct host *h, uint32_t worker, struct worker_account *out);
 
 /* As chief_dropped; after control_close. */
 uint64_t host_dropped(const struct host *h, uint32_t worker);

@@ -53,7 +53,7 @@ static double mean(double sum, double n)
     return n > 0 ? sum / n : NAN;
 }
 
-void progress_step(struct progress *p, const struct model_sums *sums, uint64_t epoch, uint64_t step,
+void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
                    uint64_t steps, double now_s)
 {
     p->sums.examples += sums->examples;
@@ -116,7 +116,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
     log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated);
-    p->sums = (struct model_sums){0};
+    p->sums = (struct sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;
 }

@@ -14,7 +14,7 @@ struct progress {
     const struct job *job;
     double started_s, said_s; /* clock_now_s */
     double epoch_s;
-    struct model_sums sums;     /* of the epoch, as far as seen */
+    struct sums sums;           /* of the epoch, as far as seen */
     double examples, compute_s; /* of the run: examples trained, seconds of training */
     double window_s, window_examples;
     bool first_told;
@@ -22,7 +22,7 @@ struct progress {
 
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
 /* A step is made: its sums over all workers; every now and then a line leaves. `step` counts from 1 in the epoch. */
-void progress_step(struct progress *p, const struct model_sums *sums, uint64_t epoch, uint64_t step,
+void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
                    uint64_t steps, double now_s);
 /* An epoch is over; eval may be NULL. */
 void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval,

@@ -649,10 +649,10 @@ static void take_sums(struct session *s, const Gradwire__Reply *m)
         return;
     s->sums.valid = true;
     s->sums.step = m->step - 1;
-    s->sums.examples = m->sums->examples;
-    s->sums.loss = m->sums->loss;
+    s->sums.of.examples = m->sums->examples;
+    s->sums.of.loss = m->sums->loss;
     for (size_t i = 0; i < SUMS_MAX; i++)
-        s->sums.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
+        s->sums.of.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
 }
 
 /* What does not fit is left alone, as if it had not come: then nothing is computed. */

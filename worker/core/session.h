@@ -21,6 +21,7 @@
 #include "common/parameters/limits.h"
 #include "common/wire/msg.h"
 #include "common/parameters/plan.h"
+#include "common/parameters/sums.h"
 #include "common/parameters/tree.h"
 
 struct session_range {
@@ -174,7 +175,7 @@ struct session {
     struct { /* what the last step did in all, from the lead */
         bool valid;
         uint64_t step;
-        double examples, loss, metric[SUMS_MAX];
+        struct sums of;
     } sums;
 };
 

@@ -20,9 +20,9 @@ struct evaluator {
     const float *w;
     uint64_t blocks;
     atomic_ullong next;
-    struct model_sums *sums; /* a block each */
-    struct scored *scored;   /* a row each, where an auc is wanted */
-    pthread_mutex_t lock;    /* for what failed first */
+    struct sums *sums;     /* a block each */
+    struct scored *scored; /* a row each, where an auc is wanted */
+    pthread_mutex_t lock;  /* for what failed first */
     enum err err;
     struct errmsg e;
 };
@@ -118,7 +118,7 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
             fail(v, err, &e);
             return;
         }
-        v->sums[block] = (struct model_sums){0};
+        v->sums[block] = (struct sums){0};
         if (n)
             model_eval(v->run[thread], v->w, v->x[thread], v->y[thread], n, &v->sums[block]);
         const float *z = model_run_outputs(v->run[thread]);
@@ -144,10 +144,9 @@ void evaluator_stop(struct evaluator *v)
     atomic_store(&v->next, v->blocks);
 }
 
-enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *out,
-                       struct errmsg *e)
+enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, struct errmsg *e)
 {
-    struct model_sums all = {0};
+    struct sums all = {0};
     v->w = w;
     atomic_store(&v->next, 0);
     v->err = ERR_OK;

@@ -16,7 +16,7 @@ void evaluator_free(struct evaluator *v);
 /* Over the set: out->loss, the mean with the regularizers' penalty; out->metric, the job's metrics in their order
  * (not their sums), auc exact; out->examples is the number of rows. w: (elems of the flat block).
  * Errors: ERR_DISK the data cannot be read any more; ERR_INPUT they cannot be (model_run_fault). */
-enum err evaluator_run(struct evaluator *v, const float *w, struct model_sums *out,
+enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out,
                        struct errmsg *e) MUST_CHECK;
 
 /* What runs ends soon, with results that are worth nothing. Thread: any, in a signal's handler too. */

@@ -191,7 +191,7 @@ static enum err keep(struct watch *v, const struct manifest *m, const struct eva
 static enum err evaluate(struct watch *v, const struct manifest *m, struct errmsg *e)
 {
     double began_s = clock_now_s();
-    struct model_sums sums;
+    struct sums sums;
     enum err err = check_manifest(v, m, e);
     if (!err)
         err = read_weights(v, m, e);

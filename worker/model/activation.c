@@ -18,43 +18,72 @@ const char *activation_name(enum activation a)
 /* keras/src/activations/activations.py, selu */
 static const float SELU_ALPHA = 1.6732632423543772f, SELU_SCALE = 1.0507009873554805f;
 
-/* What the layer asks for; leaky_relu as an activation has 0.2, the layer LeakyReLU 0.3. */
-static enum activation wanted(const struct job_layer *l, float *alpha)
+static bool needs_input(enum activation a)
 {
-    *alpha = l->activation == ACT_LEAKY_RELU ? 0.2f : l->activation == ACT_SELU ? SELU_ALPHA : 1.0f;
-    switch (l->kind) {
-    case LAYER_LEAKY_RELU:
-        *alpha = l->alpha;
-        return ACT_LEAKY_RELU;
-    case LAYER_ELU:
-        *alpha = l->alpha;
-        return ACT_ELU;
-    case LAYER_GELU:
-        return l->approximate ? ACT_GELU_TANH : ACT_GELU;
-    default:
-        return l->activation;
-    }
+    return a == ACT_GELU || a == ACT_GELU_TANH || a == ACT_SILU;
 }
 
-enum err activation_add(struct model *m, const struct job_layer *l, const char *name,
-                        struct errmsg *e)
+void activation_append(struct model *m, const struct job_layer *l, enum activation activation,
+                       float alpha)
 {
-    (void)e;
-    float alpha;
-    enum activation activation = wanted(l, &alpha);
     if (activation == ACT_LINEAR)
-        return ERR_OK;
+        return;
     uint32_t last = m->shape.rank - 1, outer = 1;
     for (uint32_t i = 0; i < last; i++)
         outer *= m->shape.dim[i];
-    const struct op op = {.kind = OP_ACTIVATION,
-                          .layer = name,
+    const struct op op = {.type = &activation_op,
+                          .layer = l,
                           .outer = outer,
                           .in = m->shape.dim[last],
                           .out = m->shape.dim[last],
                           .activation = activation,
-                          .alpha = alpha};
+                          .alpha = alpha,
+                          .reads_x = needs_input(activation),
+                          .reads_y = !needs_input(activation),
+                          .elementwise = true};
     (void)op_append(m, &op);
+}
+
+/* leaky_relu as an activation has 0.2, the layer LeakyReLU 0.3 */
+void activation_append_plain(struct model *m, const struct job_layer *l, enum activation activation)
+{
+    float alpha = activation == ACT_LEAKY_RELU ? 0.2f : activation == ACT_SELU ? SELU_ALPHA : 1.0f;
+    activation_append(m, l, activation, alpha);
+}
+
+enum err activation_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                        struct errmsg *e)
+{
+    (void)from;
+    (void)e;
+    activation_append_plain(m, l, l->activation.activation);
+    return ERR_OK;
+}
+
+enum err leaky_relu_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                        struct errmsg *e)
+{
+    (void)from;
+    (void)e;
+    activation_append(m, l, ACT_LEAKY_RELU, l->leaky_relu.negative_slope);
+    return ERR_OK;
+}
+
+enum err elu_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                 struct errmsg *e)
+{
+    (void)from;
+    (void)e;
+    activation_append(m, l, ACT_ELU, l->elu.alpha);
+    return ERR_OK;
+}
+
+enum err gelu_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                  struct errmsg *e)
+{
+    (void)from;
+    (void)e;
+    activation_append(m, l, l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 1.0f);
     return ERR_OK;
 }
 
@@ -109,9 +138,11 @@ static void leaky_relu_rows(float *y, const float *x, float slope, size_t n)
         y[i] = x[i] > 0.0f ? x[i] : x[i] * slope;
 }
 
-void activation_forward(const struct op *op, float *y, const float *x, size_t rows)
+static void forward(const struct op *op, const struct op_pass *p)
 {
-    size_t n = rows * op->in;
+    const float *x = p->x[0];
+    float *y = p->y;
+    size_t n = p->rows * op->in;
     switch (op->activation) {
     case ACT_LINEAR:
         break;
@@ -125,7 +156,7 @@ void activation_forward(const struct op *op, float *y, const float *x, size_t ro
         kernels()->tanh(y, x, n);
         break;
     case ACT_SOFTMAX:
-        softmax_rows(y, NULL, NULL, x, rows, op->in);
+        softmax_rows(y, NULL, NULL, x, p->rows, op->in);
         break;
     case ACT_LEAKY_RELU:
         leaky_relu_rows(y, x, op->alpha, n);
@@ -177,15 +208,12 @@ static void elu_backward(float *dy, const float *y, float alpha, float scale, si
         dy[i] *= y[i] > 0.0f ? scale : y[i] + scale * alpha;
 }
 
-bool activation_needs_input(enum activation a)
+/* By the output y or, where needs_input, by the input x. */
+static void backward(const struct op *op, const struct op_pass *p)
 {
-    return a == ACT_GELU || a == ACT_GELU_TANH || a == ACT_SILU;
-}
-
-void activation_backward(const struct op *op, float *dy, const float *x, const float *y,
-                         size_t rows)
-{
-    size_t n = rows * op->in;
+    const float *x = p->x[0], *y = p->y;
+    float *dy = p->dy;
+    size_t n = p->rows * op->in;
     switch (op->activation) {
     case ACT_LINEAR:
         break;
@@ -201,7 +229,7 @@ void activation_backward(const struct op *op, float *dy, const float *x, const f
             dy[i] *= 1.0f - y[i] * y[i];
         break;
     case ACT_SOFTMAX:
-        softmax_backward(dy, y, rows, op->in);
+        softmax_backward(dy, y, p->rows, op->in);
         break;
     case ACT_LEAKY_RELU:
         leaky_relu_backward(dy, y, op->alpha, n);
@@ -226,3 +254,5 @@ void activation_backward(const struct op *op, float *dy, const float *x, const f
         break;
     }
 }
+
+const struct op_type activation_op = {.forward = forward, .backward = backward};

@@ -33,50 +33,60 @@ static size_t block_rows(const struct op *op)
     return rows ? rows : 1;
 }
 
-size_t conv2d_work_elems(const struct op *op)
+static size_t work_elems(const struct op *op)
 {
     if (op->direct)
         return conv2d_direct_work_elems(op);
     return block_rows(op) * op->window.x.out * taps_elems(op);
 }
 
-static enum err add_tensors(struct model *m, struct op *op, const struct job_layer *l,
-                            struct errmsg *e)
+static size_t state_bytes(const struct op *op, size_t n)
+{
+    return op->pooled ? n * op_out_elems(op) : 0; /* which pixels were the largest */
+}
+
+static enum err add_tensors(struct model *m, struct op *op, struct errmsg *e)
 {
     const struct window *w = &op->window;
     struct tensor kernel = {.rank = 4, .shape = {w->y.size, w->x.size, w->channels, op->channels}};
-    enum err code = weights_add_kernel_and_bias(m, op, l, &kernel, e);
+    enum err code = weights_add_kernel_and_bias(m, op, &kernel, e);
     if (!code && (uint64_t)taps_elems(op) * w->x.out > INT32_MAX)
-        return err_set(e, ERR_INPUT, "model.layers: %s: its kernel is too large", op->layer);
+        return err_set(e, ERR_INPUT, "model.layers: %s: its kernel is too large", op->layer->name);
     return code;
 }
 
-enum err conv2d_add(struct model *m, const struct job_layer *l, const char *name, struct errmsg *e)
+enum err conv2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                    struct errmsg *e)
 {
-    struct op op = {.kind = OP_CONV2D,
-                    .layer = name,
+    (void)from;
+    const uint32_t *strides = l->conv2d.strides, *dilation = l->conv2d.dilation_rate;
+    bool relu = l->conv2d.activation == ACT_RELU;
+    struct op op = {.type = &conv2d_op,
+                    .layer = l,
                     .outer = 1,
-                    .channels = l->filters,
-                    .activation = l->activation == ACT_RELU ? ACT_RELU : ACT_LINEAR,
-                    .bias = l->use_bias};
-    if ((l->strides[0] > 1 || l->strides[1] > 1) &&
-        (l->dilation_rate[0] > 1 || l->dilation_rate[1] > 1))
+                    .channels = l->conv2d.filters,
+                    .activation = relu ? ACT_RELU : ACT_LINEAR,
+                    .reads_x = true,
+                    .reads_y = relu};
+    if ((strides[0] > 1 || strides[1] > 1) && (dilation[0] > 1 || dilation[1] > 1))
         return err_set(e, ERR_INPUT,
                        "model.layers: %s: strides and dilation_rate above 1 do not go together: "
                        "one of them",
-                       name);
-    enum err code = window_init(&op.window, &m->shape, name, l->kernel_size, l->strides,
-                                l->dilation_rate, l->padding, e);
+                       l->name);
+    enum err code = window_init(&op.window, &m->shape, l->name, l->conv2d.kernel_size, strides,
+                                dilation, l->conv2d.padding, e);
     if (!code)
-        code = window_elems(&op.window, op.channels, &op.out, name, e);
+        code = window_elems(&op.window, op.channels, &op.out, l->name, e);
     if (!code)
-        code = add_tensors(m, &op, l, e);
+        code = add_tensors(m, &op, e);
     if (code)
         return code;
     op.in = op.window.y.in * op.window.x.in * op.window.channels;
     (void)op_append(m, &op);
     m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
-    return op.activation == l->activation ? ERR_OK : activation_add(m, l, name, e);
+    if (!relu)
+        activation_append_plain(m, l, l->conv2d.activation);
+    return ERR_OK;
 }
 
 /* ---- images to matrices, and back ---- */
@@ -177,7 +187,7 @@ static void matrix_forward(const struct op *op, float *y, const float *w, const 
         const float *columns = gather(op, work, x, first, count);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(count * width), out, taps,
                     1.0f, columns, taps, w + op->kernel_offset, out, 0.0f, to, out);
-        if (op->bias)
+        if (op->layer->use_bias)
             kernels()->bias_act(to, to, w + op->bias_offset, op->activation == ACT_RELU,
                                 count * width, op->channels);
         else if (op->activation == ACT_RELU)
@@ -207,24 +217,26 @@ static void matrix_backward(const struct op *op, float *dx, float *dw, float *dy
                     w + op->kernel_offset, out, 0.0f, work, taps);
         scatter(op, dx, work, first, count);
     }
-    if (op->bias)
+    if (op->layer->use_bias)
         kernels()->column_sums(dw + op->bias_offset, dy, rows * width, op->channels);
 }
 
-void conv2d_forward(const struct op *op, float *y, uint8_t *arg, const float *w, const float *x,
-                    size_t n, float *work)
+static void forward(const struct op *op, const struct op_pass *p)
 {
     if (op->direct)
-        conv2d_direct_forward(op, y, arg, w, x, n, work);
+        conv2d_direct_forward(op, p->y, p->state, p->w, p->x[0], p->n, p->work);
     else
-        matrix_forward(op, y, w, x, n, work);
+        matrix_forward(op, p->y, p->w, p->x[0], p->n, p->work);
 }
 
-void conv2d_backward(const struct op *op, float *dx, float *dw, float *dy, const float *w,
-                     const float *x, const float *y, const uint8_t *arg, size_t n, float *work)
+static void backward(const struct op *op, const struct op_pass *p)
 {
     if (op->direct)
-        conv2d_direct_backward(op, dx, dw, dy, w, x, y, arg, n, work);
+        conv2d_direct_backward(op, p->dx, p->dw, p->dy, p->w, p->x[0], p->y, p->state, p->n,
+                               p->work);
     else
-        matrix_backward(op, dx, dw, dy, w, x, y, n, work);
+        matrix_backward(op, p->dx, p->dw, p->dy, p->w, p->x[0], p->y, p->n, p->work);
 }
+
+const struct op_type conv2d_op = {
+    .forward = forward, .backward = backward, .state_bytes = state_bytes, .work_elems = work_elems};

@@ -164,7 +164,8 @@ void conv2d_direct_forward(const struct op *op, float *y, uint8_t *arg, const fl
     struct direct d;
     begin(&d, op, work);
     const struct kernel_conv conv = conv_of(&d, op, op->window.y.out, d.cols * op->channels);
-    const float *kernel = w + op->kernel_offset, *bias = op->bias ? w + op->bias_offset : NULL;
+    const float *kernel = w + op->kernel_offset,
+                *bias = op->layer->use_bias ? w + op->bias_offset : NULL;
     for (size_t b = 0; b < n; b++, x += op->in, y += op->out) {
         const float *image = padded(&d, &op->window, x);
         if (op->pooled) {
@@ -272,7 +273,7 @@ void conv2d_direct_backward(const struct op *op, float *dx, float *dw, float *dy
         else
             kernels()->conv_dw(dkernel, image, d_out, &conv);
     }
-    if (op->bias)
+    if (op->layer->use_bias)
         kernels()->column_sums(dw + op->bias_offset, dy, n * (op->out / op->channels),
                                op->channels);
 }

@@ -28,8 +28,8 @@ static void survey(struct readers *r, const struct model *m)
 static bool may_join(const struct model *m, const struct readers *r, uint32_t i)
 {
     const struct op *pool = &m->op[i];
-    return i > 0 && pool->kind == OP_POOLING && pool->pooling == POOLING_MAX &&
-           pool->input[0] == i && m->op[i - 1].kind == OP_CONV2D && m->op[i - 1].direct &&
+    return i > 0 && pool->type == &pooling_op && pool->pooling == POOLING_MAX &&
+           pool->input[0] == i && m->op[i - 1].type == &conv2d_op && m->op[i - 1].direct &&
            r->uses[i] == 1 && window_is_tiled(&pool->window) &&
            pool->window.y.size * pool->window.x.size <= POOL_TAPS_MAX;
 }
@@ -39,6 +39,7 @@ static void join(struct model *m, uint32_t i)
 {
     struct op *conv = &m->op[i - 1];
     conv->pooled = true;
+    conv->reads_y = false;
     conv->pool = m->op[i].window;
     conv->out = m->op[i].out;
     memmove(&m->op[i], &m->op[i + 1], (m->ops - i - 1) * sizeof *m->op);
@@ -55,7 +56,7 @@ void conv2d_fuse(struct model *m)
     survey(&r, m);
     for (uint32_t i = 0; i < m->ops; i++) {
         struct op *op = &m->op[i];
-        if (op->kind != OP_CONV2D)
+        if (op->type != &conv2d_op)
             continue;
         bool wants_dx = r.trained[op->input[0]];
         op->direct = conv2d_may_be_direct(op, wants_dx);

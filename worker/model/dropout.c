@@ -7,29 +7,46 @@
 
 #include "common/math/kernels.h"
 
-enum err dropout_add(struct model *m, const struct job_layer *l, const char *name, struct errmsg *e)
+enum err dropout_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                     struct errmsg *e)
 {
-    if (!(l->rate >= 0.0f && l->rate < 1.0f))
-        return err_set(e, ERR_INPUT, "model.layers: %s: rate %g is not in [0, 1)", name,
-                       (double)l->rate);
-    if (l->rate == 0.0f)
+    (void)from;
+    float rate = l->dropout.rate;
+    if (!(rate >= 0.0f && rate < 1.0f))
+        return err_set(e, ERR_INPUT, "model.layers: %s: rate %g is not in [0, 1)", l->name,
+                       (double)rate);
+    if (rate == 0.0f)
         return ERR_OK;
     uint32_t elems = shape_elems(&m->shape);
-    const struct op op = {
-        .kind = OP_DROPOUT, .layer = name, .outer = 1, .in = elems, .out = elems, .rate = l->rate};
+    const struct op op = {.type = &dropout_op,
+                          .layer = l,
+                          .outer = 1,
+                          .in = elems,
+                          .out = elems,
+                          .elementwise = true,
+                          .drops = true};
     (void)op_append(m, &op);
     return ERR_OK;
 }
 
-void dropout_forward(const struct op *op, float *y, uint8_t *mask, const float *x, uint64_t key,
-                     size_t elems)
+static size_t state_bytes(const struct op *op, size_t n)
 {
-    if (y != x)
-        memcpy(y, x, elems * sizeof *y);
-    kernels()->dropout(y, mask, key, op->rate, elems);
+    return n * op_out_elems(op); /* the mask */
 }
 
-void dropout_backward(const struct op *op, float *dy, const uint8_t *mask, size_t elems)
+static void forward(const struct op *op, const struct op_pass *p)
 {
-    kernels()->dropout_backward(dy, mask, op->rate, elems);
+    size_t elems = p->n * op_out_elems(op);
+    if (p->y != p->x[0]) /* x's slot may be another's before y is read */
+        memcpy(p->y, p->x[0], elems * sizeof *p->y);
+    if (p->train)
+        kernels()->dropout(p->y, p->state, p->key, op->layer->dropout.rate, elems);
 }
+
+static void backward(const struct op *op, const struct op_pass *p)
+{
+    kernels()->dropout_backward(p->dy, p->state, op->layer->dropout.rate, p->n * op_out_elems(op));
+}
+
+const struct op_type dropout_op = {
+    .forward = forward, .backward = backward, .state_bytes = state_bytes};

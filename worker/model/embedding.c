@@ -7,71 +7,81 @@
 /* keras/src/initializers/random_initializers.py: "uniform" is RandomUniform(-0.05, 0.05). */
 static const float UNIFORM_LIMIT = 0.05f;
 
-enum err embedding_add(struct model *m, const struct job_layer *l, const char *name,
+static const struct op_type embedding_op;
+
+enum err embedding_add(struct model *m, const struct job_layer *l, const struct tap *from,
                        struct errmsg *e)
 {
+    (void)from;
+    uint32_t rows = l->embedding.input_dim, width = l->embedding.output_dim;
     if (m->value != 0)
         return err_set(e, ERR_INPUT,
                        "model.layers: %s looks up what the data has: it reads the model's input, "
                        "at most a flatten or reshape between them",
-                       name);
+                       l->name);
     uint32_t outer = shape_elems(&m->shape);
     if (m->shape.rank == TENSOR_RANK_MAX)
-        return err_set(e, ERR_INPUT, "model.layers: %s: its input has %u dimensions already", name,
-                       m->shape.rank);
-    if (l->input_dim == 0 || l->output_dim == 0 || (uint64_t)outer * l->output_dim > INT32_MAX)
-        return err_set(e, ERR_INPUT, "model.layers: %s: its output is too large", name);
-    struct op op = {.kind = OP_EMBEDDING,
-                    .layer = name,
-                    .outer = outer,
-                    .rows = l->input_dim,
-                    .in = 1,
-                    .out = l->output_dim};
-    struct tensor table = {.rank = 2, .shape = {l->input_dim, l->output_dim}};
-    enum err code =
-        weights_add(m, &op, &op.kernel_offset, &table, "embeddings",
-                    (struct first_values){INIT_RANDOM_UNIFORM, UNIFORM_LIMIT, -UNIFORM_LIMIT}, e);
+        return err_set(e, ERR_INPUT, "model.layers: %s: its input has %u dimensions already",
+                       l->name, m->shape.rank);
+    if (rows == 0 || width == 0 || (uint64_t)outer * width > INT32_MAX)
+        return err_set(e, ERR_INPUT, "model.layers: %s: its output is too large", l->name);
+    struct op op = {
+        .type = &embedding_op, .layer = l, .outer = outer, .in = 1, .out = width, .reads_x = true};
+    struct tensor table = {.rank = 2, .shape = {rows, width}};
+    const struct job_weights init = {.initializer = INIT_RANDOM_UNIFORM,
+                                     .init_value = UNIFORM_LIMIT,
+                                     .init_other = -UNIFORM_LIMIT};
+    enum err code = weights_add(m, &op, &op.kernel_offset, &table, "embeddings", &init, e);
     if (code)
         return code;
     (void)op_append(m, &op);
-    m->shape.dim[m->shape.rank++] = l->output_dim;
+    m->shape.dim[m->shape.rank++] = width;
     return ERR_OK;
 }
 
 /* NaN is none. */
 static bool row_of(const struct op *op, float id, size_t *row)
 {
-    if (!(id >= 0.0f && id < (float)op->rows))
+    if (!(id >= 0.0f && id < (float)op->layer->embedding.input_dim))
         return false;
     *row = (size_t)id;
     return true;
 }
 
-bool embedding_forward(const struct op *op, float *y, const float *w, const float *x, size_t rows,
-                       size_t *bad)
+static void refuse(const struct op *op, float id, struct op_fault *fault)
 {
-    const float *table = w + op->kernel_offset;
-    bool good = true;
-    for (size_t r = 0; r < rows; r++) {
-        size_t row = 0;
-        if (!row_of(op, x[r], &row) && good) {
-            *bad = r;
-            good = false;
-        }
-        memcpy(y + r * op->out, table + row * op->out, op->out * sizeof *y);
-    }
-    return good;
+    uint32_t rows = op->layer->embedding.input_dim;
+    if (fault->err)
+        return;
+    fault->err =
+        err_set(&fault->why, ERR_INPUT,
+                "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
+                op->layer->name, (double)id, rows - 1, rows);
 }
 
-void embedding_backward(const struct op *op, float *dw, const float *dy, const float *x,
-                        size_t rows)
+/* y (rows, out) = the rows of the table that x (rows) names. One that is not there counts as row 0. */
+static void forward(const struct op *op, const struct op_pass *p)
 {
-    float *table = dw + op->kernel_offset;
-    memset(table, 0, (size_t)op->rows * op->out * sizeof *table);
-    for (size_t r = 0; r < rows; r++) {
+    const float *table = p->w + op->kernel_offset, *x = p->x[0];
+    for (size_t r = 0; r < p->rows; r++) {
         size_t row = 0;
-        (void)row_of(op, x[r], &row);
-        for (uint32_t c = 0; c < op->out; c++)
-            table[row * op->out + c] += dy[r * op->out + c];
+        if (!row_of(op, x[r], &row))
+            refuse(op, x[r], p->fault);
+        memcpy(p->y + r * op->out, table + row * op->out, op->out * sizeof *p->y);
     }
 }
+
+/* The whole table's gradient: 0 where no row was read. */
+static void backward(const struct op *op, const struct op_pass *p)
+{
+    float *table = p->dw + op->kernel_offset;
+    memset(table, 0, (size_t)op->layer->embedding.input_dim * op->out * sizeof *table);
+    for (size_t r = 0; r < p->rows; r++) {
+        size_t row = 0;
+        (void)row_of(op, p->x[0][r], &row);
+        for (uint32_t c = 0; c < op->out; c++)
+            table[row * op->out + c] += p->dy[r * op->out + c];
+    }
+}
+
+static const struct op_type embedding_op = {.forward = forward, .backward = backward};

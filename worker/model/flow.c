@@ -20,61 +20,6 @@ struct flow {
     uint32_t gradient[OPS_MAX + 1];
 };
 
-/* ---- what the kinds of ops need ---- */
-
-/* Backward reads the input. */
-static bool needs_input(const struct op *op)
-{
-    switch (op->kind) {
-    case OP_DENSE:
-    case OP_CONV2D:
-        return true;
-    case OP_BATCH_NORMALIZATION:
-    case OP_LAYER_NORMALIZATION:
-    case OP_EMBEDDING:
-        return true;
-    case OP_POOLING:
-        return op->pooling == POOLING_MAX;
-    case OP_ACTIVATION:
-        return activation_needs_input(op->activation);
-    case OP_DROPOUT:
-    case OP_ADD:
-    case OP_CONCATENATE:
-        return false;
-    }
-    return true;
-}
-
-/* Backward reads the output. */
-static bool needs_output(const struct op *op)
-{
-    switch (op->kind) {
-    case OP_DENSE:
-        return op->activation == ACT_RELU;
-    case OP_CONV2D:
-        return op->activation == ACT_RELU && !op->pooled;
-    case OP_ACTIVATION:
-        return !activation_needs_input(op->activation);
-    case OP_POOLING:
-    case OP_BATCH_NORMALIZATION:
-    case OP_LAYER_NORMALIZATION:
-    case OP_EMBEDDING:
-    case OP_DROPOUT:
-    case OP_ADD:
-    case OP_CONCATENATE:
-        return false;
-    }
-    return true;
-}
-
-/* The output may be written over the (first) input, and the gradient by that over the one by it:
- * their elements correspond. */
-static bool is_elementwise(const struct op *op)
-{
-    return op->kind == OP_ACTIVATION || op->kind == OP_DROPOUT || op->kind == OP_ADD ||
-           op->kind == OP_BATCH_NORMALIZATION || op->kind == OP_LAYER_NORMALIZATION;
-}
-
 /* ---- slots ---- */
 
 /* A free slot that needs to grow least. */
@@ -124,9 +69,9 @@ static void survey(struct flow *f)
         op->backward = f->wanted[i + 1];
         if (!op->backward)
             continue;
-        f->kept[i + 1] = needs_output(op);
+        f->kept[i + 1] = op->reads_y;
         for (uint32_t k = 0; k < op->inputs; k++)
-            f->kept[op->input[k]] = f->kept[op->input[k]] || needs_input(op);
+            f->kept[op->input[k]] = f->kept[op->input[k]] || op->reads_x;
     }
     f->kept[m->ops] = true; /* the loss reads it */
 }
@@ -137,11 +82,11 @@ static bool may_overwrite(const struct flow *f, uint32_t i)
 {
     const struct op *op = &f->m->op[i];
     uint32_t u = op->input[0];
-    if (u == 0 || f->uses[u] != 1 || !is_elementwise(op))
+    if (u == 0 || f->uses[u] != 1 || !op->elementwise)
         return false;
     const struct op *before = &f->m->op[u - 1];
     bool relu = before->activation == ACT_RELU;
-    return !f->kept[u] || (op->kind == OP_DROPOUT && relu);
+    return !f->kept[u] || (op->drops && relu);
 }
 
 /* The value whose slot value v stands in from the beginning. */
@@ -192,7 +137,7 @@ static void plan_input(struct flow *f, struct op *op, uint32_t k)
     if (!f->wanted[u])
         return;
     size_t elems = op_out_elems(&f->m->op[u - 1]);
-    bool in_dy = op->kind == OP_ADD ? k == 0 || !first : is_elementwise(op);
+    bool in_dy = op->elementwise && (k == 0 || !first);
     dx->slot = in_dy ? op->dy : take(f, elems);
     if (first) {
         f->gradient[u] = dx->slot;

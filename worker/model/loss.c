@@ -24,7 +24,7 @@ const char *loss_name(enum loss_kind kind)
 static enum activation last_activation(const struct model *m)
 {
     uint32_t i = m->ops;
-    while (i > 0 && m->op[i - 1].kind == OP_DROPOUT)
+    while (i > 0 && m->op[i - 1].type == &dropout_op)
         i--;
     return i > 0 ? m->op[i - 1].activation : ACT_LINEAR;
 }
@@ -44,15 +44,15 @@ static enum err attach_crossentropy(struct model *m, bool from_logits, struct er
             e, ERR_INPUT,
             "model.loss: %s with from_logits: true wants a linear last layer, and %s has %s: "
             "take %s",
-            loss_name(m->loss), last->layer, activation_name(found),
+            loss_name(m->loss), last->layer->name, activation_name(found),
             found == match ? "from_logits or the activation away" : "the activation away");
     if (from_logits)
         return ERR_OK;
-    if (last->kind != OP_ACTIVATION || found != match)
+    if (last->type != &activation_op || found != match)
         return err_set(e, ERR_INPUT,
                        "model.loss: %s does not fit %s, whose last activation is %s: "
                        "from_logits: true with a linear last layer, or a last %s",
-                       loss_name(m->loss), last->layer, activation_name(found),
+                       loss_name(m->loss), last->layer->name, activation_name(found),
                        activation_name(match));
     m->fused = true;
     m->value = m->op[--m->ops].input[0];
@@ -61,7 +61,7 @@ static enum err attach_crossentropy(struct model *m, bool from_logits, struct er
 
 static enum err attach_regression(struct model *m, struct errmsg *e)
 {
-    const char *layer = m->op[m->ops - 1].layer;
+    const char *layer = m->op[m->ops - 1].layer->name;
     if (last_activation(m) != ACT_SOFTMAX)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
@@ -72,7 +72,7 @@ static enum err attach_regression(struct model *m, struct errmsg *e)
 
 static enum err check_outputs(const struct model *m, struct errmsg *e)
 {
-    const char *layer = m->op[m->ops - 1].layer;
+    const char *layer = m->op[m->ops - 1].layer->name;
     if (m->shape.rank != 1)
         return err_set(e, ERR_INPUT,
                        "model.loss: %s gives %u dimensions for each row, and it wants one: put a "

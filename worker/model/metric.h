@@ -1,4 +1,4 @@
-/* Metrics from the sums that model_sums carries. */
+/* Metrics from the sums that struct sums carries. */
 #ifndef GRADWIRE_WORKER_MODEL_METRIC_H
 #define GRADWIRE_WORKER_MODEL_METRIC_H
 

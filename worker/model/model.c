@@ -59,49 +59,14 @@ void shape_text(const struct shape *s, char *out, size_t bytes)
 
 /* ---- the list of layers ---- */
 
-static enum err add_layer(struct model *m, const struct job_layer *l, const char *name,
-                          const struct tap *from, uint32_t inputs, struct errmsg *e)
-{
-    switch (l->kind) {
-    case LAYER_FLATTEN:
-        return flatten_add(m, l, name, e);
-    case LAYER_DENSE:
-        return dense_add(m, l, name, e);
-    case LAYER_DROPOUT:
-        return dropout_add(m, l, name, e);
-    case LAYER_ACTIVATION:
-    case LAYER_LEAKY_RELU:
-    case LAYER_ELU:
-    case LAYER_GELU:
-        return activation_add(m, l, name, e);
-    case LAYER_BATCH_NORMALIZATION:
-        return batch_normalization_add(m, l, name, e);
-    case LAYER_LAYER_NORMALIZATION:
-        return layer_normalization_add(m, l, name, e);
-    case LAYER_EMBEDDING:
-        return embedding_add(m, l, name, e);
-    case LAYER_CONV2D:
-        return conv2d_add(m, l, name, e);
-    case LAYER_MAX_POOLING2D:
-    case LAYER_AVERAGE_POOLING2D:
-        return pooling_add(m, l, name, e);
-    case LAYER_GLOBAL_MAX_POOLING2D:
-    case LAYER_GLOBAL_AVERAGE_POOLING2D:
-        return global_pooling_add(m, l, name, e);
-    case LAYER_RESHAPE:
-        return reshape_add(m, l, name, e);
-    case LAYER_ADD:
-    case LAYER_CONCATENATE:
-        return merge_add(m, l, name, from, inputs, e);
-    }
-    return ERR_OK;
-}
+static layer_add *const add[LAYER_KINDS] = {
+#define ADD(KIND, name) [LAYER_##KIND] = name##_add,
+    JOB_LAYERS(ADD)};
 
 /* What layer i reads: tap[0] is the model's input, tap[j + 1] what layer j gives. */
 static enum err taps_of(const struct job_layer *l, uint32_t i, const struct tap *tap,
-                        struct tap from[JOB_INPUTS_MAX], uint32_t *inputs, struct errmsg *e)
+                        struct tap from[JOB_INPUTS_MAX], struct errmsg *e)
 {
-    *inputs = l->inputs ? l->inputs : 1;
     from[0] = tap[i];
     for (uint32_t k = 0; k < l->inputs; k++) {
         if (l->input[k] > i)
@@ -111,27 +76,19 @@ static enum err taps_of(const struct job_layer *l, uint32_t i, const struct tap 
     return ERR_OK;
 }
 
-static uint32_t layer_of(const struct model *m, const struct job *job, const char *name)
-{
-    uint32_t i = 0;
-    while (i + 1 < job->model.layers && strcmp(m->name[i], name) != 0)
-        i++;
-    return i;
-}
-
 /* Everything that is computed must reach the output. */
 static enum err check_used(const struct model *m, const struct job *job, struct errmsg *e)
 {
     for (uint32_t v = 1; v <= m->ops; v++) {
-        const char *name = m->op[v - 1].layer;
+        const struct job_layer *l = m->op[v - 1].layer;
         uint32_t uses = v == m->value;
         for (uint32_t i = v; i < m->ops; i++)
             for (uint32_t k = 0; k < m->op[i].inputs; k++)
                 uses += m->op[i].input[k] == v;
         if (uses == 0)
             return job_blame_layer(
-                job, layer_of(m, job, name),
-                err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", name), e);
+                job, (uint32_t)(l - m->layer),
+                err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", l->name), e);
     }
     return ERR_OK;
 }
@@ -140,26 +97,26 @@ static enum err check_name(const struct model *m, const struct job *job, uint32_
                            struct errmsg *e)
 {
     for (uint32_t j = 0; j < i; j++)
-        if (!strcmp(m->name[j], job->model.layer[i].name))
-            return err_set(e, ERR_INPUT, "model.layers: two layers are called %s", m->name[j]);
+        if (!strcmp(m->layer[j].name, job->model.layer[i].name))
+            return err_set(e, ERR_INPUT, "model.layers: two layers are called %s",
+                           m->layer[j].name);
     return ERR_OK;
 }
 
 static enum err add_one(struct model *m, const struct job *job, uint32_t i, struct tap *tap,
                         struct errmsg *e)
 {
-    const struct job_layer *l = &job->model.layer[i];
+    struct job_layer *l = &m->layer[i];
     struct tap from[JOB_INPUTS_MAX];
-    uint32_t inputs;
+    *l = job->model.layer[i];
     enum err code = check_name(m, job, i, e);
     if (!code)
-        code = taps_of(l, i, tap, from, &inputs, e);
+        code = taps_of(l, i, tap, from, e);
     if (code)
         return code;
-    (void)snprintf(m->name[i], sizeof m->name[i], "%s", l->name);
     m->value = from[0].value;
     m->shape = from[0].shape;
-    code = add_layer(m, l, m->name[i], from, inputs, e);
+    code = add[l->kind](m, l, from, e);
     tap[i + 1] = (struct tap){m->value, m->shape};
     return code;
 }

@@ -8,6 +8,7 @@
 
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
+#include "common/parameters/sums.h"
 
 struct model;
 struct model_run;
@@ -37,11 +38,6 @@ const float *model_run_outputs(const struct model_run *r);
 /* What the regularizers add to the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
 
-struct model_sums {                          /* sums over examples, in example order, double */
-    double examples, loss, metric[SUMS_MAX]; /* loss: of examples, by class weights, and of
-                                                       penalties; metric: metric.h */
-};
-
 /* Called during backward when the gradients of elements [first, first + n) are final: a dense layer's kernel and
  * bias together, last layer first. The ranges include the gaps and cover the whole block, once. */
 typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
@@ -51,10 +47,10 @@ typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
  * x: (n, features), y: (n). `key`: dropout's randomness, a function of (seed, epoch, microbatch id).
  * Adds into *sums. Thread: any, one at a time per run; single-threaded BLAS. */
 void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                 uint64_t key, float *dw, struct model_sums *sums, model_ready *ready, void *ctx);
+                 uint64_t key, float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
 /* Forward without dropout, loss (without penalty and class weights) and metrics added into *sums. */
 void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                struct model_sums *sums);
+                struct sums *sums);
 
 #endif

@@ -15,56 +15,59 @@
 
 /* ---- tensors ---- */
 
+static const struct job_weights zeros = {.initializer = INIT_ZEROS};
+static const struct job_weights ones = {.initializer = INIT_ONES};
+
 static enum err add_gamma_and_beta(struct model *m, struct op *op, struct errmsg *e)
 {
     struct tensor gamma = {.rank = 1, .shape = {op->in}}, beta = gamma;
     enum err code = ERR_OK;
-    if (op->scale)
-        code = weights_add(m, op, &op->gamma_offset, &gamma, "gamma",
-                           (struct first_values){.kind = INIT_ONES}, e);
-    if (!code && op->center)
-        code = weights_add(m, op, &op->beta_offset, &beta, "beta",
-                           (struct first_values){.kind = INIT_ZEROS}, e);
+    if (op->layer->normalization.scale)
+        code = weights_add(m, op, &op->gamma_offset, &gamma, "gamma", &ones, e);
+    if (!code && op->layer->normalization.center)
+        code = weights_add(m, op, &op->beta_offset, &beta, "beta", &zeros, e);
     return code;
 }
 
-static struct op make(const struct model *m, const struct job_layer *l, const char *name,
-                      enum op_kind kind)
+static const struct op_type batch_normalization_op, layer_normalization_op;
+
+static struct op make(const struct model *m, const struct job_layer *l, const struct op_type *type)
 {
     uint32_t cols = m->shape.dim[m->shape.rank - 1];
-    return (struct op){.kind = kind,
-                       .layer = name,
+    return (struct op){.type = type,
+                       .layer = l,
                        .outer = shape_elems(&m->shape) / cols,
                        .in = cols,
                        .out = cols,
-                       .epsilon = l->epsilon,
-                       .center = l->center,
-                       .scale = l->scale};
+                       .reads_x = true,
+                       .elementwise = true};
 }
 
-enum err batch_normalization_add(struct model *m, const struct job_layer *l, const char *name,
+enum err batch_normalization_add(struct model *m, const struct job_layer *l, const struct tap *from,
                                  struct errmsg *e)
 {
-    struct op op = make(m, l, name, OP_BATCH_NORMALIZATION);
-    struct tensor mean = {
-        .rank = 1, .shape = {op.in}, .role = TENSOR_STATISTIC, .momentum = l->momentum};
+    (void)from;
+    struct op op = make(m, l, &batch_normalization_op);
+    struct tensor mean = {.rank = 1,
+                          .shape = {op.in},
+                          .role = TENSOR_STATISTIC,
+                          .momentum = l->normalization.momentum};
     struct tensor variance = mean;
     enum err code = add_gamma_and_beta(m, &op, e);
     if (!code)
-        code = weights_add(m, &op, &op.mean_offset, &mean, "moving_mean",
-                           (struct first_values){.kind = INIT_ZEROS}, e);
+        code = weights_add(m, &op, &op.mean_offset, &mean, "moving_mean", &zeros, e);
     if (!code)
-        code = weights_add(m, &op, &op.variance_offset, &variance, "moving_variance",
-                           (struct first_values){.kind = INIT_ONES}, e);
+        code = weights_add(m, &op, &op.variance_offset, &variance, "moving_variance", &ones, e);
     if (!code)
         (void)op_append(m, &op);
     return code;
 }
 
-enum err layer_normalization_add(struct model *m, const struct job_layer *l, const char *name,
+enum err layer_normalization_add(struct model *m, const struct job_layer *l, const struct tap *from,
                                  struct errmsg *e)
 {
-    struct op op = make(m, l, name, OP_LAYER_NORMALIZATION);
+    (void)from;
+    struct op op = make(m, l, &layer_normalization_op);
     enum err code = add_gamma_and_beta(m, &op, e);
     if (!code)
         (void)op_append(m, &op);
@@ -77,11 +80,15 @@ enum err layer_normalization_add(struct model *m, const struct job_layer *l, con
  * work in; layer: mean and inverse of each row. */
 enum { BATCH_ROWS = 5, BATCH_DOUBLE_ROWS = 2 };
 
-size_t normalization_state_bytes(const struct op *op, size_t rows)
+static size_t batch_state_bytes(const struct op *op, size_t n)
 {
-    if (op->kind == OP_LAYER_NORMALIZATION)
-        return 2 * rows * op->outer * sizeof(float);
+    (void)n;
     return op->in * (BATCH_ROWS * sizeof(float) + BATCH_DOUBLE_ROWS * sizeof(double));
+}
+
+static size_t layer_state_bytes(const struct op *op, size_t n)
+{
+    return 2 * n * op->outer * sizeof(float);
 }
 
 struct batch_state {
@@ -127,7 +134,7 @@ static void measure(const struct op *op, const struct batch_state *s, const floa
         }
     for (size_t c = 0; c < cols; c++) {
         s->variance[c] = (float)(sum[c] / (double)rows);
-        s->inverse[c] = inverse_of(s->variance[c], op->epsilon);
+        s->inverse[c] = inverse_of(s->variance[c], op->layer->normalization.epsilon);
     }
 }
 
@@ -135,7 +142,7 @@ static void measure(const struct op *op, const struct batch_state *s, const floa
 static void slopes(const struct op *op, float *a, const float *w, const float *inverse)
 {
     for (size_t c = 0; c < op->in; c++)
-        a[c] = op->scale ? w[op->gamma_offset + c] * inverse[c] : inverse[c];
+        a[c] = op->layer->normalization.scale ? w[op->gamma_offset + c] * inverse[c] : inverse[c];
 }
 
 static void scale_rows(float *y, const float *x, const float *mean, const float *a,
@@ -146,20 +153,22 @@ static void scale_rows(float *y, const float *x, const float *mean, const float 
             y[r * cols + c] = (x[r * cols + c] - mean[c]) * a[c] + (beta ? beta[c] : 0.0f);
 }
 
-void batch_normalization_forward(const struct op *op, float *y, const float *w, const float *x,
-                                 size_t rows, bool train, void *state)
+/* In training by the rows' own mean and variance, otherwise by the moving ones. */
+static void batch_forward(const struct op *op, const struct op_pass *p)
 {
-    const struct batch_state s = batch_state(op, state);
+    const struct batch_state s = batch_state(op, p->state);
+    const float *w = p->w;
     const float *mean = s.mean;
-    if (train) {
-        measure(op, &s, x, rows);
+    if (p->train) {
+        measure(op, &s, p->x[0], p->rows);
     } else {
         mean = w + op->mean_offset;
         for (size_t c = 0; c < op->in; c++)
-            s.inverse[c] = inverse_of(w[op->variance_offset + c], op->epsilon);
+            s.inverse[c] = inverse_of(w[op->variance_offset + c], op->layer->normalization.epsilon);
     }
     slopes(op, s.work, w, s.inverse);
-    scale_rows(y, x, mean, s.work, op->center ? w + op->beta_offset : NULL, rows, op->in);
+    scale_rows(p->y, p->x[0], mean, s.work,
+               op->layer->normalization.center ? w + op->beta_offset : NULL, p->rows, op->in);
 }
 
 /* sum[0] = column sums of dy, sum[1] = of dy xhat */
@@ -179,24 +188,26 @@ static void sum_gradients(const struct op *op, const struct batch_state *s, cons
         }
 }
 
-void batch_normalization_backward(const struct op *op, float *dx, float *dw, const float *dy,
-                                  const float *w, const float *x, size_t rows, uint32_t n,
-                                  void *state)
+/* In the place of the moving mean's and variance's gradients goes what the shard averages: the rows' own, times the n
+ * examples. */
+static void batch_backward(const struct op *op, const struct op_pass *p)
 {
-    const struct batch_state s = batch_state(op, state);
-    const size_t cols = op->in;
+    const struct batch_state s = batch_state(op, p->state);
+    const size_t cols = op->in, rows = p->rows, n = p->n;
+    const float *x = p->x[0], *dy = p->dy;
+    float *dx = p->dx, *dw = p->dw;
     sum_gradients(op, &s, dy, x, rows);
     for (size_t c = 0; c < cols; c++) {
-        if (op->scale)
+        if (op->layer->normalization.scale)
             dw[op->gamma_offset + c] = (float)s.sum[1][c];
-        if (op->center)
+        if (op->layer->normalization.center)
             dw[op->beta_offset + c] = (float)s.sum[0][c];
         dw[op->mean_offset + c] = s.mean[c] * (float)n;
         dw[op->variance_offset + c] = s.variance[c] * (float)n;
     }
     if (!dx)
         return;
-    slopes(op, s.work, w, s.inverse);
+    slopes(op, s.work, p->w, s.inverse);
     float *mean_dy = s.variance, *mean_dot = s.more; /* the variance has served */
     for (size_t c = 0; c < cols; c++) {
         mean_dy[c] = (float)(s.sum[0][c] / (double)rows);
@@ -208,6 +219,9 @@ void batch_normalization_backward(const struct op *op, float *dx, float *dw, con
             dx[r * cols + c] = s.work[c] * (dy[r * cols + c] - mean_dy[c] - centered * mean_dot[c]);
         }
 }
+
+static const struct op_type batch_normalization_op = {
+    .forward = batch_forward, .backward = batch_backward, .state_bytes = batch_state_bytes};
 
 /* ---- layer normalization ---- */
 
@@ -224,15 +238,15 @@ static void measure_row(const float *x, size_t cols, float epsilon, float *mean,
     *inverse = inverse_of((float)(squares / (double)cols), epsilon);
 }
 
-void layer_normalization_forward(const struct op *op, float *y, const float *w, const float *x,
-                                 size_t rows, void *state)
+static void layer_forward(const struct op *op, const struct op_pass *p)
 {
-    const size_t cols = op->in;
-    float *mean = state, *inverse = mean + rows;
-    const float *gamma = op->scale ? w + op->gamma_offset : NULL;
-    const float *beta = op->center ? w + op->beta_offset : NULL;
+    const size_t cols = op->in, rows = p->rows;
+    const float *w = p->w, *x = p->x[0];
+    float *y = p->y, *mean = p->state, *inverse = mean + rows;
+    const float *gamma = op->layer->normalization.scale ? w + op->gamma_offset : NULL;
+    const float *beta = op->layer->normalization.center ? w + op->beta_offset : NULL;
     for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
-        measure_row(x, cols, op->epsilon, &mean[r], &inverse[r]);
+        measure_row(x, cols, op->layer->normalization.epsilon, &mean[r], &inverse[r]);
         for (size_t c = 0; c < cols; c++) {
             float xhat = (x[c] - mean[r]) * inverse[r];
             y[c] = (gamma ? xhat * gamma[c] : xhat) + (beta ? beta[c] : 0.0f);
@@ -245,8 +259,8 @@ static void sum_rows(const struct op *op, float *dw, const float *dy, const floa
                      const float *mean, const float *inverse)
 {
     const size_t cols = op->in;
-    float *dgamma = op->scale ? dw + op->gamma_offset : NULL;
-    if (op->center)
+    float *dgamma = op->layer->normalization.scale ? dw + op->gamma_offset : NULL;
+    if (op->layer->normalization.center)
         kernels()->column_sums(dw + op->beta_offset, dy, rows, cols);
     if (!dgamma)
         return;
@@ -256,13 +270,13 @@ static void sum_rows(const struct op *op, float *dw, const float *dy, const floa
             dgamma[c] += dy[r * cols + c] * ((x[r * cols + c] - mean[r]) * inverse[r]);
 }
 
-void layer_normalization_backward(const struct op *op, float *dx, float *dw, const float *dy,
-                                  const float *w, const float *x, size_t rows, void *state)
+static void layer_backward(const struct op *op, const struct op_pass *p)
 {
-    const size_t cols = op->in;
-    const float *mean = state, *inverse = mean + rows;
-    const float *gamma = op->scale ? w + op->gamma_offset : NULL;
-    sum_rows(op, dw, dy, x, rows, mean, inverse);
+    const size_t cols = op->in, rows = p->rows;
+    const float *w = p->w, *x = p->x[0], *dy = p->dy, *mean = p->state, *inverse = mean + rows;
+    float *dx = p->dx;
+    const float *gamma = op->layer->normalization.scale ? w + op->gamma_offset : NULL;
+    sum_rows(op, p->dw, dy, x, rows, mean, inverse);
     for (size_t r = 0; dx && r < rows; r++, x += cols, dx += cols, dy += cols) {
         double plain = 0.0, dot = 0.0;
         for (size_t c = 0; c < cols; c++) {
@@ -278,3 +292,6 @@ void layer_normalization_backward(const struct op *op, float *dx, float *dw, con
         }
     }
 }
+
+static const struct op_type layer_normalization_op = {
+    .forward = layer_forward, .backward = layer_backward, .state_bytes = layer_state_bytes};

@@ -7,20 +7,19 @@
 
 #include "common/math/kernels.h"
 
-static enum pooling pooling_of(enum layer_kind kind)
-{
-    return kind == LAYER_MAX_POOLING2D || kind == LAYER_GLOBAL_MAX_POOLING2D ? POOLING_MAX
-                                                                             : POOLING_AVERAGE;
-}
-
-static enum err append(struct model *m, const struct job_layer *l, const char *name,
-                       const uint32_t size[2], const uint32_t stride[2], struct errmsg *e)
+static enum err append(struct model *m, const struct job_layer *l, enum pooling pooling,
+                       const uint32_t size[2], const uint32_t stride[2], enum padding padding,
+                       struct errmsg *e)
 {
     static const uint32_t close_by[2] = {1, 1};
-    struct op op = {.kind = OP_POOLING, .layer = name, .outer = 1, .pooling = pooling_of(l->kind)};
-    enum err code = window_init(&op.window, &m->shape, name, size, stride, close_by, l->padding, e);
+    struct op op = {.type = &pooling_op,
+                    .layer = l,
+                    .outer = 1,
+                    .pooling = pooling,
+                    .reads_x = pooling == POOLING_MAX};
+    enum err code = window_init(&op.window, &m->shape, l->name, size, stride, close_by, padding, e);
     if (!code)
-        code = window_elems(&op.window, op.window.channels, &op.out, name, e);
+        code = window_elems(&op.window, op.window.channels, &op.out, l->name, e);
     if (code)
         return code;
     op.channels = op.window.channels;
@@ -30,20 +29,45 @@ static enum err append(struct model *m, const struct job_layer *l, const char *n
     return ERR_OK;
 }
 
-enum err pooling_add(struct model *m, const struct job_layer *l, const char *name, struct errmsg *e)
-{
-    return append(m, l, name, l->pool_size, l->strides, e);
-}
-
-enum err global_pooling_add(struct model *m, const struct job_layer *l, const char *name,
-                            struct errmsg *e)
+static enum err append_global(struct model *m, const struct job_layer *l, enum pooling pooling,
+                              struct errmsg *e)
 {
     static const uint32_t once[2] = {1, 1};
     const uint32_t whole[2] = {m->shape.dim[0], m->shape.dim[1]};
-    enum err code = append(m, l, name, whole, once, e);
-    if (!code && !l->keepdims)
+    enum err code = append(m, l, pooling, whole, once, PADDING_VALID, e);
+    if (!code && !l->global_pooling2d.keepdims)
         m->shape = (struct shape){.rank = 1, .dim = {m->shape.dim[2]}};
     return code;
+}
+
+enum err max_pooling2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                           struct errmsg *e)
+{
+    (void)from;
+    return append(m, l, POOLING_MAX, l->pooling2d.pool_size, l->pooling2d.strides,
+                  l->pooling2d.padding, e);
+}
+
+enum err average_pooling2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                               struct errmsg *e)
+{
+    (void)from;
+    return append(m, l, POOLING_AVERAGE, l->pooling2d.pool_size, l->pooling2d.strides,
+                  l->pooling2d.padding, e);
+}
+
+enum err global_max_pooling2d_add(struct model *m, const struct job_layer *l,
+                                  const struct tap *from, struct errmsg *e)
+{
+    (void)from;
+    return append_global(m, l, POOLING_MAX, e);
+}
+
+enum err global_average_pooling2d_add(struct model *m, const struct job_layer *l,
+                                      const struct tap *from, struct errmsg *e)
+{
+    (void)from;
+    return append_global(m, l, POOLING_AVERAGE, e);
 }
 
 /* ---- one window ---- */
@@ -145,7 +169,7 @@ static size_t row_elems(const struct op *op)
 }
 
 /* A row of maxima, and which pixels they were. */
-size_t pooling_work_elems(const struct op *op)
+static size_t work_elems(const struct op *op)
 {
     return by_kernel(op) ? 2 * row_elems(op) : 0;
 }
@@ -186,14 +210,16 @@ static void rows_backward(const struct op *op, float *dx, float *dy, const float
 
 /* ---- forward, backward ---- */
 
-void pooling_forward(const struct op *op, float *y, const float *x, size_t n, float *work)
+static void forward(const struct op *op, const struct op_pass *p)
 {
     const struct window *w = &op->window;
+    const float *x = p->x[0];
+    float *y = p->y;
     if (by_kernel(op)) {
-        rows_forward(op, y, x, n, work);
+        rows_forward(op, y, x, p->n, p->work);
         return;
     }
-    for (size_t b = 0; b < n; b++, x += op->in)
+    for (size_t b = 0; b < p->n; b++, x += op->in)
         for (uint32_t oy = 0; oy < w->y.out; oy++)
             for (uint32_t ox = 0; ox < w->x.out; ox++, y += op->channels) {
                 const struct taps t = taps_of(w, oy, ox);
@@ -204,16 +230,18 @@ void pooling_forward(const struct op *op, float *y, const float *x, size_t n, fl
             }
 }
 
-void pooling_backward(const struct op *op, float *dx, float *dy, const float *x, size_t n,
-                      float *work)
+/* dy is written to, and left as it was. */
+static void backward(const struct op *op, const struct op_pass *p)
 {
     const struct window *w = &op->window;
-    memset(dx, 0, n * op->in * sizeof *dx);
+    const float *x = p->x[0];
+    float *dx = p->dx, *dy = p->dy;
+    memset(dx, 0, p->n * op->in * sizeof *dx);
     if (by_kernel(op)) {
-        rows_backward(op, dx, dy, x, n, work);
+        rows_backward(op, dx, dy, x, p->n, p->work);
         return;
     }
-    for (size_t b = 0; b < n; b++, x += op->in, dx += op->in)
+    for (size_t b = 0; b < p->n; b++, x += op->in, dx += op->in)
         for (uint32_t oy = 0; oy < w->y.out; oy++)
             for (uint32_t ox = 0; ox < w->x.out; ox++, dy += op->channels) {
                 const struct taps t = taps_of(w, oy, ox);
@@ -223,3 +251,6 @@ void pooling_backward(const struct op *op, float *dx, float *dy, const float *x,
                     average_backward(dx, w, dy, &t);
             }
 }
+
+const struct op_type pooling_op = {
+    .forward = forward, .backward = backward, .work_elems = work_elems};

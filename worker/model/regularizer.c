@@ -24,7 +24,8 @@ static double penalty(float l1, float l2, const float *w, uint64_t n)
 
 static bool is_regularized(const struct op *op)
 {
-    return op->kernel_l1 > 0 || op->kernel_l2 > 0 || op->bias_l1 > 0 || op->bias_l2 > 0;
+    const struct job_weights *kernel = &op->layer->kernel, *bias = &op->layer->bias;
+    return op->tensors > 0 && (kernel->l1 > 0 || kernel->l2 > 0 || bias->l1 > 0 || bias->l2 > 0);
 }
 
 double regularizer_penalty(const struct model *m, const float *w)
@@ -35,9 +36,11 @@ double regularizer_penalty(const struct model *m, const float *w)
         const struct tensor *t = &m->layout.tensor[op->tensor];
         if (!is_regularized(op))
             continue;
-        sum += penalty(op->kernel_l1, op->kernel_l2, w + t[0].offset_elems, t[0].elems);
-        if (op->bias)
-            sum += penalty(op->bias_l1, op->bias_l2, w + t[1].offset_elems, t[1].elems);
+        sum +=
+            penalty(op->layer->kernel.l1, op->layer->kernel.l2, w + t[0].offset_elems, t[0].elems);
+        if (op->layer->use_bias)
+            sum +=
+                penalty(op->layer->bias.l1, op->layer->bias.l2, w + t[1].offset_elems, t[1].elems);
     }
     return sum;
 }
@@ -58,9 +61,9 @@ void regularizer_backward(const struct model *m, const struct op *op, float *dw,
     const struct tensor *t = &m->layout.tensor[op->tensor];
     if (!is_regularized(op))
         return;
-    add(dw + t[0].offset_elems, w + t[0].offset_elems, t[0].elems, op->kernel_l1, op->kernel_l2,
-        (float)n);
-    if (op->bias)
-        add(dw + t[1].offset_elems, w + t[1].offset_elems, t[1].elems, op->bias_l1, op->bias_l2,
-            (float)n);
+    add(dw + t[0].offset_elems, w + t[0].offset_elems, t[0].elems, op->layer->kernel.l1,
+        op->layer->kernel.l2, (float)n);
+    if (op->layer->use_bias)
+        add(dw + t[1].offset_elems, w + t[1].offset_elems, t[1].elems, op->layer->bias.l1,
+            op->layer->bias.l2, (float)n);
 }

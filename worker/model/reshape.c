@@ -12,15 +12,17 @@ static uint64_t elems_of(uint32_t rank, const uint32_t *dim)
     return elems;
 }
 
-enum err reshape_add(struct model *m, const struct job_layer *l, const char *name, struct errmsg *e)
+enum err reshape_add(struct model *m, const struct job_layer *l, const struct tap *from,
+                     struct errmsg *e)
 {
+    (void)from;
     uint64_t before = elems_of(m->shape.rank, m->shape.dim),
-             behind = elems_of(l->target_rank, l->target_shape);
+             behind = elems_of(l->reshape.rank, l->reshape.shape);
     if (before != behind)
         return err_set(e, ERR_INPUT,
-                       "model.layers: %s: target_shape has %llu elements, its input has %llu", name,
-                       (unsigned long long)behind, (unsigned long long)before);
-    m->shape.rank = l->target_rank;
-    memcpy(m->shape.dim, l->target_shape, l->target_rank * sizeof *l->target_shape);
+                       "model.layers: %s: target_shape has %llu elements, its input has %llu",
+                       l->name, (unsigned long long)behind, (unsigned long long)before);
+    m->shape.rank = l->reshape.rank;
+    memcpy(m->shape.dim, l->reshape.shape, l->reshape.rank * sizeof *l->reshape.shape);
     return ERR_OK;
 }

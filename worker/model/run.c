@@ -17,8 +17,7 @@ struct model_run {
     float *work;                     /* an op's own room while it runs; NULL: none needs any */
     float *scratch;                  /* (2, rows_max), the loss's */
     const float *value[OPS_MAX + 1]; /* of the last forward */
-    enum err fault;                  /* what the data did that cannot be */
-    struct errmsg why;
+    struct op_fault fault;
 };
 
 /* One pass over n rows. */
@@ -39,35 +38,12 @@ static size_t widest(const struct model *m)
     return most;
 }
 
-/* Bytes that forward leaves to backward beside the values. */
-static size_t state_bytes(const struct op *op, size_t rows)
-{
-    switch (op->kind) {
-    case OP_DROPOUT:
-        return rows * op_out_elems(op);
-    case OP_CONV2D:
-        return op->pooled ? rows * op_out_elems(op) : 0;
-    case OP_BATCH_NORMALIZATION:
-    case OP_LAYER_NORMALIZATION:
-        return normalization_state_bytes(op, rows);
-    default:
-        return 0;
-    }
-}
-
-static size_t work_elems(const struct op *op)
-{
-    return op->kind == OP_CONV2D    ? conv2d_work_elems(op)
-           : op->kind == OP_POOLING ? pooling_work_elems(op)
-                                    : 0;
-}
-
 static bool alloc_work(struct model_run *r)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < r->m->ops; i++) {
         const struct op *op = &r->m->op[i];
-        size_t elems = work_elems(op);
+        size_t elems = op->type->work_elems ? op->type->work_elems(op) : 0;
         most = elems > most ? elems : most;
     }
     return most == 0 || (r->work = mem_floats(most));
@@ -80,7 +56,8 @@ static bool alloc_all(struct model_run *r)
         if (!(r->slot[s] = mem_floats(r->rows_max * m->slot_elems[s])))
             return false;
     for (uint32_t i = 0; i < m->ops; i++) {
-        size_t bytes = state_bytes(&m->op[i], r->rows_max);
+        const struct op_type *type = m->op[i].type;
+        size_t bytes = type->state_bytes ? type->state_bytes(&m->op[i], r->rows_max) : 0;
         if (bytes && !(r->state[i] = mem_floats(bytes / sizeof(float) + 1)))
             return false;
     }
@@ -123,7 +100,7 @@ void model_run_free(struct model_run *r)
 
 enum err model_run_fault(const struct model_run *r, struct errmsg *e)
 {
-    return r->fault ? err_set(e, r->fault, "%s", r->why.text) : ERR_OK;
+    return r->fault.err ? err_set(e, r->fault.err, "%s", r->fault.why.text) : ERR_OK;
 }
 
 const float *model_run_outputs(const struct model_run *r)
@@ -138,63 +115,29 @@ double model_penalty(const struct model *m, const float *w)
 
 /* ---- forward ---- */
 
-static void embed(struct model_run *r, const struct op *op, float *y, const float *x,
-                  const struct pass *p)
+/* Of op i, but for the gradient by an input. */
+static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct pass *p)
 {
-    size_t bad;
-    if (embedding_forward(op, y, p->w, x, (size_t)p->n * op->outer, &bad) || r->fault)
-        return;
-    r->fault = ERR_INPUT;
-    (void)err_set(&r->why, ERR_INPUT,
-                  "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
-                  op->layer, (double)x[bad], op->rows - 1, op->rows);
+    const struct op *op = &r->m->op[i];
+    struct op_pass of = {.n = p->n,
+                         .rows = (size_t)p->n * op->outer,
+                         .train = p->train,
+                         .key = rng_u64(p->key, i),
+                         .w = p->w,
+                         .y = r->slot[op->y],
+                         .state = r->state[i],
+                         .work = r->work,
+                         .fault = &r->fault};
+    for (uint32_t k = 0; k < op->inputs; k++)
+        of.x[k] = r->value[op->input[k]];
+    return of;
 }
 
 static void forward_op(struct model_run *r, uint32_t i, const struct pass *p)
 {
-    const struct op *op = &r->m->op[i];
-    size_t rows = (size_t)p->n * op->outer, elems = p->n * op_out_elems(op);
-    const float *from[JOB_INPUTS_MAX] = {NULL}, *x;
-    float *y = r->slot[op->y];
-    for (uint32_t k = 0; k < op->inputs; k++)
-        from[k] = r->value[op->input[k]];
-    x = from[0];
-    r->value[i + 1] = y;
-    switch (op->kind) {
-    case OP_DENSE:
-        dense_forward(op, y, p->w, x, rows);
-        return;
-    case OP_ACTIVATION:
-        activation_forward(op, y, x, rows);
-        return;
-    case OP_DROPOUT:
-        if (p->train)
-            dropout_forward(op, y, r->state[i], x, rng_u64(p->key, i), elems);
-        else if (y != x) /* x's slot may be another's before y is read */
-            memcpy(y, x, elems * sizeof *y);
-        return;
-    case OP_CONV2D:
-        conv2d_forward(op, y, r->state[i], p->w, x, p->n, r->work);
-        return;
-    case OP_POOLING:
-        pooling_forward(op, y, x, p->n, r->work);
-        return;
-    case OP_BATCH_NORMALIZATION:
-        batch_normalization_forward(op, y, p->w, x, rows, p->train, r->state[i]);
-        return;
-    case OP_LAYER_NORMALIZATION:
-        layer_normalization_forward(op, y, p->w, x, rows, r->state[i]);
-        return;
-    case OP_EMBEDDING:
-        embed(r, op, y, x, p);
-        return;
-    case OP_ADD:
-        add_forward(op, y, from, elems);
-        return;
-    case OP_CONCATENATE:
-        concatenate_forward(op, y, from, rows);
-        return;
-    }
+    const struct op_pass of = pass_of(r, i, p);
+    r->value[i + 1] = of.y;
+    r->m->op[i].type->forward(&r->m->op[i], &of);
 }
 
 /* The last op's output, (n, outputs). */
@@ -208,7 +151,7 @@ static const float *forward(struct model_run *r, const float *x, const struct pa
 
 /* Adds loss and metrics; the gradient by z is left where the last op looks for it. */
 static void score(struct model_run *r, const float *z, const float *y, uint32_t n,
-                  const float *class_weight, struct model_sums *sums)
+                  const float *class_weight, struct sums *sums)
 {
     const struct model *m = r->m;
     size_t outputs = m->shape.dim[0];
@@ -221,53 +164,17 @@ static void score(struct model_run *r, const float *z, const float *y, uint32_t 
 
 /* ---- backward ---- */
 
-/* The gradient by one input of a layer with several. */
-static void merge_backward(struct model_run *r, const struct op *op, uint32_t k, float *dx,
-                           const struct pass *p)
-{
-    const float *dy = r->slot[op->dy];
-    if (op->kind == OP_CONCATENATE)
-        concatenate_backward(op, k, dx, dy, (size_t)p->n * op->outer);
-    else if (dx != dy)
-        memcpy(dx, dy, p->n * op_out_elems(op) * sizeof *dx);
-}
-
-/* dy becomes, or gives, dx; NULL where nobody wants it. */
-static void backward_op(struct model_run *r, uint32_t i, float *dx, float *dw, const struct pass *p)
+/* dy becomes, or gives, the gradient by input k. */
+static void backward_op(struct model_run *r, uint32_t i, uint32_t k, float *dw,
+                        const struct pass *p)
 {
     const struct op *op = &r->m->op[i];
-    const float *x = r->value[op->input[0]], *y = r->value[i + 1];
-    float *dy = r->slot[op->dy];
-    size_t rows = (size_t)p->n * op->outer;
-    switch (op->kind) {
-    case OP_DENSE:
-        dense_backward(op, dx, dw, dy, p->w, x, y, rows);
-        return;
-    case OP_ACTIVATION:
-        activation_backward(op, dy, x, y, rows);
-        return;
-    case OP_DROPOUT:
-        dropout_backward(op, dy, r->state[i], p->n * op_out_elems(op));
-        return;
-    case OP_CONV2D:
-        conv2d_backward(op, dx, dw, dy, p->w, x, y, r->state[i], p->n, r->work);
-        return;
-    case OP_POOLING:
-        pooling_backward(op, dx, dy, x, p->n, r->work);
-        return;
-    case OP_BATCH_NORMALIZATION:
-        batch_normalization_backward(op, dx, dw, dy, p->w, x, rows, p->n, r->state[i]);
-        return;
-    case OP_LAYER_NORMALIZATION:
-        layer_normalization_backward(op, dx, dw, dy, p->w, x, rows, r->state[i]);
-        return;
-    case OP_EMBEDDING:
-        embedding_backward(op, dw, dy, x, rows);
-        return;
-    case OP_ADD:
-    case OP_CONCATENATE:
-        return;
-    }
+    struct op_pass of = pass_of(r, i, p);
+    of.input = k;
+    of.dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
+    of.dy = r->slot[op->dy];
+    of.dw = dw;
+    op->type->backward(op, &of);
 }
 
 /* The elements of the block that belong to op i, gaps included. */
@@ -293,17 +200,11 @@ static void backward(struct model_run *r, float *dw, const struct pass *p, model
     const struct model *m = r->m;
     for (uint32_t i = m->ops; i-- > 0;) {
         const struct op *op = &m->op[i];
-        bool several = op->kind == OP_ADD || op->kind == OP_CONCATENATE;
         if (!op->backward)
             continue;
         for (uint32_t k = op->inputs; k-- > 0;) {
-            float *dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
-            if (!several)
-                backward_op(r, i, dx, dw, p);
-            else if (dx)
-                merge_backward(r, op, k, dx, p);
-            if (dx)
-                join(r, op, k, p);
+            backward_op(r, i, k, dw, p);
+            join(r, op, k, p);
         }
         regularizer_backward(m, op, dw, p->w, p->n);
         if (op->tensors && ready)
@@ -321,9 +222,8 @@ void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n)
 
 void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw)
 {
-    const struct op *op = &r->m->op[i];
     const struct pass p = {.w = w, .n = n, .train = true};
-    backward_op(r, i, op->dx[0].slot == SLOT_NONE ? NULL : r->slot[op->dx[0].slot], dw, &p);
+    backward_op(r, i, 0, dw, &p);
 }
 
 /* ---- all of it ---- */
@@ -339,7 +239,7 @@ static void zero_gradient(const struct model *m, float *dw, model_ready *ready, 
 }
 
 void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                 uint64_t key, float *dw, struct model_sums *sums, model_ready *ready, void *ctx)
+                 uint64_t key, float *dw, struct sums *sums, model_ready *ready, void *ctx)
 {
     assert(n <= r->rows_max);
     if (n == 0) {
@@ -348,7 +248,7 @@ void model_train(struct model_run *r, const float *w, const float *x, const floa
     }
     const struct pass p = {.w = w, .n = n, .train = true, .key = key};
     const float *z = forward(r, x, &p);
-    if (r->fault) /* nothing is ready: a gradient of such data must not be used */
+    if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
     score(r, z, y, n, r->m->class_weight, sums);
     sums->loss += n * regularizer_penalty(r->m, w);
@@ -356,7 +256,7 @@ void model_train(struct model_run *r, const float *w, const float *x, const floa
 }
 
 void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                struct model_sums *sums)
+                struct sums *sums)
 {
     assert(n <= r->rows_max);
     if (n == 0)

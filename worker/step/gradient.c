@@ -45,7 +45,7 @@ struct gradient {
     uint32_t pieces, nodes;
     struct piece piece[GRADIENT_NODES_MAX * 4];
     struct gradient_node node[GRADIENT_NODES_MAX];
-    struct model_sums leaf_sums[LEAVES_MAX];
+    struct sums leaf_sums[LEAVES_MAX];
     gradient_range *ready;
     void *ctx;
     atomic_int failed; /* enum err of the thread that failed first */
@@ -224,7 +224,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     if (err)
         return err;
     t->reported_from = g->elems;
-    g->leaf_sums[leaf] = (struct model_sums){0};
+    g->leaf_sums[leaf] = (struct sums){0};
     model_train(t->run, g->w, batch.x, batch.y, batch.n, rng_key(g->seed, RNG_DROPOUT, id, of),
                 t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
     err = model_run_fault(t->run, NULL);
@@ -302,7 +302,7 @@ static void sum_leaves(struct gradient *g, struct gradient_node *n)
     double sums[LEAVES_MAX * K], out[K];
     uint32_t leaves = 1u << n->node.level;
     for (uint32_t i = 0; i < leaves; i++) {
-        const struct model_sums *from = &g->leaf_sums[tree_first_leaf(n->node) + i];
+        const struct sums *from = &g->leaf_sums[tree_first_leaf(n->node) + i];
         leaf[i] = (struct tree_node){0, tree_first_leaf(n->node) + i};
         sums[i * K] = from->examples;
         sums[i * K + 1] = from->loss;
@@ -398,9 +398,9 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
     return failure(g, e);
 }
 
-struct model_sums gradient_sums(const struct gradient *g)
+struct sums gradient_sums(const struct gradient *g)
 {
-    struct model_sums all = {0};
+    struct sums all = {0};
     for (uint32_t i = 0; i < g->nodes; i++) {
         all.examples += g->node[i].sums.examples;
         all.loss += g->node[i].sums.loss;

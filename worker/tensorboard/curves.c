@@ -12,7 +12,7 @@ static const double every_s = 1; /* points within an epoch */
 static void forget(struct curves *c, uint64_t step, double now_s)
 {
     c->seen = c->epoch_step = step;
-    c->epoch = c->window = (struct model_sums){0};
+    c->epoch = c->window = (struct sums){0};
     c->epoch_s = c->window_s = now_s;
     c->paused_s = 0;
 }
@@ -58,7 +58,7 @@ void curves_close(struct curves *c, bool success)
 
 /* ---- training ---- */
 
-static void add(struct model_sums *to, const struct model_sums *from)
+static void add(struct sums *to, const struct sums *from)
 {
     to->examples += from->examples;
     to->loss += from->loss;
@@ -67,7 +67,7 @@ static void add(struct model_sums *to, const struct model_sums *from)
 }
 
 static void put_means(struct events_note *n, const struct job *job, const char *prefix,
-                      const struct model_sums *sums)
+                      const struct sums *sums)
 {
     if (!(sums->examples > 0))
         return;
@@ -77,7 +77,7 @@ static void put_means(struct events_note *n, const struct job *job, const char *
                       metric_value(job, i, sums->metric, sums->examples));
 }
 
-void curves_step(struct curves *c, uint64_t step, const struct model_sums *sums, double now_s)
+void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double now_s)
 {
     if (!c->events)
         return;
@@ -94,7 +94,7 @@ void curves_step(struct curves *c, uint64_t step, const struct model_sums *sums,
     events_scalar(n, "batch_", "examples_per_second", "",
                   c->window.examples / (now_s - c->window_s));
     events_post(c->events, n);
-    c->window = (struct model_sums){0};
+    c->window = (struct sums){0};
     c->window_s = now_s;
 }
 

@@ -17,7 +17,7 @@ struct curves {
     uint64_t seen;                    /* the last step */
     uint64_t evaluated;               /* the last step that was evaluated; 0: none in this run */
     uint64_t epoch_step;              /* where the last epoch ended, or this run began */
-    struct model_sums epoch, window;  /* since then; since the last point within it */
+    struct sums epoch, window;        /* since then; since the last point within it */
     double epoch_s, window_s;         /* clock_now_s */
     double paused_s;                  /* of it, not training */
 };
@@ -29,7 +29,7 @@ void curves_init(struct curves *c, const struct job *job, const struct layout *l
 void curves_close(struct curves *c, bool success);
 
 /* Parameters of `step` are there, by these sums of what went into it. */
-void curves_step(struct curves *c, uint64_t step, const struct model_sums *sums, double now_s);
+void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double now_s);
 /* An epoch is over at this step, w being its weights and `gradient` what was computed last (no blocks: nothing was):
  * before its evaluation; then the evaluation, if there was one. */
 void curves_epoch(struct curves *c, uint64_t step, const float *w,

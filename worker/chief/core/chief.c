@@ -33,7 +33,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->feedback = config->settings.push_codec == CODEC_TOP_K;
         c->holds = c->mode->holds || c->feedback;
         c->slots = c->mode->has_slots ? optimizer_slots(&optimizer) : 0;
-        c->lamb = optimizer.kind == OPT_LAMB;
+        c->lamb = optimizer_is_trusted(&optimizer);
         c->total = redo_wanted(config);
         c->usable_below = c->published_cut = UINT64_MAX;
         c->named = msg_generation(c->generation);
@@ -217,14 +217,14 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms)
 static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
 {
     w->acked = true;
-    w->account = (struct chief_account){.tasks = m->tasks,
-                                        .bytes_out = m->bytes_out,
-                                        .bytes_in = m->bytes_in,
-                                        .examples = m->examples,
-                                        .computed_s = m->computed_s,
-                                        .waited_s = m->waited_s,
-                                        .push = msg_codec_cost_get(m->push),
-                                        .reply = msg_codec_cost_get(m->reply)};
+    w->account = (struct worker_account){.tasks = m->tasks,
+                                         .bytes_out = m->bytes_out,
+                                         .bytes_in = m->bytes_in,
+                                         .examples = m->examples,
+                                         .computed_s = m->computed_s,
+                                         .waited_s = m->waited_s,
+                                         .push = msg_codec_cost_get(m->push),
+                                         .reply = msg_codec_cost_get(m->reply)};
 }
 
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,

@@ -23,6 +23,7 @@
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"
 #include "worker/chief/core/journal.h"
+#include "worker/core/account.h"
 
 enum {
     CHIEF_WORKERS_MAX = WORKERS_MAX,
@@ -109,13 +110,6 @@ void chief_go(struct chief *c, int64_t now_ms);
 void chief_tick(struct chief *c, int64_t now_ms);
 
 /* What summaries and people want to know. */
-/* What a worker's process says at the end that it did (proto DoneAck). */
-struct chief_account {
-    uint64_t tasks, bytes_out, bytes_in;
-    double examples, computed_s, waited_s;
-    struct codec_cost push, reply;
-};
-
 struct chief_facts {
     bool running;             /* a generation is entered */
     uint64_t generation, cut; /* the last published; UINT64_MAX: none */
@@ -148,7 +142,7 @@ uint32_t chief_workers(const struct chief *c);
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms);
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms);
 /* False: it has not said it (it is gone, or the job is not over). */
-bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out);
+bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out);
 /* Backup workers: how many of this worker's microbatches were dropped, as far as this chief decided. */
 uint64_t chief_dropped(const struct chief *c, uint32_t worker);
 /* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.

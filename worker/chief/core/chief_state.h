@@ -79,9 +79,9 @@ struct chief_worker {
     int64_t fence_ms;
     uint64_t incarnation;
     int64_t lost_ms;
-    Gradwire__Hello *hello;       /* kept until the generation is entered */
-    uint32_t fenced_by;           /* ps that have answered FENCED */
-    struct chief_account account; /* when acked */
+    Gradwire__Hello *hello;        /* kept until the generation is entered */
+    uint32_t fenced_by;            /* ps that have answered FENCED */
+    struct worker_account account; /* when acked */
     union {
         struct {
             uint64_t dropped; /* backup workers: microbatches, as far as this chief decided */

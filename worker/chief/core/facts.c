@@ -10,7 +10,7 @@ uint64_t chief_dropped(const struct chief *c, uint32_t worker)
     return c->mode == &chief_sync && worker < c->workers ? c->worker[worker].sync.dropped : 0;
 }
 
-bool chief_account(const struct chief *c, uint32_t worker, struct chief_account *out)
+bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out)
 {
     if (worker >= c->workers || !c->worker[worker].acked)
         return false;

@@ -1,4 +1,4 @@
-#include "worker/step/links.h"
+#include "worker/driver/links.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -462,12 +462,11 @@ void links_range(void *arg, struct gradient_node *n, uint64_t from, uint64_t to)
     }
 }
 
-void links_push_again(struct links *l, uint32_t shard, struct gradient *g)
+void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
+                      uint32_t nodes)
 {
     const struct plan_shard *p = &l->config.session->plan.shard[shard];
     struct link *k = &l->link[shard];
-    uint32_t nodes;
-    struct gradient_node *node = gradient_nodes(g, &nodes);
     for (uint32_t i = 0; i < nodes && k->conn; i++)
         send_chunks(l, k, &node[i], p->first_chunk, p->first_chunk + p->chunks);
 }

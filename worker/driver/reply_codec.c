@@ -1,4 +1,4 @@
-#include "worker/step/reply_codec.h"
+#include "worker/driver/reply_codec.h"
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"

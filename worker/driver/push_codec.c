@@ -1,4 +1,4 @@
-#include "worker/step/push_codec.h"
+#include "worker/driver/push_codec.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -7,10 +7,11 @@
 
 #include "common/base/clock.h"
 #include "common/codec/codec_choice.h"
+#include "common/job/job.h"
 #include "common/net/conn.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "worker/step/residual.h"
+#include "worker/driver/residual.h"
 
 enum { ERROR_SAMPLE = 64 }; /* the error of one run in so many is measured */
 

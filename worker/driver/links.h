@@ -1,13 +1,13 @@
 /* The worker's connections to the shards: one each, dialed again whenever it is lost, on the training thread's loop.
  * Gradients leave as runs of chunks from where backward put them; parameters are read into the flat block. */
-#ifndef GRADWIRE_WORKER_STEP_LINKS_H
-#define GRADWIRE_WORKER_STEP_LINKS_H
+#ifndef GRADWIRE_WORKER_DRIVER_LINKS_H
+#define GRADWIRE_WORKER_DRIVER_LINKS_H
 
 #include "common/net/loop.h"
-#include "worker/step/gradient.h"
-#include "worker/step/local.h"
-#include "worker/step/push_codec.h"
-#include "worker/step/reply_codec.h"
+#include "worker/driver/gradient_node.h"
+#include "worker/driver/local.h"
+#include "worker/driver/push_codec.h"
+#include "worker/driver/reply_codec.h"
 #include "worker/core/session.h"
 
 struct cluster;
@@ -42,7 +42,8 @@ void links_begin(struct links *l, const struct session_task *task, uint64_t rows
 void links_end(struct links *l); /* all of it is written */
 void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
 /* What session_io asks for. */
-void links_push_again(struct links *l, uint32_t shard, struct gradient *g);
+void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
+                      uint32_t nodes);
 /* Geo: the round, all of it, to this shard; async: what was withheld. */
 void links_push_round(struct links *l, uint32_t shard);
 void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m);

@@ -1,6 +1,6 @@
 /* How parameters that come in encoded become the flat block. Pure, but for the memory that it keeps. */
-#ifndef GRADWIRE_WORKER_STEP_REPLY_CODEC_H
-#define GRADWIRE_WORKER_STEP_REPLY_CODEC_H
+#ifndef GRADWIRE_WORKER_DRIVER_REPLY_CODEC_H
+#define GRADWIRE_WORKER_DRIVER_REPLY_CODEC_H
 
 #include "common/codec/codec.h"
 #include "worker/core/session.h"

@@ -1,4 +1,4 @@
-#include "worker/step/residual.h"
+#include "worker/driver/residual.h"
 
 #include <assert.h>
 #include <math.h>

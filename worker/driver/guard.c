@@ -1,4 +1,4 @@
-#include "worker/step/guard.h"
+#include "worker/driver/guard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -48,5 +48,5 @@ void guard_empty(const struct guard *g, struct gradient_node *n)
 {
     memset(n->value, 0, g->layout->elems * sizeof *n->value);
     n->examples = 0;
-    n->sums = (struct model_sums){0};
+    n->sums = (struct sums){0};
 }

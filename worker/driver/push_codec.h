@@ -1,12 +1,12 @@
 /* How this worker's gradients travel: each run is encoded once per task into memory that stays until the next one, so
  * that it can be sent from where it stands, and again. The bytes are a function of (seed, name of the push, elements),
  * so whoever sends a push again sends the same. With top-k what is not
- * sent is kept, and sent later (worker/step/residual.h): then the bytes are kept too. */
-#ifndef GRADWIRE_WORKER_STEP_PUSH_CODEC_H
-#define GRADWIRE_WORKER_STEP_PUSH_CODEC_H
+ * sent is kept, and sent later (worker/driver/residual.h): then the bytes are kept too. */
+#ifndef GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
+#define GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
 
 #include "common/codec/codec.h"
-#include "worker/step/gradient.h"
+#include "worker/driver/gradient_node.h"
 #include "worker/core/session.h"
 
 struct push_codec;

@@ -1,13 +1,13 @@
 /* Local SGD: the optimizer at the worker, and what its parameters have moved since the servers' were here last [Paddle's
  * geo-SGD; Zhang et al. 2015, EASGD, for the idea]. Memory: three blocks beside the parameters, and the optimizer's
  * slots. Thread: the training thread. */
-#ifndef GRADWIRE_WORKER_STEP_LOCAL_H
-#define GRADWIRE_WORKER_STEP_LOCAL_H
+#ifndef GRADWIRE_WORKER_DRIVER_LOCAL_H
+#define GRADWIRE_WORKER_DRIVER_LOCAL_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
-#include "worker/step/gradient.h"
+#include "worker/driver/gradient_node.h"
 
 enum { LOCAL_EPOCHS = 8 };
 

@@ -1,10 +1,10 @@
 /* Async: what a worker does with a batch's gradient before anything of it leaves. In sync the shards see to it, in the
  * step commit (worker/chief/core/commit.c). */
-#ifndef GRADWIRE_WORKER_STEP_GUARD_H
-#define GRADWIRE_WORKER_STEP_GUARD_H
+#ifndef GRADWIRE_WORKER_DRIVER_GUARD_H
+#define GRADWIRE_WORKER_DRIVER_GUARD_H
 
 #include "common/parameters/plan.h"
-#include "worker/step/gradient.h"
+#include "worker/driver/gradient_node.h"
 
 struct guard {
     const struct layout *layout;

@@ -7,8 +7,8 @@
  *
  * Pushes are sums over examples, and the update divides by those of the whole step: so e has a weight, the examples of
  * the step that it was left by, and counts in another step by the ratio of the two. */
-#ifndef GRADWIRE_WORKER_STEP_RESIDUAL_H
-#define GRADWIRE_WORKER_STEP_RESIDUAL_H
+#ifndef GRADWIRE_WORKER_DRIVER_RESIDUAL_H
+#define GRADWIRE_WORKER_DRIVER_RESIDUAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "worker/step/local.h"
+#include "worker/driver/local.h"
 
 #include <string.h>
 
@@ -93,7 +93,8 @@ static void update(struct local *l, const struct optimizer *o, const struct tens
         own.weight_decay = 0.0f;
     for (uint32_t i = 0; i < optimizer_slots(o); i++)
         slot[i] = l->slot[i] + at;
-    optimizer_apply(&own, l->t, w + at, w + at, slot, g + at, inv_n, tensor->elems);
+    optimizer_apply(&own, l->t, (struct optimizer_factors){inv_n, 1, 1}, w + at, w + at, slot,
+                    g + at, tensor->elems);
 }
 
 void local_step(struct local *l, float *w, const struct gradient_node *n, uint64_t id,

@@ -1,0 +1,116 @@
+/* The layers that a job may have: their list, and what each is told. Its keys are in the table of the model's keys, its
+ * work is in worker/model. */
+#ifndef GRADWIRE_COMMON_JOB_LAYER_H
+#define GRADWIRE_COMMON_JOB_LAYER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/parameters/layout.h"
+
+enum { JOB_NAME_MAX = 64, JOB_INPUTS_MAX = 8 };
+
+enum activation {
+    ACT_LINEAR,
+    ACT_RELU,
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_SOFTMAX,
+    ACT_LEAKY_RELU,
+    ACT_ELU,
+    ACT_GELU,
+    ACT_GELU_TANH, /* gelu with approximate: true */
+    ACT_SELU,
+    ACT_SILU,
+    ACT_SOFTPLUS
+};
+enum padding { PADDING_VALID, PADDING_SAME };
+enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
+
+/* X(LAYER_.., of worker/model's NAME_add) */
+#define JOB_LAYERS(X)                                                                              \
+    X(FLATTEN, flatten)                                                                            \
+    X(DENSE, dense)                                                                                \
+    X(DROPOUT, dropout)                                                                            \
+    X(ACTIVATION, activation)                                                                      \
+    X(CONV2D, conv2d)                                                                              \
+    X(MAX_POOLING2D, max_pooling2d)                                                                \
+    X(AVERAGE_POOLING2D, average_pooling2d)                                                        \
+    X(GLOBAL_MAX_POOLING2D, global_max_pooling2d)                                                  \
+    X(GLOBAL_AVERAGE_POOLING2D, global_average_pooling2d)                                          \
+    X(RESHAPE, reshape)                                                                            \
+    X(ADD, add)                                                                                    \
+    X(CONCATENATE, concatenate)                                                                    \
+    X(LEAKY_RELU, leaky_relu)                                                                      \
+    X(ELU, elu)                                                                                    \
+    X(GELU, gelu)                                                                                  \
+    X(BATCH_NORMALIZATION, batch_normalization)                                                    \
+    X(LAYER_NORMALIZATION, layer_normalization)                                                    \
+    X(EMBEDDING, embedding)
+
+#define JOB_LAYER_KIND(KIND, name) LAYER_##KIND,
+enum layer_kind { JOB_LAYERS(JOB_LAYER_KIND) LAYER_KINDS };
+
+/* First values of a kernel or a bias, and what keeps it small. */
+struct job_weights {
+    enum init_kind initializer;
+    float init_value; /* the constant, a normal's stddev, maxval */
+    float init_other; /* a normal's mean, minval */
+    enum regularizer_kind regularizer;
+    float l1, l2;
+};
+
+struct job_layer {
+    enum layer_kind kind;
+    char name[JOB_NAME_MAX]; /* given, or as Keras makes them: dense, dense_1, ... */
+    uint32_t inputs,
+        input[JOB_INPUTS_MAX]; /* 0: the model's input, i + 1: layer i; none: the layer before */
+    struct job_weights kernel, bias; /* of layers that have them; default glorot_uniform, zeros */
+    bool use_bias;
+    union { /* what only layers of this kind are told; pairs are (height, width) */
+        struct {
+            uint32_t units;
+            enum activation activation;
+        } dense;
+        struct {
+            float rate;
+        } dropout;
+        struct {
+            enum activation activation;
+        } activation;
+        struct {
+            float negative_slope;
+        } leaky_relu;
+        struct {
+            float alpha;
+        } elu;
+        struct {
+            bool approximate;
+        } gelu;
+        struct {
+            uint32_t filters, kernel_size[2], strides[2], dilation_rate[2];
+            enum padding padding;
+            enum activation activation;
+        } conv2d;
+        struct {
+            uint32_t pool_size[2], strides[2];
+            enum padding padding;
+        } pooling2d; /* max, average */
+        struct {
+            bool keepdims;
+        } global_pooling2d; /* max, average */
+        struct {
+            uint32_t rank, shape[TENSOR_RANK_MAX];
+        } reshape;
+        struct {
+            float momentum; /* batch */
+            float epsilon;
+            bool center, scale;
+        } normalization; /* batch, layer */
+        struct {
+            uint32_t input_dim, output_dim;
+        } embedding;
+    };
+};
+
+#endif

@@ -1,0 +1,67 @@
+/* The optimizers there are: their numbers on the wire, the steps they take with the slots of each, and what may be set
+ * of them. kernels_optimizers.h has a step's formula; optimizer.c says which optimizer takes which. */
+#ifndef GRADWIRE_COMMON_MATH_OPTIMIZERS_H
+#define GRADWIRE_COMMON_MATH_OPTIMIZERS_H
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* On the wire and in checkpoints' jobs: new ones are added at the end. */
+enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };
+enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
+
+/* STEP(its number, its name, its slots, their names) */
+#define OPTIMIZER_STEPS(STEP)                                                                      \
+    STEP(SGD, sgd, 0, NULL)                                                                        \
+    STEP(MOMENTUM, momentum, 1, "momentum")                                                        \
+    STEP(NESTEROV, nesterov, 1, "momentum")                                                        \
+    STEP(ADAM, adam, 2, "m", "v")                                                                  \
+    STEP(AMSGRAD, amsgrad, 3, "m", "v", "v_hat")                                                   \
+    STEP(ADAGRAD, adagrad, 1, "accumulator")                                                       \
+    STEP(RMSPROP, rmsprop, 1, "velocity")                                                          \
+    STEP(RMSPROP_MOMENTUM, rmsprop_momentum, 2, "velocity", "momentum")                            \
+    STEP(RMSPROP_CENTERED, rmsprop_centered, 2, "velocity", "average_gradient")                    \
+    STEP(RMSPROP_CENTERED_MOMENTUM, rmsprop_centered_momentum, 3, "velocity", "average_gradient",  \
+         "momentum")                                                                               \
+    STEP(FTRL, ftrl, 2, "accumulator", "linear")                                                   \
+    STEP(LAMB, lamb, 2, "m", "v")
+
+/* REAL(member, its field in the wire's Settings, the least, the most that a peer may send); FLAG, COUNT(member, field) */
+#define OPTIMIZER_BELOW_ONE (1.0f - FLT_EPSILON / 2)
+#define OPTIMIZER_NUMBERS(REAL, FLAG, COUNT)                                                       \
+    /* training.learning_rate, or the optimizer's own; by default Keras's */                       \
+    REAL(learning_rate, learning_rate, 0, FLT_MAX)                                                 \
+    REAL(momentum, momentum, 0, 1)                                                                 \
+    FLAG(nesterov, nesterov)                                                                       \
+    REAL(beta_1, beta_1, 0, OPTIMIZER_BELOW_ONE)                                                   \
+    REAL(beta_2, beta_2, 0, OPTIMIZER_BELOW_ONE)                                                   \
+    REAL(epsilon, epsilon, 0, FLT_MAX)                                                             \
+    FLAG(amsgrad, amsgrad)                 /* adam, adamw */                                       \
+    REAL(rho, rho, 0, OPTIMIZER_BELOW_ONE) /* rmsprop */                                           \
+    FLAG(centered, centered)               /* rmsprop */                                           \
+    /* adagrad, ftrl */                                                                            \
+    REAL(initial_accumulator_value, initial_accumulator_value, 0, FLT_MAX)                         \
+    REAL(learning_rate_power, learning_rate_power, -FLT_MAX, 0) /* ftrl, and the next four */      \
+    REAL(beta, beta, 0, FLT_MAX)                                                                   \
+    REAL(l1, l1_regularization_strength, 0, FLT_MAX)                                               \
+    REAL(l2, l2_regularization_strength, 0, FLT_MAX)                                               \
+    REAL(l2_shrinkage, l2_shrinkage_regularization_strength, 0, FLT_MAX)                           \
+    REAL(weight_decay, weight_decay, 0, FLT_MAX) /* 0: none */                                     \
+    /* gradients whose mean is an update's; 0, 1: each is one */                                   \
+    COUNT(accumulation_steps, gradient_accumulation_steps)                                         \
+    FLAG(use_ema, use_ema) /* a slot keeps a moving average of the weights */                      \
+    REAL(ema_momentum, ema_momentum, 0, 1)                                                         \
+    /* updates until the weights become it; 0: never */                                            \
+    COUNT(ema_overwrite_frequency, ema_overwrite_frequency)
+
+#define OPTIMIZER_STEP_NUMBER(NUMBER, ...) STEP_##NUMBER,
+enum optimizer_step { OPTIMIZER_STEPS(OPTIMIZER_STEP_NUMBER) OPTIMIZER_STEP_KINDS };
+
+/* Members of a struct; OPTIMIZER_NO_MEMBER leaves a kind of them out. */
+#define OPTIMIZER_REAL_MEMBER(member, ...) float member;
+#define OPTIMIZER_FLAG_MEMBER(member, field) bool member;
+#define OPTIMIZER_COUNT_MEMBER(member, field) uint32_t member;
+#define OPTIMIZER_NO_MEMBER(member, field)
+
+#endif

@@ -1,0 +1,13 @@
+/* What training and evaluation add up over examples. */
+#ifndef GRADWIRE_COMMON_PARAMETERS_SUMS_H
+#define GRADWIRE_COMMON_PARAMETERS_SUMS_H
+
+#include "common/parameters/limits.h"
+
+struct sums { /* over examples, in example order, double */
+    double examples, loss,
+        metric[SUMS_MAX]; /* loss: of examples, by class weights, and of penalties;
+                                                metric: worker/model/metric.h */
+};
+
+#endif

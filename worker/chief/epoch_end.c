@@ -1,0 +1,378 @@
+#include "worker/chief/epoch_end.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/process/files.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "worker/evaluate/evaluate.h"
+#include "worker/export/encoding.h"
+#include "worker/export/export.h"
+#include "worker/control/progress.h"
+
+enum {
+    STEP_LETTER_MS = 50 /* the control thread hears of steps so often, and at each epoch's end */
+};
+
+struct epoch_end {
+    struct epoch_end_config config;
+    const struct train_parts *parts;
+    struct session *session;
+    struct epoch_end_result *result;
+    struct evaluator *evaluator; /* NULL: nothing to evaluate on */
+    struct progress progress;
+    bool finish_asked, evaluate_asked;
+    uint64_t epoch_asked;
+    uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
+    uint64_t evaluated_step;            /* UINT64_MAX: none */
+    int64_t told_ms;
+};
+
+static void stop(struct epoch_end *end, int exit_code, const char *text)
+{
+    driver_stop(end->parts->driver, exit_code, text);
+}
+
+static void post(struct epoch_end *end, enum control_letter type, void *take_data)
+{
+    control_post(driver_control(end->parts->driver), type, end->session->step, take_data, mem_free);
+}
+
+static void welcomed(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    end->finish_asked = end->evaluate_asked = false;
+    end->evaluated_step = UINT64_MAX;
+    end->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
+    if (end->enough_epoch && end->session->settings.redo)
+        session_stop_behind(end->session, end->enough_epoch);
+    else if (end->enough_epoch)
+        session_stop_at(end->session, end->enough_step);
+}
+
+static void evaluate_asked(void *ctx, uint64_t epoch)
+{
+    struct epoch_end *end = ctx;
+    end->evaluate_asked = true;
+    end->epoch_asked = epoch;
+}
+
+static void finish_asked(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    end->finish_asked = true;
+}
+
+/* ---- a step was made ---- */
+
+/* For people: where in its epoch the step stands that was made. */
+static struct session_place place_of(const struct session *s, uint64_t made)
+{
+    uint64_t per_epoch = s->settings.batches_per_epoch;
+    struct session_place here = session_place(s);
+    uint64_t begin = s->step - here.steps;
+    if (!s->settings.redo)
+        return (struct session_place){made / per_epoch, made % per_epoch, per_epoch};
+    if (made >= begin)
+        return (struct session_place){here.epochs, made - begin, here.of};
+    return (struct session_place){here.epochs - 1, per_epoch - 1, per_epoch};
+}
+
+static void step_made(void *ctx, uint64_t id, const struct sums *sums, double now_s)
+{
+    struct epoch_end *end = ctx;
+    const struct session *s = end->session;
+    if (isnan(end->result->first_step_s))
+        end->result->first_step_s = now_s - end->progress.started_s;
+    struct session_place place = place_of(s, id);
+    progress_step(&end->progress, sums, place.epochs + 1, place.steps + 1, place.of, now_s);
+    curves_step(end->config.curves, id + 1, sums, now_s);
+    int64_t now_ms = (int64_t)(now_s * 1000);
+    if (session_place(s).steps == 0)
+        return; /* told behind the evaluation: with backup workers the others wait for that */
+    if (s->sync && now_ms - end->told_ms >= STEP_LETTER_MS) {
+        end->told_ms = now_ms;
+        post(end, CONTROL_STEP, NULL);
+    }
+}
+
+/* ---- evaluation ---- */
+
+/* These are evaluated, kept as the best and exported. */
+static float *learned(const struct epoch_end *end)
+{
+    return end->parts->averages ? end->parts->averages : end->parts->w;
+}
+
+/* False: they are asked for, and come while the loop runs. */
+static bool averages_are_here(struct epoch_end *end)
+{
+    if (!end->parts->averages || session_take_averages(end->session))
+        return true;
+    session_pull_averages(end->session);
+    return false;
+}
+
+static struct evaluation *evaluate(struct epoch_end *end)
+{
+    struct epoch_end_result *r = end->result;
+    double began = clock_now_s();
+    if (!end->evaluator)
+        return NULL;
+    struct errmsg e = {""};
+    struct sums sums;
+    enum err err = evaluator_run(end->evaluator, learned(end), &sums, &e);
+    if (err) {
+        stop(end, err_exit_code(err), e.text);
+        return NULL;
+    }
+    r->has_eval = true;
+    r->eval.step = end->session->step;
+    r->eval.loss = sums.loss;
+    memcpy(r->eval.metric, sums.metric, sizeof r->eval.metric);
+    struct evaluation *copy = mem_zalloc(1, sizeof *copy);
+    if (copy) {
+        *copy = r->eval;
+        post(end, CONTROL_EVALUATED, copy);
+    }
+    double took_s = clock_now_s() - began;
+    driver_paused(end->parts->driver, took_s);
+    metrics_observe(&driver_meter(end->parts->driver)->evaluation, took_s);
+    return &r->eval;
+}
+
+/* The batches that are behind an epoch; in sync steps, of which some may be extra ones. */
+static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
+{
+    const struct session *s = end->session;
+    return s->sync ? s->step : epoch * s->settings.batches_per_epoch;
+}
+
+/* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
+static void note_epoch(struct epoch_end *end, uint64_t epoch, double now_s)
+{
+    struct epoch_end_result *r = end->result;
+    while (r->epochs && r->history[r->epochs - 1].epoch > epoch)
+        r->epochs--; /* a rollback went behind it */
+    if (r->epochs == 0 || r->history[r->epochs - 1].epoch != epoch) {
+        struct epoch_end_epoch *grown = mem_resize(r->history, r->epochs + 1, sizeof *grown);
+        if (!grown)
+            return;
+        r->history = grown;
+        r->epochs++;
+    }
+    r->history[r->epochs - 1] =
+        (struct epoch_end_epoch){.epoch = epoch,
+                                 .step = end_of(end, epoch),
+                                 .seconds = driver_trained_s(end->parts->driver, now_s),
+                                 .has_eval = end->evaluator != NULL,
+                                 .eval = r->eval};
+}
+
+/* No step from this one on is wanted. The generation goes with it: where microbatches are trained again, another one may
+ * end at another step. */
+static void say_enough(struct epoch_end *end)
+{
+    uint64_t *generation = mem_zalloc(1, sizeof *generation);
+    if (!generation) {
+        stop(end, 138, "no memory to end the training");
+        return;
+    }
+    *generation = end->session->generation.number;
+    post(end, CONTROL_ENOUGH, generation);
+}
+
+/* Keep it if it is the best; end the job if none was better for too long. */
+static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
+{
+    const struct job *job = end->config.job;
+    struct best *best = end->config.best;
+    struct errmsg e = {""};
+    if (end->enough_epoch)
+        return; /* async: the last batches on their way do not count */
+    if (best_see(best, epoch, eval, learned(end), &e))
+        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
+    if (epoch >= job->training.epochs || !best_stops(best, epoch))
+        return;
+    log_info("epoch %" PRIu64
+             ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64 ": enough",
+             epoch, job->early_stopping.patience, best->epoch);
+    end->enough_epoch = epoch;
+    end->enough_step = end->session->step;
+    session_stop_at(end->session, end->enough_step);
+    say_enough(end);
+}
+
+/* What this process computed last: the mean over the examples of its own leaves. */
+static struct events_values last_gradient(struct epoch_end *end, const float **block)
+{
+    uint32_t nodes, examples = 0;
+    const struct gradient_node *node = gradient_nodes(end->parts->gradient, &nodes);
+    for (uint32_t i = 0; i < nodes; i++) {
+        block[i] = node[i].value;
+        examples += node[i].examples;
+    }
+    return (struct events_values){block, examples ? nodes : 0, examples ? 1.0 / examples : 0};
+}
+
+static void end_epoch(struct epoch_end *end, uint64_t epoch)
+{
+    double began = clock_now_s();
+    const float *block[GRADIENT_NODES_MAX];
+    const struct events_values gradient = last_gradient(end, block);
+    curves_epoch(end->config.curves, end_of(end, epoch), end->parts->w, &gradient, end->parts->pool,
+                 began);
+    driver_paused(end->parts->driver, clock_now_s() - began);
+    const struct evaluation *eval = evaluate(end);
+    double now_s = clock_now_s();
+    curves_paused(end->config.curves, now_s - began);
+    progress_epoch(&end->progress, epoch, eval, now_s);
+    note_epoch(end, epoch, now_s);
+    if (eval)
+        curves_evaluated(end->config.curves, end_of(end, epoch), eval);
+    if (eval)
+        look_at(end, epoch, eval);
+}
+
+/* ---- the end of the job ---- */
+
+bool epoch_end_restores_best(const struct epoch_end_config *config)
+{
+    return config->best->has && config->job->early_stopping.restore_best_weights;
+}
+
+enum err epoch_end_export(const struct epoch_end_config *config, const float *w, char digest[65],
+                          struct errmsg *e)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/model", config->output);
+    enum err err = files_mkdirs(path, e);
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", config->output);
+    err = export_safetensors(path, model_layout(config->model), w, NULL, 0, e);
+    if (err)
+        return err;
+    (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
+    err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    const struct table_schema *schema = config->data->table.schema;
+    (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
+    if (!err && schema)
+        err = export_encoding(path, &config->job->data.csv, schema, e);
+    if (!err)
+        export_digest(model_layout(config->model), w, digest);
+    return err;
+}
+
+/* The best epoch's weights instead of the last ones. */
+static enum err restore_best(struct epoch_end *end, struct errmsg *e)
+{
+    if (!epoch_end_restores_best(&end->config))
+        return ERR_OK;
+    end->result->eval = end->config.best->eval;
+    return best_read(end->config.best, learned(end), e);
+}
+
+static void finish(struct epoch_end *end)
+{
+    struct errmsg e = {""};
+    driver_finish(end->parts->driver); /* what follows is no training */
+    end->finish_asked = false;
+    if (restore_best(end, &e) ||
+        epoch_end_export(&end->config, learned(end), end->result->digest, &e)) {
+        stop(end, 1, e.text);
+        return;
+    }
+    post(end, CONTROL_FINISHED, NULL);
+}
+
+/* ---- between two tasks ---- */
+
+static void between_steps(struct epoch_end *end)
+{
+    const struct session *s = end->session;
+    struct session_place place = session_place(s);
+    if (s->step && place.steps == 0 && end->evaluated_step != s->step) {
+        if (!averages_are_here(end))
+            return;
+        end->evaluated_step = s->step;
+        end_epoch(end, place.epochs);
+        if (s->settings.redo && s->step >= s->total)
+            say_enough(end);
+        post(end, CONTROL_STEP, NULL);
+    }
+    if (end->finish_asked && s->step >= s->total)
+        finish(end);
+}
+
+static void between_batches(struct epoch_end *end)
+{
+    if (end->finish_asked && session_is_final(end->session)) {
+        if (!averages_are_here(end))
+            return;
+        end_epoch(end, end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs);
+        finish(end);
+    } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
+               !end->result->digest[0] && /* what is exported was the last to be evaluated */
+               averages_are_here(end)) {
+        end->evaluate_asked = false;
+        end_epoch(end, end->epoch_asked);
+    }
+}
+
+static void between(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    if (end->session->phase != SESSION_READY)
+        return;
+    if (end->session->sync)
+        between_steps(end);
+    else
+        between_batches(end);
+}
+
+const struct driver_chief epoch_end_ops = {
+    .welcomed = welcomed,
+    .step = step_made,
+    .between = between,
+    .evaluate = evaluate_asked,
+    .finish = finish_asked,
+};
+
+/* ---- life ---- */
+
+enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *config,
+                       const struct train_parts *parts, struct epoch_end_result *result,
+                       struct errmsg *e)
+{
+    struct epoch_end *end = mem_zalloc(1, sizeof *end);
+    if (!end)
+        return err_set(e, ERR_NOMEM, "no memory to evaluate");
+    *end = (struct epoch_end){.config = *config,
+                              .parts = parts,
+                              .session = driver_session(parts->driver),
+                              .result = result,
+                              .evaluated_step = UINT64_MAX};
+    progress_init(&end->progress, config->job, config->progress_fd, clock_now_s());
+    enum err err = config->eval ? evaluator_new(&end->evaluator, config->job, config->model,
+                                                config->eval, parts->pool, e)
+                                : ERR_OK;
+    if (err) {
+        epoch_end_free(end);
+        return err;
+    }
+    *out = end;
+    return ERR_OK;
+}
+
+void epoch_end_free(struct epoch_end *end)
+{
+    if (!end)
+        return;
+    evaluator_free(end->evaluator);
+    mem_free(end);
+}

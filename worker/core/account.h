@@ -1,0 +1,15 @@
+/* What a worker's process says at the end that it did (proto DoneAck). */
+#ifndef GRADWIRE_WORKER_CORE_ACCOUNT_H
+#define GRADWIRE_WORKER_CORE_ACCOUNT_H
+
+#include <stdint.h>
+
+#include "common/codec/codec.h"
+
+struct worker_account {
+    uint64_t tasks, bytes_out, bytes_in;
+    double examples, computed_s, waited_s;
+    struct codec_cost push, reply;
+};
+
+#endif

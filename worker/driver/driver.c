@@ -1,0 +1,566 @@
+#include "worker/driver/driver.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/peers/hello.h"
+#include "worker/driver/guard.h"
+#include "worker/driver/links.h"
+#include "worker/driver/local.h"
+
+enum { SAY_WAIT_MS = 10000 };
+
+/* Pushed, and not answered yet. */
+enum exchange { EXCHANGE_NONE, EXCHANGE_TASK, EXCHANGE_ROUND };
+
+struct driver {
+    struct driver_config config;
+    const struct driver_chief *chief; /* NULL: not the chief */
+    void *chief_ctx;
+    struct control *control;
+    struct driver_result *result;
+    struct loop loop;
+    struct mailbox in;
+    struct loop_timer tick; /* wakes the wait, so that it can say what it waits for */
+    struct session session;
+    struct links *links;
+    struct local *local; /* geo; else NULL */
+    struct meter meter;
+
+    uint64_t task_name;
+    bool held;                  /* nothing of the running task leaves before it is computed */
+    struct gradient_node *node; /* of the last task */
+    uint32_t nodes;
+    struct sums sums; /* the same */
+    enum exchange exchange;
+
+    bool stopped, accounted;
+    uint64_t seen_step; /* sync: the last step that was counted */
+    double first_s;     /* when the first task began; 0: none has */
+    double paused_s;
+    double began_s, computed_s, pushed_s; /* the running exchange: its task's begin, when its
+                                             gradient was there, and was handed over */
+    int64_t moved_ms;
+};
+
+/* ---- session_io ---- */
+
+static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+{
+    struct driver *d = ctx;
+    links_pull(d->links, shard, m);
+}
+
+static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
+{
+    struct driver *d = ctx;
+    links_tick(d->links, shard, m);
+}
+
+static void io_push_again(void *ctx, uint32_t shard)
+{
+    struct driver *d = ctx;
+    if (d->session.pushing)
+        links_push_round(d->links, shard);
+    else
+        links_push_again(d->links, shard, d->node, d->nodes);
+}
+
+static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct driver *d = ctx;
+    control_send(d->control, type, m);
+}
+
+static void io_merge(void *ctx, bool fresh)
+{
+    struct driver *d = ctx;
+    local_merge(d->local, d->config.w, fresh);
+    local_round_done(d->local);
+}
+
+static bool io_withholds(void *ctx)
+{
+    struct driver *d = ctx;
+    return links_withhold(d->links);
+}
+
+static const struct session_io session_io = {
+    .withholds = io_withholds,
+    .pull = io_pull,
+    .tick = io_tick,
+    .merge = io_merge,
+    .push_again = io_push_again,
+    .to_chief = io_to_chief,
+};
+
+/* ---- the end ---- */
+
+void driver_stop(struct driver *d, int exit_code, const char *text)
+{
+    if (d->stopped)
+        return;
+    d->stopped = true;
+    d->result->exit_code = exit_code;
+    (void)snprintf(d->result->error, sizeof d->result->error, "%s", text);
+}
+
+static void on_refused(void *ctx, int exit_code, const char *text)
+{
+    driver_stop(ctx, exit_code, text);
+}
+
+double driver_trained_s(const struct driver *d, double now_s)
+{
+    return now_s - d->first_s - d->paused_s;
+}
+
+void driver_paused(struct driver *d, double seconds)
+{
+    d->paused_s += seconds;
+}
+
+/* The seconds that neither computing nor evaluating took were spent waiting. */
+static void close_account(struct driver *d)
+{
+    struct worker_account *a = &d->result->account;
+    if (d->first_s > 0)
+        a->waited_s = driver_trained_s(d, clock_now_s()) - a->computed_s;
+    links_bytes(d->links, &a->bytes_out, &a->bytes_in);
+    links_costs(d->links, &a->push, &a->reply);
+    d->accounted = true;
+}
+
+/* Then this worker may be the slow one, and see some steps only. */
+static bool has_backups(const struct session *s)
+{
+    return s->settings.replicas_to_aggregate > 0;
+}
+
+void driver_finish(struct driver *d)
+{
+    bool all_seen = d->session.sync && !has_backups(&d->session);
+    close_account(d);
+    if (!all_seen && d->first_s > 0) /* others may have learned longer than this one */
+        d->result->train_s = driver_trained_s(d, clock_now_s());
+}
+
+/* ---- letters ---- */
+
+static enum err adopt_welcome(struct driver *d, struct errmsg *e)
+{
+    const struct session *s = &d->session;
+    const struct driver_config *config = &d->config;
+    if (s->plan.elems != config->layout->elems)
+        return err_set(e, ERR_INPUT, "the chief's model has %" PRIu64 " parameters, ours %" PRIu64,
+                       s->plan.elems, config->layout->elems);
+    if (s->settings.batches_per_epoch != config->batches_per_epoch)
+        return err_set(e, ERR_INPUT,
+                       "the chief's data make %" PRIu64 " batches an epoch, ours %" PRIu64
+                       ": data.train must name the same data everywhere",
+                       (uint64_t)s->settings.batches_per_epoch, config->batches_per_epoch);
+    log_info("generation %" PRIu64 ": %u shards on %u ps, %u microbatches, %u threads",
+             s->generation.number, s->plan.shards, config->cluster->n_ps, s->leaves,
+             config->threads);
+    meter_welcome(&d->meter, s->generation.number, s->incarnation);
+    if (d->local)
+        local_reset(d->local);
+    d->seen_step = UINT64_MAX;
+    if (d->chief)
+        d->chief->welcomed(d->chief_ctx);
+    return links_restart(d->links, e);
+}
+
+static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
+{
+    struct errmsg e = {""};
+    struct generation before = d->session.generation;
+    uint64_t incarnation = d->session.incarnation;
+    enum err err = session_on_welcome(&d->session, m, &e);
+    bool same =
+        generation_equal(before, d->session.generation) && incarnation == d->session.incarnation;
+    if (!err && !same)
+        err = adopt_welcome(d, &e);
+    if (err)
+        driver_stop(d, err_exit_code(err), e.text);
+    else
+        session_on_chief_up(&d->session);
+}
+
+static void on_done(struct driver *d, const Gradwire__Done *m)
+{
+    Gradwire__DoneAck ack = GRADWIRE__DONE_ACK__INIT;
+    close_account(d);
+    const struct worker_account *a = &d->result->account;
+    ack.worker = d->session.worker;
+    ack.tasks = a->tasks;
+    ack.examples = a->examples;
+    ack.computed_s = a->computed_s;
+    ack.waited_s = a->waited_s;
+    ack.bytes_out = a->bytes_out;
+    ack.bytes_in = a->bytes_in;
+    Gradwire__CodecCost push = msg_codec_cost(&a->push), reply = msg_codec_cost(&a->reply);
+    ack.push = &push;
+    ack.reply = &reply;
+    control_send(d->control, FRAME_DONE_ACK, &ack.base);
+    driver_stop(d, m->exit_code, m->text);
+}
+
+static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type == FRAME_WELCOME) {
+        on_welcome(d, (const Gradwire__Welcome *)m);
+        return;
+    }
+    session_on_chief(&d->session, type, m);
+    if (type == FRAME_DONE)
+        on_done(d, (const Gradwire__Done *)m);
+    else if (d->session.may_leave)
+        driver_stop(d, 143, "told to go: the chief has taken back what was ours to do");
+}
+
+static void say_hello(struct driver *d)
+{
+    Gradwire__Hello m;
+    struct session_hello room;
+    hello_make(&m, d->config.job, d->config.cluster, 0);
+    session_hello_chief(&d->session, &room, &m);
+    control_send(d->control, FRAME_HELLO, &m.base);
+}
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct driver *d = arg;
+    switch ((enum train_letter)m->type) {
+    case TRAIN_CHIEF:
+        on_chief(d, (enum frame_type)m->number, m->data);
+        break;
+    case TRAIN_HELLO:
+        say_hello(d);
+        break;
+    case TRAIN_EPOCH:
+        if (d->chief)
+            d->chief->evaluate(d->chief_ctx, m->number);
+        break;
+    case TRAIN_FINISH:
+        if (d->chief)
+            d->chief->finish(d->chief_ctx);
+        if (!d->session.sync)
+            session_pull_final(&d->session);
+        break;
+    case TRAIN_GO:
+        session_go(&d->session);
+        if (d->session.phase == SESSION_NEW)
+            driver_stop(d, 143, "told to go before training began");
+        break;
+    case TRAIN_STOP:
+        driver_stop(d, (int)m->number, m->data ? m->data : "");
+        break;
+    }
+}
+
+/* ---- a task ---- */
+
+/* Async with clipping or the NaN guard: nothing of a batch leaves before all of it is known. A straggler sends when it
+ * has slept. */
+static bool holds_back(const struct driver *d)
+{
+    const Gradwire__Settings *s = &d->session.settings;
+    return d->local || (!d->session.sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
+           d->config.delays;
+}
+
+void driver_begin(struct driver *d, const struct session_task *task, uint64_t rows)
+{
+    d->began_s = clock_now_s();
+    if (d->first_s == 0)
+        d->first_s = d->began_s;
+    d->held = holds_back(d);
+    d->task_name = task->name;
+    links_before_write(d->links);
+    links_begin(d->links, task, rows);
+}
+
+void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint64_t to)
+{
+    if (!d->held)
+        links_range(d->links, n, from, to);
+}
+
+/* Async: false if this batch must not leave at all; the chief then ends the job, or starts a new generation. */
+static bool guard(struct driver *d, struct gradient_node *n)
+{
+    const Gradwire__Settings *s = &d->session.settings;
+    const struct guard g = {d->config.layout, &d->session.plan, s->clip_norm};
+    char what[160];
+    bool skips = session_skips(&d->session);
+    if (!skips && s->nan_guard != NAN_GUARD_OFF && guard_finds(&g, n, what, sizeof what)) {
+        log_warn("batch %" PRIu64 ": %s", d->task_name, what);
+        session_reject(&d->session, what);
+        if (s->nan_guard != NAN_GUARD_SKIP)
+            return false;
+        skips = true;
+    }
+    if (skips)
+        guard_empty(&g, n);
+    n->clipped = guard_clip(&g, n);
+    return true;
+}
+
+static bool let_out(struct driver *d)
+{
+    for (uint32_t i = 0; i < d->nodes; i++) {
+        struct gradient_node *n = &d->node[i];
+        if (!d->session.sync && !guard(d, n))
+            return false;
+        if (d->local)
+            local_step(d->local, d->config.w, n, d->task_name,
+                       d->task_name / d->session.settings.batches_per_epoch);
+        else
+            links_range(d->links, n, 0, d->config.layout->elems);
+    }
+    return true;
+}
+
+/* Everything that leaves now has left, or stands in a queue. */
+static void handed_over(struct driver *d, enum exchange exchange)
+{
+    session_computed(&d->session);
+    d->pushed_s = clock_now_s();
+    d->exchange = exchange;
+}
+
+void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
+                 const struct sums *sums)
+{
+    d->computed_s = clock_now_s();
+    d->node = node;
+    d->nodes = nodes;
+    d->sums = *sums;
+    if (d->held && !let_out(d))
+        return;
+    struct worker_account *a = &d->result->account;
+    a->tasks++;
+    a->examples += sums->examples;
+    a->computed_s += clock_now_s() - d->began_s;
+    links_end(d->links);
+    handed_over(d, EXCHANGE_TASK);
+    metrics_observe(&d->meter.phase[METER_COMPUTE], d->computed_s - d->began_s);
+    if (!d->local)
+        metrics_observe(&d->meter.phase[METER_PUSH], d->pushed_s - d->computed_s);
+    meter_task(&d->meter, sums->examples);
+}
+
+/* Geo: what the parameters have moved goes to all shards; async: what was withheld. */
+static void push_round(struct driver *d, const struct session_task *task)
+{
+    links_before_write(d->links);
+    links_begin(d->links, task, 0);
+    d->computed_s = clock_now_s();
+    if (d->local)
+        local_round(d->local, d->config.w, task->divisor);
+    for (uint32_t i = 0; i < d->session.plan.shards; i++)
+        if (session_may_stream(&d->session, i))
+            links_push_round(d->links, i);
+    handed_over(d, EXCHANGE_ROUND);
+    metrics_observe(&d->meter.phase[METER_PUSH], d->pushed_s - d->computed_s);
+}
+
+/* ---- the replies ---- */
+
+static void count_step(struct driver *d, double now_s)
+{
+    struct session *s = &d->session;
+    struct sums sums = {0};
+    uint64_t id;
+    if (s->sync) {
+        bool seen = s->sums.valid && s->sums.step != d->seen_step;
+        if (!seen && (!has_backups(s) || s->phase != SESSION_READY || s->step == 0))
+            return;
+        id = seen ? s->sums.step : s->step - 1; /* the others made it without me */
+        if (seen) {
+            d->seen_step = id;
+            sums = s->sums.of;
+        }
+    } else {
+        sums = d->sums;
+        id = s->running;
+    }
+    d->result->steps++;
+    d->result->examples += sums.examples;
+    meter_step(&d->meter, id, sums.examples > 0 ? sums.loss / sums.examples : NAN);
+    d->result->train_s = driver_trained_s(d, now_s);
+    if (d->chief)
+        d->chief->step(d->chief_ctx, id, &sums, now_s);
+}
+
+static void count_exchange(struct driver *d, double now_s)
+{
+    uint64_t out, in;
+    struct codec_cost push, reply;
+    metrics_observe(&d->meter.phase[METER_WAIT], now_s - d->pushed_s);
+    metrics_observe(&d->meter.push_pull, now_s - d->computed_s);
+    links_bytes(d->links, &out, &in);
+    meter_bytes(&d->meter, out, in);
+    links_costs(d->links, &push, &reply);
+    meter_codecs(&d->meter, &push, &reply);
+    for (uint32_t i = 0; i < links_shards(d->links); i++)
+        meter_push_codec(&d->meter, i, links_codec(d->links, i));
+}
+
+/* The replies are here, or a new generation has made them needless. */
+static void end_exchange(struct driver *d)
+{
+    const struct session *s = &d->session;
+    enum exchange over = d->exchange;
+    if (over == EXCHANGE_NONE || s->phase == SESSION_PUSHED ||
+        (over == EXCHANGE_TASK && has_backups(s) && s->phase == SESSION_PULLING))
+        return;
+    d->exchange = EXCHANGE_NONE;
+    if (over == EXCHANGE_ROUND || !d->local) /* geo: most tasks are followed by none */
+        count_exchange(d, clock_now_s());
+    if (over == EXCHANGE_ROUND)
+        return;
+    count_step(d, clock_now_s());
+    d->moved_ms = clock_now_ms();
+}
+
+static void on_tick(void *arg)
+{
+    struct driver *d = arg;
+    char text[200];
+    int64_t now = clock_now_ms();
+    if (now - d->moved_ms < SAY_WAIT_MS || d->session.phase < SESSION_PULLING)
+        return;
+    session_waits_for(&d->session, text, sizeof text);
+    log_info("%s for %" PRId64 " s", text, (now - d->moved_ms) / 1000);
+    d->moved_ms = now;
+}
+
+void driver_start(struct driver *d, struct control *control, const struct driver_chief *chief,
+                  void *ctx, struct driver_result *result)
+{
+    d->control = control;
+    d->chief = chief;
+    d->chief_ctx = ctx;
+    d->result = result;
+    d->moved_ms = clock_now_ms();
+}
+
+bool driver_next(struct driver *d, struct session_task *task)
+{
+    while (!d->stopped) {
+        end_exchange(d);
+        if (d->chief)
+            d->chief->between(d->chief_ctx);
+        *task = session_task(&d->session);
+        if (task->kind == TASK_COMPUTE)
+            return true;
+        if (task->kind == TASK_PUSH)
+            push_round(d, task);
+        else if (!d->stopped && loop_tick(&d->loop, NULL))
+            driver_stop(d, 138, "the event loop failed");
+    }
+    if (!d->accounted) /* told to go in the middle of it */
+        close_account(d);
+    return false;
+}
+
+/* ---- life ---- */
+
+struct mailbox *driver_mailbox(struct driver *d)
+{
+    return &d->in;
+}
+
+struct meter *driver_meter(struct driver *d)
+{
+    return &d->meter;
+}
+
+struct session *driver_session(struct driver *d)
+{
+    return &d->session;
+}
+
+struct control *driver_control(struct driver *d)
+{
+    return d->control;
+}
+
+const char *driver_welcomed(const struct driver *d, uint64_t *generation)
+{
+    *generation = d->session.generation.number;
+    return d->session.uuid;
+}
+
+static enum err new_parts(struct driver *d, struct errmsg *e)
+{
+    const struct driver_config *c = &d->config;
+    const struct job *job = c->job;
+    enum err err = ERR_OK;
+    if (job->training.update == UPDATE_GEO)
+        err = local_new(&d->local, c->layout, &job->optimizer, e);
+    if (err)
+        return err;
+    struct links_config links = {.loop = &d->loop,
+                                 .session = &d->session,
+                                 .job = job,
+                                 .cluster = c->cluster,
+                                 .layout = c->layout,
+                                 .w = d->local ? d->local->server : c->w,
+                                 .averages = c->averages,
+                                 .local = d->local,
+                                 .on_refused = on_refused,
+                                 .ctx = d};
+    return links_new(&d->links, &links, e);
+}
+
+enum err driver_new(struct driver **out, const struct driver_config *config, struct errmsg *e)
+{
+    struct driver *d = mem_zalloc(1, sizeof *d);
+    if (!d)
+        return err_set(e, ERR_NOMEM, "no memory to train");
+    d->config = *config;
+    d->seen_step = UINT64_MAX;
+    session_init(&d->session, &session_io, d);
+    d->session.layout = config->layout;
+    meter_init(&d->meter);
+    enum err err = loop_init(&d->loop);
+    if (!err) {
+        err = mailbox_init(&d->in, &d->loop, on_letter, d);
+        if (err)
+            loop_close(&d->loop);
+    }
+    if (err) {
+        mem_free(d);
+        return err_set(e, err, "no event loop: %s", err_str(err));
+    }
+    loop_timer_init(&d->tick, &d->loop, on_tick, d);
+    err = loop_timer_every(&d->tick, 1000);
+    if (!err)
+        err = new_parts(d, e);
+    if (err) {
+        driver_free(d);
+        return err;
+    }
+    *out = d;
+    return ERR_OK;
+}
+
+void driver_free(struct driver *d)
+{
+    if (!d)
+        return;
+    links_free(d->links);
+    local_free(d->local);
+    session_close(&d->session);
+    loop_timer_stop(&d->tick);
+    mailbox_close(&d->in);
+    loop_close(&d->loop);
+    mem_free(d);
+}

@@ -1,0 +1,25 @@
+/* A node of the tree of sums, with its gradient: what a worker pushes. */
+#ifndef GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
+#define GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
+
+#include "common/parameters/sums.h"
+#include "common/parameters/tree.h"
+
+enum { GRADIENT_NODES_MAX = 2 * TREE_LEVELS_MAX * TREE_LEVELS_MAX };
+
+struct gradient_node {
+    struct tree_node node;
+    uint32_t number; /* among the task's nodes */
+    uint32_t examples;
+    struct sums sums;   /* valid when the task is computed */
+    float *value;       /* (elems of the flat block); valid until the next task */
+    uint64_t sent_from; /* elements from here on were handed over */
+    bool clipped;       /* async: its caller has scaled it down */
+};
+
+/* Elements [from, to) of node `n` are final: they may be sent. Ranges of a node come from the end of the block to its
+ * beginning, without gaps. Thread: the caller's. n->examples and n->sums are valid: every leaf of the
+ * node is through its forward pass by then. */
+typedef void gradient_range(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to);
+
+#endif

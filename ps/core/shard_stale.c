@@ -98,7 +98,7 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
     struct stale *of = find(s, worker);
     uint64_t tau = of ? s->async.chunk_t[chunk] - of->seen_t[chunk] : 0;
     assert(!of || of->seen_t[chunk] <= s->async.chunk_t[chunk]);
-    assert(!of || (of->seen != NULL) == (s->async.delay_compensation > 0.0f));
+    assert(!of || (of->seen != NULL) == (s->settings.delay_compensation > 0.0f));
     if (of && chunk == 0)
         staleness_add(&of->counted, tau);
     uint64_t t = ++s->async.chunk_t[chunk];

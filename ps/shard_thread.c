@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/process/fault.h"
+#include "common/net/disk_thread.h"
 #include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
@@ -33,6 +34,9 @@ struct take {
 };
 
 struct saved {
+    struct shard_thread *t;
+    struct shard_image *image; /* until it is written */
+    bool remote;
     uint64_t cut;
     struct checkpoint_file file;
     enum err err;
@@ -57,11 +61,7 @@ struct shard_thread {
     uint64_t next_cut;
     struct shard_counts counts;
 
-    pthread_t writer;
-    bool writing;
-    bool writes_remote;
-    struct shard_image *waiting; /* what it writes */
-    struct saved *saved;         /* its answer, before it becomes a letter */
+    struct disk_thread writer;
 };
 
 /* A worker's connection. */
@@ -181,17 +181,16 @@ static void write_slowly(const struct shard_thread *t, const struct checkpoint_s
         usleep((useconds_t)(s * 1e6));
 }
 
-static void *write_image(void *arg)
+static void write_image(void *arg)
 {
-    struct shard_thread *t = arg;
-    struct shard_image *image = t->waiting;
-    struct saved *saved = t->saved;
+    struct saved *saved = arg;
+    struct shard_thread *t = saved->t;
+    struct shard_image *image = saved->image;
     int64_t began_ms = clock_now_ms();
-    saved->cut = image->cut;
     write_slowly(t, &image->blocks);
-    saved->err = t->writes_remote ? write_spooled(t, image, &saved->file, &saved->e)
-                                  : checkpoint_write_shard(t->checkpoints, image->cut,
-                                                           &image->blocks, &saved->file, &saved->e);
+    saved->err = saved->remote ? write_spooled(t, image, &saved->file, &saved->e)
+                               : checkpoint_write_shard(t->checkpoints, image->cut, &image->blocks,
+                                                        &saved->file, &saved->e);
     saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
     shard_image_free(image);
     struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
@@ -199,30 +198,21 @@ static void *write_image(void *arg)
     if (err)
         log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
                   err_str(err));
-    return NULL;
-}
-
-static void join_writer(struct shard_thread *t)
-{
-    if (t->writing)
-        pthread_join(t->writer, NULL);
-    t->writing = false;
 }
 
 static void io_save(void *ctx, struct shard_image *take_image)
 {
     struct shard_thread *t = ctx;
-    t->next_cut = take_image->cut + 1;
-    join_writer(t); /* one of a cut that was given up: the chief has seen the end of all others */
-    t->waiting = take_image;
-    t->writes_remote = t->remote;
-    t->saved = mem_zalloc(1, sizeof *t->saved);
-    if (t->saved && pthread_create(&t->writer, NULL, write_image, t) == 0) {
-        t->writing = true;
-        return;
-    }
-    mem_free(t->saved);
     uint64_t cut = take_image->cut;
+    t->next_cut = cut + 1;
+    disk_thread_settle(
+        &t->writer); /* one of a cut that was given up: the chief has seen the end of all others */
+    struct saved *saved = mem_zalloc(1, sizeof *saved);
+    if (saved)
+        *saved = (struct saved){.t = t, .image = take_image, .remote = t->remote, .cut = cut};
+    if (saved && disk_thread_post(&t->writer, write_image, saved) == ERR_OK)
+        return;
+    mem_free(saved);
     shard_image_free(take_image);
     shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
 }
@@ -552,7 +542,6 @@ static void on_letter(void *arg, struct mail *m)
         report_status(t, SHARD_MEASURED);
     } else if (m->type == TO_SAVED) {
         struct saved *s = m->data;
-        join_writer(t);
         t->counts.saved += !s->err;
         t->counts.not_saved += s->err != ERR_OK;
         if (!s->err)
@@ -574,7 +563,7 @@ static void *run(void *arg)
         conn_close(p->conn, ERR_CLOSED, "the ps ends");
     while (t->peers && loop_tick(&t->loop, NULL) == ERR_OK)
         ;
-    join_writer(t);
+    disk_thread_close(&t->writer);
     return NULL;
 }
 
@@ -600,6 +589,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->out = mailbox;
     t->store = store;
     t->fault = fault;
+    disk_thread_init(&t->writer);
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
     (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);

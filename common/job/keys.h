@@ -64,6 +64,9 @@ struct job_key {
      * says why: "%s" in it is the word of training.update. Not of layers and columns. */
     bool (*heeded)(const struct job *job);
     const char *unheeded;
+    /* The field of the wire's Settings in which the chief's value goes to the ps and the other workers; NULL: in none,
+     * or not as it stands here. */
+    const char *setting;
     const char *fallback;     /* the default as one would write it; NULL: none, or `fallback_doc` */
     const char *fallback_doc; /* a default that is worked out, in words */
     const char *doc;

@@ -75,6 +75,7 @@ static const struct job_key keys[] = {
      IN_JOB(compression.push),
      .words = push_words,
      .fallback = "none",
+     .setting = "push_codec",
      .doc =
          "how gradients travel; `zstd` loses nothing; `top_k` sends the largest elements and adds "
          "the rest to later gradients, with sgd alone; `auto` measures and chooses"},
@@ -85,6 +86,7 @@ static const struct job_key keys[] = {
      .low_open = true,
      .high = JOB_TOP_K_RATIO_MAX,
      .fallback = "0.01",
+     .setting = "push_ratio",
      .doc =
          "the share of the elements of each chunk that travels, at least one; each is eight bytes"},
     {.path = "compression.reply",
@@ -92,6 +94,7 @@ static const struct job_key keys[] = {
      IN_JOB(compression.reply),
      .words = reply_words,
      .fallback = "none",
+     .setting = "reply_codec",
      .doc = "how parameters travel; in async and ssp neither int8 nor int8_zstd, in geo none"},
     {.path = "compression.allow",
      .type = KEY_CODECS,
@@ -100,6 +103,7 @@ static const struct job_key keys[] = {
      .fallback_doc = "`[]`",
      HEEDED(chooses, "it is what `auto` may choose; give compression.push: auto or "
                      "compression.reply: auto, or leave it out"),
+     .setting = "codecs_allowed",
      .doc = "what `auto` may choose beside none and zstd, which lose nothing: a list, like "
             "`[int8]`"},
 

@@ -227,6 +227,7 @@ static const struct job_key keys[] = {
      IN_JOB(training.epochs),
      RANGE(1, 1000000),
      .fallback = "1",
+     .setting = "epochs",
      .doc = "times through the training data; more of them reopen a finished job"},
     {.path = "training.batch_size",
      .type = KEY_U32,
@@ -234,6 +235,7 @@ static const struct job_key keys[] = {
      RANGE(1, 1048576),
      .identity = true,
      .fallback = "32",
+     .setting = "batch_size",
      .doc = "examples of a step over all workers (sync), of one worker's batch (async)"},
     {.path = "training.microbatches",
      .type = KEY_U32,
@@ -241,6 +243,7 @@ static const struct job_key keys[] = {
      RANGE(1, JOB_MICROBATCHES_MAX),
      .identity = true,
      .fallback_doc = "batch_size / 32 rounded down to a power of two, within 1 to 8",
+     .setting = "microbatches",
      .doc = "parts of a batch that workers and threads share; a power of two, at most batch_size"},
     {.path = "training.learning_rate",
      .type = KEY_REAL,
@@ -328,6 +331,7 @@ static const struct job_key keys[] = {
      .identity = true,
      .words = update_words,
      .fallback = "sync",
+     .setting = "update",
      .doc = "`sync`: one update from all workers' gradients; `async`: each batch on its own; "
             "`ssp`: the same, and nobody is "
             "further ahead than training.staleness; `geo`: each worker trains by itself, and "
@@ -345,12 +349,14 @@ static const struct job_key keys[] = {
      RANGE(0, UINT64_MAX),
      .identity = true,
      .fallback = "1",
+     .setting = "seed",
      .doc = "all randomness comes from it"},
     {.path = "training.clip_norm",
      .type = KEY_REAL,
      IN_JOB(training.clip_norm),
      NOT_NEGATIVE,
      .fallback = "0",
+     .setting = "clip_norm",
      .doc = "a larger mean gradient is scaled down to this global norm, over all tensors; in async "
             "each batch's, at its worker; 0: off"},
     {.path = "training.nan_guard",
@@ -358,6 +364,7 @@ static const struct job_key keys[] = {
      IN_JOB(training.nan_guard),
      .words = nan_guard_words,
      .fallback = "off",
+     .setting = "nan_guard",
      .doc = "a gradient that is not finite, or optimizer state beyond 1e30: `skip` makes no update "
             "of that batch, `stop` ends the job, `rollback` goes back to the last checkpoint and "
             "then skips the batch"},
@@ -416,6 +423,7 @@ static const struct job_key keys[] = {
      RANGE(0, 1000000),
      .fallback = "3",
      HEEDED(in_ssp, "it is the bound of training.update: ssp, which is %s here; leave it out"),
+     .setting = "staleness",
      .doc =
          "ssp: so many batches a worker may be ahead of the slowest; 0: all wait for each other"},
     {.path = "training.geo_every",
@@ -424,6 +432,7 @@ static const struct job_key keys[] = {
      RANGE(1, 4096),
      .fallback = "8",
      HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
+     .setting = "geo_every",
      .doc = "geo: batches that a worker trains by itself between two pushes"},
     {.path = "training.delay_compensation",
      .type = KEY_REAL,
@@ -431,6 +440,7 @@ static const struct job_key keys[] = {
      NOT_NEGATIVE,
      .fallback = "0",
      OF_STALE("0"),
+     .setting = "delay_compensation",
      .doc = "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
             "each worker on the ps"},
     {.path = "training.staleness_rate",
@@ -438,6 +448,7 @@ static const struct job_key keys[] = {
      IN_JOB(training.staleness_rate),
      .fallback = "false",
      OF_STALE("false"),
+     .setting = "staleness_rate",
      .doc = "async: the rate of an update is divided by its staleness"},
 };
 const struct job_table job_table_training = {keys, sizeof keys / sizeof keys[0]};

@@ -42,6 +42,9 @@ void msg_optimizer_set(Gradwire__Settings *m, const struct optimizer *o);
 enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o,
                            struct errmsg *e) MUST_CHECK;
 
+/* The settings to keep: without the lists, which are the message's. */
+Gradwire__Settings msg_settings(const Gradwire__Settings *m);
+
 /* Plan's tensors <-> layout. msg_layout_get checks what a peer sent: offsets ascend, sizes fit.
  * Errors: ERR_PROTO, ERR_NOMEM. */
 enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e) MUST_CHECK;

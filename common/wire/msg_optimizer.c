@@ -1,7 +1,16 @@
-/* The optimizer in the chief's settings. */
+/* The chief's settings, and the optimizer in them. */
 #include "common/wire/msg.h"
 
 #include <math.h>
+
+Gradwire__Settings msg_settings(const Gradwire__Settings *m)
+{
+    Gradwire__Settings plain = *m;
+    plain.n_boundaries = plain.n_values = 0;
+    plain.boundaries = NULL;
+    plain.values = NULL;
+    return plain;
+}
 
 static void schedule_set(Gradwire__Settings *m, const struct schedule *s)
 {

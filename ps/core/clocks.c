@@ -1,5 +1,7 @@
 #include "ps/core/clocks.h"
 
+#include <assert.h>
+
 #include "common/base/mem.h"
 
 void clocks_close(struct clocks *c)
@@ -31,6 +33,15 @@ static struct clock_of *find(struct clocks *c, uint32_t worker, uint64_t incarna
     return NULL;
 }
 
+/* Who is live has entered, and nobody's clock is above the highest. */
+static void check(const struct clocks *c, const struct clock_of *of)
+{
+    assert(of->idle || of->entry > 0);
+    assert(of->clock <= c->highest);
+    assert(of->idle || clocks_least(c) <= of->clock);
+    (void)c, (void)of;
+}
+
 static struct clock_of *find_or_add(struct clocks *c, uint32_t worker, uint64_t incarnation)
 {
     struct clock_of *of = find(c, worker, incarnation);
@@ -56,6 +67,7 @@ enum err clocks_enter(struct clocks *c, uint32_t worker, uint64_t incarnation, u
         of->entry = entry;
         of->idle = false;
     }
+    check(c, of);
     *clock = of->clock;
     return ERR_OK;
 }
@@ -71,6 +83,7 @@ void clocks_tick(struct clocks *c, uint32_t worker, uint64_t incarnation, uint64
     if (clock > c->highest)
         c->highest = clock;
     of->idle = of->idle || idle;
+    check(c, of);
 }
 
 void clocks_drop(struct clocks *c, uint32_t worker, uint64_t below)
@@ -79,11 +92,13 @@ void clocks_drop(struct clocks *c, uint32_t worker, uint64_t below)
     for (size_t i = 0; i < c->n; i++)
         if (c->of[i].worker != worker || c->of[i].incarnation >= below)
             c->of[kept++] = c->of[i];
+    assert(kept <= c->n);
     c->n = kept;
 }
 
 bool clocks_may_read(const struct clocks *c, uint64_t clock, uint64_t staleness)
 {
     uint64_t least = clocks_least(c);
+    assert(least == UINT64_MAX || least <= c->highest);
     return clock <= least || clock - least <= staleness;
 }

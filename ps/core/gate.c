@@ -1,5 +1,6 @@
 #include "ps/core/gate.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -47,6 +48,20 @@ void gate_close(struct gate *g)
     *g = (struct gate){0};
 }
 
+/* The chunk's nodes cover each leaf of `there` once: where it picks only when it has picked. */
+static void check_chunk(const struct gate *g, uint32_t chunk)
+{
+    const struct gate_chunk *c = &g->chunk[chunk];
+    uint32_t leaves = 0;
+    for (uint32_t i = 0; i < c->nodes; i++)
+        leaves += tree_end_leaf(c->node[i].node) - tree_first_leaf(c->node[i].node);
+    assert(c->nodes <= (g->picks ? 2 * g->leaves : g->leaves));
+    assert(!c->picked || g->picks);
+    assert(g->picks ? leaves >= tree_count_leaves(&c->there) || c->picked
+                    : leaves == tree_count_leaves(&c->there));
+    (void)leaves;
+}
+
 /* ---- what a chunk has, where it picks ---- */
 
 static void set_node(struct tree_nodes *s, uint32_t bit)
@@ -65,6 +80,7 @@ static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
     struct gate_pick *p = &g->pick;
     while (bit && !tree_has_node(&p->has[chunk], bit)) {
         set_node(&p->has[chunk], bit);
+        assert(p->chunks[bit] < g->chunks);
         if (++p->chunks[bit] == g->chunks) {
             set_node(&p->whole, bit);
             p->wholes++;
@@ -79,6 +95,7 @@ static void forget_nodes(struct gate *g, uint32_t chunk)
     for (uint32_t bit = 1; bit < 2 * g->leaves; bit++) {
         if (!tree_has_node(&p->has[chunk], bit))
             continue;
+        assert(p->chunks[bit] > 0 && (p->chunks[bit] < g->chunks || p->wholes > 0));
         if (p->chunks[bit]-- == g->chunks) {
             unset_node(&p->whole, bit);
             p->wholes--;
@@ -134,7 +151,11 @@ void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves)
     struct gate_chunk *c = &g->chunk[chunk];
     bool kept[TREE_NODES_MAX] = {false};
     uint32_t n = 0;
-    (void)cover(c, leaves, root_of(g), kept);
+    assert(g->picks);
+    check_chunk(g, chunk);
+    bool covered = cover(c, leaves, root_of(g), kept);
+    assert(covered);
+    (void)covered;
     for (uint32_t i = 0; i < c->nodes; i++) {
         if (kept[i])
             c->node[n++] = c->node[i];
@@ -164,6 +185,8 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     struct gate_chunk *c = &g->chunk[chunk];
     uint32_t first = tree_first_leaf(n->node), end = tree_end_leaf(n->node);
     uint32_t bit = tree_node_bit(g->leaves, n->node);
+    assert(chunk < g->chunks && tree_valid(g->leaves, n->node.level, n->node.index));
+    check_chunk(g, chunk);
     if (g->picks ? tree_has_node(&g->pick.has[chunk], bit) : tree_has_leaves(&c->there, first, end))
         return GATE_DUPLICATE;
     if (!g->picks)
@@ -174,6 +197,8 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     tree_add_leaves(&c->there, first, end);
     if (g->picks)
         note_node(g, chunk, bit);
+    assert(tree_has_leaves(&c->there, first, end));
+    check_chunk(g, chunk);
     return GATE_ADDED;
 }
 
@@ -187,6 +212,7 @@ uint32_t gate_first_missing(const struct gate *g, uint32_t chunk)
 
 bool gate_complete(const struct gate *g, uint32_t chunk)
 {
+    check_chunk(g, chunk);
     return g->picks ? g->chunk[chunk].picked : gate_first_missing(g, chunk) == g->leaves;
 }
 

@@ -1,5 +1,7 @@
 #include "ps/core/once.h"
 
+#include <assert.h>
+
 #include "common/base/mem.h"
 
 void once_init(struct once *o, uint32_t chunks)
@@ -9,6 +11,7 @@ void once_init(struct once *o, uint32_t chunks)
 
 static void partial_remove(struct once *o, size_t i)
 {
+    assert(i < o->partials && o->partials <= o->room);
     mem_free(o->partial[i].bits);
     o->partial[i] = o->partial[--o->partials];
 }
@@ -56,11 +59,13 @@ static struct once_partial *partial_new(struct once *o, uint64_t id)
 
 enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
 {
+    assert(chunk < o->chunks);
     if (ids_has(&o->resolved, id))
         return ONCE_DUPLICATE;
     if (id - o->resolved.mark >= IDS_WINDOW)
         return ONCE_TOO_FAR;
     struct once_partial *p = partial_find(o, id);
+    assert(!p || p->applied < o->chunks); /* else it were resolved */
     if (!p)
         p = partial_new(o, id);
     if (!p)
@@ -74,5 +79,6 @@ enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
     partial_remove(o, (size_t)(p - o->partial));
     if (ids_add(&o->resolved, id))
         return ONCE_TOO_FAR; /* cannot be: the window was checked above */
+    assert(ids_has(&o->resolved, id) && !partial_find(o, id));
     return ONCE_LAST;
 }

@@ -1,5 +1,6 @@
 #include "ps/core/shard.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,9 +101,7 @@ static void take_settings(struct shard *s, const Gradwire__Settings *m, const st
     s->optimizer = *o;
     s->optimizer_undecayed = *o;
     s->optimizer_undecayed.weight_decay = 0.0f;
-    s->seed = m->seed;
-    s->batches_per_epoch = m->batches_per_epoch;
-    s->metrics = m->metrics;
+    s->settings = msg_settings(m);
     s->slots = s->mode->optimizes ? optimizer_slots(&s->optimizer) : 0;
     s->codec.shape = (struct codec_shape){&s->plan, &s->layout, m->push_ratio};
     s->codec.pushes = codec_mask((enum codec)m->push_codec, m->codecs_allowed);
@@ -170,7 +169,7 @@ static enum err new_blocks(struct shard *s)
 
 static enum err fill_initial(struct shard *s)
 {
-    layout_init_values(&s->layout, s->seed, s->me.first_elem, s->me.elems, s->block[0]);
+    layout_init_values(&s->layout, s->settings.seed, s->me.first_elem, s->me.elems, s->block[0]);
     for (uint32_t i = 0; i < s->slots; i++)
         for (uint64_t k = 0; k < s->me.elems; k++)
             s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
@@ -258,6 +257,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
         return err_set(
             e, ERR_STATE,
             "%s was another when the ps began: with this value start all processes again", changed);
+    s->settings = msg_settings(m->settings);
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     if (s->me.chunks && s->mode->take_over)
@@ -283,6 +283,7 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
     struct errmsg e = {""};
     struct generation g = msg_generation_get(m->generation);
     enum err err = ERR_OK;
+    shard_check(s);
     if (s->entered && generation_equal(g, s->generation)) {
         tell_entered(s, m, ERR_OK, &e); /* said again, answered again */
         return;
@@ -308,6 +309,8 @@ void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
         if (s->entered && s->me.chunks && s->mode->release)
             s->mode->release(s); /* a takeover may come in the middle of a stop */
     }
+    assert(!s->entered || err == ERR_REFUSED || generation_equal(s->generation, g));
+    shard_check(s);
     tell_entered(s, m, err, &e);
 }
 
@@ -323,6 +326,7 @@ static uint64_t least_incarnation(const struct shard *s, uint32_t worker)
 
 enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
+    assert(least_incarnation(s, worker) <= s->fences.max_incarnation);
     if (incarnation > s->fences.max_incarnation)
         s->fences.max_incarnation = incarnation;
     for (size_t i = 0; i < s->fences.n; i++) {
@@ -337,6 +341,7 @@ enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
         return ERR_NOMEM;
     s->fences.fence = grown;
     s->fences.fence[s->fences.n++] = (struct shard_fence){worker, incarnation};
+    assert(least_incarnation(s, worker) == incarnation);
     return ERR_OK;
 }
 
@@ -349,6 +354,7 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
                         Gradwire__Refuse *refuse)
 {
     *refuse = (Gradwire__Refuse)GRADWIRE__REFUSE__INIT;
+    shard_check(s);
     if (!s->entered) {
         refuse->reason = GRADWIRE__REASON__NOT_READY;
         refuse->text = (char *)"no parameters yet";
@@ -381,6 +387,8 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
     s->peers = peer;
     if (s->mode->on_hello)
         s->mode->on_hello(s, m);
+    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->fences.max_incarnation);
+    shard_check(s);
     return ERR_OK;
 }
 
@@ -403,8 +411,9 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
         m->chunks > end - m->first_chunk)
         return err_set(e, ERR_PROTO, "chunks %u + %u are not this shard's (%u + %u)",
                        m->first_chunk, m->chunks, s->me.first_chunk, s->me.chunks);
-    if (m->n_sums > 1 + s->metrics)
-        return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums, 1 + s->metrics);
+    if (m->n_sums > 1 + s->settings.metrics)
+        return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums,
+                       1 + s->settings.metrics);
     *elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
     enum err err = shard_codec_fits(s, m, body_bytes, e);
     if (err)
@@ -422,7 +431,10 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
-    return s->mode->on_push(s, peer, m, body, e);
+    shard_check(s);
+    enum err err = s->mode->on_push(s, peer, m, body, e);
+    shard_check(s);
+    return err;
 }
 
 enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
@@ -432,9 +444,12 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
         shard_refuse_generation(s, peer);
         return ERR_OK;
     }
+    shard_check(s);
     if (m->averages)
         return shard_average_pull(s, peer, m, e);
-    return s->mode->on_pull(s, peer, m, e);
+    enum err err = s->mode->on_pull(s, peer, m, e);
+    shard_check(s);
+    return err;
 }
 
 enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
@@ -446,15 +461,19 @@ enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire_
     }
     if (!s->mode->on_tick)
         return err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
-    return s->mode->on_tick(s, peer, m, e);
+    enum err err = s->mode->on_tick(s, peer, m, e);
+    shard_check(s);
+    return err;
 }
 
 /* ---- the chief's word on a step, and on workers ---- */
 
 void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
+    shard_check(s);
     if (shard_mine(s, m->generation) && s->mode->on_decision)
         s->mode->on_decision(s, m);
+    shard_check(s);
 }
 
 void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
@@ -467,6 +486,7 @@ void shard_on_gone(struct shard *s, const Gradwire__Gone *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_gone)
         s->mode->on_gone(s, m);
+    shard_check(s);
 }
 
 /* ---- what others see ---- */

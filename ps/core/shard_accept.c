@@ -5,6 +5,8 @@
  * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
  * cut holds the shard (the decision waits), a push that comes when the set is closed, or when its step is over
  * (answered with the new parameters, "dropped"), a decision that does not fit (left alone). */
+#include <assert.h>
+
 #include "ps/core/shard_state.h"
 
 void shard_accept_init(struct shard *s, const Gradwire__Settings *m)
@@ -29,6 +31,7 @@ bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *l
 void shard_accept_report(struct shard *s)
 {
     struct shard_accept *a = &s->sync.accept;
+    assert(a->on || !a->last.there);
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
     Gradwire__Generation g = msg_generation(s->generation);
@@ -102,6 +105,7 @@ void shard_accept_finish(struct shard *s)
 {
     if (!s->sync.accept.on)
         return;
+    assert(decided(s)); /* no step is made of leaves that the chief did not name */
     s->dropped += s->sync.gate.leaves - tree_count_leaves(&s->sync.accept.last.leaves);
     s->sync.accept.told = 0;
 }

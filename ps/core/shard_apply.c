@@ -1,5 +1,6 @@
 /* The update of a shard's parameters: each tensor by its own rule. Weights go to the optimizer; statistics are moving
  * averages, outside optimizer, clip and decay. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
@@ -24,6 +25,7 @@ void shard_apply(struct shard *s, const struct shard_update *u, uint64_t at, siz
                  const float *from, const float *g)
 {
     uint64_t first = s->me.first_elem + at, end = first + n;
+    assert(s->mode->optimizes && u->t > 0 && at + n <= s->me.elems);
     uint32_t i = layout_find(&s->layout, first);
     for (uint64_t begin = first; begin < end; i++) {
         uint32_t last = i;

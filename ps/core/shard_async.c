@@ -1,4 +1,5 @@
 /* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,16 +8,10 @@
 
 /* ---- a generation ---- */
 
-static void take_settings(struct shard *s, const Gradwire__Settings *m)
-{
-    s->async.delay_compensation = m->delay_compensation;
-    s->async.staleness_rate = m->staleness_rate;
-}
-
 enum err shard_async_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
+    (void)m;
     (void)e;
-    take_settings(s, m);
     once_init(&s->async.once, s->me.chunks);
     s->async.chunk_t = mem_zalloc(s->me.chunks, sizeof *s->async.chunk_t);
     return s->async.chunk_t ? ERR_OK : ERR_NOMEM;
@@ -47,13 +42,8 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
 
 const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
-    bool copies = s->async.delay_compensation > 0;
+    bool copies = s->settings.delay_compensation > 0;
     return copies == (m->delay_compensation > 0) ? NULL : "training.delay_compensation";
-}
-
-void shard_async_take_over(struct shard *s, const Gradwire__Enter *m)
-{
-    take_settings(s, m->settings);
 }
 
 /* ---- a push ---- */
@@ -109,7 +99,8 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                 double sums[GATE_SUMS_MAX] = {0};
                 for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
                     sums[i] = m->sums[i];
-                shard_add_epoch_sums(s, m->name / s->batches_per_epoch, 1, m->examples, sums);
+                shard_add_epoch_sums(s, m->name / s->settings.batches_per_epoch, 1, m->examples,
+                                     sums);
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
@@ -127,6 +118,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     enum err err = body ? admit(s, peer, m, body, &applied, e) : ERR_OK;
     if (err)
         return err;
+    assert(applied <= m->chunks && (applied == 0 || body));
     s->duplicates += applied == 0;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
@@ -137,6 +129,12 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     if (!m->ack_only)
         shard_reply_sent(s, peer);
     return ERR_OK;
+}
+
+void shard_async_check(const struct shard *s)
+{
+    assert(s->async.once.chunks == s->me.chunks && s->async.chunk_t);
+    (void)s;
 }
 
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
@@ -162,10 +160,10 @@ const struct shard_mode shard_async = {.name = "async",
                                        .close = shard_async_close,
                                        .restore = shard_async_restore,
                                        .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                       .take_over = shard_async_take_over,
                                        .join = shard_stale_join,
                                        .push_fits = shard_async_push_fits,
                                        .on_push = shard_async_push,
                                        .on_pull = shard_send_present,
                                        .sent = shard_stale_sent,
+                                       .check = shard_async_check,
                                        .status = shard_async_status};

@@ -7,9 +7,7 @@
 
 struct shard_async {
     struct once once;
-    uint64_t *chunk_t; /* updates of each chunk */
-    float delay_compensation;
-    bool staleness_rate;
+    uint64_t *chunk_t;   /* updates of each chunk */
     struct stale *stale; /* of each worker that said hello: shard_stale.c */
     /* memory of shard_status */
     uint8_t *partial;
@@ -22,11 +20,11 @@ void shard_async_close(struct shard *s);
 enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t cut,
                              struct errmsg *e) MUST_CHECK;
 const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
-void shard_async_take_over(struct shard *s, const Gradwire__Enter *m);
 enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                           struct buffer *body, struct errmsg *e) MUST_CHECK;
+void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */

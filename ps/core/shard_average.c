@@ -2,6 +2,7 @@
  * optimizer's slots; of statistics, which are averages already, it holds them as they are. In sync there are two blocks
  * of it, as of the weights: the step in the making writes `next`, so the averages of a step can be pulled as long as its
  * weights. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -36,6 +37,7 @@ void shard_average_start(struct shard *s)
 
 float *shard_average_at(struct shard *s, uint64_t at, size_t n)
 {
+    assert(s->average.on && at + n <= s->me.elems);
     const float *from = present(s) + at;
     float *to = s->average.next ? s->average.next + at : present(s) + at;
     s->io->before_write(s->ctx, to, n);

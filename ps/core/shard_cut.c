@@ -1,4 +1,5 @@
 /* A shard's part of a cut: stop at a boundary, report, go on to the named step, copy, save. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,6 +106,8 @@ static struct shard_image *image_new(const struct shard *s)
 
 static void copy_and_save(struct shard *s)
 {
+    assert(s->cut.state == CUT_STOPPED || s->cut.state == CUT_GOES_ON);
+    assert(!s->mode->steps || (s->step == s->cut.step && s->mode->at_boundary(s)));
     struct shard_image *image = note_copied(s) ? image_new(s) : NULL;
     s->cut.state = CUT_SAVING;
     tell_copied(s);
@@ -126,6 +129,7 @@ void shard_cut_boundary(struct shard *s)
 
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
 {
+    shard_check(s);
     if (!shard_mine(s, m->generation) || m->cut < s->cut.number)
         return;
     bool again = m->cut == s->cut.number && s->cut.state != CUT_NONE;
@@ -139,10 +143,12 @@ void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
     s->cut.state = CUT_ASKED;
     if (!s->mode->at_boundary || s->mode->at_boundary(s))
         shard_cut_boundary(s);
+    shard_check(s);
 }
 
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
+    shard_check(s);
     if (!shard_mine(s, m->generation) || m->cut != s->cut.number)
         return;
     if (s->cut.state == CUT_SAVING) { /* said again, answered again */
@@ -161,6 +167,7 @@ void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
         copy_and_save(s);
     if (s->mode->release)
         s->mode->release(s);
+    shard_check(s);
 }
 
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
@@ -170,6 +177,7 @@ void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
     shard_cut_reset(s);
     if (s->mode->release)
         s->mode->release(s);
+    shard_check(s);
 }
 
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
@@ -181,5 +189,6 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
         s->cut.saved = *file;
     s->cut.is_saved = error == NULL;
     (void)snprintf(s->cut.error, sizeof s->cut.error, "%s", error ? error : "");
+    shard_check(s);
     tell_saved(s);
 }

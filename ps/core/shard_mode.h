@@ -48,6 +48,7 @@ struct shard_mode {
     void (*on_cut_at)(struct shard *s, const Gradwire__CutAt *m); /* before it is copied */
     void (*release)(struct shard *s); /* no cut holds it any more: go on with what has come */
 
+    void (*check)(const struct shard *s); /* assert what holds between two events */
     void (*status)(struct shard *s, Gradwire__ShardStatus *m);
     /* A line for people; false: "N batches applied" says all. */
     bool (*waits_for)(const struct shard *s, char *out, size_t bytes);

@@ -4,6 +4,8 @@
  * Happy path: a step's set is noted when it is decided (shard_accept.c) -> the step is made -> replies name what the next
  * one is made of -> behind the epoch's last batch that is the list, a step's leaves at a time.
  * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
+#include <assert.h>
+
 #include "ps/core/shard_state.h"
 
 enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
@@ -49,6 +51,7 @@ void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply
 {
     if (!s->sync.redo.on || s->index > 0)
         return;
+    assert(step + 1 >= s->step && step <= s->step + 1);
     if (step + 1 == s->step)
         room->work = s->sync.redo.before;
     else
@@ -64,7 +67,7 @@ void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply
 
 uint64_t shard_redo_epoch(const struct shard *s)
 {
-    return s->sync.redo.on ? s->sync.redo.epochs.epoch : s->step / s->batches_per_epoch;
+    return s->sync.redo.on ? s->sync.redo.epochs.epoch : s->step / s->settings.batches_per_epoch;
 }
 
 void shard_redo_status(struct shard *s, Gradwire__ShardStatus *m)

@@ -8,6 +8,7 @@
  * a checkpoint, which holds the view.
  * Sync, lossless: each run is encoded once, the values themselves. Async: values, for each answer anew, so only codecs
  * that need no memory of what was sent; so do ssp's reads at a clock. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
@@ -149,7 +150,7 @@ static void encode_difference(struct shard *s, struct shard_run *run)
     uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
     const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
     float *next = s->reply.view[!s->now] + at;
-    uint64_t key = rng_key(s->seed, RNG_REPLY_CODEC, s->step + 1, 0);
+    uint64_t key = rng_key(s->settings.seed, RNG_REPLY_CODEC, s->step + 1, 0);
     s->io->before_write(s->ctx, next, elems);
     for (uint64_t i = 0; i < elems; i++)
         next[i] = w[i] - held[i];
@@ -208,6 +209,7 @@ static void try_codecs(struct shard *s, struct shard_run run, const float *w, co
 
 void shard_reply_make(struct shard *s, struct shard_run *run, bool first)
 {
+    assert(s->mode->steps && run->first + run->count <= s->me.chunks);
     run->codec = CODEC_RAW;
     run->difference = false;
     if (first) {
@@ -234,6 +236,7 @@ void shard_reply_whole(struct shard_peer *to, uint64_t step)
 bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                      const struct shard_run *run)
 {
+    assert(!run->difference || (differences(s) && run->codec != CODEC_RAW));
     bool base = to->holds && to->holds_step == s->step && !head->pulled;
     if (run->codec == CODEC_RAW || (run->difference && !base))
         return false;

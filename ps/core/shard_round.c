@@ -5,6 +5,7 @@
  * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
  * cut holds the shard (the decision waits; until it is carried out nothing but the other weight block has changed, so
  * the shard still stands at the step's beginning), a decision that comes twice or late (left alone). */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -170,6 +171,7 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
     double squares = 0;
     uint64_t examples = gate_examples(&s->sync.gate, chunk);
     struct shard_sum sum;
+    assert(s->sync.round.on && !s->sync.made[chunk] && gate_complete(&s->sync.gate, chunk));
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
     shard_sum_begin(s, chunk, &sum);
@@ -259,5 +261,6 @@ bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m)
     r->last.step = m->step;
     r->last.rejected = m->rejected;
     r->last.scale = m->scale;
+    assert(!s->before_there); /* the other block holds the sums */
     return true;
 }

@@ -73,6 +73,6 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
     to->batches += batches;
     to->examples += examples;
     to->loss += sums[0];
-    for (uint32_t i = 0; i < s->metrics; i++)
+    for (uint32_t i = 0; i < s->settings.metrics; i++)
         to->metric[i] += sums[1 + i];
 }

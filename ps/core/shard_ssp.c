@@ -7,12 +7,6 @@
 
 /* ---- a generation ---- */
 
-static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
-{
-    s->ssp.staleness = m->staleness;
-    return shard_async_open(s, m, e);
-}
-
 static void begin(struct shard *s)
 {
     clocks_close(&s->ssp.clocks);
@@ -21,14 +15,7 @@ static void begin(struct shard *s)
 static void close_mode(struct shard *s)
 {
     begin(s);
-    s->ssp.staleness = 0;
     shard_async_close(s);
-}
-
-static void take_over(struct shard *s, const Gradwire__Enter *m)
-{
-    s->ssp.staleness = m->settings->staleness;
-    shard_async_take_over(s, m);
 }
 
 /* ---- clocks ---- */
@@ -37,7 +24,7 @@ static void take_over(struct shard *s, const Gradwire__Enter *m)
 static void serve(struct shard *s)
 {
     for (struct shard_peer *p = s->peers; p; p = p->next) {
-        if (!p->ssp.gated || !clocks_may_read(&s->ssp.clocks, p->ssp.clock, s->ssp.staleness))
+        if (!p->ssp.gated || !clocks_may_read(&s->ssp.clocks, p->ssp.clock, s->settings.staleness))
             continue;
         Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
         reply.step = s->step;
@@ -114,11 +101,10 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
 
 const struct shard_mode shard_ssp = {.name = "ssp",
                                      .optimizes = true,
-                                     .open = open_mode,
+                                     .open = shard_async_open,
                                      .close = close_mode,
                                      .restore = shard_async_restore,
                                      .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                     .take_over = take_over,
                                      .begin = begin,
                                      .join = shard_stale_join,
                                      .on_hello = on_hello,
@@ -128,5 +114,6 @@ const struct shard_mode shard_ssp = {.name = "ssp",
                                      .on_tick = on_tick,
                                      .on_gone = on_gone,
                                      .sent = shard_stale_sent,
+                                     .check = shard_async_check,
                                      .status = shard_async_status,
                                      .waits_for = waits_for};

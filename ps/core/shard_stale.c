@@ -1,6 +1,7 @@
 /* What a shard remembers of each worker in async: which updates the parameters had that it was sent, so that the
  * staleness of its next push is known; with delay compensation the parameters themselves, one copy a worker.
  * Formulas: DC-ASGD (Zheng et al. 2017, eq. 10), staleness-aware rates (Zhang et al. 2016: eta / tau). */
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -37,7 +38,7 @@ enum err shard_stale_join(struct shard *s, uint32_t worker, uint64_t incarnation
     struct stale *of = mem_zalloc(1, sizeof *of);
     if (!of)
         return ERR_NOMEM;
-    bool copies = s->async.delay_compensation > 0.0f;
+    bool copies = s->settings.delay_compensation > 0.0f;
     of->worker = worker;
     of->seen_t = mem_zalloc(s->me.chunks, sizeof *of->seen_t);
     of->seen = copies ? mem_floats(s->me.elems) : NULL;
@@ -64,6 +65,7 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
     struct stale *of = find(s, worker);
     if (!of)
         return;
+    assert(first + count <= s->me.chunks);
     memcpy(of->seen_t + first, s->async.chunk_t + first, count * sizeof *of->seen_t);
     if (!of->seen)
         return;
@@ -84,7 +86,7 @@ static void compensate(const struct shard *s, const struct stale *of, uint64_t a
         const float *w = s->block[0] + at, *seen = of->seen + at;
         for (size_t k = (size_t)(begin - first); k < (size_t)(stop - first); k++) {
             float m = g[k] * inv_n;
-            out[k] = weight ? m + s->async.delay_compensation * m * m * (w[k] - seen[k]) : m;
+            out[k] = weight ? m + s->settings.delay_compensation * m * m * (w[k] - seen[k]) : m;
         }
         begin = stop;
     }
@@ -95,11 +97,13 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
 {
     struct stale *of = find(s, worker);
     uint64_t tau = of ? s->async.chunk_t[chunk] - of->seen_t[chunk] : 0;
+    assert(!of || of->seen_t[chunk] <= s->async.chunk_t[chunk]);
+    assert(!of || (of->seen != NULL) == (s->settings.delay_compensation > 0.0f));
     if (of && chunk == 0)
         staleness_add(&of->counted, tau);
     uint64_t t = ++s->async.chunk_t[chunk];
     struct shard_update u = {
-        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->async.staleness_rate ? tau : 0};
+        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->settings.staleness_rate ? tau : 0};
     float *w = s->block[0] + at;
     if (!of || !of->seen) {
         shard_apply(s, &u, at, elems, w, w, g);

@@ -2,6 +2,7 @@
  * where it is on. What every mode may have is beside it.
  *
  * Calls go one way: a file calls only files that stand before it here. Upwards there is the mode's table alone.
+ *     check                           what holds between two events
  *     taken, reply, codec, average    what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     cut                             a shard's part of a cut
@@ -30,7 +31,6 @@ struct shard_run {
 struct shard_ssp {
     struct shard_async async;
     struct clocks clocks;
-    uint64_t staleness;
 };
 
 struct shard_geo {
@@ -130,9 +130,8 @@ struct shard {
     uint32_t index;       /* among the plan's shards */
     struct plan_shard me; /* chunks == 0: the plan leaves this thread empty */
     struct optimizer optimizer,
-        optimizer_undecayed; /* the other: of tensors without weight decay */
-    uint64_t seed, batches_per_epoch;
-    uint32_t metrics;
+        optimizer_undecayed;     /* the other: of tensors without weight decay */
+    Gradwire__Settings settings; /* without lists */
 
     /* parameters */
     float *block
@@ -164,6 +163,9 @@ struct shard {
     struct shard_fences fences;
     struct shard_told told;
 };
+
+/* shard_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
+void shard_check(const struct shard *s);
 
 /* The chunk's first element in the blocks; chunks count from the shard's first. */
 static inline uint64_t shard_chunk_at(const struct shard *s, uint32_t chunk)

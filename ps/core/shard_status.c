@@ -15,7 +15,7 @@ static void status_epochs(struct shard *s)
         to->examples = from->examples;
         to->loss = from->loss;
         to->metric = from->metric;
-        to->n_metric = s->metrics;
+        to->n_metric = s->settings.metrics;
         s->told.epochs[n++] = to;
     }
     s->told.status.epochs = s->told.epochs;

@@ -1,5 +1,6 @@
 /* A step in the making: complete chunks are summed, and published in runs when their parameters are there, until the
  * step is whole. */
+#include <assert.h>
 #include <string.h>
 
 #include "ps/core/shard_state.h"
@@ -10,7 +11,7 @@ static void sum_step(struct shard *s, uint32_t chunk)
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
     struct tree_node node[TREE_LEAVES_MAX];
     double sums[TREE_LEAVES_MAX * GATE_SUMS_MAX];
-    uint32_t k = 1 + s->metrics;
+    uint32_t k = 1 + s->settings.metrics;
     for (uint32_t i = 0; i < c->nodes; i++) {
         node[i] = c->node[i].node;
         memcpy(sums + (size_t)i * k, c->node[i].sums, k * sizeof *sums);
@@ -79,7 +80,7 @@ void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_
         sums.examples = s->sync.examples;
         sums.loss = s->sync.sums[0];
         sums.metric = s->sync.sums + 1;
-        sums.n_metric = s->metrics;
+        sums.n_metric = s->settings.metrics;
         reply.sums = &sums;
     }
     shard_send_run(s, to, &reply, run);
@@ -87,6 +88,7 @@ void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_
 
 void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
 {
+    assert(count > 0 && first + count <= s->me.chunks && s->sync.runs < s->me.chunks);
     struct shard_run *made = &s->sync.run[s->sync.runs++];
     *made = (struct shard_run){.first = first, .count = count};
     shard_reply_make(s, made, s->sync.runs == 1);
@@ -95,8 +97,22 @@ void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
             shard_step_send(s, p, made);
 }
 
+/* Every chunk is made, and in one run. */
+static void check_whole(const struct shard *s)
+{
+    uint32_t published = 0, made = 0;
+    for (uint32_t i = 0; i < s->sync.runs; i++)
+        published += s->sync.run[i].count;
+    for (uint32_t c = 0; c < s->me.chunks; c++)
+        made += s->sync.made[c];
+    assert(published == s->me.chunks && made == s->me.chunks);
+    (void)published, (void)made;
+}
+
 void shard_step_finish(struct shard *s)
 {
+    check_whole(s);
+    assert(!s->before_there); /* the other block holds step + 1 */
     for (struct shard_peer *p = s->peers; p; p = p->next) {
         if (p->sync.want_step == s->step + 1) {
             p->sync.want_step = 0;

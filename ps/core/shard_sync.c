@@ -1,5 +1,6 @@
 /* A shard in sync: gate -> tree sum -> optimizer -> the next step's block -> one run to all who wait. Where a round is
  * on, the sum waits in that block for the decision (shard_round.c). */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,7 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     const float *from = s->block[s->now] + at;
     float *to = s->block[!s->now] + at;
     uint64_t examples = gate_examples(&s->sync.gate, chunk);
+    assert(!s->sync.made[chunk] && gate_complete(&s->sync.gate, chunk));
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
     if (examples) {
@@ -300,6 +302,22 @@ static bool at_boundary(const struct shard *s)
     return s->sync.chunks_made == 0;
 }
 
+static void check(const struct shard *s)
+{
+    const struct shard_sync *y = &s->sync;
+    const struct shard_round *r = &y->round;
+    const struct shard_accept *a = &y->accept;
+    assert(y->gate.chunks == s->me.chunks && y->gate.picks == a->on);
+    assert(y->runs <= y->chunks_made && y->chunks_made < s->me.chunks);
+    assert(r->chunks_summed <= s->me.chunks);
+    assert(!r->scaled || (r->trust && r->chunks_summed == s->me.chunks));
+    assert(!r->broken[0] || (r->chunks_summed && r->broken_chunk < s->me.chunks));
+    assert(!r->last.there || r->last.step <= s->step);
+    assert(!a->last.there || (a->on && a->last.step <= s->step));
+    assert(!y->redo.on || y->redo.epochs.begin <= s->step);
+    (void)y, (void)r, (void)a;
+}
+
 static bool waits_for(const struct shard *s, char *out, size_t bytes)
 {
     const struct shard_sync *y = &s->sync;
@@ -335,5 +353,6 @@ const struct shard_mode shard_sync = {.name = "sync",
                                       .on_step_ask = on_step_ask,
                                       .at_boundary = at_boundary,
                                       .release = release,
+                                      .check = check,
                                       .status = shard_redo_status,
                                       .waits_for = waits_for};

@@ -2,6 +2,7 @@
  * the same data, or neither? So a shard remembers of each worker's last task which chunks of its pushes are in an
  * update, and says so with every reply: a worker that lost one learns it from the next (docs/semantics.md, "Top-k"). A
  * worker pushes nothing else before it knows. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -123,6 +124,7 @@ void shard_taken_note(struct shard *s, uint32_t worker, uint64_t incarnation, ui
     if (!t || t->incarnation != incarnation || t->name != name)
         return;
     struct taken_push *n = push_of(t, number);
+    assert(chunk < s->me.chunks && t->pushes <= t->room);
     if (n)
         n->chunks[chunk / 8] |= (uint8_t)(1u << (chunk % 8));
 }
@@ -167,6 +169,7 @@ void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Rep
     size_t used = 0;
     for (size_t i = 0; i < t->pushes; i++)
         used = put_push(s, t, &t->push[i], first, first + count, used);
+    assert(used <= t->room * ((size_t)s->me.chunks / 2 + 1)); /* what grow made room for */
     m->taken = t->at;
     m->n_taken = used;
 }

@@ -1,6 +1,7 @@
 /* lamb in a round: the sums of which the chief makes each tensor's trust ratio go with the report, the ratios come with
  * the decision. Only sums are made before it, from slots as they stand: the update itself is made whole behind it, so a
  * cut or a new chief in between finds the step's beginning. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
@@ -84,6 +85,7 @@ void shard_trust_sum(struct shard *s, uint32_t chunk, const float *g, uint64_t e
 
 void shard_trust_scale(struct shard *s, float scale)
 {
+    assert(s->sync.round.trust && !s->sync.round.scaled && !s->before_there);
     const float *sums = s->block[!s->now];
     s->sync.round.scaled = true;
     s->sync.round.scale = scale;

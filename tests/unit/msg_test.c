@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "common/job/keys.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 
@@ -172,9 +173,45 @@ static void msg_plan_says_so_when_memory_runs_out(void **state)
     layout_close(&l);
 }
 
+static bool fits(const struct job_key *key, ProtobufCType type)
+{
+    switch (key->type) {
+    case KEY_BOOL:
+        return type == PROTOBUF_C_TYPE_BOOL;
+    case KEY_REAL:
+        return type == PROTOBUF_C_TYPE_FLOAT;
+    case KEY_U64:
+        return type == PROTOBUF_C_TYPE_UINT64;
+    case KEY_U32:
+        return type == PROTOBUF_C_TYPE_UINT32 || type == PROTOBUF_C_TYPE_UINT64;
+    case KEY_WORD:
+    case KEY_CHOICE:
+        return type == PROTOBUF_C_TYPE_UINT32 || type == PROTOBUF_C_TYPE_ENUM;
+    default:
+        return key->type == KEY_CODECS && type == PROTOBUF_C_TYPE_UINT32;
+    }
+}
+
+static void a_key_that_travels_has_a_field_of_the_settings_that_fits(void **state)
+{
+    int n = 0;
+    (void)state;
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        if (!key->setting)
+            continue;
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
+            &gradwire__settings__descriptor, key->setting);
+        if (!field || field->label == PROTOBUF_C_LABEL_REPEATED || !fits(key, field->type))
+            fail_msg("%s: Settings.%s does not hold it", key->path, key->setting);
+        n++;
+    }
+    assert_true(n > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_that_travels_has_a_field_of_the_settings_that_fits),
         cmocka_unit_test(msg_knows_a_head_for_every_frame_type),
         cmocka_unit_test(msg_unpack_refuses_bytes_that_do_not_parse),
         cmocka_unit_test(msg_copy_is_deep_and_equal),

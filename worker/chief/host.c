@@ -1,12 +1,15 @@
 #include "worker/chief/host.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/job/keys.h"
 #include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
 #include "worker/model/metric.h"
@@ -149,31 +152,34 @@ static uint32_t replicas(const struct job *job, const struct cluster *cluster)
                            : job_replicas(job, cluster->n_workers + cluster->separate_chief);
 }
 
+static void set_field(Gradwire__Settings *s, const struct job_key *key, const struct job *job)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(s->base.descriptor, key->setting);
+    const void *from = job_key_at(key, job, NULL);
+    assert(field);
+    void *to = (char *)s + field->offset;
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        *(protobuf_c_boolean *)to = *(const bool *)from;
+    else if (field->type == PROTOBUF_C_TYPE_UINT64)
+        *(uint64_t *)to = key->type == KEY_U64 ? *(const uint64_t *)from : *(const uint32_t *)from;
+    else
+        memcpy(to, from, sizeof(uint32_t)); /* a float and an enum, too */
+}
+
 static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_per_epoch,
                                       const struct cluster *cluster)
 {
     Gradwire__Settings s = GRADWIRE__SETTINGS__INIT;
-    s.update = (Gradwire__Update)job->training.update;
-    s.staleness = job->training.staleness;
-    s.geo_every = job->training.geo_every;
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->setting)
+            set_field(&s, key, job);
     msg_optimizer_set(&s, &job->optimizer);
-    s.seed = job->training.seed;
-    s.microbatches = job->training.microbatches;
-    s.batch_size = job->training.batch_size;
     s.batches_per_epoch = batches_per_epoch;
-    s.epochs = job->training.epochs;
     s.metrics = metric_sums(job);
-    s.clip_norm = job->training.clip_norm;
-    s.delay_compensation = job->training.delay_compensation;
-    s.staleness_rate = job->training.staleness_rate;
-    s.nan_guard = (uint32_t)job->training.nan_guard;
     s.replicas_to_aggregate = replicas(job, cluster);
     s.redo = job->sync.dropped == DROPPED_REDO;
-    s.push_codec = job->compression.push;
-    s.push_ratio = job->compression.push_ratio;
     s.flush_epochs = job->training.monitor != MONITOR_NONE;
-    s.reply_codec = job->compression.reply;
-    s.codecs_allowed = job->compression.allow;
     return s;
 }
 

@@ -1,0 +1,41 @@
+/* What holds between two events of a shard. Nothing here depends on what a peer said. */
+#include <assert.h>
+
+#include "ps/core/shard_state.h"
+
+static void check_blocks(const struct shard *s)
+{
+    bool steps = s->mode->steps;
+    assert(s->block[0] && (s->block[1] != NULL) == steps);
+    assert(steps || s->now == 0);
+    assert(!s->before_there || (steps && s->step > 0));
+    assert(s->slots == 0 || s->mode->optimizes);
+    assert(!s->average.on || s->average.slot < s->slots);
+    assert((s->average.next != NULL) == (s->average.on && steps));
+    assert((s->reply.encoded != NULL) == (s->reply.codec != CODEC_RAW));
+    assert(!s->reply.view[0] || (steps && s->reply.encoded && s->reply.view[1]));
+    (void)s, (void)steps;
+}
+
+static void check_cut(const struct shard *s)
+{
+    const struct shard_cut *c = &s->cut;
+    assert(c->state == CUT_NONE || (s->entered && s->me.chunks));
+    assert(!c->copied || c->state == CUT_SAVING);
+    assert(!c->is_saved || (c->state == CUT_SAVING && !c->error[0]));
+    assert(c->state != CUT_ASKED || !s->mode->at_boundary(s)); /* else it would have stopped */
+    assert(c->state != CUT_GOES_ON || (s->mode->steps && s->step != c->step));
+    (void)c;
+}
+
+void shard_check(const struct shard *s)
+{
+    assert(!s->entered || (s->mode && s->generation.number > 0));
+    assert(!s->taken.of || s->taken.on);
+    check_cut(s);
+    if (!s->entered || s->me.chunks == 0)
+        return;
+    check_blocks(s);
+    if (s->mode->check)
+        s->mode->check(s);
+}

@@ -1,5 +1,6 @@
 #include "ps/shard_thread.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -144,6 +145,7 @@ static void post_out(struct shard_thread *t, int type, uint64_t number, void *da
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct shard_thread *t = ctx;
+    assert(frame_to(type) == FRAME_TO_CHIEF);
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
         post_out(t, SHARD_TELLS, (uint64_t)type, copy, free_message);
@@ -299,7 +301,7 @@ static void drop_frame(struct peer *p)
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     struct peer *p = owner;
-    if (f->type != FRAME_PUSH && f->type != FRAME_PULL && f->type != FRAME_TICK)
+    if (!(frame_to(f->type) & FRAME_TO_SHARD))
         return ERR_PROTO;
     conn_cork(c);
     p->type = f->type;
@@ -368,10 +370,9 @@ static enum err on_frame(struct conn *c, void *owner)
     p->t->counts.pushes += p->type == FRAME_PUSH;
     p->t->counts.pulls += p->type == FRAME_PULL;
     enum err err =
-        p->type == FRAME_PUSH ? on_push(p, &e)
-        : p->type == FRAME_TICK
-            ? shard_on_tick(p->t->shard, &p->base, (const Gradwire__Tick *)p->message, &e)
-            : shard_on_pull(p->t->shard, &p->base, (const Gradwire__Pull *)p->message, &e);
+        p->type == FRAME_PUSH
+            ? on_push(p, &e)
+            : shard_on_worker(p->t->shard, &p->base, (enum frame_type)p->type, p->message, &e);
     if (err)
         log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
     drop_frame(p);
@@ -474,22 +475,11 @@ static void tell_snapshot(struct shard_thread *t, double seconds)
 
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
-    if (type == FRAME_ENTER) {
+    if (type == FRAME_ENTER)
         find_storage(t, (const Gradwire__Enter *)m);
-        shard_on_enter(t->shard, (const Gradwire__Enter *)m);
+    shard_on_chief(t->shard, type, m);
+    if (type == FRAME_ENTER)
         tell_snapshot(t, 0);
-    } else if (type == FRAME_CUT)
-        shard_on_cut(t->shard, (const Gradwire__Cut *)m);
-    else if (type == FRAME_CUT_AT)
-        shard_on_cut_at(t->shard, (const Gradwire__CutAt *)m);
-    else if (type == FRAME_GONE)
-        shard_on_gone(t->shard, (const Gradwire__Gone *)m);
-    else if (type == FRAME_CUT_ENDED)
-        shard_on_cut_ended(t->shard, (const Gradwire__CutEnded *)m);
-    else if (type == FRAME_STEP_DECISION)
-        shard_on_decision(t->shard, (const Gradwire__StepDecision *)m);
-    else if (type == FRAME_STEP_ASK)
-        shard_on_step_ask(t->shard, (const Gradwire__StepAsk *)m);
 }
 
 /* Who is connected, and the bytes of all. Without memory nobody is. */
@@ -655,6 +645,7 @@ void shard_thread_free(struct shard_thread *t)
 
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
+    assert(frame_to(type) & FRAME_TO_SHARDS);
     ProtobufCMessage *copy = msg_copy(m);
     return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, free_message) : ERR_NOMEM;
 }

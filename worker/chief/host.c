@@ -66,6 +66,7 @@ const struct chief_facts *host_facts(const struct host *h)
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct host *h = ctx;
+    assert(frame_to(type) & (FRAME_TO_PS | FRAME_TO_SHARDS));
     if (h->ps[ps].conn && h->ps[ps].up)
         msg_send(h->ps[ps].conn, type, m, NULL, 0);
 }
@@ -75,6 +76,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 {
     struct host *h = ctx;
     struct worker_link *g = worker ? worker_link_of(h, worker) : NULL;
+    assert(frame_to(type) & FRAME_TO_WORKER);
     if (worker == 0)
         control_message_to_train(h->control, type, m);
     else if (g)

@@ -524,9 +524,10 @@ static void assert_momentum(Gradwire__Update update, float momentum, const char 
     open_fixture(&f, NULL);
     f.chief->config.settings.momentum = momentum;
     f.chief->config.settings.update = update;
-    f.chief->sync = update == GRADWIRE__UPDATE__SYNC;
-    f.chief->ssp = update == GRADWIRE__UPDATE__SSP;
-    f.chief->geo = update == GRADWIRE__UPDATE__GEO;
+    f.chief->mode = update == GRADWIRE__UPDATE__SYNC  ? &chief_sync
+                    : update == GRADWIRE__UPDATE__SSP ? &chief_ssp
+                    : update == GRADWIRE__UPDATE__GEO ? &chief_geo
+                                                      : &chief_async;
     for (int i = 0; i < 2; i++) {
         for (uint32_t ps = 0; ps < PS; ps++)
             ps_up(&f, ps);

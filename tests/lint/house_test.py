@@ -112,6 +112,21 @@ class HouseTest(unittest.TestCase):
         self.add("ps/core/gate.h", "#include <stdio.h>\n")
         self.red("ps/core/gate.h:2: a core reaches stdio.h: ")
 
+    def test_a_circle_of_calls_in_a_core(self):
+        self.add("ps/core/gate.h", "void gate_open(int x);\nstruct door { void (*open)(int x); };\n")
+        self.add("ps/core/gate.c", "void gate_open(int x)\n{\n    door_open(x);\n}\n")
+        door = "static void shut(void)\n{\n}\nconst struct door door = {gate_open};\nvoid door_open(int x)\n{\n"
+        self.write("ps/core/door.c", door + "    shut();\n}\n")
+        self.red()
+        self.write("ps/core/door.c", door + "    gate_open(x);\n}\n")
+        self.red("ps/core/: calls in a circle: ps/core/door.c:7 (gate_open) -> ps/core/gate.c:6 (door_open): one")
+
+    def test_an_error_that_may_be_dropped(self):
+        self.add("common/net/conn.h", "enum err conn_send(int fd,\n    int n) MUST_CHECK;\nenum err err_set(int e);\n")
+        self.red()
+        self.add("common/net/conn.h", "enum err conn_send(int fd,\n    int n);\n")
+        self.red("common/net/conn.h:2: conn_send returns an enum err: its declaration ends with MUST_CHECK")
+
     def test_a_mode_that_names_another(self):
         self.add("ps/core/gate.c", "int a_ssp, lisp, SHARD_TOP_K; /* ssp */\n")
         self.red("ps/core/gate.c:4: a_ssp belongs to another mode (tests/lint/modes.txt:1)",

@@ -124,7 +124,6 @@ struct chief_facts {
         residuals_lost; /* of workers that died with what they withheld; in this chief's life */
     uint32_t residuals_away; /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
-    uint32_t workers_up;
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };

@@ -17,7 +17,6 @@
 
 #include "common/process/dirlock.h"
 #include "common/flags/flags.h"
-#include "common/job/job.h"
 #include "launch/progress.h"
 #include "launch/base/rundir.h"
 #include "launch/summary.h"

@@ -10,7 +10,6 @@
 #include "common/net/conn.h"
 #include "common/process/cores.h"
 #include "common/peers/greeting.h"
-#include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/net/listen.h"
 #include "common/base/log.h"

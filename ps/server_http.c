@@ -1,7 +1,6 @@
 #include "ps/server_http.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/net/tls.h"
@@ -45,96 +44,38 @@ static const struct shard_report *next_shard(const struct server_http *w, uint32
 
 /* ---- /metrics ---- */
 
-typedef double (*shard_value)(const struct shard_report *r);
-
-static void put_shards(const struct server_http *w, struct metrics *m, shard_value value)
-{
-    const struct shard_report *r;
-    for (uint32_t at = 0; (r = next_shard(w, &at));)
-        metrics_put(m, value(r), "shard", METRICS_NUMBER(r->status->shard), NULL);
-}
-
-static double generation_of(const struct shard_report *r)
-{
-    return (double)r->generation.number;
-}
-
-static double step_of(const struct shard_report *r)
-{
-    return (double)r->status->step;
-}
-
-static double updates_of(const struct shard_report *r)
-{
-    return (double)r->status->t;
-}
-
-static double duplicates_of(const struct shard_report *r)
-{
-    return (double)r->status->duplicates;
-}
-
-static double clipped_of(const struct shard_report *r)
-{
-    return (double)r->status->clipped;
-}
-
-static double elems_of(const struct shard_report *r)
-{
-    return (double)r->elems;
-}
-
-static double pushes_of(const struct shard_report *r)
-{
-    return (double)r->counts.pushes;
-}
-
-static double pulls_of(const struct shard_report *r)
-{
-    return (double)r->counts.pulls;
-}
-
-static double in_bytes_of(const struct shard_report *r)
-{
-    return (double)r->counts.in_bytes;
-}
-
-static double out_bytes_of(const struct shard_report *r)
-{
-    return (double)r->counts.out_bytes;
-}
+/* A family with `value`, an expression of report r, for each shard. */
+#define PUT_SHARDS(w, m, type, name, help, value)                                                  \
+    do {                                                                                           \
+        const struct shard_report *r;                                                              \
+        metrics_family(m, name, type, help);                                                       \
+        for (uint32_t at = 0; (r = next_shard(w, &at));)                                           \
+            metrics_put(m, (double)(value), "shard", METRICS_NUMBER(r->status->shard), NULL);      \
+    } while (0)
 
 static void put_families(const struct server_http *w, struct metrics *m)
 {
-    static const struct {
-        const char *name, *help;
-        enum metrics_type type;
-        shard_value value;
-    } family[] = {
-        {"gradwire_shard_generation", "Generation that the shard is in.", METRICS_GAUGE,
-         generation_of},
-        {"gradwire_shard_step", "Steps made (sync), or batches applied whole.", METRICS_GAUGE,
-         step_of},
-        {"gradwire_shard_updates_total", "Updates applied to the parameters.", METRICS_COUNTER,
-         updates_of},
-        {"gradwire_shard_duplicates_total", "Pushes that were there already.", METRICS_COUNTER,
-         duplicates_of},
-        {"gradwire_shard_clipped_updates_total",
-         "Updates whose gradient was scaled down; counted by the first shard alone.",
-         METRICS_COUNTER, clipped_of},
-        {"gradwire_shard_elements", "Elements of the parameter block that it holds.", METRICS_GAUGE,
-         elems_of},
-        {"gradwire_shard_pushes_total", "Frames with gradients that came.", METRICS_COUNTER,
-         pushes_of},
-        {"gradwire_shard_pulls_total", "Pulls that came.", METRICS_COUNTER, pulls_of},
-        {"gradwire_shard_received_bytes_total", "Bytes from workers.", METRICS_COUNTER,
-         in_bytes_of},
-        {"gradwire_shard_sent_bytes_total", "Bytes to workers.", METRICS_COUNTER, out_bytes_of},
-    };
-    for (size_t i = 0; i < sizeof family / sizeof *family; i++) {
-        metrics_family(m, family[i].name, family[i].type, family[i].help);
-        put_shards(w, m, family[i].value);
-    }
+    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_generation", "Generation that the shard is in.",
+               r->generation.number);
+    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_step",
+               "Steps made (sync), or batches applied whole.", r->status->step);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_updates_total",
+               "Updates applied to the parameters.", r->status->t);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_duplicates_total",
+               "Pushes that were there already.", r->status->duplicates);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_clipped_updates_total",
+               "Updates whose gradient was scaled down; counted by the first shard alone.",
+               r->status->clipped);
+    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_elements",
+               "Elements of the parameter block that it holds.", r->elems);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_pushes_total",
+               "Frames with gradients that came.", r->counts.pushes);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_pulls_total", "Pulls that came.",
+               r->counts.pulls);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_received_bytes_total", "Bytes from workers.",
+               r->counts.in_bytes);
+    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_sent_bytes_total", "Bytes to workers.",
+               r->counts.out_bytes);
 }
 
 static void put_workers(const struct server_http *w, struct metrics *m)
@@ -275,17 +216,10 @@ static json_t *on_status(void *ctx)
         "system", vitals_json());
 }
 
-/* It listens before it answers here. */
-static const char *on_not_ready(void *ctx)
-{
-    (void)ctx;
-    return NULL;
-}
-
 /* ---- life ---- */
 
-static const struct http_ops server_http_ops = {
-    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+/* It listens before it answers here: so it is always ready. */
+static const struct http_ops server_http_ops = {.metrics = on_metrics, .status = on_status};
 
 enum err server_http_open(struct server_http *w, struct loop *loop, int fd,
                           const struct server_http_config *config)

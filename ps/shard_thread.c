@@ -1,10 +1,8 @@
 #include "ps/shard_thread.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/checkpoint/checkpoint_file.h"
@@ -18,7 +16,6 @@
 #include "common/base/mem.h"
 #include "common/peers/greeting.h"
 #include "common/peers/msg_send.h"
-#include "common/net/socket.h"
 #include "ps/core/shard.h"
 #include "ps/store.h"
 

@@ -2,15 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/base/list.h"
-#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/msg_send.h"
 #include "common/checkpoint/store.h"

@@ -32,7 +32,6 @@
 #include "worker/chief/journal_file.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluator_role.h"
-#include "worker/export/export.h"
 #include "worker/control/idle.h"
 #include "worker/control/interim.h"
 #include "worker/control/chief_link.h"
@@ -53,7 +52,7 @@ struct process {
     struct order order;
     int listen_fd, http_fd;
     bool listens;
-    struct interim *interim; /* answers by HTTP while no loop of ours does */
+    struct interim interim; /* answers by HTTP while no loop of ours does */
     enum process_state
         rests; /* STATE_DONE, STATE_IDLE: before it trains (again), it waits to be called; else LOADING */
     struct idle_run over; /* what it trained last, or has found to be over */
@@ -163,20 +162,9 @@ static enum err load(struct process *p, struct errmsg *e)
     return err;
 }
 
-static enum err open_http(struct process *p, struct errmsg *e)
-{
-    return http_bind(&p->http_fd, &p->flags.http, e);
-}
-
 static enum err begin_interim(struct process *p, enum process_state state, struct errmsg *e)
 {
-    return interim_new(&p->interim, p->http_fd, &p->job, &p->cluster, state, e);
-}
-
-static void end_interim(struct process *p)
-{
-    interim_free(p->interim);
-    p->interim = NULL;
+    return interim_begin(&p->interim, p->http_fd, &p->job, &p->cluster, state, e);
 }
 
 static enum err open_port(struct process *p, struct errmsg *e)
@@ -377,7 +365,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
         err = host_new(&host, &host_config, e);
     if (err)
         return err;
-    end_interim(p);
+    interim_end(&p->interim);
     err = control_init(&control, &control_config, &host_ops, host, e);
     if (!err) {
         const struct driver_result before = p->result;
@@ -461,7 +449,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
     enum err err = chief_link_new(&link, e);
     if (err)
         return err;
-    end_interim(p);
+    interim_end(&p->interim);
     err = control_init(&control, &control_config, &chief_link_ops, link, e);
     if (!err) {
         train_run(train, &control, NULL, NULL, &p->result);
@@ -522,7 +510,7 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
                                         .progress_fd = p->flags.progress_fd,
                                         .http_fd = p->http_fd};
     bool told = false;
-    end_interim(p);
+    interim_end(&p->interim);
     enum err err = evaluator_role_run(&role, &told, e);
     if (!err && told)
         p->result.exit_code = 143;
@@ -552,7 +540,7 @@ static enum err listen_first(struct process *p, struct errmsg *e)
     if (!err && p->cluster.role != ROLE_EVALUATOR)
         err = open_port(p, e);
     if (!err)
-        err = open_http(p, e);
+        err = http_bind(&p->http_fd, &p->flags.http, e);
     p->listens = err == ERR_OK;
     return err ? err : begin_interim(p, state, e);
 }
@@ -591,11 +579,11 @@ static void look_again(struct process *p)
 /* Wait, holding nothing, until a chief calls, which *calls says, or until it is told to go. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
-    end_interim(p);
+    interim_end(&p->interim);
     enum err err = begin_interim(p, p->rests, e);
     if (!err)
         err = idle_wait(&p->job, &p->cluster, &p->over, calls, e);
-    end_interim(p);
+    interim_end(&p->interim);
     if (err)
         return err;
     if (*calls)
@@ -677,7 +665,7 @@ static int attend(struct process *p)
         err = load(p, &e);
     if (!err && trains)
         err = live(p, &alone, &e);
-    end_interim(p);
+    interim_end(&p->interim);
     alone_stop(&alone);
     if (err && p->result.exit_code)
         log_error("%s", e.text); /* a summary that could not be written: what ended the job is said

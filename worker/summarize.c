@@ -9,7 +9,6 @@
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "worker/export/export.h"
-#include "worker/control/progress.h"
 #include "worker/model/metric.h"
 
 /* Of the last update that `t` gradients made; before the first, of that. */

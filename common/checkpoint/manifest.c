@@ -2,7 +2,6 @@
  * the numbers of its files come from other processes. */
 #include "common/checkpoint/checkpoint_file.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* int8 per block of CODEC_INT8_BLOCK_ELEMS: s = max|x| / 127, q = floor(x / s + u) clamped to +-127, u uniform in [0, 1):
  * the mean of q s over u is x (Alistarh et al. 2017, "QSGD", section 3.1, with the block's maximum for its norm). */
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "common/codec/codec_impl.h"

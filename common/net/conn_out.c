@@ -1,5 +1,4 @@
 /* Frames on their way out: sent at once where the socket takes them, queued where it does not. */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

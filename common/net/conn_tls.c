@@ -4,7 +4,6 @@
  * come about. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "common/base/clock.h"

@@ -1,7 +1,5 @@
 #include "common/net/loop.h"
 
-#include <string.h>
-
 enum err loop_init(struct loop *l)
 {
     struct event_config *config = event_config_new();

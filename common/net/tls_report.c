@@ -1,6 +1,5 @@
 /* What is told of TLS: the log, /metrics, /status. */
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"

@@ -1,7 +1,6 @@
 #include "common/peers/greeting.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"

@@ -1,7 +1,6 @@
 #include "common/process/fault.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -207,11 +207,15 @@ static void answer_made(struct http *h, struct evhttp_request *req, bool made, c
         answer_text(h, req, 503, "no memory for an answer");
 }
 
+static const char *why_not_ready(const struct http *h)
+{
+    return h->ops->not_ready ? h->ops->not_ready(h->ctx) : NULL;
+}
+
 static void own_metrics(const struct http *h, struct metrics *m)
 {
     static const char *const kind[STATUS_KINDS] = {"", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.",
-                  h->ops->not_ready(h->ctx) ? 0 : 1);
+    metrics_gauge(m, "gradwire_ready", "Whether /readyz says 200.", why_not_ready(h) ? 0 : 1);
     metrics_family(m, "gradwire_auth_info", METRICS_GAUGE,
                    "Always 1; what who dials the job's ports has to prove: tls, token or none.");
     metrics_put(m, 1, "auth", auth_word(), NULL);
@@ -245,7 +249,7 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
     json_t *status = h->ops->status(h->ctx);
     bool made = out && status && json_object_set_new(status, "auth", json_string(auth_word())) == 0;
     if (made && page)
-        made = http_page(out, status, h->ops->not_ready(h->ctx));
+        made = http_page(out, status, why_not_ready(h));
     else if (made)
         made = json_dump_callback(status, add_dump, out,
                                   JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0 &&
@@ -271,7 +275,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     } else if (strcmp(path, "/healthz") == 0) {
         answer_text(h, req, 200, "ok");
     } else if (strcmp(path, "/readyz") == 0) {
-        not_ready = h->ops->not_ready(h->ctx);
+        not_ready = why_not_ready(h);
         answer_text(h, req, not_ready ? 503 : 200, not_ready ? not_ready : "ready");
     } else if (strcmp(path, "/metrics") == 0) {
         say_metrics(h, req);

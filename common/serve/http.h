@@ -27,7 +27,8 @@ enum {
 
 /* What a process has to say. Called on the loop's thread; quick. */
 struct http_ops {
-    const char *(*not_ready)(void *ctx); /* NULL: ready. Else why not, until the next call */
+    const char *(*not_ready)(
+        void *ctx); /* NULL: ready. Else why not, until the next call; no function: always ready */
     void (*metrics)(void *ctx, struct metrics *m);
     json_t *(*status)(void *ctx); /* an object, the caller's; NULL: no memory */
 };

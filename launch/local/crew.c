@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/process/cores.h"
 #include "common/base/mem.h"
 
 enum { ARGS_MORE = 16 };

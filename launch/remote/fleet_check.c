@@ -1,9 +1,7 @@
 /* Before the run: all hosts are looked at together, and every problem is told with its line. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -13,7 +11,6 @@
 #include "launch/remote/check.h"
 #include "launch/remote/fleet_state.h"
 #include "launch/base/rundir.h"
-#include "launch/base/say.h"
 
 enum { FLEET_ANSWER_MS = 60000 };
 

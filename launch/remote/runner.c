@@ -23,7 +23,6 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
-#include "common/net/socket.h"
 #include "launch/remote/check.h"
 #include "launch/local/child.h"
 #include "launch/local/guardian.h"

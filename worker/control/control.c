@@ -3,10 +3,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
-#include "common/net/conn.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"

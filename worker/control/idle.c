@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"

@@ -2,25 +2,9 @@
 
 #include <stdio.h>
 
-#include "common/base/mem.h"
-#include "common/wire/msg.h"
+#include "common/base/version.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/control/http_thread.h"
-
-struct interim {
-    const struct job *job;
-    const struct cluster *cluster;
-    enum process_state state;
-    struct http_thread *thread;
-};
-
-/* It listens: nobody has to be there for that. */
-static const char *on_not_ready(void *ctx)
-{
-    (void)ctx;
-    return NULL;
-}
 
 static void on_metrics(void *ctx, struct metrics *m)
 {
@@ -49,33 +33,18 @@ static json_t *on_status(void *ctx)
                      "draining", 0, "system", vitals_json(), "tls", tls_json());
 }
 
-static const struct http_ops ops = {
-    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+/* It listens, and nobody has to be there for that: so it is always ready. */
+static const struct http_ops ops = {.metrics = on_metrics, .status = on_status};
 
-enum err interim_new(struct interim **out, int fd, const struct job *job,
-                     const struct cluster *cluster, enum process_state state, struct errmsg *e)
+enum err interim_begin(struct interim *i, int fd, const struct job *job,
+                       const struct cluster *cluster, enum process_state state, struct errmsg *e)
 {
-    *out = NULL;
-    if (fd < 0)
-        return ERR_OK;
-    struct interim *i = mem_zalloc(1, sizeof *i);
-    if (!i)
-        return err_set(e, ERR_NOMEM, "no memory for HTTP");
-    i->job = job;
-    i->cluster = cluster;
-    i->state = state;
-    enum err err = http_thread_new(&i->thread, fd, &ops, i, e);
-    if (err)
-        mem_free(i);
-    else
-        *out = i;
-    return err;
+    *i = (struct interim){.job = job, .cluster = cluster, .state = state};
+    return http_thread_new(&i->thread, fd, &ops, i, e);
 }
 
-void interim_free(struct interim *i)
+void interim_end(struct interim *i)
 {
-    if (!i)
-        return;
     http_thread_free(i->thread);
-    mem_free(i);
+    i->thread = NULL;
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -22,20 +21,18 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
                            .window_s = now_s};
 }
 
-static void write_line(struct progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-
-static void write_line(struct progress *p, const char *fmt, ...)
+/* Whole, as it is shorter than PIPE_BUF. A launcher that is gone reads nothing: later lines fail, too. */
+static void PRINTF_LIKE(2, 3) write_line(int fd, const char *fmt, ...)
 {
     char line[1024];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    if (p->fd < 0 || n <= 0 || (size_t)n >= sizeof line)
+    if (fd < 0 || n <= 0 || (size_t)n >= sizeof line)
         return;
-    ssize_t written = write(p->fd, line, (size_t)n);
-    if (written < 0)
-        p->fd = -1; /* the launcher is gone: nobody reads */
+    ssize_t written = write(fd, line, (size_t)n);
+    (void)written;
 }
 
 /* A JSON number, or null for what JSON does not have. */
@@ -62,7 +59,7 @@ void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, 
         p->sums.metric[i] += sums->metric[i];
     p->window_examples += sums->examples;
     if (!p->first_told) {
-        write_line(p, "{\"type\":\"first_step\"}\n");
+        write_line(p->fd, "{\"type\":\"first_step\"}\n");
         p->first_told = true;
     }
     if (now_s - p->said_s < every_s)
@@ -70,7 +67,7 @@ void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, 
     char loss[32], metric[32], rate[32];
     const struct job *job = p->job;
     write_line(
-        p,
+        p->fd,
         "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
         ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
         ",\"loss\":%s,\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
@@ -102,7 +99,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
     double loss = mean(p->sums.loss, p->sums.examples);
     double metric = metrics ? metric_value(job, 0, p->sums.metric, p->sums.examples) : NAN;
     const char *name = metrics ? metric_name(job->model.metric[0]) : "";
-    write_line(p,
+    write_line(p->fd,
                "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,"
                "\"train_metric\":%s,\"eval_loss\":%s,\"eval_metric\":%s,\"metric_name\":\"%s\","
                "\"seconds\":%.3f}\n",
@@ -123,26 +120,16 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
 
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
 {
-    char line[128];
-    int n =
-        snprintf(line, sizeof line,
-                 "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut, step);
-    if (fd < 0 || n <= 0)
-        return;
-    ssize_t written = write(fd, line, (size_t)n);
-    (void)written; /* a launcher that is gone reads nothing */
+    write_line(fd, "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut,
+               step);
 }
 
 void progress_say(int fd, const char *fmt, ...)
 {
-    char text[256], line[320];
+    char text[256];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    int n = snprintf(line, sizeof line, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
-    if (fd < 0 || n <= 0)
-        return;
-    ssize_t written = write(fd, line, (size_t)n); /* whole, as it is shorter than PIPE_BUF */
-    (void)written;
+    write_line(fd, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
 }

@@ -4,7 +4,6 @@
 #include "worker/data/readers.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/process/paths.h"

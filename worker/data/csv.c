@@ -8,11 +8,9 @@
  * A row ends at a newline before which an even number of quotes stands, so a quote that is never
  * closed goes on until a piece is full, and is refused. The fingerprint is made of the digests of the
  * pieces, which threads compute beside each other. */
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

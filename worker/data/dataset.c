@@ -132,41 +132,39 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     return ERR_OK;
 }
 
+static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
+{
+    return (struct reading){.job = job,
+                            .key = eval ? "data.eval" : "data.train",
+                            .patterns = eval ? job->data.eval : job->data.train,
+                            .classes = classes,
+                            .eval = eval};
+}
+
 enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
                       struct errmsg *e)
 {
-    struct reading r = {.job = job,
-                        .key = eval ? "data.eval" : "data.train",
-                        .patterns = eval ? job->data.eval : job->data.train,
-                        .classes = classes,
-                        .eval = eval};
+    const struct reading r = reading_of(job, eval, classes);
     return load(d, &r, e);
 }
 
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e)
 {
-    struct reading r = {.job = job,
-                        .key = "data.eval",
-                        .patterns = job->data.eval,
-                        .classes = classes,
-                        .eval = 1,
-                        .schema = train->table.schema,
-                        .spill = train->table.spill};
+    struct reading r = reading_of(job, 1, classes);
+    r.schema = train->table.schema;
+    r.spill = train->table.spill;
     return load(d, &r, e);
 }
 
 /* A csv's eval part is read with the words that the training part's beginning has. */
 static enum err look_with(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
-    struct reading train = *r;
+    struct reading train = reading_of(r->job, 0, r->classes);
     struct dataset first;
     struct dataset_look unused = {0};
     if (!r->eval || !job_reads_csv(r->job))
         return load(d, r, e);
-    train.eval = 0;
-    train.key = "data.train";
-    train.patterns = r->job->data.train;
     train.look = &unused;
     enum err err = load(&first, &train, e);
     if (err)
@@ -184,12 +182,8 @@ enum err dataset_look(struct dataset_look *out, const struct job *job, int eval,
 {
     struct dataset d;
     struct dataset_look look = {0};
-    struct reading r = {.job = job,
-                        .key = eval ? "data.eval" : "data.train",
-                        .patterns = eval ? job->data.eval : job->data.train,
-                        .classes = classes,
-                        .eval = eval,
-                        .look = &look};
+    struct reading r = reading_of(job, eval, classes);
+    r.look = &look;
     enum err err = look_with(&d, &r, e);
     if (err)
         return err;

@@ -31,27 +31,14 @@ struct idx_set {
     size_t n_images, n_labels;
 };
 
-static const char *type_name(uint8_t type)
-{
-    switch (type) {
-    case 0x09:
-        return "signed bytes";
-    case 0x0B:
-        return "16-bit integers";
-    case 0x0C:
-        return "32-bit integers";
-    case 0x0D:
-        return "32-bit floats";
-    case 0x0E:
-        return "64-bit floats";
-    default:
-        return NULL;
-    }
-}
-
 static enum err check_magic(const uint8_t m[static IDX_MAGIC_BYTES], struct errmsg *e)
 {
-    const char *type = type_name(m[2]);
+    static const char *const others[] = {[0x09] = "signed bytes",
+                                         [0x0B] = "16-bit integers",
+                                         [0x0C] = "32-bit integers",
+                                         [0x0D] = "32-bit floats",
+                                         [0x0E] = "64-bit floats"};
+    const char *type = m[2] < sizeof others / sizeof *others ? others[m[2]] : NULL;
     if (m[0] == 0 && m[1] == 0 && type)
         return err_set(e, ERR_INPUT,
                        "it holds %s (type 0x%02x), only unsigned bytes (0x08) are read", type,

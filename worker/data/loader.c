@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"

@@ -94,16 +94,9 @@ void spill_give_memory(struct spill *s, uint64_t bytes)
 
 static enum err write_code(int error)
 {
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
+    if (error == EMFILE || error == ENFILE || error == ENOMEM)
         return ERR_NOMEM;
-    case EIO:
-        return ERR_DISK;
-    default:
-        return ERR_INPUT;
-    }
+    return error == EIO ? ERR_DISK : ERR_INPUT;
 }
 
 static enum err cannot_write(const struct spill *s, struct errmsg *e)

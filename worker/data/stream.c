@@ -27,16 +27,9 @@ struct stream {
 
 static enum err open_error(int error, struct errmsg *e)
 {
-    switch (error) {
-    case ENOENT:
-    case EACCES:
-    case ENOTDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-        return err_set(e, ERR_INPUT, "%s", strerror(error));
-    default:
-        return err_set(e, ERR_IO, "%s", strerror(error));
-    }
+    int named_wrong = error == ENOENT || error == EACCES || error == ENOTDIR || error == ELOOP ||
+                      error == ENAMETOOLONG;
+    return err_set(e, named_wrong ? ERR_INPUT : ERR_IO, "%s", strerror(error));
 }
 
 static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct errmsg *e)
@@ -62,11 +55,9 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
 /* A zstd frame, or a skippable one (RFC 8878, 3.1). */
 static int is_zstd(int fd)
 {
-    uint8_t b[4];
-    if (pread(fd, b, sizeof b, 0) != (ssize_t)sizeof b)
+    uint32_t magic; /* little-endian, as all that gradwire runs on */
+    if (pread(fd, &magic, sizeof magic, 0) != (ssize_t)sizeof magic)
         return 0;
-    uint32_t magic =
-        (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
     return magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START;
 }
 

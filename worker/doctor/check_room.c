@@ -15,7 +15,6 @@
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"
 #include "common/base/mem.h"
-#include "common/math/optimizer.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "worker/resume/warm_start.h"

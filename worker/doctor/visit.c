@@ -3,7 +3,6 @@
 #include "worker/doctor/visit.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/peers/dial.h"

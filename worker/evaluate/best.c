@@ -10,7 +10,6 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "worker/export/export.h"
-#include "worker/control/progress.h"
 #include "worker/model/metric.h"
 
 enum { NOTES_MAX = 5 + METRICS_MAX };

@@ -1,6 +1,5 @@
 #include "worker/evaluate/eval_log.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

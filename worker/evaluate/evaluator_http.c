@@ -1,29 +1,11 @@
 #include "worker/evaluate/evaluator_http.h"
 
-#include <math.h>
-
 #include "common/base/json_number.h"
-#include "common/base/mem.h"
-#include "common/wire/msg.h"
 #include "common/process/process_state.h"
+#include "common/base/version.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
-#include "worker/control/http_thread.h"
 #include "worker/model/metric.h"
-
-struct evaluator_http {
-    const struct job *job;
-    const struct cluster *cluster;
-    const struct evaluator_meter *meter;
-    struct http_thread *thread;
-};
-
-/* It listens, and it needs nobody to begin. */
-static const char *on_not_ready(void *ctx)
-{
-    (void)ctx;
-    return NULL;
-}
 
 static enum process_state state_of(const struct evaluator_http *h)
 {
@@ -84,34 +66,13 @@ static json_t *on_status(void *ctx)
                      vitals_json(), "tls", tls_json());
 }
 
-static const struct http_ops ops = {
-    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+/* It listens, and it needs nobody to begin: so it is always ready. */
+static const struct http_ops ops = {.metrics = on_metrics, .status = on_status};
 
-enum err evaluator_http_new(struct evaluator_http **out, int fd, const struct job *job,
-                            const struct cluster *cluster, const struct evaluator_meter *meter,
-                            struct errmsg *e)
+enum err evaluator_http_begin(struct evaluator_http *h, int fd, const struct job *job,
+                              const struct cluster *cluster, const struct evaluator_meter *meter,
+                              struct errmsg *e)
 {
-    *out = NULL;
-    if (fd < 0)
-        return ERR_OK;
-    struct evaluator_http *h = mem_zalloc(1, sizeof *h);
-    if (!h)
-        return err_set(e, ERR_NOMEM, "no memory for HTTP");
-    h->job = job;
-    h->cluster = cluster;
-    h->meter = meter;
-    enum err err = http_thread_new(&h->thread, fd, &ops, h, e);
-    if (err)
-        mem_free(h);
-    else
-        *out = h;
-    return err;
-}
-
-void evaluator_http_free(struct evaluator_http *h)
-{
-    if (!h)
-        return;
-    http_thread_free(h->thread);
-    mem_free(h);
+    *h = (struct evaluator_http){.job = job, .cluster = cluster, .meter = meter};
+    return http_thread_new(&h->thread, fd, &ops, h, e);
 }

@@ -6,6 +6,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
+#include "worker/control/http_thread.h"
 
 /* Main writes it, the HTTP thread reads it. */
 struct evaluator_meter {
@@ -15,12 +16,17 @@ struct evaluator_meter {
     atomic_bool seen; /* a checkpoint was there */
 };
 
-struct evaluator_http;
+/* The caller's memory, which stays where it is while the thread answers. */
+struct evaluator_http {
+    const struct job *job;
+    const struct cluster *cluster;
+    const struct evaluator_meter *meter;
+    struct http_thread *thread; /* NULL: nothing answers */
+};
 
-/* `fd` -1: *h is NULL. All that is given outlives it. Errors: ERR_NOMEM. */
-enum err evaluator_http_new(struct evaluator_http **h, int fd, const struct job *job,
-                            const struct cluster *cluster, const struct evaluator_meter *meter,
-                            struct errmsg *e) MUST_CHECK;
-void evaluator_http_free(struct evaluator_http *h); /* NULL is none */
+/* Nothing answers where `fd` is -1. All that is given outlives it. Errors: ERR_NOMEM. */
+enum err evaluator_http_begin(struct evaluator_http *h, int fd, const struct job *job,
+                              const struct cluster *cluster, const struct evaluator_meter *meter,
+                              struct errmsg *e) MUST_CHECK;
 
 #endif

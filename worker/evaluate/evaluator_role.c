@@ -40,7 +40,7 @@ struct watch {
     struct evaluator *evaluator;
     struct disk_thread logs_disk;
     struct events *events;
-    struct evaluator_http *http;
+    struct evaluator_http http;
     struct evaluator_meter meter;
     bool begun; /* there is an event in the files of this process */
     float *w;
@@ -354,7 +354,7 @@ static enum err make(struct watch *v, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
-    enum err err = evaluator_http_new(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
+    enum err err = evaluator_http_begin(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
     if (err)
         return err;
     v->w = mem_floats(model_layout(r->model)->elems);
@@ -404,7 +404,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
     *told_to_go = atomic_load(&told) > 0;
     if (*told_to_go)
         log_info("told to go");
-    evaluator_http_free(v.http);
+    http_thread_free(v.http.thread);
     events_free(v.events);
     disk_thread_close(&v.logs_disk);
     eval_log_close(&v.log);

@@ -1,5 +1,4 @@
 /* encoding.json: how a row of a csv became features, so that who serves the model need not read the training part. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

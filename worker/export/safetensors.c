@@ -1,6 +1,5 @@
 /* weights.safetensors: u64 header bytes, header (JSON: name -> dtype, shape, data_offsets), tensors
  * back to back. */
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

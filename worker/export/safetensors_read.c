@@ -1,7 +1,6 @@
 /* Reading safetensors files: the header says where each tensor stands. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>

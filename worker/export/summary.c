@@ -1,5 +1,4 @@
 /* summary.json: what a script reads at the end of a job. */
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,5 @@
 #include "worker/tensorboard/curves.h"
 
-#include <stdio.h>
-
-#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
 #include "worker/model/metric.h"

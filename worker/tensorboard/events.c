@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/log.h"
 #include "common/net/disk_thread.h"

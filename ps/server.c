@@ -520,7 +520,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     pending_conn_leave(&client->pending);
     listen_release(&s->listener);
     msg_free(client->message);
-    msg_free(client->hello ? &client->hello->base : NULL);
+    msg_free(client->hello);
     mem_free(client);
 }
 

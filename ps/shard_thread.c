@@ -78,14 +78,9 @@ struct peer {
 void shard_report_free(void *report)
 {
     struct shard_report *r = report;
-    msg_free(r->status ? &r->status->base : NULL);
+    msg_free(r->status);
     mem_free(r->worker);
     mem_free(r);
-}
-
-static void free_message(void *m)
-{
-    msg_free(m);
 }
 
 /* ---- what the shard asks of us (struct shard_io) ---- */
@@ -145,7 +140,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
     assert(frame_to(type) == FRAME_TO_CHIEF);
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
-        post_out(t, SHARD_TELLS, (uint64_t)type, copy, free_message);
+        post_out(t, SHARD_TELLS, (uint64_t)type, copy, msg_free);
     else
         log_error("shard thread %u: no memory to tell the chief", t->thread);
 }
@@ -570,7 +565,7 @@ static void free_take(void *data)
     if (take->fd >= 0)
         (void)close(take->fd);
     tls_link_free(take->tls);
-    msg_free(&take->hello->base);
+    msg_free(take->hello);
     mem_free(take);
 }
 
@@ -644,7 +639,7 @@ enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const P
 {
     assert(frame_to(type) & FRAME_TO_SHARDS);
     ProtobufCMessage *copy = msg_copy(m);
-    return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, free_message) : ERR_NOMEM;
+    return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, msg_free) : ERR_NOMEM;
 }
 
 enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
@@ -654,7 +649,7 @@ enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link 
     if (!take) {
         (void)close(take_fd);
         tls_link_free(take_tls);
-        msg_free(&take_hello->base);
+        msg_free(take_hello);
         return ERR_NOMEM;
     }
     *take = (struct take){take_fd, take_tls, take_hello};
@@ -667,7 +662,7 @@ enum err shard_thread_fence(struct shard_thread *t, uint32_t worker, uint64_t in
     f.worker = worker;
     f.incarnation = incarnation;
     ProtobufCMessage *copy = msg_copy(&f.base);
-    return copy ? post_in(t, TO_FENCE, 0, copy, free_message) : ERR_NOMEM;
+    return copy ? post_in(t, TO_FENCE, 0, copy, msg_free) : ERR_NOMEM;
 }
 
 enum err shard_thread_ask_status(struct shard_thread *t)

@@ -152,7 +152,7 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     bool right = m && (d->nonced || (conn_tls(c) && m->nonce.len == 0));
     if (d->nonced)
         memcpy(d->nonce, m->nonce.data, sizeof d->nonce);
-    msg_free(m ? &m->base : NULL);
+    msg_free(m);
     return right ? ERR_OK : ERR_PROTO;
 }
 

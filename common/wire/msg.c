@@ -66,10 +66,10 @@ ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes)
     return d ? protobuf_c_message_unpack(d, NULL, bytes, head) : NULL;
 }
 
-void msg_free(ProtobufCMessage *m)
+void msg_free(void *message)
 {
-    if (m)
-        protobuf_c_message_free_unpacked(m, NULL);
+    if (message)
+        protobuf_c_message_free_unpacked(message, NULL);
 }
 
 ProtobufCMessage *msg_copy(const ProtobufCMessage *m)

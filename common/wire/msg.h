@@ -31,7 +31,7 @@ const ProtobufCMessageDescriptor *msg_descriptor(uint16_t type);
 
 /* Unpack a head. NULL if it does not parse; free with msg_free. */
 ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes);
-void msg_free(ProtobufCMessage *m);
+void msg_free(void *message); /* any message of protobuf-c, or NULL */
 
 /* A deep copy, by packing; NULL without memory. */
 ProtobufCMessage *msg_copy(const ProtobufCMessage *m);

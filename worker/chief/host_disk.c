@@ -62,9 +62,6 @@ struct publication {
     struct manifest m;
     char dir[4096];
     uint32_t keep;
-    struct checkpoint_file *file;
-    uint8_t *window, *dropped;
-    uint32_t *threads;
 };
 
 /* The word of a disk's thread; without memory for an error's text another one stands for it: NULL would say that it is
@@ -81,10 +78,8 @@ static void post_word(struct control *control, enum host_letter type, uint64_t n
 
 static void publication_free(struct publication *p)
 {
-    mem_free(p->file);
-    mem_free(p->window);
-    mem_free(p->threads);
-    mem_free(p->dropped);
+    p->m.identity_text = NULL; /* the job's */
+    manifest_close(&p->m);
     mem_free(p);
 }
 
@@ -116,10 +111,10 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m = *m;
     p->keep = h->control->config.job->checkpoint.keep;
     (void)snprintf(p->dir, sizeof p->dir, "%s", h->checkpoints);
-    p->m.file = p->file = copy_of(m->file, m->files * sizeof *m->file);
-    p->m.window_bits = p->window = copy_of(m->window_bits, m->window_bits_bytes);
-    p->m.redo.dropped = p->dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
-    p->m.ps_threads = p->threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
+    p->m.file = copy_of(m->file, m->files * sizeof *m->file);
+    p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);
+    p->m.redo.dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
+    p->m.ps_threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
     p->m.identity_text = h->control->config.job->identity_text;
     (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
@@ -128,7 +123,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.eval.step = h->eval.step;
     p->m.eval.loss = h->eval.loss;
     memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
-    if (p->file && p->window && p->threads && p->dropped)
+    if (p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads)
         return p;
     publication_free(p);
     return NULL;

@@ -12,11 +12,6 @@
 
 enum { TICK_MS = 50 };
 
-static void free_message(void *m)
-{
-    msg_free(m);
-}
-
 static void post(struct mailbox *to, int type, uint64_t number, void *take_data,
                  void (*release)(void *))
 {
@@ -35,7 +30,7 @@ void control_message_to_train(struct control *c, enum frame_type type, const Pro
 {
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
-        post(c->config.train, TRAIN_CHIEF, (uint64_t)type, copy, free_message);
+        post(c->config.train, TRAIN_CHIEF, (uint64_t)type, copy, msg_free);
     else
         log_error("no memory for the chief's message");
 }
@@ -55,7 +50,7 @@ void control_send(struct control *c, enum frame_type type, const ProtobufCMessag
 {
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
-        post(&c->in, CONTROL_SEND, (uint64_t)type, copy, free_message);
+        post(&c->in, CONTROL_SEND, (uint64_t)type, copy, msg_free);
     else
         log_error("no memory for a message to the chief");
 }

@@ -42,6 +42,13 @@ static void put(json_t *object, const char *key, json_t *take_value, int *ok)
         *ok = 0;
 }
 
+/* The same for a list. */
+static void add(json_t *list, json_t *take_value, int *ok)
+{
+    if (json_array_append_new(list, take_value) != 0)
+        *ok = 0;
+}
+
 /* {"loss":..,"accuracy":..} */
 static json_t *results(const struct summary *s, double loss, const double *metric, int *ok)
 {
@@ -52,20 +59,13 @@ static json_t *results(const struct summary *s, double loss, const double *metri
     return object;
 }
 
-static json_t *batches(const struct summary *s, int *ok)
+static json_t *batches(const struct summary *s)
 {
-    json_t *object = json_object();
-    put(object, "dealt", count(s->dealt), ok);
-    put(object, "applied_min", count(s->applied_min), ok);
-    put(object, "applied_max", count(s->applied_max), ok);
-    put(object, "duplicates", count(s->duplicates), ok);
-    put(object, "lost", count(s->lost), ok);
-    put(object, "clipped", count(s->clipped), ok);
-    put(object, "dropped", count(s->dropped), ok);
-    put(object, "redone", count(s->redone), ok);
-    put(object, "rejected", count(s->rejected), ok);
-    put(object, "recoveries", count(s->recoveries), ok);
-    return object;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "dealt", count(s->dealt),
+                     "applied_min", count(s->applied_min), "applied_max", count(s->applied_max),
+                     "duplicates", count(s->duplicates), "lost", count(s->lost), "clipped",
+                     count(s->clipped), "dropped", count(s->dropped), "redone", count(s->redone),
+                     "rejected", count(s->rejected), "recoveries", count(s->recoveries));
 }
 
 static json_t *history(const struct summary *s, int *ok)
@@ -73,12 +73,11 @@ static json_t *history(const struct summary *s, int *ok)
     json_t *all = json_array();
     for (size_t i = 0; i < s->history_epochs; i++) {
         const struct summary_epoch *from = &s->history[i];
-        json_t *one = json_object();
-        put(one, "epoch", count(from->epoch), ok);
-        put(one, "seconds", json_number(from->seconds), ok);
-        put(one, "eval", results(s, from->eval_loss, from->eval_metric, ok), ok);
-        if (json_array_append_new(all, one) != 0)
-            *ok = 0;
+        add(all,
+            json_pack("{s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
+                      json_number(from->seconds), "eval",
+                      results(s, from->eval_loss, from->eval_metric, ok)),
+            ok);
     }
     return all;
 }
@@ -88,17 +87,13 @@ static json_t *accounts(const struct summary *s, int *ok)
     json_t *all = json_array();
     for (size_t i = 0; i < s->accounts; i++) {
         const struct summary_worker *from = &s->account[i];
-        json_t *one = json_object();
-        put(one, "worker", count(from->worker), ok);
-        put(one, "tasks", count(from->tasks), ok);
-        put(one, "examples", json_number(from->examples), ok);
-        put(one, "computed_s", json_number(from->computed_s), ok);
-        put(one, "waited_s", json_number(from->waited_s), ok);
-        put(one, "bytes_out", count(from->bytes_out), ok);
-        put(one, "bytes_in", count(from->bytes_in), ok);
-        put(one, "dropped", count(from->dropped), ok);
-        if (json_array_append_new(all, one) != 0)
-            *ok = 0;
+        add(all,
+            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", count(from->worker),
+                      "tasks", count(from->tasks), "examples", json_number(from->examples),
+                      "computed_s", json_number(from->computed_s), "waited_s",
+                      json_number(from->waited_s), "bytes_out", count(from->bytes_out), "bytes_in",
+                      count(from->bytes_in), "dropped", count(from->dropped)),
+            ok);
     }
     return all;
 }
@@ -114,64 +109,43 @@ static json_t *buckets(const struct staleness *of, int *ok, int bounds)
     json_t *list = json_array();
     uint32_t end = of->count ? staleness_bucket(of->max) + 1 : 0;
     for (uint32_t i = 0; i < end; i++)
-        if (json_array_append_new(list, count(bounds ? staleness_least(i) : of->bucket[i])) != 0)
-            *ok = 0;
+        add(list, count(bounds ? staleness_least(i) : of->bucket[i]), ok);
     return list;
 }
 
 static json_t *staleness(const struct summary *s, int *ok)
 {
     struct staleness all = {0};
-    json_t *object = json_object(), *workers = json_array();
-    for (size_t i = 0; i < s->stales; i++)
-        staleness_join(&all, &s->stale[i].counted);
-    put(object, "mean", mean_staleness(&all), ok);
-    put(object, "max", count(all.max), ok);
-    put(object, "from", buckets(&all, ok, 1), ok);
+    json_t *workers = json_array();
     for (size_t i = 0; i < s->stales; i++) {
         const struct staleness *of = &s->stale[i].counted;
-        json_t *one = json_object();
-        put(one, "worker", count(s->stale[i].worker), ok);
-        put(one, "mean", mean_staleness(of), ok);
-        put(one, "max", count(of->max), ok);
-        put(one, "histogram", buckets(of, ok, 0), ok);
-        if (json_array_append_new(workers, one) != 0)
-            *ok = 0;
+        staleness_join(&all, of);
+        add(workers,
+            json_pack("{s:o, s:o, s:o, s:o}", "worker", count(s->stale[i].worker), "mean",
+                      mean_staleness(of), "max", count(of->max), "histogram", buckets(of, ok, 0)),
+            ok);
     }
-    put(object, "workers", workers, ok);
-    return object;
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", mean_staleness(&all), "max", count(all.max),
+                     "from", buckets(&all, ok, 1), "workers", workers);
 }
 
 static json_t *codec(const struct summary_codec *c, int *ok)
 {
-    json_t *object = json_object();
-    put(object, "codec", text_or_null(c->codec), ok);
-    put(object, "raw_bytes", count(c->raw_bytes), ok);
-    put(object, "bytes", count(c->bytes), ok);
-    put(object, "ratio", json_number((double)c->raw_bytes / (double)c->bytes), ok);
-    put(object, "encode_s", json_number(c->encode_s), ok);
-    put(object, "decode_s", json_number(c->decode_s), ok);
-    put(object, "error", json_number(c->error), ok);
+    json_t *object = json_pack("{s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "codec", c->codec,
+                               "raw_bytes", count(c->raw_bytes), "bytes", count(c->bytes), "ratio",
+                               json_number((double)c->raw_bytes / (double)c->bytes), "encode_s",
+                               json_number(c->encode_s), "decode_s", json_number(c->decode_s),
+                               "error", json_number(c->error));
     if (c->feedback)
         put(object, "residuals_lost", count(c->residuals_lost), ok);
     return object;
 }
 
-static json_t *compression(const struct summary *s, int *ok)
+static json_t *evaluator(const struct summary *s)
 {
-    json_t *object = json_object();
-    put(object, "push", codec(&s->push, ok), ok);
-    put(object, "reply", codec(&s->reply, ok), ok);
-    return object;
-}
-
-static json_t *evaluator(const struct summary *s, int *ok)
-{
-    json_t *object = json_object();
-    put(object, "cut", s->evaluated ? count(s->evaluated_cut) : json_null(), ok);
-    put(object, "step", s->evaluated ? count(s->evaluated_step) : json_null(), ok);
-    put(object, "final", json_boolean(s->evaluated_final), ok);
-    return object;
+    return json_pack("{s:o, s:o, s:b}", "cut", s->evaluated ? count(s->evaluated_cut) : json_null(),
+                     "step", s->evaluated ? count(s->evaluated_step) : json_null(), "final",
+                     s->evaluated_final);
 }
 
 /* Keys in the order in which they are read. */
@@ -195,14 +169,15 @@ static json_t *document(const struct summary *s, int *ok)
     put(all, "first_step_s", json_number(s->first_step_s), ok);
     put(all, "peak_rss_bytes", json_object(), ok);
     put(all, "restarts", count(s->restarts), ok);
-    put(all, "batches", batches(s, ok), ok);
+    put(all, "batches", batches(s), ok);
     put(all, "exact", json_boolean(s->exact), ok);
     put(all, "digest", text_or_null(s->digest && s->digest[0] ? s->digest : NULL), ok);
     put(all, "staleness", s->stales ? staleness(s, ok) : json_null(), ok);
     put(all, "history", history(s, ok), ok);
     put(all, "per_worker", accounts(s, ok), ok);
-    put(all, "compression", compression(s, ok), ok);
-    put(all, "evaluator", s->has_evaluator ? evaluator(s, ok) : json_null(), ok);
+    put(all, "compression",
+        json_pack("{s:o, s:o}", "push", codec(&s->push, ok), "reply", codec(&s->reply, ok)), ok);
+    put(all, "evaluator", s->has_evaluator ? evaluator(s) : json_null(), ok);
     put(all, "learning_rate", json_number(s->learning_rate), ok);
     put(all, "averaged", json_boolean(s->averaged), ok);
     return all;

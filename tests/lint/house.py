@@ -3,6 +3,7 @@
 
     edges   a folder includes only the folders that floors.txt allows, and all that floors.txt allows is used
     core    a folder named core reaches no socket, thread, clock or file, by none of our headers
+    calls   the files of a core call each other one way, without a circle; upwards there are tables of functions alone
     modes   a mode's files do not use the names of other modes: modes.txt
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
@@ -23,10 +24,12 @@ PRODUCT = ("common", "ps", "worker", "launch", "k8s/entrypoint")
 PROGRAMS = ("ps", "worker", "launch", "k8s/entrypoint")  # none of them includes another
 FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/design.md"
 MAP_BEGIN, MAP_END = "<!-- floors -->", "<!-- /floors -->"
+ONE_WAY = ("ps/core",)
 FILES_MAX = 40
 RUN_LINES_MAX = 12
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
+DEFINED = re.compile(r"^(static )?[A-Za-z][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\n\{", re.M)
 WORD = re.compile(r"[A-Za-z_]\w*")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -193,6 +196,31 @@ def check_core(tree):
     return errors
 
 
+# ---- calls ----
+
+def check_calls(tree):
+    """Of each circle of files that call each other, one way around it."""
+    errors = []
+    for folder in ONE_WAY:
+        files = {path: without_strings(text) for path, text in tree.code.items()
+                 if os.path.dirname(path) == folder and path.endswith(".c")}
+        own = {path: {found[2]: found[1] for found in DEFINED.finditer(text)} for path, text in files.items()}
+        home = {name: path for path in own for name, static in own[path].items() if not static}
+        calls = {path: {home[word[0]]: word[0] for word in WORD.finditer(text)
+                        if word[0] in home and word[0] not in own[path]} for path, text in files.items()}
+        while free := [path for path in calls if not calls[path].keys() & calls.keys()]:
+            for path in free:
+                del calls[path]
+        if calls:
+            way = [min(calls)]
+            while way[-1] not in way[:-1]:
+                way.append(next(path for path in sorted(calls[way[-1]]) if path in calls))
+            way = way[way.index(way[-1]):]
+            errors.append(f"{way[0]}:1: files call each other in a circle: "
+                          + ", ".join(f"{there} for {calls[here][there]}" for here, there in zip(way, way[1:])))
+    return errors
+
+
 # ---- modes ----
 
 def check_modes(tree):
@@ -272,8 +300,8 @@ def check_map(root, floors):
 def check(root):
     tree = Tree(root)
     floors, errors = floors_load(root)
-    return (errors + check_edges(tree, floors) + check_core(tree) + check_modes(tree) + check_twice(tree)
-            + check_size(tree) + check_map(root, floors))
+    return (errors + check_edges(tree, floors) + check_core(tree) + check_calls(tree) + check_modes(tree)
+            + check_twice(tree) + check_size(tree) + check_map(root, floors))
 
 
 def main():

@@ -105,6 +105,15 @@ class HouseTest(unittest.TestCase):
         self.add("ps/core/gate.c", '#include "common/net/conn.h"\n')
         self.red("ps/core/gate.c:4: a core reaches common/net/conn.h:")
 
+    def test_files_of_a_core_that_call_each_other(self):
+        self.write("ps/core/a.c", "int a(int x)\n{\n    return b(x);\n}\n")
+        self.write("ps/core/b.c", "int b(int x)\n{\n    return c(x);\n}\n")
+        self.write("ps/core/c.c", "static int a(int x)\n{\n    return x;\n}\nint c(int x)\n{\n    return x;\n}\n")
+        self.write("ps/core/d.c", "int d(int x)\n{\n    return a(x);\n}\n")
+        self.red()
+        self.write("ps/core/c.c", "int c(int x)\n{\n    return a(x);\n}\n")
+        self.red("ps/core/a.c:1: files call each other in a circle: ps/core/b.c for b, ps/core/c.c for c, ps/core/a.c for a")
+
     def test_a_core_that_prints(self):
         self.add("ps/core/gate.c", 'void g(void) { fprintf(stderr, "x"); }\n')
         self.red("ps/core/gate.c:4: a core does no I/O: fprintf", "ps/core/gate.c:4: a core does no I/O: stderr")

@@ -416,14 +416,6 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
         answer_waiting_workers(s);
         to_shards(s, type, m);
         return ERR_OK;
-    case FRAME_CUT:
-    case FRAME_CUT_AT:
-    case FRAME_CUT_ENDED:
-    case FRAME_STEP_DECISION:
-    case FRAME_STEP_ASK:
-    case FRAME_GONE:
-        to_shards(s, type, m);
-        return ERR_OK;
     case FRAME_LEAVE:
         log_info("told to go: a cut with all that was learned is published");
         end(s, 143);
@@ -438,7 +430,10 @@ static enum err on_chief(struct server *s, enum frame_type type, const ProtobufC
         on_done(s, (const Gradwire__Done *)m);
         return ERR_OK;
     default:
-        return ERR_PROTO;
+        if (!(frame_to(type) & FRAME_TO_SHARDS))
+            return ERR_PROTO;
+        to_shards(s, type, m);
+        return ERR_OK;
     }
 }
 

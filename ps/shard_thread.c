@@ -1,5 +1,6 @@
 #include "ps/shard_thread.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/process/fault.h"
+#include "common/net/disk_thread.h"
 #include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
@@ -32,6 +34,9 @@ struct take {
 };
 
 struct saved {
+    struct shard_thread *t;
+    struct shard_image *image; /* until it is written */
+    bool remote;
     uint64_t cut;
     struct checkpoint_file file;
     enum err err;
@@ -56,11 +61,7 @@ struct shard_thread {
     uint64_t next_cut;
     struct shard_counts counts;
 
-    pthread_t writer;
-    bool writing;
-    bool writes_remote;
-    struct shard_image *waiting; /* what it writes */
-    struct saved *saved;         /* its answer, before it becomes a letter */
+    struct disk_thread writer;
 };
 
 /* A worker's connection. */
@@ -144,6 +145,7 @@ static void post_out(struct shard_thread *t, int type, uint64_t number, void *da
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct shard_thread *t = ctx;
+    assert(frame_to(type) == FRAME_TO_CHIEF);
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
         post_out(t, SHARD_TELLS, (uint64_t)type, copy, free_message);
@@ -179,17 +181,16 @@ static void write_slowly(const struct shard_thread *t, const struct checkpoint_s
         usleep((useconds_t)(s * 1e6));
 }
 
-static void *write_image(void *arg)
+static void write_image(void *arg)
 {
-    struct shard_thread *t = arg;
-    struct shard_image *image = t->waiting;
-    struct saved *saved = t->saved;
+    struct saved *saved = arg;
+    struct shard_thread *t = saved->t;
+    struct shard_image *image = saved->image;
     int64_t began_ms = clock_now_ms();
-    saved->cut = image->cut;
     write_slowly(t, &image->blocks);
-    saved->err = t->writes_remote ? write_spooled(t, image, &saved->file, &saved->e)
-                                  : checkpoint_write_shard(t->checkpoints, image->cut,
-                                                           &image->blocks, &saved->file, &saved->e);
+    saved->err = saved->remote ? write_spooled(t, image, &saved->file, &saved->e)
+                               : checkpoint_write_shard(t->checkpoints, image->cut, &image->blocks,
+                                                        &saved->file, &saved->e);
     saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
     shard_image_free(image);
     struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
@@ -197,30 +198,21 @@ static void *write_image(void *arg)
     if (err)
         log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
                   err_str(err));
-    return NULL;
-}
-
-static void join_writer(struct shard_thread *t)
-{
-    if (t->writing)
-        pthread_join(t->writer, NULL);
-    t->writing = false;
 }
 
 static void io_save(void *ctx, struct shard_image *take_image)
 {
     struct shard_thread *t = ctx;
-    t->next_cut = take_image->cut + 1;
-    join_writer(t); /* one of a cut that was given up: the chief has seen the end of all others */
-    t->waiting = take_image;
-    t->writes_remote = t->remote;
-    t->saved = mem_zalloc(1, sizeof *t->saved);
-    if (t->saved && pthread_create(&t->writer, NULL, write_image, t) == 0) {
-        t->writing = true;
-        return;
-    }
-    mem_free(t->saved);
     uint64_t cut = take_image->cut;
+    t->next_cut = cut + 1;
+    disk_thread_settle(
+        &t->writer); /* one of a cut that was given up: the chief has seen the end of all others */
+    struct saved *saved = mem_zalloc(1, sizeof *saved);
+    if (saved)
+        *saved = (struct saved){.t = t, .image = take_image, .remote = t->remote, .cut = cut};
+    if (saved && disk_thread_post(&t->writer, write_image, saved) == ERR_OK)
+        return;
+    mem_free(saved);
     shard_image_free(take_image);
     shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
 }
@@ -309,7 +301,7 @@ static void drop_frame(struct peer *p)
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     struct peer *p = owner;
-    if (f->type != FRAME_PUSH && f->type != FRAME_PULL && f->type != FRAME_TICK)
+    if (!(frame_to(f->type) & FRAME_TO_SHARD))
         return ERR_PROTO;
     conn_cork(c);
     p->type = f->type;
@@ -378,10 +370,9 @@ static enum err on_frame(struct conn *c, void *owner)
     p->t->counts.pushes += p->type == FRAME_PUSH;
     p->t->counts.pulls += p->type == FRAME_PULL;
     enum err err =
-        p->type == FRAME_PUSH ? on_push(p, &e)
-        : p->type == FRAME_TICK
-            ? shard_on_tick(p->t->shard, &p->base, (const Gradwire__Tick *)p->message, &e)
-            : shard_on_pull(p->t->shard, &p->base, (const Gradwire__Pull *)p->message, &e);
+        p->type == FRAME_PUSH
+            ? on_push(p, &e)
+            : shard_on_worker(p->t->shard, &p->base, (enum frame_type)p->type, p->message, &e);
     if (err)
         log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
     drop_frame(p);
@@ -484,22 +475,11 @@ static void tell_snapshot(struct shard_thread *t, double seconds)
 
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
-    if (type == FRAME_ENTER) {
+    if (type == FRAME_ENTER)
         find_storage(t, (const Gradwire__Enter *)m);
-        shard_on_enter(t->shard, (const Gradwire__Enter *)m);
+    shard_on_chief(t->shard, type, m);
+    if (type == FRAME_ENTER)
         tell_snapshot(t, 0);
-    } else if (type == FRAME_CUT)
-        shard_on_cut(t->shard, (const Gradwire__Cut *)m);
-    else if (type == FRAME_CUT_AT)
-        shard_on_cut_at(t->shard, (const Gradwire__CutAt *)m);
-    else if (type == FRAME_GONE)
-        shard_on_gone(t->shard, (const Gradwire__Gone *)m);
-    else if (type == FRAME_CUT_ENDED)
-        shard_on_cut_ended(t->shard, (const Gradwire__CutEnded *)m);
-    else if (type == FRAME_STEP_DECISION)
-        shard_on_decision(t->shard, (const Gradwire__StepDecision *)m);
-    else if (type == FRAME_STEP_ASK)
-        shard_on_step_ask(t->shard, (const Gradwire__StepAsk *)m);
 }
 
 /* Who is connected, and the bytes of all. Without memory nobody is. */
@@ -562,7 +542,6 @@ static void on_letter(void *arg, struct mail *m)
         report_status(t, SHARD_MEASURED);
     } else if (m->type == TO_SAVED) {
         struct saved *s = m->data;
-        join_writer(t);
         t->counts.saved += !s->err;
         t->counts.not_saved += s->err != ERR_OK;
         if (!s->err)
@@ -584,7 +563,7 @@ static void *run(void *arg)
         conn_close(p->conn, ERR_CLOSED, "the ps ends");
     while (t->peers && loop_tick(&t->loop, NULL) == ERR_OK)
         ;
-    join_writer(t);
+    disk_thread_close(&t->writer);
     return NULL;
 }
 
@@ -610,6 +589,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->out = mailbox;
     t->store = store;
     t->fault = fault;
+    disk_thread_init(&t->writer);
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
     (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);
@@ -665,6 +645,7 @@ void shard_thread_free(struct shard_thread *t)
 
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
+    assert(frame_to(type) & FRAME_TO_SHARDS);
     ProtobufCMessage *copy = msg_copy(m);
     return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, free_message) : ERR_NOMEM;
 }

@@ -60,7 +60,8 @@ struct process {
     bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
-    struct journal journal; /* the chief: of the runs before */
+    struct journal journal;       /* the chief: of the runs before */
+    struct disk_thread logs_disk; /* DIR/logs, and eval.json */
     struct driver_result result;
     struct epoch_end_result learned;
     struct best best; /* the chief's */
@@ -311,13 +312,10 @@ static void await_evaluator(const struct process *p)
     int64_t began_ms = clock_now_ms(), bound_ms = (int64_t)p->job.timeouts.evaluator_s * 1000;
     struct timespec pause = {.tv_nsec = 200000000};
     for (bool waited = false;; waited = true) {
-        struct eval_log log;
         struct errmsg e;
-        if (eval_log_read(&log, &p->job, p->output, &e))
+        bool there = eval_log_judged(&p->job, p->output, p->base.uuid, p->base.cut, &e);
+        if (e.text[0])
             log_warn("%s", e.text);
-        const struct eval_result *last = eval_log_last(&log, p->base.uuid);
-        bool there = last && last->final && last->cut == p->base.cut;
-        eval_log_close(&log);
         if (there || signals_held() || clock_now_ms() - began_ms > bound_ms)
             return;
         if (!waited)
@@ -363,6 +361,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .progress_fd = p->flags.progress_fd,
                                       .usable_below = UINT64_MAX,
                                       .journal = &p->journal,
+                                      .logs_disk = &p->logs_disk,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,
                                       .finished = p->finished,
                                       .learned_epochs = epochs_learned(p->base.epoch)};
@@ -418,11 +417,13 @@ static enum err run_chief(struct process *p, struct train *train, struct errmsg 
     enum err err = epoch_end_new(&end, &config, train_parts(train), &p->learned, e);
     if (err)
         return err;
+    disk_thread_init(&p->logs_disk);
     if (!p->finished)
         curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->order),
-                    p->data.rows, p->logs);
+                    p->data.rows, p->logs, &p->logs_disk);
     err = run_host(p, &config, train, end, e);
     curves_close(&curves, !err && p->result.exit_code == 0);
+    disk_thread_close(&p->logs_disk);
     epoch_end_free(end);
     return err;
 }

@@ -1,5 +1,7 @@
 #include "common/peers/msg_send.h"
 
+#include <assert.h>
+
 #include "common/base/mem.h"
 
 enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies: no memory is asked for */
@@ -7,6 +9,7 @@ enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies: no memory is asked 
 void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
               uint64_t body_bytes)
 {
+    assert(m->descriptor == msg_descriptor(type));
     uint8_t small[SMALL_BYTES];
     size_t bytes = protobuf_c_message_get_packed_size(m);
     uint8_t *head = bytes <= sizeof small ? small : mem_zalloc(bytes, 1);

@@ -96,12 +96,25 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
 const char *frame_type_str(uint16_t type)
 {
     switch (type) {
-#define X(name, number)                                                                            \
+#define X(name, message, number, to)                                                               \
     case number:                                                                                   \
         return #name;
         FRAME_TYPE_MAP(X)
 #undef X
     default:
         return NULL;
+    }
+}
+
+unsigned frame_to(uint16_t type)
+{
+    switch (type) {
+#define X(name, message, number, to)                                                               \
+    case number:                                                                                   \
+        return to;
+        FRAME_TYPE_MAP(X)
+#undef X
+    default:
+        return 0;
     }
 }

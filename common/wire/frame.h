@@ -18,49 +18,61 @@ enum {
 #define FRAME_MAGIC UINT32_C(0x31575247) /* "GRW1" */
 #define FRAME_BODY_MAX (UINT64_C(1) << 36)
 
-/* One per message of proto/gradwire.proto, in its order there. */
+/* Who gets a frame. */
+enum frame_to {
+    FRAME_TO_ACCEPTOR = 1, /* the beginning of a connection */
+    FRAME_TO_DIALER = 2,   /* its answer */
+    FRAME_TO_PS = 4,
+    FRAME_TO_SHARDS = 8, /* all of a ps, from the chief */
+    FRAME_TO_SHARD = 16, /* one, from a worker */
+    FRAME_TO_LINK = 32,  /* that worker, from the shard */
+    FRAME_TO_WORKER = 64,
+    FRAME_TO_CHIEF = 128,
+};
+
+/* The messages of proto/gradwire.proto, in its order: the frame's name, the message's, the number, who gets it. */
 #define FRAME_TYPE_MAP(X)                                                                          \
-    X(HELLO, 1)                                                                                    \
-    X(HELLO_REPLY, 2)                                                                              \
-    X(REFUSE, 3)                                                                                   \
-    X(CHALLENGE, 4)                                                                                \
-    X(ENTER, 10)                                                                                   \
-    X(ENTERED, 11)                                                                                 \
-    X(PUSH, 20)                                                                                    \
-    X(REPLY, 21)                                                                                   \
-    X(PULL, 22)                                                                                    \
-    X(TICK, 14)                                                                                    \
-    X(GONE, 15)                                                                                    \
-    X(CUT, 30)                                                                                     \
-    X(CUT_STOPPED, 31)                                                                             \
-    X(CUT_AT, 32)                                                                                  \
-    X(CUT_COPIED, 33)                                                                              \
-    X(CUT_SAVED, 34)                                                                               \
-    X(CUT_ENDED, 35)                                                                               \
-    X(FENCE, 36)                                                                                   \
-    X(FENCED, 37)                                                                                  \
-    X(LEASE_NOTE, 38)                                                                              \
-    X(STEP_REPORT, 40)                                                                             \
-    X(STEP_DECISION, 41)                                                                           \
-    X(STEP_ASK, 42)                                                                                \
-    X(BATCH_REJECTED, 43)                                                                          \
-    X(WELCOME, 50)                                                                                 \
-    X(DEAL, 51)                                                                                    \
-    X(LEASE_ASK, 52)                                                                               \
-    X(LEASE, 53)                                                                                   \
-    X(HOLD, 54)                                                                                    \
-    X(HELD, 55)                                                                                    \
-    X(RESUME, 56)                                                                                  \
-    X(GOING, 57)                                                                                   \
-    X(LEAVE, 58)                                                                                   \
-    X(DONE, 59)                                                                                    \
-    X(DONE_ACK, 60)                                                                                \
-    X(STORE_PUT, 70)                                                                               \
-    X(STORE_GET, 71)                                                                               \
-    X(STORE_ANSWER, 72)
+    X(HELLO, hello, 1, FRAME_TO_ACCEPTOR)                                                          \
+    X(HELLO_REPLY, hello_reply, 2, FRAME_TO_DIALER)                                                \
+    X(REFUSE, refuse, 3, FRAME_TO_DIALER)                                                          \
+    X(CHALLENGE, challenge, 4, FRAME_TO_DIALER)                                                    \
+    X(ENTER, enter, 10, FRAME_TO_PS | FRAME_TO_SHARDS)                                             \
+    X(ENTERED, entered, 11, FRAME_TO_CHIEF)                                                        \
+    X(PUSH, push, 20, FRAME_TO_SHARD)                                                              \
+    X(REPLY, reply, 21, FRAME_TO_LINK)                                                             \
+    X(PULL, pull, 22, FRAME_TO_SHARD)                                                              \
+    X(TICK, tick, 14, FRAME_TO_SHARD)                                                              \
+    X(GONE, gone, 15, FRAME_TO_SHARDS)                                                             \
+    X(CUT, cut, 30, FRAME_TO_SHARDS)                                                               \
+    X(CUT_STOPPED, cut_stopped, 31, FRAME_TO_CHIEF)                                                \
+    X(CUT_AT, cut_at, 32, FRAME_TO_SHARDS)                                                         \
+    X(CUT_COPIED, cut_copied, 33, FRAME_TO_CHIEF)                                                  \
+    X(CUT_SAVED, cut_saved, 34, FRAME_TO_CHIEF)                                                    \
+    X(CUT_ENDED, cut_ended, 35, FRAME_TO_SHARDS)                                                   \
+    X(FENCE, fence, 36, FRAME_TO_PS)                                                               \
+    X(FENCED, fenced, 37, FRAME_TO_CHIEF)                                                          \
+    X(LEASE_NOTE, lease_note, 38, FRAME_TO_PS)                                                     \
+    X(STEP_REPORT, step_report, 40, FRAME_TO_CHIEF)                                                \
+    X(STEP_DECISION, step_decision, 41, FRAME_TO_SHARDS)                                           \
+    X(STEP_ASK, step_ask, 42, FRAME_TO_SHARDS)                                                     \
+    X(BATCH_REJECTED, batch_rejected, 43, FRAME_TO_CHIEF)                                          \
+    X(WELCOME, welcome, 50, FRAME_TO_WORKER)                                                       \
+    X(DEAL, deal, 51, FRAME_TO_WORKER)                                                             \
+    X(LEASE_ASK, lease_ask, 52, FRAME_TO_CHIEF)                                                    \
+    X(LEASE, lease, 53, FRAME_TO_WORKER)                                                           \
+    X(HOLD, hold, 54, FRAME_TO_WORKER)                                                             \
+    X(HELD, held, 55, FRAME_TO_CHIEF)                                                              \
+    X(RESUME, resume, 56, FRAME_TO_WORKER)                                                         \
+    X(GOING, going, 57, FRAME_TO_CHIEF)                                                            \
+    X(LEAVE, leave, 58, FRAME_TO_PS | FRAME_TO_WORKER)                                             \
+    X(DONE, done, 59, FRAME_TO_PS | FRAME_TO_WORKER)                                               \
+    X(DONE_ACK, done_ack, 60, FRAME_TO_CHIEF)                                                      \
+    X(STORE_PUT, store_put, 70, FRAME_TO_CHIEF)                                                    \
+    X(STORE_GET, store_get, 71, FRAME_TO_CHIEF)                                                    \
+    X(STORE_ANSWER, store_answer, 72, FRAME_TO_PS)
 
 enum frame_type {
-#define X(name, number) FRAME_##name = number,
+#define X(name, message, number, to) FRAME_##name = number,
     FRAME_TYPE_MAP(X)
 #undef X
 };
@@ -91,5 +103,7 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
 
 /* "PUSH"; NULL for a number that has no message. */
 const char *frame_type_str(uint16_t type);
+/* Bits of enum frame_to; 0 for a number that has no message. */
+unsigned frame_to(uint16_t type);
 
 #endif

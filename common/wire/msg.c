@@ -5,6 +5,11 @@
 
 #include "common/base/mem.h"
 
+#define X(name, word, number, kind)                                                                \
+    _Static_assert((int)CODEC_##name == (int)GRADWIRE__CODEC__##name, #word);
+CODEC_MAP(X)
+#undef X
+
 Gradwire__Generation msg_generation(struct generation g)
 {
     Gradwire__Generation out = GRADWIRE__GENERATION__INIT;
@@ -44,51 +49,15 @@ bool generation_equal(struct generation a, struct generation b)
 
 const ProtobufCMessageDescriptor *msg_descriptor(uint16_t type)
 {
-    switch ((enum frame_type)type) {
-#define D(TYPE, name)                                                                              \
-    case FRAME_##TYPE:                                                                             \
-        return &gradwire__##name##__descriptor;
-        D(HELLO, hello)
-        D(HELLO_REPLY, hello_reply)
-        D(REFUSE, refuse)
-        D(CHALLENGE, challenge)
-        D(ENTER, enter)
-        D(ENTERED, entered)
-        D(PUSH, push)
-        D(REPLY, reply)
-        D(PULL, pull)
-        D(TICK, tick)
-        D(GONE, gone)
-        D(CUT, cut)
-        D(CUT_STOPPED, cut_stopped)
-        D(CUT_AT, cut_at)
-        D(CUT_COPIED, cut_copied)
-        D(CUT_SAVED, cut_saved)
-        D(CUT_ENDED, cut_ended)
-        D(FENCE, fence)
-        D(FENCED, fenced)
-        D(LEASE_NOTE, lease_note)
-        D(STEP_REPORT, step_report)
-        D(STEP_DECISION, step_decision)
-        D(STEP_ASK, step_ask)
-        D(BATCH_REJECTED, batch_rejected)
-        D(WELCOME, welcome)
-        D(DEAL, deal)
-        D(LEASE_ASK, lease_ask)
-        D(LEASE, lease)
-        D(HOLD, hold)
-        D(HELD, held)
-        D(RESUME, resume)
-        D(GOING, going)
-        D(LEAVE, leave)
-        D(DONE, done)
-        D(DONE_ACK, done_ack)
-        D(STORE_PUT, store_put)
-        D(STORE_GET, store_get)
-        D(STORE_ANSWER, store_answer)
-#undef D
+    switch (type) {
+#define X(name, message, number, to)                                                               \
+    case number:                                                                                   \
+        return &gradwire__##message##__descriptor;
+        FRAME_TYPE_MAP(X)
+#undef X
+    default:
+        return NULL;
     }
-    return NULL;
 }
 
 ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes)

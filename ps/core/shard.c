@@ -503,3 +503,47 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
     else if (!s->me.chunks || !s->mode->waits_for || !s->mode->waits_for(s, out, bytes))
         (void)snprintf(out, bytes, "%" PRIu64 " batches applied", s->step);
 }
+
+/* ---- messages by their type ---- */
+
+void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m)
+{
+    switch (type) {
+    case FRAME_ENTER:
+        shard_on_enter(s, (const Gradwire__Enter *)m);
+        break;
+    case FRAME_CUT:
+        shard_on_cut(s, (const Gradwire__Cut *)m);
+        break;
+    case FRAME_CUT_AT:
+        shard_on_cut_at(s, (const Gradwire__CutAt *)m);
+        break;
+    case FRAME_CUT_ENDED:
+        shard_on_cut_ended(s, (const Gradwire__CutEnded *)m);
+        break;
+    case FRAME_STEP_DECISION:
+        shard_on_decision(s, (const Gradwire__StepDecision *)m);
+        break;
+    case FRAME_STEP_ASK:
+        shard_on_step_ask(s, (const Gradwire__StepAsk *)m);
+        break;
+    case FRAME_GONE:
+        shard_on_gone(s, (const Gradwire__Gone *)m);
+        break;
+    default:
+        break;
+    }
+}
+
+enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
+                         const ProtobufCMessage *m, struct errmsg *e)
+{
+    switch (type) {
+    case FRAME_PULL:
+        return shard_on_pull(s, peer, (const Gradwire__Pull *)m, e);
+    case FRAME_TICK:
+        return shard_on_tick(s, peer, (const Gradwire__Tick *)m, e);
+    default:
+        return err_set(e, ERR_PROTO, "a shard takes no %s", frame_type_str((uint16_t)type));
+    }
+}

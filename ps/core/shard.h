@@ -100,6 +100,8 @@ void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
 void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m);
 void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m);
 void shard_on_gone(struct shard *s, const Gradwire__Gone *m);
+/* Any of these, by its type; of others nothing comes. */
+void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m);
 /* The writer is done: `file` or an error text. */
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
                     const char *error);
@@ -128,6 +130,9 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
                        struct errmsg *e) MUST_CHECK;
 enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
                        struct errmsg *e) MUST_CHECK;
+/* Any message of a worker that has no body, by its type. Errors: ERR_PROTO, also for a type that is no such. */
+enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
+                         const ProtobufCMessage *m, struct errmsg *e) MUST_CHECK;
 
 /* How far it is. The message's memory is the shard's and valid until the next call. NULL: it owns nothing. */
 const Gradwire__ShardStatus *shard_status(struct shard *s);

@@ -372,22 +372,15 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
         sim_stale_entered(t, before, (const Gradwire__Enter *)m);
-    } else if (type == FRAME_CUT) {
-        const Gradwire__Cut *cut = (const Gradwire__Cut *)m;
-        if (cut->cut + 1 > t->next_cut)
-            t->next_cut = cut->cut + 1;
-        shard_on_cut(t->core, cut);
-    } else if (type == FRAME_CUT_AT) {
-        shard_on_cut_at(t->core, (const Gradwire__CutAt *)m);
-    } else if (type == FRAME_STEP_DECISION) {
-        shard_on_decision(t->core, (const Gradwire__StepDecision *)m);
-        sim_backup_decided(t, (const Gradwire__StepDecision *)m);
-    } else if (type == FRAME_STEP_ASK) {
-        shard_on_step_ask(t->core, (const Gradwire__StepAsk *)m);
     } else if (type == FRAME_GONE) {
         sim_shard_gone(t, (const Gradwire__Gone *)m);
     } else {
-        shard_on_cut_ended(t->core, (const Gradwire__CutEnded *)m);
+        const Gradwire__Cut *cut = type == FRAME_CUT ? (const Gradwire__Cut *)m : NULL;
+        if (cut && cut->cut + 1 > t->next_cut)
+            t->next_cut = cut->cut + 1;
+        shard_on_chief(t->core, type, m);
+        if (type == FRAME_STEP_DECISION)
+            sim_backup_decided(t, (const Gradwire__StepDecision *)m);
     }
 }
 
@@ -492,14 +485,6 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         (void)snprintf(ps->uuid, sizeof ps->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
         to_shards(ps, TO_TELL, type, m);
         break;
-    case FRAME_CUT:
-    case FRAME_CUT_AT:
-    case FRAME_CUT_ENDED:
-    case FRAME_STEP_DECISION:
-    case FRAME_STEP_ASK:
-    case FRAME_GONE:
-        to_shards(ps, TO_TELL, type, m);
-        break;
     case FRAME_LEAVE:
         sim_exit(sim, &ps->proc, 143);
         break;
@@ -517,7 +502,10 @@ static void control_message(struct sim *sim, struct sim_ps *ps, struct sim_conn 
         sim_exit(sim, &ps->proc, ((const Gradwire__Done *)m)->exit_code);
         break;
     default:
-        sim_fail(sim, "a ps gets %s", frame_type_str(type));
+        if (frame_to(type) & FRAME_TO_SHARDS)
+            to_shards(ps, TO_TELL, type, m);
+        else
+            sim_fail(sim, "a ps gets %s", frame_type_str(type));
     }
 }
 
@@ -598,14 +586,13 @@ static void link_message(struct sim *sim, struct sim_conn *c, const struct sim_m
         sim_fail(sim, "a message before the hello");
     else if (m->type == FRAME_PUSH)
         on_push(sim, c, m, (const Gradwire__Push *)head);
-    else if (m->type == FRAME_TICK) {
-        sim_note_entry(c->thread, &c->peer, (const Gradwire__Tick *)head);
-        if (shard_on_tick(c->thread->core, &c->peer, (const Gradwire__Tick *)head, &e))
-            sim_fail(sim, "shard %u, a tick of worker %u: %s", c->to, c->from, e.text);
-    } else if (m->type != FRAME_PULL)
-        sim_fail(sim, "a shard gets %s", frame_type_str(m->type));
-    else if (shard_on_pull(c->thread->core, &c->peer, (const Gradwire__Pull *)head, &e))
-        sim_fail(sim, "shard %u, a pull of worker %u: %s", c->to, c->from, e.text);
+    else {
+        if (m->type == FRAME_TICK)
+            sim_note_entry(c->thread, &c->peer, (const Gradwire__Tick *)head);
+        if (shard_on_worker(c->thread->core, &c->peer, (enum frame_type)m->type, head, &e))
+            sim_fail(sim, "shard %u, a %s of worker %u: %s", c->to, frame_type_str(m->type),
+                     c->from, e.text);
+    }
 }
 
 void sim_ps_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,

@@ -3,7 +3,8 @@
 
     edges   a folder includes only the folders that floors.txt allows, and all that floors.txt allows is used
     core    a folder named core reaches no socket, thread, clock or file, by none of our headers
-    calls   the files of a core call each other one way, without a circle; upwards there are tables of functions alone
+    calls   the files of the shard and of the chief's core do not call each other in a circle
+    checked a function of a header that returns an enum err is MUST_CHECK
     modes   a mode's files do not use the names of other modes: modes.txt
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
@@ -23,13 +24,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PRODUCT = ("common", "ps", "worker", "launch", "k8s/entrypoint")
 PROGRAMS = ("ps", "worker", "launch", "k8s/entrypoint")  # none of them includes another
 FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/design.md"
+ONE_DIRECTION = ("ps/core", "worker/chief/core")  # their files' calls have no circle
 MAP_BEGIN, MAP_END = "<!-- floors -->", "<!-- /floors -->"
-ONE_WAY = ("ps/core",)
 FILES_MAX = 40
 RUN_LINES_MAX = 12
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
-DEFINED = re.compile(r"^(static )?[A-Za-z][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\n\{", re.M)
+FUNCTION = re.compile(r"^(?!static\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{}]*?\)\n\{", re.M)
+FALLIBLE = re.compile(r"^(?:static inline )?enum err (\w+)\([^;{}]*\)([^;{]*)[;{]", re.M)
+MAKES_ERR = ("err_set", "err_wrap", "job_blame", "job_blame_layer", "job_refuse", "checkpoint_corrupt")  # never ERR_OK
 WORD = re.compile(r"[A-Za-z_]\w*")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -196,29 +199,42 @@ def check_core(tree):
     return errors
 
 
-# ---- calls ----
+def circle_of(calls, path, way, done):
+    """The first circle that calls from `path` close, as the files on it; empty: none. `done`: those without one."""
+    if path in way:
+        return way[way.index(path):]
+    for to in sorted(calls[path].keys() - done):
+        circle = circle_of(calls, to, [*way, path], done)
+        if circle:
+            return circle
+    done.add(path)
+    return []
+
 
 def check_calls(tree):
-    """Of each circle of files that call each other, one way around it."""
+    """A call by a table of functions is none: that is how one direction is kept."""
     errors = []
-    for folder in ONE_WAY:
-        files = {path: without_strings(text) for path, text in tree.code.items()
-                 if os.path.dirname(path) == folder and path.endswith(".c")}
-        own = {path: {found[2]: found[1] for found in DEFINED.finditer(text)} for path, text in files.items()}
-        home = {name: path for path in own for name, static in own[path].items() if not static}
-        calls = {path: {home[word[0]]: word[0] for word in WORD.finditer(text)
-                        if word[0] in home and word[0] not in own[path]} for path, text in files.items()}
-        while free := [path for path in calls if not calls[path].keys() & calls.keys()]:
-            for path in free:
-                del calls[path]
-        if calls:
-            way = [min(calls)]
-            while way[-1] not in way[:-1]:
-                way.append(next(path for path in sorted(calls[way[-1]]) if path in calls))
-            way = way[way.index(way[-1]):]
-            errors.append(f"{way[0]}:1: files call each other in a circle: "
-                          + ", ".join(f"{there} for {calls[here][there]}" for here, there in zip(way, way[1:])))
+    for folder in ONE_DIRECTION:
+        texts = {p: without_strings(text) for p, text in tree.code.items() if os.path.dirname(p) == folder and p[-1] == "c"}
+        home = {found[1]: path for path, text in texts.items() for found in FUNCTION.finditer(text)}
+        calls = {path: {} for path in texts}
+        for path, text in texts.items():
+            for found in re.finditer(r"(\w+)\(", text):
+                if home.get(found[1], path) != path:
+                    calls[path].setdefault(home[found[1]], f"{path}:{line_of(text, found.start())} ({found[1]})")
+        done = set()
+        circle = next(filter(None, (circle_of(calls, path, [], done) for path in sorted(texts))), [])
+        if circle:
+            steps = [calls[here][there] for here, there in zip(circle, circle[1:] + circle[:1])]
+            errors.append(f"{folder}/: calls in a circle: {' -> '.join(steps)}: one of them becomes a value that is returned, "
+                          "or a function handed over")
     return errors
+
+
+def check_checked(tree):
+    return [f"{path}:{line_of(text, found.start())}: {found[1]} returns an enum err: its declaration ends with MUST_CHECK"
+            for path, text in tree.code.items() if path.endswith(".h") for found in FALLIBLE.finditer(text)
+            if "MUST_CHECK" not in found[2] and found[1] not in MAKES_ERR]
 
 
 # ---- modes ----
@@ -300,8 +316,8 @@ def check_map(root, floors):
 def check(root):
     tree = Tree(root)
     floors, errors = floors_load(root)
-    return (errors + check_edges(tree, floors) + check_core(tree) + check_calls(tree) + check_modes(tree)
-            + check_twice(tree) + check_size(tree) + check_map(root, floors))
+    return (errors + check_edges(tree, floors) + check_core(tree) + check_calls(tree) + check_checked(tree)
+            + check_modes(tree) + check_twice(tree) + check_size(tree) + check_map(root, floors))
 
 
 def main():

@@ -105,21 +105,27 @@ class HouseTest(unittest.TestCase):
         self.add("ps/core/gate.c", '#include "common/net/conn.h"\n')
         self.red("ps/core/gate.c:4: a core reaches common/net/conn.h:")
 
-    def test_files_of_a_core_that_call_each_other(self):
-        self.write("ps/core/a.c", "int a(int x)\n{\n    return b(x);\n}\n")
-        self.write("ps/core/b.c", "int b(int x)\n{\n    return c(x);\n}\n")
-        self.write("ps/core/c.c", "static int a(int x)\n{\n    return x;\n}\nint c(int x)\n{\n    return x;\n}\n")
-        self.write("ps/core/d.c", "int d(int x)\n{\n    return a(x);\n}\n")
-        self.red()
-        self.write("ps/core/c.c", "int c(int x)\n{\n    return a(x);\n}\n")
-        self.red("ps/core/a.c:1: files call each other in a circle: ps/core/b.c for b, ps/core/c.c for c, ps/core/a.c for a")
-
     def test_a_core_that_prints(self):
         self.add("ps/core/gate.c", 'void g(void) { fprintf(stderr, "x"); }\n')
         self.red("ps/core/gate.c:4: a core does no I/O: fprintf", "ps/core/gate.c:4: a core does no I/O: stderr")
         self.add("ps/core/gate.c", "")
         self.add("ps/core/gate.h", "#include <stdio.h>\n")
         self.red("ps/core/gate.h:2: a core reaches stdio.h: ")
+
+    def test_a_circle_of_calls_in_a_core(self):
+        self.add("ps/core/gate.h", "void gate_open(int x);\nstruct door { void (*open)(int x); };\n")
+        self.add("ps/core/gate.c", "void gate_open(int x)\n{\n    door_open(x);\n}\n")
+        door = "static void shut(void)\n{\n}\nconst struct door door = {gate_open};\nvoid door_open(int x)\n{\n"
+        self.write("ps/core/door.c", door + "    shut();\n}\n")
+        self.red()
+        self.write("ps/core/door.c", door + "    gate_open(x);\n}\n")
+        self.red("ps/core/: calls in a circle: ps/core/door.c:7 (gate_open) -> ps/core/gate.c:6 (door_open): one")
+
+    def test_an_error_that_may_be_dropped(self):
+        self.add("common/net/conn.h", "enum err conn_send(int fd,\n    int n) MUST_CHECK;\nenum err err_set(int e);\n")
+        self.red()
+        self.add("common/net/conn.h", "enum err conn_send(int fd,\n    int n);\n")
+        self.red("common/net/conn.h:2: conn_send returns an enum err: its declaration ends with MUST_CHECK")
 
     def test_a_mode_that_names_another(self):
         self.add("ps/core/gate.c", "int a_ssp, lisp, SHARD_TOP_K; /* ssp */\n")

@@ -169,10 +169,10 @@ static void open_with(struct fixture *f, const struct manifest *base, uint32_t e
                                   .settings = GRADWIRE__SETTINGS__INIT,
                                   .ps = PS,
                                   .workers = WORKERS,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = 30,
-                                  .ps_rejoin_s = 600,
-                                  .evaluator_s = evaluator_s};
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = 30,
+                                  .timeouts.ps_rejoin_s = 600,
+                                  .timeouts.evaluator_s = evaluator_s};
     config.settings.update = GRADWIRE__UPDATE__ASYNC;
     config.settings.microbatches = 1;
     config.settings.batches_per_epoch = 100;
@@ -524,9 +524,10 @@ static void assert_momentum(Gradwire__Update update, float momentum, const char 
     open_fixture(&f, NULL);
     f.chief->config.settings.momentum = momentum;
     f.chief->config.settings.update = update;
-    f.chief->sync = update == GRADWIRE__UPDATE__SYNC;
-    f.chief->ssp = update == GRADWIRE__UPDATE__SSP;
-    f.chief->geo = update == GRADWIRE__UPDATE__GEO;
+    f.chief->mode = update == GRADWIRE__UPDATE__SYNC  ? &chief_sync
+                    : update == GRADWIRE__UPDATE__SSP ? &chief_ssp
+                    : update == GRADWIRE__UPDATE__GEO ? &chief_geo
+                                                      : &chief_async;
     for (int i = 0; i < 2; i++) {
         for (uint32_t ps = 0; ps < PS; ps++)
             ps_up(&f, ps);

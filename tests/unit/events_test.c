@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/net/disk_thread.h"
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "worker/tensorboard/curves.h"
@@ -232,6 +233,7 @@ static struct job job = {.name = "digits",
 enum { BATCHES = 10, ROWS = 100 };
 
 struct run {
+    struct disk_thread disk;
     struct curves c;
     struct pool *pool;
     double now_s;
@@ -245,13 +247,15 @@ static void open_run(struct run *r, enum update_mode update)
     *r = (struct run){.now_s = 50};
     job.training.update = update;
     assert_int_equal(pool_new(&r->pool, 2, &e), ERR_OK);
-    curves_init(&r->c, &job, &layout, BATCHES, ROWS, folder);
+    disk_thread_init(&r->disk);
+    curves_init(&r->c, &job, &layout, BATCHES, ROWS, folder, &r->disk);
     assert_non_null(r->c.events);
 }
 
 static void close_run(struct run *r)
 {
     curves_close(&r->c, true);
+    disk_thread_close(&r->disk);
     pool_free(r->pool);
 }
 
@@ -424,7 +428,8 @@ static void without_memory_or_thread_nothing_is_shown_and_nothing_breaks(void **
     r = (struct run){.now_s = 50};
     assert_int_equal(pool_new(&r.pool, 1, &e), ERR_OK);
     mem_fail_at(0);
-    curves_init(&r.c, &job, &layout, BATCHES, ROWS, folder);
+    disk_thread_init(&r.disk);
+    curves_init(&r.c, &job, &layout, BATCHES, ROWS, folder, &r.disk);
     assert_true(mem_fail_fired());
     mem_fail_at(-1);
     assert_null(r.c.events);

@@ -107,7 +107,7 @@ static const struct {
     uint16_t number;
     const char *name;
 } types[] = {
-#define X(name, number) {number, #name},
+#define X(name, message, number, to) {number, #name},
     FRAME_TYPE_MAP(X)
 #undef X
 };

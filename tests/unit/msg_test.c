@@ -28,7 +28,7 @@ static struct layout two_tensors(void)
 static void msg_knows_a_head_for_every_frame_type(void **state)
 {
     (void)state;
-#define X(name, number)                                                                            \
+#define X(name, message, number, to)                                                               \
     {                                                                                              \
         assert_non_null(msg_descriptor(number));                                                   \
         ProtobufCMessage *m = msg_unpack(number, NULL, 0);                                         \

@@ -25,6 +25,8 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
     if (!h)
         return err_set(e, ERR_NOMEM, "no memory for the chief");
     h->config = *config;
+    disk_thread_init(&h->checkpoints_disk);
+    disk_thread_init(&h->journal_disk);
     (void)snprintf(h->checkpoints, sizeof h->checkpoints, "%s/checkpoints", config->output);
     *out = h;
     return ERR_OK;
@@ -64,6 +66,7 @@ const struct chief_facts *host_facts(const struct host *h)
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct host *h = ctx;
+    assert(frame_to(type) & (FRAME_TO_PS | FRAME_TO_SHARDS));
     if (h->ps[ps].conn && h->ps[ps].up)
         msg_send(h->ps[ps].conn, type, m, NULL, 0);
 }
@@ -73,6 +76,7 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
 {
     struct host *h = ctx;
     struct worker_link *g = worker ? worker_link_of(h, worker) : NULL;
+    assert(frame_to(type) & FRAME_TO_WORKER);
     if (worker == 0)
         control_message_to_train(h->control, type, m);
     else if (g)
@@ -83,8 +87,8 @@ static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     struct host *h = ctx;
     struct errmsg e = {""}; /* it is in the log */
-    host_join_publisher(
-        h); /* or it would delete, as older than its own, the cut that is found here */
+    disk_thread_settle(
+        &h->checkpoints_disk); /* or it would delete, as older than its own, the cut that is found here */
     return host_find_cut(h->checkpoints,
                          below < h->config.usable_below ? below : h->config.usable_below, m, &e);
 }
@@ -193,22 +197,18 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .settings = settings_of(job, h->config.batches_per_epoch, cluster),
         .ps = cluster->n_ps,
         .workers = workers ? workers : 1,
-        .every_steps = job->checkpoint.every_steps,
-        .every_seconds = job->checkpoint.every_seconds,
-        .start_s = h->config.finished ? FINISHED_START_S : job->timeouts.start_s,
-        .worker_rejoin_s = job->timeouts.worker_rejoin_s,
-        .ps_rejoin_s = job->timeouts.ps_rejoin_s,
-        .evaluator_s =
-            cluster->has_evaluator && !h->config.finished ? job->timeouts.evaluator_s : 0,
-        .store = job->checkpoint.store,
+        .training = job->training,
+        .checkpoint = job->checkpoint,
+        .timeouts = job->timeouts,
         .store_token = h->store_token,
-        .max_recoveries = job->training.max_recoveries,
-        .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
-        .run = job->checkpoint.run,
         .finished = h->config.finished,
         .learned_epochs = h->config.learned_epochs,
     };
+    if (h->config.finished)
+        config.timeouts.start_s = FINISHED_START_S;
+    if (h->config.finished || !cluster->has_evaluator)
+        config.timeouts.evaluator_s = 0;
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
 
@@ -218,10 +218,8 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     h->control = control;
     h->started_ms = clock_now_ms();
     pending_init(&h->pending);
-    enum err err = store_server_new(&h->store_server, h->checkpoints, control);
-    if (err)
-        return err_set(e, err, "no memory for the chief");
-    err = host_make_token(h, io_random(h), e);
+    store_server_init(&h->store_server, h->checkpoints, control, &h->checkpoints_disk);
+    enum err err = host_make_token(h, io_random(h), e);
     if (!err)
         err = make_chief(h, e);
     if (err)
@@ -269,16 +267,15 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
     } else if (m->type == HOST_PUBLISHED) {
-        host_join_publisher(h);
         h->published += m->data == NULL;
         h->not_published += m->data != NULL;
         h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
         tell_published(h);
-    } else if (m->type == HOST_JUDGED) {
-        chief_on_judged(h->chief, m->number, now);
+    } else if (m->type == HOST_LOOKED) {
+        host_on_looked(h, m->number);
     } else if (m->type == HOST_JOURNALED) {
-        host_on_journaled(h, m->number, m->data);
+        chief_on_journaled(h->chief, m->data, now);
     }
 }
 
@@ -303,6 +300,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     tell_epochs(h);
+    host_look(h, now);
     pending_tick(&h->pending, now);
 }
 
@@ -329,12 +327,11 @@ static void host_stop(void *role)
             break;
     worker_links_close(h);
     ps_links_close(h);
-    host_join_publisher(h);
-    host_await_no_more(h);
-    store_server_free(h->store_server);
-    h->store_server = NULL;
+    disk_thread_close(&h->journal_disk);
+    disk_thread_close(&h->checkpoints_disk);
+    disk_thread_settle(h->config.logs_disk);
+    store_server_close(&h->store_server);
     host_remove_token(h);
-    host_finish_journal(h);
 }
 
 const struct control_ops host_ops = {

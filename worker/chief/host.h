@@ -1,5 +1,5 @@
-/* The chief's shell on the control thread of its process: connections to every ps, workers that dial in, the publisher
- * of manifests, and the chief's own session by letters.
+/* The chief's shell on the control thread of its process: connections to every ps, workers that dial in, the threads
+ * that write, and the chief's own session by letters.
  *
  * Happy path: dial each ps, hello -> chief core -> its messages go where it says. Failure modes: a ps that is lost
  * (dialed again), a worker of another job (refused by name), a manifest that cannot be written (told to the core). */
@@ -7,6 +7,7 @@
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/net/disk_thread.h"
 #include "worker/chief/core/chief.h"
 #include "worker/control/control.h"
 
@@ -19,6 +20,7 @@ struct host_config {
     int progress_fd;       /* -1: none */
     uint64_t usable_below; /* cuts from here on are known to be unusable */
     const struct journal *journal;
+    struct disk_thread *logs_disk;
     double seconds_before; /* of training, in former runs */
     bool
         finished; /* the job was done before this process began: only tell the others, for a few seconds */

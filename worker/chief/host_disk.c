@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -68,21 +67,16 @@ struct publication {
     uint32_t *threads;
 };
 
-void host_join_publisher(struct host *h)
-{
-    if (h->publishing)
-        pthread_join(h->publisher, NULL);
-    h->publishing = false;
-}
-
-/* The publisher's word; without memory for an error's text another one stands for it: NULL would say that it is done. */
-static void post_published(struct control *control, uint64_t cut, const char *error)
+/* The word of a disk's thread; without memory for an error's text another one stands for it: NULL would say that it is
+ * done. */
+static void post_word(struct control *control, enum host_letter type, uint64_t number,
+                      const char *error)
 {
     char *copy = error ? mem_strdup(error) : NULL;
     if (error && !copy)
-        control_post(control, HOST_PUBLISHED, cut, (char *)"no memory", NULL);
+        control_post(control, (int)type, number, (char *)"no memory", NULL);
     else
-        control_post(control, HOST_PUBLISHED, cut, copy, mem_free);
+        control_post(control, (int)type, number, copy, mem_free);
 }
 
 static void publication_free(struct publication *p)
@@ -94,16 +88,15 @@ static void publication_free(struct publication *p)
     mem_free(p);
 }
 
-static void *publish_run(void *arg)
+static void publish(void *arg)
 {
     struct publication *p = arg;
     struct errmsg e = {""};
     enum err err = checkpoint_publish(p->dir, &p->m, &e);
     if (!err)
         checkpoint_prune(p->dir, p->keep);
-    post_published(p->host->control, p->m.cut, err ? e.text : NULL);
+    post_word(p->host->control, HOST_PUBLISHED, p->m.cut, err ? e.text : NULL);
     publication_free(p);
-    return NULL;
 }
 
 static void *copy_of(const void *from, size_t bytes)
@@ -144,129 +137,84 @@ static struct publication *publication_new(struct host *h, const struct manifest
 void host_publish(void *ctx, const struct manifest *m)
 {
     struct host *h = ctx;
-    host_join_publisher(h); /* one of a generation that is over */
     struct publication *p = publication_new(h, m);
-    if (p && pthread_create(&h->publisher, NULL, publish_run, p) == 0) {
-        h->publishing = true;
+    if (p && disk_thread_post(&h->checkpoints_disk, publish, p) == ERR_OK)
         return;
-    }
     if (p)
         publication_free(p);
-    post_published(h->control, m->cut, "no memory to write the manifest");
+    post_word(h->control, HOST_PUBLISHED, m->cut, "no memory to write the manifest");
 }
 
 /* ---- the journal ---- */
 
-/* The writer: an fsync must not block the control thread. */
-static void *write_journal(void *arg)
+/* An entry on its way to disk. */
+struct record {
+    struct host *host;
+    struct journal_entry entry;
+};
+
+static void append(void *arg)
 {
-    struct host *h = arg;
+    struct record *r = arg;
     struct errmsg e = {""};
-    enum err err = journal_append(h->checkpoints, h->writing.entry, h->writing.n, &e);
-    char *copy = err ? mem_strdup(e.text) : NULL;
-    control_post(h->control, HOST_JOURNALED, h->writing.n,
-                 err && !copy ? (char *)"no memory" : copy, copy ? mem_free : NULL);
-    return NULL;
-}
-
-static void join_journal_writer(struct host *h)
-{
-    if (h->journaling)
-        pthread_join(h->journal_writer, NULL);
-    h->journaling = false;
-}
-
-static void write_pending(struct host *h)
-{
-    if (h->journaling || h->waiting.n == 0)
-        return;
-    journal_close(&h->writing);
-    h->writing = h->waiting;
-    h->waiting = (struct journal){0};
-    h->journaling = pthread_create(&h->journal_writer, NULL, write_journal, h) == 0;
-    if (!h->journaling)
-        control_post(h->control, HOST_JOURNALED, h->writing.n, (char *)"no thread could be started",
-                     NULL);
+    enum err err = journal_append(r->host->checkpoints, &r->entry, 1, &e);
+    post_word(r->host->control, HOST_JOURNALED, 1, err ? e.text : NULL);
+    mem_free(r);
 }
 
 void host_journal(void *ctx, const struct journal_entry *entry)
 {
     struct host *h = ctx;
-    if (journal_add(&h->waiting, entry))
-        control_post(h->control, HOST_JOURNALED, 1, (char *)"no memory", NULL);
-    write_pending(h);
-}
-
-void host_on_journaled(struct host *h, uint64_t entries, const char *error)
-{
-    join_journal_writer(h);
-    for (uint64_t i = 0; i < entries; i++)
-        chief_on_journaled(h->chief, i ? NULL : error, clock_now_ms());
-    write_pending(h);
-}
-
-void host_finish_journal(struct host *h)
-{
-    struct errmsg e = {""};
-    join_journal_writer(h);
-    if (h->waiting.n && journal_append(h->checkpoints, h->waiting.entry, h->waiting.n, &e))
-        log_warn("the journal could not be written: %s", e.text);
-    journal_close(&h->writing);
-    journal_close(&h->waiting);
+    struct record *r = mem_zalloc(1, sizeof *r);
+    if (r)
+        *r = (struct record){h, *entry};
+    if (r && disk_thread_post(&h->journal_disk, append, r) == ERR_OK)
+        return;
+    post_word(h->control, HOST_JOURNALED, 1, r ? "no thread could be started" : "no memory");
+    mem_free(r);
 }
 
 /* ---- the evaluator's last word ---- */
 
 enum { LOOK_MS = 100 };
 
-static bool is_judged(const struct host *h, uint64_t cut)
-{
-    struct eval_log log;
-    struct errmsg e;
-    if (eval_log_read(&log, h->control->config.job, h->config.output, &e))
-        return false; /* the evaluator is told by its own log */
-    const struct eval_result *last = eval_log_last(&log, h->uuid);
-    bool judged = last && last->final && last->cut == cut;
-    eval_log_close(&log);
-    return judged;
-}
-
-static void *look_run(void *arg)
+static void look(void *arg)
 {
     struct host *h = arg;
-    struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    uint64_t told = UINT64_MAX;
-    while (!atomic_load(&h->await_no_more)) {
-        uint64_t cut = atomic_load(&h->awaited);
-        if (cut != told && is_judged(h, cut)) {
-            control_post(h->control, HOST_JUDGED, cut, NULL, NULL);
-            told = cut;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-    return NULL;
+    struct errmsg e; /* the evaluator is told by its own log */
+    bool judged =
+        eval_log_judged(h->control->config.job, h->config.output, h->uuid, h->looked_for, &e);
+    control_post(h->control, HOST_LOOKED, judged ? h->looked_for : UINT64_MAX, NULL, NULL);
 }
 
 void host_await_evaluator(void *ctx, uint64_t cut)
 {
     struct host *h = ctx;
+    h->awaited = cut;
+    h->awaiting = true;
+}
+
+void host_look(struct host *h, int64_t now_ms)
+{
     struct chief_facts facts;
+    if (!h->awaiting || h->looking || now_ms - h->looked_ms < LOOK_MS)
+        return;
     chief_facts(h->chief, &facts);
-    if (!h->awaiting)
-        memcpy(h->uuid, facts.uuid, sizeof h->uuid);
-    atomic_store(&h->awaited, cut);
-    if (!h->awaiting)
-        h->awaiting = pthread_create(&h->eval_watcher, NULL, look_run, h) == 0;
-    if (!h->awaiting)
+    memcpy(h->uuid, facts.uuid, sizeof h->uuid);
+    h->looked_for = h->awaited;
+    h->looked_ms = now_ms;
+    h->looking = h->awaiting = disk_thread_post(h->config.logs_disk, look, h) == ERR_OK;
+    if (!h->looking)
         log_warn("no thread could be started to look for the evaluator's result");
 }
 
-void host_await_no_more(struct host *h)
+void host_on_looked(struct host *h, uint64_t cut)
 {
-    atomic_store(&h->await_no_more, true);
-    if (h->awaiting)
-        pthread_join(h->eval_watcher, NULL);
-    h->awaiting = false;
+    h->looking = false;
+    if (cut == h->awaited)
+        h->awaiting = false;
+    if (cut != UINT64_MAX)
+        chief_on_judged(h->chief, cut, clock_now_ms());
 }
 
 /* ---- the storage's token ---- */

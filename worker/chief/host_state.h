@@ -3,8 +3,6 @@
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 #define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 
-#include <stdatomic.h>
-
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
 #include "common/peers/greeting.h"
@@ -55,19 +53,17 @@ struct host {
     bool listening;
     struct evaluation eval;
     bool has_eval;
-    pthread_t publisher;
-    bool publishing;
-    struct store_server *store_server;
+    struct disk_thread checkpoints_disk; /* manifests, and what ps send and fetch */
+    struct disk_thread journal_disk;
+    struct store_server store_server;
     char store_token[64];
     uint64_t connections;
-    pthread_t journal_writer; /* writes `writing` into the journal; `waiting` is next */
-    bool journaling;
-    struct journal writing, waiting;
-    pthread_t eval_watcher; /* looks for its result of cut `awaited` */
-    bool awaiting;
+    bool awaiting,
+        looking; /* for the evaluator's result of cut `awaited`; its file is being read */
+    uint64_t awaited;
+    int64_t looked_ms;
+    uint64_t looked_for; /* with uuid: of the disk's thread while looking */
     char uuid[37];
-    atomic_ullong awaited;
-    atomic_bool await_no_more;
     uint64_t epochs_told, cut_told;
     int64_t started_ms;
     struct chief_facts facts;
@@ -102,16 +98,14 @@ struct worker_link *worker_link_of(struct host *h, uint32_t worker); /* NULL: no
 void worker_links_finish(struct host *h);
 void worker_links_close(struct host *h);
 
-/* ---- host_disk.c: what writes does so on threads of its own ---- */
+/* ---- host_disk.c: what waits for a disk does so on threads of its own ---- */
 
-void host_join_publisher(struct host *h);
 void host_publish(void *ctx, const struct manifest *m);          /* a chief_io call */
 void host_journal(void *ctx, const struct journal_entry *entry); /* a chief_io call */
-void host_on_journaled(struct host *h, uint64_t entries, const char *error);
-void host_finish_journal(struct host *h); /* at the end nobody waits for letters any more */
 /* The evaluator's result of the final cut is looked for in DIR/eval.json. */
 void host_await_evaluator(void *ctx, uint64_t cut); /* a chief_io call */
-void host_await_no_more(struct host *h);
+void host_look(struct host *h, int64_t now_ms);
+void host_on_looked(struct host *h, uint64_t cut); /* UINT64_MAX: it is not there */
 /* A file by which a ps sees whether its DIR/checkpoints is ours (checkpoint.store: auto); named by `random`. */
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST_CHECK;
 void host_remove_token(struct host *h);

@@ -7,8 +7,8 @@
 enum host_letter {
     HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */
     HOST_PUBLISHED,             /* number: cut; data: an error text or NULL */
-    HOST_JOURNALED,             /* number: entries; data: an error text or NULL */
-    HOST_JUDGED,                /* number: cut; the evaluator has its result */
+    HOST_JOURNALED,             /* an entry; data: an error text or NULL */
+    HOST_LOOKED, /* number: the cut that the evaluator has a result of; UINT64_MAX: it has not */
 };
 
 #endif

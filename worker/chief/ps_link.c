@@ -39,7 +39,7 @@ static enum err ps_on_space(struct conn *c, void *owner, uint64_t at, uint64_t l
 /* A file of a cut, to or from the chief's storage. */
 static enum err ps_on_store(struct ps_link *p, const ProtobufCMessage *m)
 {
-    struct store_server *k = p->host->store_server;
+    struct store_server *k = &p->host->store_server;
     uint8_t *body = p->body;
     p->body = NULL;
     if (p->type == FRAME_STORE_GET)
@@ -102,7 +102,7 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
     p->body = NULL;
     p->conn = NULL;
     p->up = false;
-    store_server_gone(p->host->store_server, p->ps, p->connection);
+    store_server_gone(&p->host->store_server, p->ps, p->connection);
     if (was_up) {
         log_info("ps %u: the connection is lost: %s", p->ps, why);
         chief_on_ps_down(p->host->chief, p->ps, clock_now_ms());

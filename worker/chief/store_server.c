@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +18,7 @@
 enum task_kind { TASK_PUT, TASK_GET, TASK_GONE };
 
 struct task {
-    struct task *next;
+    struct store_server *of;
     enum task_kind kind;
     uint32_t ps;
     uint64_t connection, request, cut, offset;
@@ -30,21 +29,10 @@ struct task {
 };
 
 /* A file that is being sent to us. */
-struct arrival {
-    struct arrival *next;
+struct store_arrival {
+    struct store_arrival *next;
     uint64_t connection, request;
     struct files_writer writer;
-};
-
-struct store_server {
-    char *checkpoints;
-    struct control *control;
-    pthread_t pthread;
-    bool running, stop;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct task *first, **last;
-    struct arrival *arrivals; /* the thread's */
 };
 
 void store_server_answer_free(void *answer)
@@ -60,28 +48,15 @@ static void task_free(struct task *t)
     mem_free(t);
 }
 
-enum err store_server_new(struct store_server **out, const char *checkpoints,
-                          struct control *control)
+void store_server_init(struct store_server *k, const char *checkpoints, struct control *control,
+                       struct disk_thread *disk)
 {
-    struct store_server *k = mem_zalloc(1, sizeof *k);
-    char *copy = mem_strdup(checkpoints);
-    if (!k || !copy) {
-        mem_free(k);
-        mem_free(copy);
-        return ERR_NOMEM;
-    }
-    k->checkpoints = copy;
-    k->control = control;
-    k->last = &k->first;
-    pthread_mutex_init(&k->lock, NULL);
-    pthread_cond_init(&k->more, NULL);
-    *out = k;
-    return ERR_OK;
+    *k = (struct store_server){.checkpoints = checkpoints, .control = control, .disk = disk};
 }
 
 /* ---- the thread ---- */
 
-static void drop_arrival(struct store_server *k, struct arrival *a)
+static void drop_arrival(struct store_server *k, struct store_arrival *a)
 {
     files_abort(&a->writer);
     LIST_REMOVE(k->arrivals, a);
@@ -90,25 +65,25 @@ static void drop_arrival(struct store_server *k, struct arrival *a)
 
 static void drop_arrivals(struct store_server *k, uint64_t connection)
 {
-    struct arrival *a = k->arrivals;
+    struct store_arrival *a = k->arrivals;
     while (a) {
-        struct arrival *next = a->next;
+        struct store_arrival *next = a->next;
         if (a->connection == connection)
             drop_arrival(k, a);
         a = next;
     }
 }
 
-static struct arrival *arrival_of(struct store_server *k, const struct task *t)
+static struct store_arrival *arrival_of(struct store_server *k, const struct task *t)
 {
-    struct arrival *a = k->arrivals;
+    struct store_arrival *a = k->arrivals;
     while (a && (a->connection != t->connection || a->request != t->request))
         a = a->next;
     return a;
 }
 
-static enum err begin_arrival(struct store_server *k, const struct task *t, struct arrival **out,
-                              struct errmsg *e)
+static enum err begin_arrival(struct store_server *k, const struct task *t,
+                              struct store_arrival **out, struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
     enum err err = checkpoint_path(path, k->checkpoints, t->cut, CHECKPOINT_MANIFEST, e);
@@ -120,7 +95,7 @@ static enum err begin_arrival(struct store_server *k, const struct task *t, stru
         err = files_mkdirs(path, e);
     if (!err)
         err = checkpoint_path(path, k->checkpoints, t->cut, t->file, e);
-    struct arrival *a = err ? NULL : mem_zalloc(1, sizeof *a);
+    struct store_arrival *a = err ? NULL : mem_zalloc(1, sizeof *a);
     if (!err && !a)
         err = err_set(e, ERR_NOMEM, "no memory to keep %s", t->file);
     if (!err)
@@ -141,7 +116,7 @@ static enum err put(struct store_server *k, const struct task *t,
                     struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
-    struct arrival *a = arrival_of(k, t);
+    struct store_arrival *a = arrival_of(k, t);
     if (a && t->offset == 0) {
         drop_arrival(k, a); /* sent anew */
         a = NULL;
@@ -225,71 +200,31 @@ static void answer_task(struct store_server *k, const struct task *t)
     control_post(k->control, HOST_STORED, t->ps, a, store_server_answer_free);
 }
 
-static struct task *next_task(struct store_server *k)
+static void run(void *task)
 {
-    pthread_mutex_lock(&k->lock);
-    while (!k->first && !k->stop)
-        pthread_cond_wait(&k->more, &k->lock);
-    struct task *t = k->stop ? NULL : k->first;
-    if (t) {
-        k->first = t->next;
-        if (!k->first)
-            k->last = &k->first;
-    }
-    pthread_mutex_unlock(&k->lock);
-    return t;
+    struct task *t = task;
+    if (t->kind == TASK_GONE)
+        drop_arrivals(t->of, t->connection);
+    else
+        answer_task(t->of, t);
+    task_free(t);
 }
 
-static void *run(void *arg)
+void store_server_close(struct store_server *k)
 {
-    struct store_server *k = arg;
-    for (struct task *t; (t = next_task(k)) != NULL; task_free(t)) {
-        if (t->kind == TASK_GONE)
-            drop_arrivals(k, t->connection);
-        else
-            answer_task(k, t);
-    }
     while (k->arrivals)
         drop_arrival(k, k->arrivals);
-    return NULL;
-}
-
-void store_server_free(struct store_server *k)
-{
-    if (!k)
-        return;
-    pthread_mutex_lock(&k->lock);
-    k->stop = true;
-    pthread_cond_signal(&k->more);
-    pthread_mutex_unlock(&k->lock);
-    if (k->running)
-        pthread_join(k->pthread, NULL);
-    while (k->first) {
-        struct task *t = k->first;
-        k->first = t->next;
-        task_free(t);
-    }
-    pthread_mutex_destroy(&k->lock);
-    pthread_cond_destroy(&k->more);
-    mem_free(k->checkpoints);
-    mem_free(k);
 }
 
 /* ---- the control thread ---- */
 
 static enum err add(struct store_server *k, struct task *take)
 {
-    if (!k->running && pthread_create(&k->pthread, NULL, run, k)) {
+    take->of = k;
+    enum err err = disk_thread_post(k->disk, run, take);
+    if (err)
         task_free(take);
-        return ERR_NOMEM;
-    }
-    k->running = true;
-    pthread_mutex_lock(&k->lock);
-    *k->last = take;
-    k->last = &take->next;
-    pthread_cond_signal(&k->more);
-    pthread_mutex_unlock(&k->lock);
-    return ERR_OK;
+    return err;
 }
 
 enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
@@ -334,9 +269,9 @@ enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connecti
 
 void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
 {
-    struct task *t = k->running ? mem_zalloc(1, sizeof *t) : NULL;
+    struct task *t = mem_zalloc(1, sizeof *t);
     if (!t)
-        return; /* nothing was begun; or without memory what was stays until the end */
+        return; /* what was begun stays until the end */
     t->kind = TASK_GONE;
     t->ps = ps;
     t->connection = connection;

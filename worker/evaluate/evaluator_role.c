@@ -14,6 +14,7 @@
 #include "common/process/cores.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/net/disk_thread.h"
 #include "common/net/reach.h"
 #include "common/net/tls.h"
 #include "worker/tensorboard/curves.h"
@@ -37,6 +38,7 @@ struct watch {
     const struct evaluator_role *role;
     struct pool *pool;
     struct evaluator *evaluator;
+    struct disk_thread logs_disk;
     struct events *events;
     struct evaluator_http *http;
     struct evaluator_meter meter;
@@ -369,7 +371,7 @@ static enum err make(struct watch *v, struct errmsg *e)
         err = ERR_OK;
     }
     if (!err && r->job->logs.tensorboard)
-        v->events = events_new(r->logs);
+        v->events = events_new(r->logs, &v->logs_disk);
     return err;
 }
 
@@ -389,6 +391,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
                       .alive_ms = now,
                       .said_ms = now - SAY_MS,
                       .away_said_ms = now - SAY_MS};
+    disk_thread_init(&v.logs_disk);
     enum err err = make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);
@@ -403,6 +406,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
         log_info("told to go");
     evaluator_http_free(v.http);
     events_free(v.events);
+    disk_thread_close(&v.logs_disk);
     eval_log_close(&v.log);
     if (v.evaluator)
         evaluator_free(v.evaluator);

@@ -34,13 +34,14 @@ static void begin(struct curves *c, uint64_t step, double now_s)
 /* ---- life ---- */
 
 void curves_init(struct curves *c, const struct job *job, const struct layout *layout,
-                 uint64_t batches_per_epoch, uint64_t rows, const char *logs)
+                 uint64_t batches_per_epoch, uint64_t rows, const char *logs,
+                 struct disk_thread *disk)
 {
     *c = (struct curves){.job = job,
                          .layout = layout,
                          .batches_per_epoch = batches_per_epoch,
                          .rows = rows,
-                         .events = job->logs.tensorboard ? events_new(logs) : NULL};
+                         .events = job->logs.tensorboard ? events_new(logs, disk) : NULL};
     struct events_note *session = c->events ? events_note(EVENTS_SESSION, 0) : NULL;
     events_session(session, job);
     events_post(c->events, session);

@@ -22,9 +22,10 @@ struct curves {
     double paused_s;                  /* of it, not training */
 };
 
-/* `logs`: DIR/logs, or what --logs says. */
+/* `logs`: DIR/logs, or what --logs says; `disk` is borrowed. */
 void curves_init(struct curves *c, const struct job *job, const struct layout *layout,
-                 uint64_t batches_per_epoch, uint64_t rows, const char *logs);
+                 uint64_t batches_per_epoch, uint64_t rows, const char *logs,
+                 struct disk_thread *disk);
 void curves_close(struct curves *c, bool success);
 
 /* Parameters of `step` are there, by these sums of what went into it. */

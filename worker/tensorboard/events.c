@@ -1,26 +1,19 @@
 #include "worker/tensorboard/events.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base/log.h"
-#include "common/net/loop.h"
-#include "common/net/mailbox.h"
+#include "common/net/disk_thread.h"
 #include "common/base/mem.h"
 #include "worker/tensorboard/events_file.h"
 #include "worker/tensorboard/events_note.h"
 
-enum events_letter { EVENTS_NOTE, EVENTS_QUIT };
-
 struct events {
     char logs[FILES_PATH_MAX];
-    struct loop loop;
-    struct mailbox in;
-    pthread_t pthread;
+    struct disk_thread *disk;
     /* the thread's own */
     struct events_file file[EVENTS_RUNS];
     bool complained;
@@ -37,8 +30,10 @@ static enum err open_file(struct events *ev, enum events_run run, double wall_ti
     return events_file_open(&ev->file[run], folder, wall_time, e);
 }
 
-static void write_note(struct events *ev, const struct events_note *n)
+static void write_note(void *note)
 {
+    const struct events_note *n = note;
+    struct events *ev = n->of;
     struct errmsg e = {""};
     struct events_file *file = &ev->file[n->run];
     enum err err = file->fd >= 0 ? ERR_OK : open_file(ev, n->run, n->wall_time, &e);
@@ -47,77 +42,46 @@ static void write_note(struct events *ev, const struct events_note *n)
     if (err && !ev->complained)
         log_warn("TensorBoard's files lack what cannot be written (said once): %s", e.text);
     ev->complained |= err != ERR_OK;
-}
-
-static void on_letter(void *arg, struct mail *m)
-{
-    struct events *ev = arg;
-    if (m->type == EVENTS_NOTE)
-        write_note(ev, m->data);
-    else
-        loop_stop(&ev->loop);
-}
-
-static void *run(void *arg)
-{
-    struct events *ev = arg;
-    if (loop_run(&ev->loop))
-        log_warn("TensorBoard's files are written no more: the event loop failed");
-    return NULL;
+    events_note_free(note);
 }
 
 /* ---- life ---- */
 
-struct events *events_new(const char *logs)
+struct events *events_new(const char *logs, struct disk_thread *disk)
 {
     struct events *ev = mem_zalloc(1, sizeof *ev);
-    if (!ev)
-        goto no_memory;
+    if (!ev) {
+        log_warn("no memory for the thread that writes TensorBoard's files: there are none");
+        return NULL;
+    }
+    ev->disk = disk;
     (void)snprintf(ev->logs, sizeof ev->logs, "%s", logs);
     for (int i = 0; i < EVENTS_RUNS; i++)
         ev->file[i].fd = -1;
-    if (loop_init(&ev->loop))
-        goto no_loop;
-    if (mailbox_init(&ev->in, &ev->loop, on_letter, ev))
-        goto no_mailbox;
-    if (pthread_create(&ev->pthread, NULL, run, ev) == 0)
-        return ev;
-    mailbox_close(&ev->in);
-no_mailbox:
-    loop_close(&ev->loop);
-no_loop:
-    mem_free(ev);
-no_memory:
-    log_warn("no memory for the thread that writes TensorBoard's files: there are none");
-    return NULL;
+    return ev;
 }
 
 void events_free(struct events *ev)
 {
-    struct mail quit = {.type = EVENTS_QUIT};
     if (!ev)
         return;
-    while (mailbox_post(&ev->in, &quit) == ERR_TOOBIG) { /* the disk is slow */
-        struct timespec soon = {.tv_nsec = 10000000};
-        (void)nanosleep(&soon, NULL);
-    }
-    pthread_join(ev->pthread, NULL);
+    disk_thread_settle(ev->disk);
     for (int i = 0; i < EVENTS_RUNS; i++)
         events_file_close(&ev->file[i]);
-    mailbox_close(&ev->in);
-    loop_close(&ev->loop);
     mem_free(ev);
 }
 
 void events_post(struct events *ev, struct events_note *take)
 {
-    struct mail m = {.type = EVENTS_NOTE, .data = take, .free = events_note_free};
     if (!take)
         return;
-    if (!ev || take->failed)
+    take->of = ev;
+    if (!ev || take->failed) {
         events_note_free(take);
-    else if (mailbox_post(&ev->in, &m))
+    } else if (disk_thread_post(ev->disk, write_note, take)) {
         log_debug("an event for TensorBoard is left out: too many wait for the disk");
+        events_note_free(take);
+    }
 }
 
 void events_restart(struct events *ev, enum events_run which, uint64_t step)

@@ -1,8 +1,8 @@
-/* What TensorBoard shows, on its way to DIR/logs: a thread of its own writes it, so neither a full nor a slow disk is ever
+/* What TensorBoard shows, on its way to DIR/logs: a disk's thread writes it, so neither a full nor a slow disk is ever
  * waited for.
  *
- * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> a letter -> the file of its run.
- * Failure modes: what cannot be written is left out, and the log says so once; too many letters wait: the same. Nothing
+ * Happy path: events_note -> events_scalar, events_histogram ... -> events_post -> a job -> the file of its run.
+ * Failure modes: what cannot be written is left out, and the log says so once; too many jobs wait: the same. Nothing
  * here ends training: a struct events that could not be made is NULL, and all calls take that. */
 #ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
 #define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
@@ -18,6 +18,7 @@
 /* Folders of DIR/logs: TensorBoard's runs. The session of the hyperparameters is what holds the two. */
 enum events_run { EVENTS_TRAIN, EVENTS_EVAL, EVENTS_SESSION, EVENTS_RUNS };
 
+struct disk_thread;
 struct events;
 struct events_note; /* values of one step */
 
@@ -27,9 +28,9 @@ struct events_histogram {
     double bucket[EVENTS_BUCKETS]; /* of equal width, from min to max */
 };
 
-/* Starts the thread; a file is made when the first of its run comes. `logs` is copied. NULL where there is no memory
- * or thread: said in the log. */
-struct events *events_new(const char *logs);
+/* A file is made when the first of its run comes. `logs` is copied, the thread borrowed. NULL where there is no memory:
+ * said in the log. */
+struct events *events_new(const char *logs, struct disk_thread *disk);
 /* What is posted is written before. */
 void events_free(struct events *ev);
 

@@ -8,6 +8,7 @@
 #include "worker/tensorboard/events_file.h"
 
 struct events_note {
+    struct events *of; /* when it is posted */
     enum events_run run;
     uint64_t step;
     double wall_time;

@@ -10,6 +10,7 @@
  *
  * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
  * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,9 +19,9 @@
 
 enum err accept_init(struct chief *c)
 {
-    struct chief_accept *a = &c->accept;
+    struct chief_accept *a = &c->sync.accept;
     accept_close(c);
-    a->on = c->sync && c->config.settings.replicas_to_aggregate > 0;
+    a->on = c->config.settings.replicas_to_aggregate > 0;
     if (!a->on)
         return ERR_OK;
     a->reported = mem_zalloc(c->plan.shards, sizeof *a->reported);
@@ -30,9 +31,9 @@ enum err accept_init(struct chief *c)
 
 void accept_close(struct chief *c)
 {
-    mem_free(c->accept.reported);
-    mem_free(c->accept.whole);
-    c->accept = (struct chief_accept){0};
+    mem_free(c->sync.accept.reported);
+    mem_free(c->sync.accept.whole);
+    c->sync.accept = (struct chief_accept){0};
 }
 
 /* ---- telling ---- */
@@ -44,32 +45,31 @@ static uint32_t leaves_of(const struct chief *c)
 
 static void send_decision(struct chief *c, uint32_t ps)
 {
-    const struct chief_accept *a = &c->accept;
+    const struct chief_accept *a = &c->sync.accept;
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
     uint8_t accepted[TREE_LEAVES_MAX / 8];
-    m.generation = &g;
+    m.generation = &c->named;
     m.step = a->last.step;
     m.round = GRADWIRE__ROUND__ACCEPT;
     m.accepted.data = accepted;
     m.accepted.len = tree_pack(a->last.leaves.bits, leaves_of(c), accepted);
-    if (a->last.there && c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
+    if (a->last.there)
+        chief_to_ps(c, ps, FRAME_STEP_DECISION, &m.base);
 }
 
 void accept_resend(struct chief *c, uint32_t ps)
 {
-    if (c->accept.on)
+    if (c->sync.accept.on)
         send_decision(c, ps);
 }
 
 static void tell_all(struct chief *c, uint64_t step, const struct tree_leaves *leaves)
 {
-    c->accept.last.there = true;
-    c->accept.last.step = step;
-    c->accept.last.leaves = *leaves;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_decision(c, i);
+    assert(!c->sync.accept.last.there || step > c->sync.accept.last.step);
+    c->sync.accept.last.there = true;
+    c->sync.accept.last.step = step;
+    c->sync.accept.last.leaves = *leaves;
+    send_decision(c, EVERY_PS);
 }
 
 /* ---- the decision ---- */
@@ -85,10 +85,10 @@ static uint32_t smallest(const struct chief *c, const struct tree_nodes *whole, 
 
 static struct tree_nodes whole_everywhere(const struct chief *c)
 {
-    struct tree_nodes all = c->accept.whole[0];
+    struct tree_nodes all = c->sync.accept.whole[0];
     for (uint32_t i = 1; i < c->plan.shards; i++)
         for (size_t k = 0; k < sizeof all.bits / sizeof *all.bits; k++)
-            all.bits[k] &= c->accept.whole[i].bits[k];
+            all.bits[k] &= c->sync.accept.whole[i].bits[k];
     return all;
 }
 
@@ -128,13 +128,13 @@ static bool choose(const struct chief *c, const struct chief_part *part, uint32_
         have++;
     }
     return have > 0 && have >= (wanted < parts ? wanted : parts) &&
-           (!c->accept.extra || tree_count_leaves(leaves) == leaves_of(c));
+           (!c->sync.accept.extra || tree_count_leaves(leaves) == leaves_of(c));
 }
 
 /* Every shard is at this step, nothing is decided of it, and it may be made. */
 static bool due(const struct chief *c)
 {
-    const struct chief_accept *a = &c->accept;
+    const struct chief_accept *a = &c->sync.accept;
     if (!a->on || !c->entered || c->rollback_due || (a->last.there && a->last.step >= a->step) ||
         a->step >= c->total)
         return false;
@@ -150,13 +150,14 @@ void accept_progress(struct chief *c)
     struct tree_leaves leaves;
     if (!due(c))
         return;
-    uint32_t parts = members_parts(c, part);
+    uint32_t parts = workers_parts(c, part);
     if (!choose(c, part, parts, &leaves))
         return;
+    assert(tree_count_leaves(&leaves) <= leaves_of(c) && c->sync.accept.step < c->total);
     for (uint32_t i = 0; i < parts; i++)
         for (uint32_t leaf = part[i].first; leaf < part[i].end; leaf++)
-            c->worker[part[i].worker].dropped += !tree_has_leaf(&leaves, leaf);
-    tell_all(c, c->accept.step, &leaves);
+            c->worker[part[i].worker].sync.dropped += !tree_has_leaf(&leaves, leaf);
+    tell_all(c, c->sync.accept.step, &leaves);
 }
 
 /* ---- what comes in ---- */
@@ -165,7 +166,7 @@ void accept_progress(struct chief *c)
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
     struct tree_leaves leaves = {{0}};
-    if ((c->accept.last.there && m->step <= c->accept.last.step) ||
+    if ((c->sync.accept.last.there && m->step <= c->sync.accept.last.step) ||
         tree_unpack(leaves.bits, leaves_of(c), m->accepted.data, m->accepted.len))
         return;
     tell_all(c, m->step, &leaves);
@@ -173,7 +174,7 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 
 void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m)
 {
-    struct chief_accept *a = &c->accept;
+    struct chief_accept *a = &c->sync.accept;
     if (!a->on)
         return;
     if (m->last)
@@ -201,7 +202,7 @@ void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
 
 void accept_on_step(struct chief *c, uint64_t step)
 {
-    c->accept.seen = true;
-    c->accept.seen_step = step;
+    c->sync.accept.seen = true;
+    c->sync.accept.seen_step = step;
     accept_progress(c);
 }

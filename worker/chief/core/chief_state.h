@@ -1,4 +1,19 @@
-/* The inside of the chief, for the files of worker/chief alone. */
+/* The inside of the chief, for the files of this folder alone. A file calls only files that stand above it in this list;
+ * the update modes are called through their table, struct chief_mode.
+ *
+ *   tell                   messages to every ps, lines for people, the end of the job
+ *   workers                their places, and who computes which leaves
+ *   journal guard          the NaN guard
+ *   feedback               what workers withhold
+ *   redo accept commit     layers of sync: dropped microbatches trained again, backup workers, the step commit
+ *   stale leases clocks    for the other modes: staleness, ids of batches, who is gone for good
+ *   sync async ssp geo     the update modes
+ *   shards                 what the shards have
+ *   cut                    a cut of the whole cluster
+ *   members                who comes, asks and goes
+ *   finish                 when all is learned
+ *   generation             how one begins
+ *   facts chief            what people want to know; the events */
 #ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
 #define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
 
@@ -38,12 +53,19 @@ struct chief_ps {
 
 struct chief_shard {
     bool entered, stopped, copied, saved;
-    uint64_t step, t, duplicates, clipped, dropped;
-    struct ids resolved;
-    size_t partials;
+    uint64_t step, t, duplicates, clipped;
     struct codec_cost push, reply;
-    uint64_t partial[64]; /* as many as fit; the others show in the next round */
     struct checkpoint_file file;
+    union {
+        struct {
+            uint64_t dropped;
+        } sync;
+        struct {
+            struct ids resolved;
+            size_t partials;
+            uint64_t partial[64]; /* as many as fit; the others show in the next round */
+        } async;                  /* and ssp, and geo */
+    };
 };
 
 enum { OWNER_NONE = 0, OWNER_REDO = 1, OWNER_WORKER = 2 /* + worker */ };
@@ -57,15 +79,21 @@ struct chief_worker {
     int64_t fence_ms;
     uint64_t incarnation;
     int64_t lost_ms;
-    uint32_t want;                 /* ids that it asked for and has not got */
-    bool told_none;                /* feedback: there are none to be had now */
     Gradwire__Hello *hello;        /* kept until the generation is entered */
     uint32_t fenced_by;            /* ps that have answered FENCED */
     struct worker_account account; /* when acked */
-    uint64_t dropped;              /* backup workers: microbatches, as far as this chief decided */
-    uint64_t gone_below; /* ssp: these incarnations are to leave the least clock; 0: none */
-    bool gone;           /* every shard refuses them, and was told so */
-    uint64_t refused_by[PLAN_SHARDS_MAX / 64]; /* ps that refuse them, as bits */
+    union {
+        struct {
+            uint64_t dropped; /* backup workers: microbatches, as far as this chief decided */
+        } sync;
+        struct {
+            uint32_t want;       /* ids that it asked for and has not got */
+            bool told_none;      /* feedback: there are none to be had now */
+            bool gone;           /* every shard refuses them, and was told so */
+            uint64_t gone_below; /* ssp, geo: these incarnations are to go; 0: none */
+            uint64_t refused_by[PLAN_SHARDS_MAX / 64]; /* ps that refuse them, as bits */
+        } async;
+    };
 };
 
 enum chief_cut_stage { STAGE_NONE, STAGE_HOLD, STAGE_STOP, STAGE_SAVE, STAGE_PUBLISH };
@@ -73,7 +101,6 @@ enum chief_cut_stage { STAGE_NONE, STAGE_HOLD, STAGE_STOP, STAGE_SAVE, STAGE_PUB
 struct chief_cut {
     enum chief_cut_stage stage;
     uint64_t number, step;
-    struct ids settled; /* geo: resolved with this cut, on every shard */
     int64_t began_ms;
     bool final, resumed;
     bool again; /* another one is wanted as soon as this one is over */
@@ -101,7 +128,6 @@ struct chief_commit {
     float *ratio;    /* of each tensor, of the last decision */
     uint32_t broken_shard;
     char broken[JOURNAL_WHAT_MAX];   /* what the lowest shard of those has found; "": nothing */
-    uint32_t row;                    /* batches that were rejected one behind the other */
     struct chief_decision last, due; /* due: told when the journal is written */
 };
 
@@ -121,10 +147,103 @@ struct chief_accept {
     } last;
 };
 
+struct chief_sync {
+    uint64_t step; /* as the own session knows */
+    uint64_t deal;
+    bool told_idle;
+    struct chief_commit commit;
+    struct chief_accept accept;
+    struct manifest_redo redo; /* sync.dropped: redo: as the lead shard said last */
+};
+
+struct chief_leases {
+    struct ids done;
+    uint64_t next_id, redo;
+    uint64_t unsettled; /* the least id that died since the last cut; UINT64_MAX: none */
+    uint32_t owner[IDS_WINDOW];
+};
+
 struct chief_stale {
     uint32_t shard, worker;
     struct staleness counted;
 };
+
+struct chief_async {
+    struct chief_leases leases;
+    size_t stales;
+    struct chief_stale *stale; /* as the shards told last: stale.c */
+};
+
+struct chief_geo {
+    struct chief_async async;
+    uint64_t lost;      /* batches that died with their worker, as far as cuts have shown */
+    uint64_t losing;    /* the same with the cut in the works */
+    struct ids settled; /* resolved with this cut, on every shard */
+};
+
+/* How a process of a worker came. */
+struct chief_came {
+    bool same_process; /* that had been welcomed before */
+    bool keeps_state;  /* and in this generation */
+    bool replaces;     /* another one, which may push */
+};
+
+/* An update mode. NULL: it has nothing to do there. */
+struct chief_mode {
+    const char *unit;          /* what is counted: a step, a batch */
+    const char *adds_momentum; /* the mode's name, where it adds momentum of its own */
+    bool has_slots;            /* the shards have those of the optimizer */
+    bool holds;                /* workers are held for a cut */
+    bool skips;                /* batches to be skipped travel in the welcome */
+
+    /* A generation: c->plan is made (ERR_NOMEM); every shard has entered it, and what they have is known; a ps is there
+     * again; it is over, and the chief. */
+    enum err (*begin)(struct chief *c);
+    void (*entered)(struct chief *c);
+    void (*resend)(struct chief *c, uint32_t ps);
+    void (*close)(struct chief *c);
+
+    /* Progress. `enough`: where the job is to end. */
+    uint64_t (*steps)(const struct chief *c);
+    bool (*learned)(const struct chief *c);
+    uint64_t (*enough)(const struct chief *c, uint64_t step, uint64_t generation);
+    void (*facts)(const struct chief *c, struct chief_facts *f);
+    void (*staleness)(const struct chief *c, uint32_t worker, struct staleness *out);
+    void (*on_step)(struct chief *c, uint64_t step);
+    void (*on_report)(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
+    void (*journaled)(struct chief *c);
+    void (*check)(const struct chief *c); /* asserts */
+
+    /* Workers. `came` before it is welcomed, `welcomed` behind that; `leaves`: it says so; `away`: for too long. */
+    void (*deal)(struct chief *c);
+    void (*tick)(struct chief *c);
+    void (*came)(struct chief *c, uint32_t worker, struct chief_came how);
+    void (*welcomed)(struct chief *c, uint32_t worker, struct chief_came how);
+    void (*leaves)(struct chief *c, uint32_t worker);
+    void (*away)(struct chief *c, uint32_t worker);
+    void (*done)(struct chief *c, size_t n, Gradwire__Range **ranges);
+    void (*on_worker)(struct chief *c, uint32_t worker, enum frame_type type,
+                      const ProtobufCMessage *m);
+
+    /* Shards. */
+    void (*take_status)(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m);
+    void (*from_cut)(struct chief *c, struct chief_shard *s); /* of c->base */
+    bool (*equal)(const struct chief_shard *a, const struct chief_shard *b);
+
+    /* A cut. `fence`: a worker that does not hold; `stopped`: all shards are, false: something is redone first;
+     * `lacks`: why it cannot be written; `window`: (IDS_WINDOW_BYTES). */
+    void (*hold_tick)(struct chief *c);
+    void (*fence)(struct chief *c, uint32_t worker);
+    void (*on_fenced)(struct chief *c, const Gradwire__Fenced *m);
+    bool (*stopped)(struct chief *c);
+    void (*put_cut_at)(const struct chief *c, Gradwire__CutAt *m, uint8_t *window);
+    const char *(*lacks)(const struct chief *c);
+    void (*put_manifest)(const struct chief *c, struct manifest *m, uint8_t *window);
+    void (*published)(struct chief *c);
+    bool (*wants_cut)(const struct chief *c);
+};
+
+extern const struct chief_mode chief_sync, chief_async, chief_ssp, chief_geo;
 
 struct chief {
     struct chief_config config;
@@ -132,17 +251,17 @@ struct chief {
     void *ctx;
     int64_t now_ms, started_ms, said_ms;
     enum chief_phase phase;
-    bool sync, ssp, geo;
+    const struct chief_mode *mode;
     bool feedback;  /* workers withhold parts of gradients */
-    bool holds;     /* workers are held for a cut: in sync, until nothing is withheld */
-    bool retires;   /* who is gone is refused by every shard before it counts as gone */
+    bool holds;     /* workers are held for a cut: by the mode, or until nothing is withheld */
     uint32_t slots; /* of the optimizer */
     bool lamb;
     uint64_t total;
 
     struct generation generation;
-    bool entered; /* this chief has entered `generation` on all shards */
-    enum { MODE_INIT, MODE_RESTORE, MODE_TAKEOVER } mode;
+    Gradwire__Generation named; /* `generation`, for messages */
+    bool entered;               /* this chief has entered `generation` on all shards */
+    enum { BEGINS_NEW, BEGINS_RESTORE, BEGINS_TAKEOVER } begins;
     char uuid[37];
     struct plan plan;
     uint32_t *threads;
@@ -155,23 +274,17 @@ struct chief {
     struct chief_shard *shard;
     uint32_t workers; /* entries in `worker` */
     struct chief_worker *worker;
-    size_t stales;
-    struct chief_stale *stale; /* as the shards told last: stale.c */
-    uint64_t incarnations, deal;
-    bool told_idle, told_momentum;
-
-    uint64_t step; /* sync: as the own session knows */
-    struct ids done;
-    uint64_t lost;   /* geo: batches that died with their worker, as far as cuts have shown */
-    uint64_t losing; /* the same with the cut in the works */
+    uint64_t incarnations;
+    bool told_momentum;
     uint64_t residuals_lost; /* feedback: of workers that are gone, or in a takeover */
-    uint64_t unsettled;      /* geo: the least id that died since the last cut; UINT64_MAX: none */
-    uint64_t next_id, redo;
-    uint32_t owner[IDS_WINDOW];
+    union {
+        struct chief_sync sync;
+        struct chief_async async; /* and ssp */
+        struct chief_geo geo;
+    };
 
-    struct chief_commit commit;
-    struct chief_accept accept;
     struct journal journal;
+    uint32_t row;       /* batches that were rejected one behind the other */
     uint32_t unwritten; /* its entries on their way to disk */
     bool rollback_due;  /* when they are there: back to the last cut */
     struct chief_cut cut;
@@ -181,65 +294,49 @@ struct chief {
     bool awaits_evaluator; /* the final cut is published, its result is not there */
     int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
-    struct manifest_redo redo_place; /* as the lead shard said last; sync.dropped: redo */
     int64_t done_ms;
     char failed[256];
 };
 
-/* chief.c */
+/* tell.c */
 void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void chief_all_ps(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
+#define EVERY_PS UINT32_MAX
+void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
+void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
-void chief_final(struct chief *c); /* the final cut is published */
-uint64_t chief_steps(const struct chief *c);
-void chief_check_finished(struct chief *c);
-void chief_take_status(struct chief *c, const Gradwire__ShardStatus *m);
+bool chief_is_ours(const struct chief *c, const Gradwire__Generation *g);
 
-/* stale.c */
-void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
-void stale_forget(struct chief *c);
-
-/* members.c */
-struct chief_worker *chief_worker(struct chief *c, uint32_t worker);
-void members_entered(struct chief *c); /* welcome all that wait, deal */
-void members_tick(struct chief *c);
-void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
-void members_close(struct chief *c);
-/* Sync: who computes which leaves, by worker; those that get none are left out. Returns how many. */
+/* workers.c */
+struct chief_worker *chief_worker(struct chief *c, uint32_t worker); /* NULL: no memory */
+void workers_close(struct chief *c);
+uint32_t workers_count(const struct chief *c); /* members */
+/* Who computes which leaves, by worker; those that get none are left out. Returns how many. */
 struct chief_part {
     uint32_t worker, first, end;
 };
-uint32_t members_parts(const struct chief *c, struct chief_part part[CHIEF_WORKERS_MAX]);
-/* Ids of the batches, in async. */
-void leases_start(struct chief *c);
-void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges);
-void leases_return(struct chief *c, uint32_t worker);
-void leases_serve(struct chief *c);
-/* Geo: what a dead worker holds is not dealt again, and done with once every shard refuses it; what of it was added
- * shows at the next cut. In other modes leases_die is leases_return. */
-void leases_die(struct chief *c, uint32_t worker);
-void leases_lose(struct chief *c, uint32_t worker);
-/* Geo: what some shard has resolved, or a dead worker held, is resolved. Fills *all; what no shard has is lost. */
-void leases_settle(struct chief *c, struct ids *all);
-void leases_assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t n, bool redo);
+uint32_t workers_parts(const struct chief *c, struct chief_part part[CHIEF_WORKERS_MAX]);
+void workers_new_incarnation(struct chief *c, uint32_t worker);
+/* It should have answered HOLD, or FENCE, by now. */
+bool workers_hold_is_over(const struct chief *c, const struct chief_worker *w);
 
-/* clocks.c: nothing is done but in ssp and geo. Incarnations of the worker below its present one leave the least clock when
- * every shard refuses them: FENCE is sent by clocks_leave, by the caller of clocks_expect. */
-void clocks_expect(struct chief *c, uint32_t worker);
-void clocks_leave(struct chief *c, uint32_t worker);
-void clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m);
-void clocks_resend(struct chief *c, uint32_t ps); /* its connection is back */
-void clocks_forget(struct chief *c);              /* a new generation has no clocks */
+/* guard.c */
+/* The guard has found something. True: the batch is rejected, and training goes on. */
+bool guard_reject(struct chief *c, uint64_t batch, const char *what);
+/* One more without an update. False: that was the last one. */
+bool guard_count_row(struct chief *c, uint64_t batch, const char *what) MUST_CHECK;
+void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m); /* by a worker */
+void guard_batch_done(struct chief *c, uint64_t batch);
 
-/* cut.c */
-void cut_start(struct chief *c, bool final);
-void cut_abort(struct chief *c);
-void cut_progress(struct chief *c);
-void cut_tick(struct chief *c);
-void cut_on(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
-void cut_resend(struct chief *c, uint32_t ps);
-void cut_resend_worker(struct chief *c, uint32_t worker);
+/* redo.c */
+/* Steps, or batches: with extra steps no more than these, until the last epoch's end shows how many (chief_enough). */
+uint64_t redo_wanted(const struct chief_config *config);
+/* The same with the extra steps of the epochs that are over; how many will follow is not known. */
+uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s, uint64_t total);
+void redo_forget(struct manifest_redo *r);
+/* Without memory there is none, and a cut of it fails. */
+void redo_take(struct manifest_redo *to, const struct manifest_redo *from);
+void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m);
 
 /* accept.c: nothing is done where there are no backup workers. */
 enum err accept_init(struct chief *c) MUST_CHECK;
@@ -254,9 +351,106 @@ enum err commit_init(struct chief *c) MUST_CHECK; /* a generation of c->plan beg
 void commit_close(struct chief *c);
 void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
 void commit_resend(struct chief *c, uint32_t ps); /* it is there again */
-/* Async: a worker does not push this batch. */
-void commit_on_rejected(struct chief *c, const Gradwire__BatchRejected *m);
 void commit_on_journaled(struct chief *c);
-void commit_batch_done(struct chief *c, uint64_t batch);
+
+/* feedback.c: nothing is done where nothing is withheld. */
+void feedback_lost(struct chief *c, bool had);
+void feedback_came(struct chief *c, uint32_t worker, struct chief_came how);
+void feedback_hold_tick(struct chief *c); /* of a mode that holds nobody by itself */
+
+/* stale.c */
+void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
+void stale_forget(struct chief *c);
+void stale_join(const struct chief *c, uint32_t worker, struct staleness *out);
+
+/* leases.c */
+/* By what the shards have: done is what all have resolved, or, by_some, any. */
+void leases_start(struct chief *c, bool by_some);
+void leases_done(struct chief *c, uint64_t id);
+void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges);
+void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r); /* it says so */
+void leases_return(struct chief *c, uint32_t worker);                        /* to be dealt again */
+void leases_repeat(struct chief *c, uint32_t worker); /* told anew what it has, if anything */
+void leases_note(struct chief *c, uint32_t worker);   /* on the lead's ps, for the next chief */
+void leases_serve(struct chief *c);
+uint64_t leases_low(const struct chief *c); /* all shards have resolved all below */
+/* What a dead worker holds is not dealt again; then, once every shard refuses it, it is done with. */
+void leases_die(struct chief *c, uint32_t worker);
+void leases_lose(struct chief *c, uint32_t worker);
+/* Ids that only some shards have are dealt to a worker that holds; then all is compared again. False: there are none. */
+bool leases_redo_uneven(struct chief *c);
+
+/* clocks.c: incarnations of the worker below its present one are gone when every shard refuses them: FENCE is sent by
+ * clocks_leave, by the caller of clocks_expect. clocks_retire: so is the present one. */
+void clocks_expect(struct chief *c, uint32_t worker);
+void clocks_leave(struct chief *c, uint32_t worker);
+void clocks_retire(struct chief *c, uint32_t worker);
+void clocks_gone(struct chief *c, uint32_t worker); /* and what it had is dealt again */
+enum err clocks_begin(struct chief *c) MUST_CHECK;  /* a new generation has none */
+bool clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m); /* true: now they are gone */
+void clocks_resend(struct chief *c, uint32_t ps);
+
+/* async.c: what ssp and geo have in common with it */
+void async_entered(struct chief *c);
+uint64_t async_steps(const struct chief *c);
+bool async_learned(const struct chief *c);
+uint64_t async_enough(const struct chief *c, uint64_t step, uint64_t generation);
+void async_check(const struct chief *c);
+void async_facts(const struct chief *c, struct chief_facts *f);
+void async_own(struct chief *c, uint32_t worker, struct chief_came how);
+void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how);
+void async_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
+                     const ProtobufCMessage *m);
+void async_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m);
+void async_from_cut(struct chief *c, struct chief_shard *s);
+bool async_equal(const struct chief_shard *a, const struct chief_shard *b);
+void async_hold_tick(struct chief *c);
+bool async_fenced_by_all(struct chief *c, const Gradwire__Fenced *m); /* now: it is held */
+bool async_stopped(struct chief *c);
+void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window);
+#define ASYNC_OPS                                                                                  \
+    .check = async_check, .unit = "batch", .holds = true, .skips = true, .close = stale_forget,    \
+    .steps = async_steps, .learned = async_learned, .enough = async_enough,                        \
+    .staleness = stale_join, .deal = leases_serve, .welcomed = async_welcomed,                     \
+    .on_worker = async_on_worker, .done = leases_take_done, .tick = leases_serve,                  \
+    .take_status = async_take_status, .from_cut = async_from_cut, .equal = async_equal,            \
+    .hold_tick = async_hold_tick
+
+/* shards.c */
+bool shards_all(const struct chief *c, size_t flag); /* an offset in struct chief_shard */
+bool shards_equal(const struct chief *c);
+void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
+void shards_begin(struct chief *c); /* by c->begins */
+
+/* cut.c */
+void cut_start(struct chief *c, bool final);
+void cut_abort(struct chief *c);
+void cut_progress(struct chief *c);
+void cut_tick(struct chief *c);
+void cut_on(struct chief *c, enum frame_type type, const ProtobufCMessage *m);
+void cut_resend(struct chief *c, uint32_t ps);
+void cut_resend_worker(struct chief *c, uint32_t worker);
+/* True: this cut is. */
+bool cut_published(struct chief *c, uint64_t cut, const char *error) MUST_CHECK;
+
+/* members.c */
+void members_entered(struct chief *c); /* welcome all that wait, deal */
+void members_tick(struct chief *c);
+void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
+
+/* finish.c */
+void finish_check(struct chief *c); /* is all learned? */
+void finish_evaluated(struct chief *c);
+void finish_published(struct chief *c); /* c->cut is */
+void finish_judged(struct chief *c, uint64_t cut);
+void finish_progress(struct chief *c); /* who is told that it is done has changed */
+void finish_tick(struct chief *c);
+
+/* generation.c */
+void generation_gathered(struct chief *c); /* is the present one still that of all ps? */
+void generation_start(struct chief *c);
+void generation_send_enter(struct chief *c, uint32_t ps);
+void generation_on_entered(struct chief *c, const Gradwire__Entered *m);
+void generation_resend(struct chief *c, uint32_t ps); /* what a ps of ours may have missed */
 
 #endif

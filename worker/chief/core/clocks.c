@@ -2,6 +2,7 @@
  * with a worker. A worker is gone only when every shard refuses its incarnation:
  * FENCE to all ps -> FENCED from all -> GONE to all. Failure modes: a ps's connection is lost in between (said again
  * when it is back; a ps that comes back empty is a new generation, which begins without clocks). */
+#include <assert.h>
 #include <string.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -9,78 +10,85 @@
 static void send_fence(struct chief *c, uint32_t worker, uint32_t ps)
 {
     Gradwire__Fence m = GRADWIRE__FENCE__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
-    m.generation = &g;
+    m.generation = &c->named;
     m.worker = worker;
-    m.incarnation = c->worker[worker].gone_below;
-    if (c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, FRAME_FENCE, &m.base);
+    m.incarnation = c->worker[worker].async.gone_below;
+    chief_to_ps(c, ps, FRAME_FENCE, &m.base);
 }
 
 static void send_gone(struct chief *c, uint32_t worker, uint32_t ps)
 {
     Gradwire__Gone m = GRADWIRE__GONE__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
-    m.generation = &g;
+    assert(c->worker[worker].async.gone && c->worker[worker].async.gone_below);
+    m.generation = &c->named;
     m.worker = worker;
-    m.incarnation = c->worker[worker].gone_below;
-    if (c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, FRAME_GONE, &m.base);
+    m.incarnation = c->worker[worker].async.gone_below;
+    chief_to_ps(c, ps, FRAME_GONE, &m.base);
 }
 
 void clocks_expect(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
-    if (!c->retires)
-        return;
-    w->gone = false;
-    w->gone_below = w->incarnation;
-    memset(w->refused_by, 0, sizeof w->refused_by);
+    w->async.gone = false;
+    w->async.gone_below = w->incarnation;
+    memset(w->async.refused_by, 0, sizeof w->async.refused_by);
 }
 
 void clocks_leave(struct chief *c, uint32_t worker)
 {
     clocks_expect(c, worker);
-    for (uint32_t i = 0; c->retires && i < c->config.ps; i++)
-        send_fence(c, worker, i);
+    send_fence(c, worker, EVERY_PS);
+}
+
+void clocks_retire(struct chief *c, uint32_t worker)
+{
+    workers_new_incarnation(c, worker);
+    clocks_leave(c, worker);
+}
+
+void clocks_gone(struct chief *c, uint32_t worker)
+{
+    clocks_retire(c, worker);
+    leases_return(c, worker);
+    leases_note(c, worker);
 }
 
 static bool refused_by(const struct chief_worker *w, uint32_t ps)
 {
-    return w->refused_by[ps / 64] >> (ps % 64) & 1;
+    return w->async.refused_by[ps / 64] >> (ps % 64) & 1;
 }
 
-void clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m)
+bool clocks_on_fenced(struct chief *c, const Gradwire__Fenced *m)
 {
-    if (!c->retires || m->worker >= c->workers || m->ps >= c->config.ps)
-        return;
     struct chief_worker *w = &c->worker[m->worker];
-    if (w->gone || w->gone_below == 0 || m->incarnation < w->gone_below)
-        return;
-    w->refused_by[m->ps / 64] |= UINT64_C(1) << m->ps % 64;
+    if (m->ps >= c->config.ps || w->async.gone || w->async.gone_below == 0 ||
+        m->incarnation < w->async.gone_below)
+        return false;
+    w->async.refused_by[m->ps / 64] |= UINT64_C(1) << m->ps % 64;
     for (uint32_t i = 0; i < c->config.ps; i++)
         if (!refused_by(w, i))
-            return;
-    w->gone = true;
-    leases_lose(c, m->worker);
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_gone(c, m->worker, i);
+            return false;
+    w->async.gone = true;
+    send_gone(c, m->worker, EVERY_PS);
+    return true;
 }
 
 void clocks_resend(struct chief *c, uint32_t ps)
 {
-    for (uint32_t i = 0; c->retires && i < c->workers; i++) {
-        if (c->worker[i].gone)
+    for (uint32_t i = 0; i < c->workers; i++) {
+        if (c->worker[i].async.gone)
             send_gone(c, i, ps);
-        else if (c->worker[i].gone_below && !refused_by(&c->worker[i], ps))
+        else if (c->worker[i].async.gone_below && !refused_by(&c->worker[i], ps))
             send_fence(c, i, ps);
     }
 }
 
-void clocks_forget(struct chief *c)
+enum err clocks_begin(struct chief *c)
 {
+    stale_forget(c);
     for (uint32_t i = 0; i < c->workers; i++) {
-        c->worker[i].gone = false;
-        c->worker[i].gone_below = 0;
+        c->worker[i].async.gone = false;
+        c->worker[i].async.gone_below = 0;
     }
+    return ERR_OK;
 }

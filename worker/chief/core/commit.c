@@ -5,6 +5,7 @@
  * takes over (it asks all; what any shard has carried out, or holds, is the decision, and goes to the others), a report
  * of a step that is decided (answered with the decision). A shard that makes step k + 1 proves that all have made k, so
  * one step at a time is enough. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 static enum err trust_init(struct chief *c)
 {
-    struct chief_commit *k = &c->commit;
+    struct chief_commit *k = &c->sync.commit;
     if (!c->lamb)
         return ERR_OK;
     k->trust_first = mem_zalloc(c->plan.chunks + 1, sizeof *k->trust_first);
@@ -34,7 +35,7 @@ static enum err trust_init(struct chief *c)
 
 static bool trust_take(struct chief *c, const struct plan_shard *p, const Gradwire__StepReport *m)
 {
-    const struct chief_commit *k = &c->commit;
+    const struct chief_commit *k = &c->sync.commit;
     if (!c->lamb)
         return true;
     size_t first = k->trust_first[p->first_chunk];
@@ -50,7 +51,7 @@ static bool trust_take(struct chief *c, const struct plan_shard *p, const Gradwi
 
 enum err commit_init(struct chief *c)
 {
-    struct chief_commit *k = &c->commit;
+    struct chief_commit *k = &c->sync.commit;
     commit_close(c);
     if (accept_init(c))
         return ERR_NOMEM;
@@ -61,150 +62,67 @@ enum err commit_init(struct chief *c)
 
 void commit_close(struct chief *c)
 {
-    mem_free(c->commit.squares);
-    mem_free(c->commit.reported);
-    mem_free(c->commit.trusted);
-    mem_free(c->commit.trust_first);
-    mem_free(c->commit.trust);
-    mem_free(c->commit.ratio);
-    c->commit = (struct chief_commit){0};
+    mem_free(c->sync.commit.squares);
+    mem_free(c->sync.commit.reported);
+    mem_free(c->sync.commit.trusted);
+    mem_free(c->sync.commit.trust_first);
+    mem_free(c->sync.commit.trust);
+    mem_free(c->sync.commit.ratio);
+    c->sync.commit = (struct chief_commit){0};
     accept_close(c);
 }
 
 static void send_decision(struct chief *c, uint32_t ps)
 {
-    const struct chief_decision *d = &c->commit.last;
+    const struct chief_decision *d = &c->sync.commit.last;
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
-    m.generation = &g;
+    m.generation = &c->named;
     m.step = d->step;
     m.rejected = d->rejected;
     m.scale = d->scale;
-    m.ratios = c->commit.ratio;
+    m.ratios = c->sync.commit.ratio;
     m.n_ratios = c->lamb ? c->config.layout->tensors : 0;
-    if (d->there && c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
+    if (d->there)
+        chief_to_ps(c, ps, FRAME_STEP_DECISION, &m.base);
 }
 
 /* lamb, where the gradient is clipped: the ratios depend on the scale, so the shards report once more. */
 static void send_scale(struct chief *c, uint32_t ps)
 {
-    const struct chief_commit *k = &c->commit;
+    const struct chief_commit *k = &c->sync.commit;
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
-    m.generation = &g;
+    m.generation = &c->named;
     m.round = GRADWIRE__ROUND__TRUST;
     m.step = k->step;
     m.scale = k->scale;
-    if (k->scaled && c->ps[ps].up)
-        c->io->to_ps(c->ctx, ps, FRAME_STEP_DECISION, &m.base);
+    if (k->scaled)
+        chief_to_ps(c, ps, FRAME_STEP_DECISION, &m.base);
 }
 
 static void scale_all(struct chief *c, float scale)
 {
-    c->commit.scaled = true;
-    c->commit.scale = scale;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_scale(c, i);
+    c->sync.commit.scaled = true;
+    c->sync.commit.scale = scale;
+    send_scale(c, EVERY_PS);
 }
 
 void commit_resend(struct chief *c, uint32_t ps)
 {
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
-    Gradwire__Generation g = msg_generation(c->generation);
-    m.generation = &g;
-    if (!c->sync || !c->entered || !c->ps[ps].up)
+    m.generation = &c->named;
+    if (!c->entered || !c->ps[ps].up)
         return;
     accept_resend(c, ps);
     send_decision(c, ps);
     send_scale(c, ps);
-    c->io->to_ps(c->ctx, ps, FRAME_STEP_ASK, &m.base);
+    chief_to_ps(c, ps, FRAME_STEP_ASK, &m.base);
 }
 
 static void tell_all(struct chief *c, struct chief_decision d)
 {
-    c->commit.last = d;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        send_decision(c, i);
-}
-
-/* ---- the NaN guard ---- */
-
-static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const char *what)
-{
-    struct journal_entry entry = {
-        .kind = kind, .batch = batch, .generation = c->generation.number, .cut = c->published_cut};
-    (void)snprintf(entry.what, sizeof entry.what, "%s", what);
-    if (journal_add(&c->journal, &entry))
-        chief_say(c, 1, "no memory to remember that batch %" PRIu64 " is rejected", batch);
-    c->unwritten++;
-    c->io->journal(c->ctx, &entry);
-}
-
-static const char *unit(const struct chief *c)
-{
-    return c->sync ? "step" : "batch";
-}
-
-static void recover(struct chief *c, uint64_t batch, const char *what)
-{
-    uint32_t before = journal_recoveries(&c->journal, c->published_cut);
-    if (c->rollback_due)
-        return; /* whatever else is broken by then is of a life that is over */
-    if (before >= c->config.max_recoveries) {
-        chief_fail(c,
-                   "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
-                   "(training.max_recoveries)",
-                   unit(c), batch, what, before);
-        return;
-    }
-    chief_say(c, 1, "%s %" PRIu64 ": %s: going back to the last checkpoint, then skipping it",
-              unit(c), batch, what);
-    note(c, JOURNAL_RECOVERED, batch, what);
-    c->rollback_due = true;
-}
-
-/* One more without an update. False: that was the last one. */
-static bool count_row(struct chief *c, uint64_t batch, const char *what)
-{
-    if (++c->commit.row < c->config.max_rejected)
-        return true;
-    chief_fail(c, "%s %" PRIu64 ": %s; %u in a row were rejected (training.max_rejected)", unit(c),
-               batch, what, c->commit.row);
-    return false;
-}
-
-/* The guard has found something. True: the batch is rejected, and training goes on. */
-static bool reject(struct chief *c, uint64_t batch, const char *what)
-{
-    uint32_t policy = c->config.settings.nan_guard;
-    if (policy == NAN_GUARD_ROLLBACK) {
-        recover(c, batch, what);
-        return false;
-    }
-    if (!journal_has(&c->journal, batch))
-        note(c, JOURNAL_REJECTED, batch, what);
-    if (policy == NAN_GUARD_STOP) {
-        chief_fail(c, "%s %" PRIu64 ": %s (training.nan_guard: stop)", unit(c), batch, what);
-        return false;
-    }
-    chief_say(c, 1, "%s %" PRIu64 ": %s: rejected", unit(c), batch, what);
-    return count_row(c, batch, what);
-}
-
-void commit_on_rejected(struct chief *c, const Gradwire__BatchRejected *m)
-{
-    bool known = journal_has(&c->journal, m->batch);
-    if (c->sync || ids_has(&c->done, m->batch) ||
-        (known && c->config.settings.nan_guard == NAN_GUARD_SKIP))
-        return; /* said again */
-    (void)reject(c, m->batch, m->what);
-}
-
-void commit_batch_done(struct chief *c, uint64_t batch)
-{
-    if (c->commit.row && !journal_has(&c->journal, batch))
-        c->commit.row = 0;
+    assert(!c->sync.commit.last.there || d.step > c->sync.commit.last.step);
+    c->sync.commit.last = d;
+    send_decision(c, EVERY_PS);
 }
 
 /* ---- the decision ---- */
@@ -212,7 +130,7 @@ void commit_batch_done(struct chief *c, uint64_t batch)
 /* Doubles are added in the order of the chunks, however they are spread. */
 static float scale_of(const struct chief *c)
 {
-    const struct chief_commit *k = &c->commit;
+    const struct chief_commit *k = &c->sync.commit;
     double squares = 0;
     for (uint32_t i = 0; i < c->plan.chunks; i++)
         squares += k->squares[i];
@@ -222,7 +140,7 @@ static float scale_of(const struct chief *c)
 static bool all_trusted(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!c->commit.trusted[i])
+        if (!c->sync.commit.trusted[i])
             return false;
     return true;
 }
@@ -230,15 +148,16 @@ static bool all_trusted(const struct chief *c)
 /* Every shard has reported. What is rejected is told when the journal has it, so that it counts whoever dies. */
 static void decide(struct chief *c)
 {
-    struct chief_commit *k = &c->commit;
+    struct chief_commit *k = &c->sync.commit;
     struct chief_decision d = {.there = true, .step = k->step};
+    assert(!k->due.there && (!k->last.there || k->step > k->last.step));
     if (journal_skips(&c->journal, k->step)) {
         d.rejected = true;
-        if (!count_row(c, k->step, "skipped after a recovery"))
+        if (!guard_count_row(c, k->step, "skipped after a recovery"))
             return;
     } else if (k->broken[0]) {
         d.rejected = true;
-        if (!reject(c, k->step, k->broken))
+        if (!guard_reject(c, k->step, k->broken))
             return;
     } else {
         d.scale = k->scaled ? k->scale : scale_of(c);
@@ -250,7 +169,7 @@ static void decide(struct chief *c)
         if (c->lamb)
             trust_ratios(c->config.layout, &c->plan, k->trust, k->ratio);
         if (k->examples)
-            k->row = 0;
+            c->row = 0;
     }
     if (c->unwritten)
         k->due = d;
@@ -260,22 +179,22 @@ static void decide(struct chief *c)
 
 void commit_on_journaled(struct chief *c)
 {
-    struct chief_decision due = c->commit.due;
+    struct chief_decision due = c->sync.commit.due;
     if (!due.there || c->unwritten)
         return;
-    c->commit.due.there = false;
+    c->sync.commit.due.there = false;
     tell_all(c, due);
 }
 
 /* What a shard was told by a former chief holds for all. */
 static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 {
-    const struct chief_decision *last = &c->commit.last;
+    const struct chief_decision *last = &c->sync.commit.last;
     if ((last->there && m->step <= last->step) ||
         (c->lamb && m->n_ratios != c->config.layout->tensors))
         return;
     if (c->lamb)
-        memcpy(c->commit.ratio, m->ratios, m->n_ratios * sizeof *m->ratios);
+        memcpy(c->sync.commit.ratio, m->ratios, m->n_ratios * sizeof *m->ratios);
     tell_all(c, (struct chief_decision){
                     .there = true, .step = m->step, .rejected = m->rejected, .scale = m->scale});
 }
@@ -283,7 +202,7 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 /* A report of the scaled gradient; its scale is the one for all, whoever decided it. */
 static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
 {
-    struct chief_commit *k = &c->commit;
+    struct chief_commit *k = &c->sync.commit;
     k->trusted[m->shard] = m->round == GRADWIRE__ROUND__TRUST;
     if (k->trusted[m->shard] && !k->scaled)
         scale_all(c, m->scale);
@@ -291,7 +210,7 @@ static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
 
 static bool take(struct chief *c, const Gradwire__StepReport *m)
 {
-    struct chief_commit *k = &c->commit;
+    struct chief_commit *k = &c->sync.commit;
     const struct plan_shard *p = &c->plan.shard[m->shard];
     if (m->n_sums != p->chunks || m->step < k->step)
         return false;
@@ -321,15 +240,15 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
 static bool all_reported(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!c->commit.reported[i])
+        if (!c->sync.commit.reported[i])
             return false;
     return true;
 }
 
 void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m)
 {
-    const struct chief_decision *last = &c->commit.last;
-    if (!c->entered || c->rollback_due || c->commit.due.there || c->phase > CHIEF_FINISH ||
+    const struct chief_decision *last = &c->sync.commit.last;
+    if (!c->entered || c->rollback_due || c->sync.commit.due.there || c->phase > CHIEF_FINISH ||
         m->shard >= c->plan.shards ||
         !generation_equal(msg_generation_get(m->generation), c->generation))
         return;

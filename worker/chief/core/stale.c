@@ -6,22 +6,23 @@
 
 void stale_forget(struct chief *c)
 {
-    mem_free(c->stale);
-    c->stale = NULL;
-    c->stales = 0;
+    mem_free(c->async.stale);
+    c->async.stale = NULL;
+    c->async.stales = 0;
 }
 
 static struct chief_stale *entry(struct chief *c, uint32_t shard, uint32_t worker)
 {
-    for (size_t i = 0; i < c->stales; i++)
-        if (c->stale[i].shard == shard && c->stale[i].worker == worker)
-            return &c->stale[i];
-    struct chief_stale *grown = mem_resize(c->stale, c->stales + 1, sizeof *grown);
+    struct chief_async *a = &c->async;
+    for (size_t i = 0; i < a->stales; i++)
+        if (a->stale[i].shard == shard && a->stale[i].worker == worker)
+            return &a->stale[i];
+    struct chief_stale *grown = mem_resize(a->stale, a->stales + 1, sizeof *grown);
     if (!grown)
         return NULL; /* a number for people is not told */
-    c->stale = grown;
-    c->stale[c->stales] = (struct chief_stale){.shard = shard, .worker = worker};
-    return &c->stale[c->stales++];
+    a->stale = grown;
+    a->stale[a->stales] = (struct chief_stale){.shard = shard, .worker = worker};
+    return &a->stale[a->stales++];
 }
 
 void stale_take(struct chief *c, const Gradwire__ShardStatus *m)
@@ -38,11 +39,9 @@ void stale_take(struct chief *c, const Gradwire__ShardStatus *m)
     }
 }
 
-bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out)
+void stale_join(const struct chief *c, uint32_t worker, struct staleness *out)
 {
-    *out = (struct staleness){0};
-    for (size_t i = 0; i < c->stales; i++)
-        if (c->stale[i].worker == worker)
-            staleness_join(out, &c->stale[i].counted);
-    return out->count > 0;
+    for (size_t i = 0; i < c->async.stales; i++)
+        if (c->async.stale[i].worker == worker)
+            staleness_join(out, &c->async.stale[i].counted);
 }

@@ -1,0 +1,36 @@
+/* A thread that waits for a disk, so that no event loop does: jobs come in, are done one after the other in the order of
+ * posting, and answer with letters (mailbox.h). There is one for each thing that must not wait for another. */
+#ifndef GRADWIRE_COMMON_NET_DISK_THREAD_H
+#define GRADWIRE_COMMON_NET_DISK_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/err.h"
+
+enum { DISK_JOBS_MAX = 4096 }; /* that wait; more are refused */
+
+struct disk_job;
+
+struct disk_thread {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* there is a job, or none is left */
+    pthread_t pthread;
+    bool running, stop;
+    size_t jobs; /* with the one that is being done */
+    struct disk_job *first, **last;
+};
+
+/* Starts no thread yet: the first job does. */
+void disk_thread_init(struct disk_thread *t);
+/* All that was posted is done before. Thread: the owner's; nobody posts from here on. */
+void disk_thread_close(struct disk_thread *t);
+
+/* `run` gets `arg`, and owns it. Errors: ERR_TOOBIG DISK_JOBS_MAX jobs wait; ERR_NOMEM, also where no thread could be
+ * started: arg is the caller's then. Thread: any; never blocks. */
+enum err disk_thread_post(struct disk_thread *t, void (*run)(void *arg), void *arg) MUST_CHECK;
+/* Wait until all that was posted is done. */
+void disk_thread_settle(struct disk_thread *t);
+
+#endif

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""docs/adding.md promises in how many source files of the product a new optimizer, layer, .. is named; this counts them.
+
+For each kind it takes examples that are there, and looks for their names in .c, .h and .proto, comments left out.
+
+    adding.py           check all
+    adding.py --list    print the files, too
+"""
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("common", "launch", "proto", "ps", "worker", "k8s/entrypoint")
+COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|//[^\n]*', re.S)
+
+# (kind, the most files, name of the example, what names it)
+EXAMPLES = [
+    ("an optimizer", 4, "adagrad", r"(?i)adagrad"),
+    ("an optimizer", 4, "ftrl", r"(?i)ftrl"),
+    ("an optimizer with a number of its own", 5, "rmsprop and rho", r"(?i)rmsprop|\brho\b"),
+    ("a layer", 3, "batch_normalization", r"(?i)batch_normalization"),
+    ("a layer", 3, "concatenate", r"(?i)concatenate"),
+    ("a job key", 4, "training.staleness_rate", r"\bstaleness_rate\b"),
+    ("a job key", 4, "training.max_recoveries", r"\bmax_recoveries\b"),
+    ("a job key", 4, "training.geo_every", r"\bgeo_every\b"),
+]
+
+
+def code_of(path):
+    """The text without comments; strings stay."""
+    return COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else " ", path.read_text())
+
+
+def sources():
+    return {str(p.relative_to(ROOT)): code_of(p) for folder in FOLDERS
+            for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".c", ".h", ".cc", ".proto")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    code, wrong = sources(), 0
+    for kind, most, name, pattern in EXAMPLES:
+        files = [path for path, text in code.items() if re.search(pattern, text)]
+        if args.list:
+            print(f"{kind}, {name}: {len(files)} of {most}: {' '.join(files)}")
+        if len(files) > most:
+            print(f"{kind} is named in at most {most} source files (docs/adding.md); {name} is in {len(files)}: "
+                  f"{' '.join(files)}", file=sys.stderr)
+        elif not files:
+            print(f"tests/lint/adding.py: nothing names {name}: take another example of {kind}", file=sys.stderr)
+        wrong += not 0 < len(files) <= most
+    if not wrong:
+        print("adding ok")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+/* Async: workers are dealt batches, each is applied by itself. What ssp and geo have in common with it is here, too. */
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "worker/chief/core/chief_state.h"
+
+/* ---- a generation ---- */
+
+static enum err async_begin(struct chief *c)
+{
+    stale_forget(c);
+    return ERR_OK;
+}
+
+void async_entered(struct chief *c)
+{
+    leases_start(c, false);
+}
+
+/* ---- progress ---- */
+
+uint64_t async_steps(const struct chief *c)
+{
+    return c->async.leases.done.count;
+}
+
+bool async_learned(const struct chief *c)
+{
+    return c->async.leases.done.mark >= c->total;
+}
+
+uint64_t async_enough(const struct chief *c, uint64_t step, uint64_t generation)
+{
+    (void)step, (void)generation;
+    return c->async.leases.next_id;
+}
+
+void async_facts(const struct chief *c, struct chief_facts *f)
+{
+    f->dealt = c->async.leases.next_id;
+}
+
+void async_check(const struct chief *c)
+{
+    const struct chief_leases *l = &c->async.leases;
+    assert(l->done.mark <= l->next_id && l->done.count >= l->done.mark);
+    assert(l->redo <= l->next_id - l->done.mark);
+    assert(l->unsettled == UINT64_MAX || ids_has(&l->done, l->unsettled));
+}
+
+/* ---- workers ---- */
+
+void async_own(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    for (size_t i = 0; how.same_process && !w->hello_used && i < w->hello->n_leases; i++)
+        leases_own(c, worker, w->hello->leases[i]);
+}
+
+static void async_came(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    leases_return(c, worker);
+    async_own(c, worker, how);
+}
+
+void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    if (!how.keeps_state)
+        leases_repeat(c, worker);
+}
+
+static void async_gone(struct chief *c, uint32_t worker)
+{
+    leases_return(c, worker);
+    leases_note(c, worker);
+}
+
+static void on_lease_ask(struct chief *c, uint32_t worker, const Gradwire__LeaseAsk *m)
+{
+    struct chief_worker *w = &c->worker[worker];
+    leases_take_done(c, m->n_done, m->done);
+    if (m->want)
+        w->async.want = m->want;
+    w->async.told_none = false;
+    leases_serve(c);
+}
+
+void async_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
+                     const ProtobufCMessage *m)
+{
+    const Gradwire__LeaseAsk *ask = (const Gradwire__LeaseAsk *)m;
+    const Gradwire__BatchRejected *rejected = (const Gradwire__BatchRejected *)m;
+    if (type == FRAME_LEASE_ASK && chief_is_ours(c, ask->generation))
+        on_lease_ask(c, worker, ask);
+    else if (type == FRAME_BATCH_REJECTED && chief_is_ours(c, rejected->generation) &&
+             !ids_has(&c->async.leases.done, rejected->batch))
+        guard_on_rejected(c, rejected);
+}
+
+/* ---- shards ---- */
+
+void async_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m)
+{
+    const size_t room = sizeof s->async.partial / sizeof *s->async.partial;
+    if (ids_unpack(&s->async.resolved, m->mark, m->window.data, m->window.len))
+        s->async.resolved = (struct ids){0};
+    stale_take(c, m);
+    s->async.partials = m->partial.len / sizeof(uint64_t);
+    if (s->async.partials > room)
+        s->async.partials = room;
+    if (s->async.partials)
+        memcpy(s->async.partial, m->partial.data, s->async.partials * sizeof *s->async.partial);
+}
+
+void async_from_cut(struct chief *c, struct chief_shard *s)
+{
+    const struct manifest *m = &c->base;
+    if (ids_unpack(&s->async.resolved, m->mark, m->window_bits, m->window_bits_bytes))
+        s->async.resolved = (struct ids){0}; /* the shards have refused such a cut already */
+}
+
+/* ---- a cut ---- */
+
+static void fence(struct chief *c, uint32_t worker)
+{
+    struct chief_worker *w = &c->worker[worker];
+    w->fencing = true;
+    feedback_lost(c, w->given);
+    w->given = false;
+    w->fence_ms = c->now_ms;
+    w->fenced_by = 0;
+    workers_new_incarnation(c, worker);
+    if (c->mode->fence)
+        c->mode->fence(c, worker);
+    chief_say(c, 1, "worker %u did not hold for cut %" PRIu64 ": fenced", worker, c->cut.number);
+    Gradwire__Fence m = GRADWIRE__FENCE__INIT;
+    m.generation = &c->named;
+    m.worker = worker;
+    m.incarnation = w->incarnation;
+    chief_to_ps(c, EVERY_PS, FRAME_FENCE, &m.base);
+}
+
+void async_hold_tick(struct chief *c)
+{
+    for (uint32_t i = 1; i < c->workers; i++) {
+        const struct chief_worker *w = &c->worker[i];
+        if (!w->held && workers_hold_is_over(c, w))
+            fence(c, i);
+    }
+}
+
+bool async_fenced_by_all(struct chief *c, const Gradwire__Fenced *m)
+{
+    struct chief_worker *w = &c->worker[m->worker];
+    if (!w->fencing || m->incarnation != w->incarnation || ++w->fenced_by < c->config.ps)
+        return false;
+    w->held = true;
+    return true;
+}
+
+static void async_on_fenced(struct chief *c, const Gradwire__Fenced *m)
+{
+    if (async_fenced_by_all(c, m))
+        leases_return(c, m->worker);
+}
+
+bool async_stopped(struct chief *c)
+{
+    return !leases_redo_uneven(c);
+}
+
+bool async_equal(const struct chief_shard *a, const struct chief_shard *b)
+{
+    return ids_equal(&a->async.resolved, &b->async.resolved) && !a->async.partials &&
+           !b->async.partials;
+}
+
+void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window)
+{
+    const struct ids *resolved = &c->shard[0].async.resolved;
+    m->dealt = ids_end(resolved);
+    m->mark = resolved->mark;
+    m->window_bits_bytes = (uint32_t)ids_pack(resolved, window);
+    m->window_bits = window;
+}
+
+const struct chief_mode chief_async = {
+    ASYNC_OPS,
+    .adds_momentum = "async",
+    .has_slots = true,
+    .begin = async_begin,
+    .entered = async_entered,
+    .facts = async_facts,
+    .came = async_came,
+    .leaves = async_gone,
+    .away = async_gone,
+    .on_fenced = async_on_fenced,
+    .stopped = async_stopped,
+    .put_manifest = async_put_manifest,
+};

@@ -1,0 +1,118 @@
+/* What summaries and people want to know. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/chief/core/chief_state.h"
+
+uint64_t chief_dropped(const struct chief *c, uint32_t worker)
+{
+    return c->mode == &chief_sync && worker < c->workers ? c->worker[worker].sync.dropped : 0;
+}
+
+bool chief_account(const struct chief *c, uint32_t worker, struct worker_account *out)
+{
+    if (worker >= c->workers || !c->worker[worker].acked)
+        return false;
+    *out = c->worker[worker].account;
+    return true;
+}
+
+void chief_facts(const struct chief *c, struct chief_facts *f)
+{
+    *f = (struct chief_facts){.running = c->entered,
+                              .generation = c->generation.number,
+                              .cut = c->published_cut,
+                              .cut_step = c->published_step,
+                              .steps = c->mode->steps(c),
+                              .total = c->total};
+    f->t = c->shard ? c->shard[0].t : 0;
+    f->residuals_lost = c->residuals_lost;
+    f->applied_min = UINT64_MAX;
+    for (uint32_t i = 0; c->shard && i < c->plan.shards; i++) {
+        const struct chief_shard *s = &c->shard[i];
+        if (s->step < f->applied_min)
+            f->applied_min = s->step;
+        if (s->step > f->applied_max)
+            f->applied_max = s->step;
+        f->duplicates += s->duplicates;
+        codec_cost_add(&f->push, &s->push);
+        codec_cost_add(&f->reply, &s->reply);
+    }
+    if (f->applied_min == UINT64_MAX)
+        f->applied_min = 0;
+    if (c->shard)
+        f->clipped = c->shard[0].clipped;
+    c->mode->facts(c, f);
+    f->rejected = journal_rejected(&c->journal);
+    f->recoveries = journal_all_recoveries(&c->journal);
+    memcpy(f->epoch, c->epoch, sizeof f->epoch);
+    for (uint32_t i = 0; i < c->workers; i++) {
+        const struct chief_worker *w = &c->worker[i];
+        f->residuals_away += c->feedback && w->given && !w->up && !w->acked;
+    }
+    memcpy(f->uuid, c->uuid, sizeof f->uuid);
+}
+
+uint32_t chief_workers(const struct chief *c)
+{
+    return c->workers;
+}
+
+static double away_s(bool up, int64_t lost_ms, int64_t now_ms)
+{
+    return up ? 0 : (double)(now_ms - lost_ms) / 1000;
+}
+
+struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    return (struct chief_peer){.up = w->up,
+                               .member = w->member,
+                               .incarnation = w->incarnation,
+                               .away_s = away_s(w->up, w->lost_ms, now_ms)};
+}
+
+struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
+{
+    const struct chief_ps *p = &c->ps[ps];
+    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
+}
+
+void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)
+{
+    for (uint32_t i = 0; i < c->config.ps; i++) {
+        if (!c->ps[i].up) {
+            (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u",
+                           (now_ms - c->ps[i].lost_ms) / 1000, i);
+            return;
+        }
+    }
+    for (uint32_t i = 0; c->phase == CHIEF_ENTER && i < c->plan.shards; i++) {
+        if (!c->shard[i].entered) {
+            (void)snprintf(out, bytes, "waiting for shard %u on ps %u to enter generation %" PRIu64,
+                           i, c->plan.shard[i].ps, c->generation.number);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < c->workers; i++) {
+        if (c->worker[i].member && !c->worker[i].up) {
+            (void)snprintf(out, bytes,
+                           "step %" PRIu64 ": worker %u is away, last seen %" PRId64 " s ago",
+                           c->mode->steps(c), i, (now_ms - c->worker[i].lost_ms) / 1000);
+            return;
+        }
+    }
+    static const char *const stage[] = {"running", "holding workers", "stopping shards", "saving",
+                                        "publishing"};
+    (void)snprintf(out, bytes, "phase %d, step %" PRIu64 " of %" PRIu64 ", cut %" PRIu64 ": %s",
+                   (int)c->phase, c->mode->steps(c), c->total, c->cut.number, stage[c->cut.stage]);
+}
+
+bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out)
+{
+    *out = (struct staleness){0};
+    if (c->mode->staleness)
+        c->mode->staleness(c, worker, out);
+    return out->count > 0;
+}

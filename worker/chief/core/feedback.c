@@ -1,0 +1,46 @@
+/* Error feedback (compression.push: top_k): workers withhold parts of gradients. In sync, too, they are held for a cut then,
+ * until nothing is withheld; what is withheld by one that is gone is lost, and counted. */
+#include <inttypes.h>
+
+#include "worker/chief/core/chief_state.h"
+
+void feedback_lost(struct chief *c, bool had)
+{
+    c->residuals_lost += c->feedback && had;
+}
+
+/* A takeover is a new generation, at which each worker drops what it withheld; the last chief's own went with it. */
+static bool drops(const struct chief *c, uint32_t worker, struct chief_came how)
+{
+    bool was_there = c->worker[worker].hello->incarnation != 0 || worker == 0;
+    return c->begins == BEGINS_TAKEOVER && was_there && !how.keeps_state;
+}
+
+void feedback_came(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    feedback_lost(c, drops(c, worker, how));
+    feedback_lost(c, how.replaces);
+}
+
+/* Steps wait for its leaves anyway, and with them comes what it withholds. */
+static bool may_push(const struct chief *c, uint32_t worker)
+{
+    struct chief_part part[CHIEF_WORKERS_MAX];
+    uint32_t n = workers_parts(c, part), i = 0;
+    while (i < n && part[i].worker != worker)
+        i++;
+    return i < n && c->mode->steps(c) < c->total;
+}
+
+/* One that is away may stay so, and one without leaves may never answer. */
+void feedback_hold_tick(struct chief *c)
+{
+    for (uint32_t i = 1; i < c->workers; i++) {
+        struct chief_worker *w = &c->worker[i];
+        if (w->held || (w->up && may_push(c, i)) || !workers_hold_is_over(c, w))
+            continue;
+        w->held = true;
+        chief_say(c, 0, "worker %u %s: what it withheld is not in cut %" PRIu64, i,
+                  w->up ? "does not answer" : "is away", c->cut.number);
+    }
+}

@@ -1,0 +1,126 @@
+/* The end: all is learned, evaluated, on disk, told. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "worker/chief/core/chief_state.h"
+
+/* Everything is on disk: workers confirm first, ps serve until then. */
+static void done(struct chief *c)
+{
+    c->awaits_evaluator = false;
+    c->phase = CHIEF_DONE;
+    c->done_ms = c->now_ms;
+    chief_send_done(c, 0, "", false);
+}
+
+/* The evaluator has the last word, within its bound. */
+static void final(struct chief *c)
+{
+    if (c->config.timeouts.evaluator_s == 0) {
+        done(c);
+    } else if (c->phase == CHIEF_FINISH) {
+        c->awaits_evaluator = true;
+        c->final_ms = c->final_ms ? c->final_ms : c->now_ms;
+        c->io->await_evaluator(c->ctx, c->published_cut);
+    }
+}
+
+void finish_judged(struct chief *c, uint64_t cut)
+{
+    if (c->awaits_evaluator && c->phase == CHIEF_FINISH && cut == c->published_cut)
+        done(c);
+}
+
+void finish_tick(struct chief *c)
+{
+    if (!c->awaits_evaluator || c->phase != CHIEF_FINISH)
+        return;
+    int64_t ms = c->now_ms - c->final_ms;
+    if (c->going) {
+        chief_end(c, 143,
+                  "told to go: the final checkpoint is published, the evaluator has not "
+                  "looked at it");
+    } else if (ms > (int64_t)c->config.timeouts.evaluator_s * 1000) {
+        chief_say(c, 1,
+                  "the evaluator has no result for the final checkpoint, cut %" PRIu64
+                  ", after %u s (timeouts.evaluator_s): the job ends without",
+                  c->published_cut, c->config.timeouts.evaluator_s);
+        done(c);
+    } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
+        chief_say(c, 0,
+                  "waiting %" PRId64 " s for the evaluator's result of the final checkpoint, cut "
+                  "%" PRIu64,
+                  ms / 1000, c->published_cut);
+        c->said_ms = c->now_ms;
+    }
+}
+
+void finish_progress(struct chief *c)
+{
+    if (c->phase == CHIEF_DONE) {
+        for (uint32_t i = 1; i < c->workers; i++)
+            if (c->worker[i].up && !c->worker[i].acked && c->now_ms - c->done_ms < CHIEF_DONE_MS)
+                return;
+        c->phase = CHIEF_DONE_PS;
+        c->done_ms = c->now_ms;
+        chief_send_done(c, 0, "", true);
+    }
+    if (c->phase == CHIEF_DONE_PS) {
+        for (uint32_t i = 0; i < c->config.ps; i++)
+            if (c->ps[i].up && !c->ps[i].told && c->now_ms - c->done_ms < CHIEF_DONE_PS_MS)
+                return;
+        chief_end(c, 0, "");
+    }
+}
+
+void finish_check(struct chief *c)
+{
+    if (c->phase != CHIEF_RUN || !c->entered || !c->mode->learned(c))
+        return;
+    c->phase = CHIEF_FINISH;
+    if (c->evaluated)
+        finish_evaluated(c);
+    else
+        c->io->finish(c->ctx);
+}
+
+void finish_evaluated(struct chief *c)
+{
+    if (c->phase != CHIEF_FINISH)
+        return; /* a rollback came in between: evaluated again when all is learned again */
+    c->evaluated = true;
+    if (c->published_final && c->published_step == c->mode->steps(c))
+        final(c);
+    else
+        cut_start(c, true);
+}
+
+/* A cut is published that has all that was learned when they were told to go. */
+static void let_go(struct chief *c)
+{
+    Gradwire__Leave m = GRADWIRE__LEAVE__INIT;
+    m.generation = &c->named;
+    for (uint32_t i = 0; i < c->config.ps; i++) {
+        if (c->ps[i].going)
+            chief_to_ps(c, i, FRAME_LEAVE, &m.base);
+        c->ps[i].going = false;
+    }
+    if (!c->going)
+        return;
+    char text[128];
+    (void)snprintf(text, sizeof text,
+                   "ended by SIGTERM: cut %" PRIu64 ", step %" PRIu64
+                   ", is published, and the job goes on from it",
+                   c->published_cut, c->published_step);
+    chief_end(c, 143, text);
+}
+
+void finish_published(struct chief *c)
+{
+    if (c->cut.final)
+        final(c);
+    else if (c->cut.again)
+        cut_start(c, c->phase == CHIEF_FINISH && c->evaluated);
+    else
+        let_go(c);
+}

@@ -1,0 +1,236 @@
+/* How a generation begins: what every ps has and what is on disk decide whether it takes over, restores a cut or starts
+ * with initial values; then every shard enters it. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/uuid.h"
+#include "worker/chief/core/chief_state.h"
+
+static void make_uuid(struct chief *c)
+{
+    uint64_t a = c->io->random(c->ctx), b = c->io->random(c->ctx);
+    uuid_make(c->uuid, a, b);
+}
+
+static bool all_ps_agree(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        if (!c->ps[i].entered || !generation_equal(c->ps[i].generation, c->ps[0].generation) ||
+            strcmp(c->ps[i].uuid, c->ps[0].uuid) != 0)
+            return false;
+    return true;
+}
+
+static void next_generation(struct chief *c)
+{
+    uint64_t largest = c->generation.number;
+    for (uint32_t i = 0; i < c->config.ps; i++) {
+        if (c->ps[i].generation.number > largest)
+            largest = c->ps[i].generation.number;
+        if (c->ps[i].next_cut > c->next_cut)
+            c->next_cut = c->ps[i].next_cut;
+    }
+    if (c->has_base && c->base.generation > largest)
+        largest = c->base.generation;
+    if (c->has_base && c->base.cut + 1 > c->next_cut)
+        c->next_cut = c->base.cut + 1;
+    c->generation = (struct generation){largest + 1, c->io->random(c->ctx)};
+    c->named = msg_generation(c->generation);
+}
+
+static bool take_plan(struct chief *c)
+{
+    struct errmsg e = {""};
+    plan_close(&c->plan);
+    msg_plan_close(&c->plan_message);
+    mem_free(c->shard);
+    c->shard = NULL;
+    c->row = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        c->threads[i] = c->ps[i].threads;
+    if (plan_init(&c->plan, c->config.layout->elems, c->threads, c->config.ps, &e) == ERR_OK &&
+        msg_plan_set(&c->plan_message, c->config.layout, c->threads, c->config.ps) == ERR_OK)
+        c->shard = mem_zalloc(c->plan.shards, sizeof *c->shard);
+    if (!c->shard || c->mode->begin(c))
+        chief_fail(c, "no plan can be made: %s", e.text[0] ? e.text : "out of memory");
+    return c->phase != CHIEF_ENDED;
+}
+
+/* A step that every shard can still begin with other rules than the one before. Since the ps said how far their shards
+ * are each may have made one step more; to begin the next takes leaves of this chief, or its word (backup workers). */
+static uint64_t no_shard_has_begun(const struct chief *c)
+{
+    uint64_t furthest = 0;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            if (c->ps[i].hello->shards[j]->step > furthest)
+                furthest = c->ps[i].hello->shards[j]->step;
+    return furthest + 2;
+}
+
+void generation_send_enter(struct chief *c, uint32_t ps)
+{
+    Gradwire__Enter m = GRADWIRE__ENTER__INIT;
+    m.generation = &c->named;
+    m.uuid = c->uuid;
+    m.mode = c->begins == BEGINS_NEW       ? GRADWIRE__ENTER_MODE__INIT
+             : c->begins == BEGINS_RESTORE ? GRADWIRE__ENTER_MODE__RESTORE
+                                           : GRADWIRE__ENTER_MODE__TAKEOVER;
+    m.plan = &c->plan_message;
+    m.settings = &c->config.settings;
+    m.cut = c->has_base ? c->base.cut : 0;
+    m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
+    m.store = (uint32_t)c->config.checkpoint.store;
+    m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
+    chief_to_ps(c, ps, FRAME_ENTER, &m.base);
+}
+
+static enum err find_base(struct chief *c)
+{
+    struct manifest found = {0};
+    manifest_close(&c->base);
+    enum err err = c->io->find_cut(c->ctx, c->usable_below, &found);
+    c->has_base = err == ERR_OK;
+    c->base = found;
+    return err;
+}
+
+static void choose_mode(struct chief *c)
+{
+    bool agree = all_ps_agree(c) && !c->rollback_due;
+    enum err err = find_base(c);
+    if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
+        chief_end(c, 138, "no memory to look at the checkpoints");
+        return;
+    }
+    if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
+        chief_fail(
+            c, "there are checkpoints, and none of them can be used: mend them, or start anew with "
+               "--fresh");
+        return;
+    }
+    if (agree && (!c->has_base || strcmp(c->base.uuid, c->ps[0].uuid) == 0)) {
+        c->begins = BEGINS_TAKEOVER;
+        (void)snprintf(c->uuid, sizeof c->uuid, "%s", c->ps[0].uuid);
+        return;
+    }
+    c->begins = c->has_base ? BEGINS_RESTORE : BEGINS_NEW;
+    if (c->has_base)
+        (void)snprintf(c->uuid, sizeof c->uuid, "%s", c->base.uuid);
+    else if (!c->uuid[0])
+        make_uuid(c);
+}
+
+void generation_start(struct chief *c)
+{
+    cut_abort(c);
+    c->entered = false;
+    choose_mode(c);
+    if (c->phase == CHIEF_ENDED)
+        return;
+    next_generation(c);
+    if (!take_plan(c))
+        return;
+    c->phase = CHIEF_ENTER;
+    for (uint32_t i = 0; i < c->workers; i++)
+        c->worker[i].welcomed = c->worker[i].given = false;
+    if (c->begins == BEGINS_RESTORE)
+        chief_say(c, 0, "generation %" PRIu64 ": going on from cut %" PRIu64 " (step %" PRIu64 ")",
+                  c->generation.number, c->base.cut, c->base.step);
+    else
+        chief_say(c, 0, "generation %" PRIu64 ": %s", c->generation.number,
+                  c->begins == BEGINS_NEW ? "initial values" : "taking over from the last chief");
+    generation_send_enter(c, EVERY_PS);
+}
+
+/* A ps of ours is there again: what it may have missed. */
+void generation_resend(struct chief *c, uint32_t ps)
+{
+    cut_resend(c, ps);
+    if (c->mode->resend)
+        c->mode->resend(c, ps);
+}
+
+/* Every ps is connected: is this still our generation, or is a new one needed? */
+void generation_gathered(struct chief *c)
+{
+    c->phase = CHIEF_GATHER;
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        if (!c->ps[i].up)
+            return;
+    if (c->entered && all_ps_agree(c) && generation_equal(c->ps[0].generation, c->generation)) {
+        c->phase = CHIEF_RUN;
+        for (uint32_t i = 0; i < c->config.ps; i++)
+            generation_resend(c, i);
+        finish_check(c);
+        return;
+    }
+    generation_start(c);
+}
+
+/* ---- entered ---- */
+
+/* Mitliagkas et al. 2016, "Asynchrony begets momentum", theorem 3. */
+static void tell_momentum(struct chief *c)
+{
+    double momentum = c->config.settings.momentum;
+    uint32_t workers = c->config.workers;
+    if (!c->mode->adds_momentum || momentum == 0 || workers < 2 || c->told_momentum)
+        return;
+    chief_say(c, 0,
+              "training.update: %s adds momentum of about %.2g (1 - 1/%u workers) to the "
+              "optimizer's %g; where it does not learn well, set less of that",
+              c->mode->adds_momentum, 1 - 1.0 / workers, workers, momentum);
+    c->told_momentum = true;
+}
+
+static void entered_all(struct chief *c)
+{
+    assert(c->phase == CHIEF_ENTER && shards_all(c, offsetof(struct chief_shard, entered)));
+    assert(c->cut.stage == STAGE_NONE && !c->entered);
+    tell_momentum(c);
+    c->entered = true;
+    c->phase = CHIEF_RUN;
+    c->evaluated = c->rollback_due = c->awaits_evaluator = false;
+    c->last_cut_ms = c->now_ms;
+    shards_begin(c);
+    c->mode->entered(c);
+    if (c->begins == BEGINS_NEW && !c->going)
+        cut_start(c, false); /* cut 0: the state after initialization */
+    members_entered(c);
+    for (uint32_t i = 0; c->begins == BEGINS_TAKEOVER && i < c->config.ps; i++)
+        if (c->mode->resend)
+            c->mode->resend(c, i);
+    finish_check(c);
+    if (c->going)
+        cut_start(c, false);
+}
+
+void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
+{
+    if (c->phase != CHIEF_ENTER || !chief_is_ours(c, m->generation))
+        return;
+    if (m->error[0] && m->corrupt && c->begins == BEGINS_RESTORE) {
+        chief_say(c, 1, "cut %" PRIu64 " cannot be used: %s; trying the one before it", c->base.cut,
+                  m->error);
+        c->usable_below = c->base.cut;
+        for (uint32_t i = 0; i < c->config.ps; i++)
+            c->ps[i].entered = false;
+        generation_start(c);
+        return;
+    }
+    if (m->error[0]) {
+        chief_fail(c, "a shard could not start: %s", m->error);
+        return;
+    }
+    if (m->shard >= c->plan.shards)
+        return;
+    c->shard[m->shard].entered = true;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!c->shard[i].entered)
+            return;
+    entered_all(c);
+}

@@ -1,0 +1,131 @@
+/* Local SGD: workers push what their own parameters have moved. What a dead worker holds is not dealt again: once every
+ * shard refuses it, it is done with; the next cut shows what of it was added, and what is lost. */
+#include "worker/chief/core/chief_state.h"
+
+/* ---- a generation ---- */
+
+static void geo_entered(struct chief *c)
+{
+    if (c->begins == BEGINS_NEW)
+        c->geo.lost = 0;
+    else if (c->has_base)
+        c->geo.lost = c->base.lost;
+    leases_start(c, true);
+}
+
+/* ---- workers ---- */
+
+static void geo_came(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    const Gradwire__Hello *hello = c->worker[worker].hello;
+    if (how.keeps_state) /* its report of them may have been lost: they must not be trained twice */
+        leases_take_done(c, hello->n_done, hello->done);
+    if (how.replaces)
+        leases_die(c, worker);
+    else
+        leases_return(c, worker);
+    async_own(c, worker, how);
+    if (how.replaces)
+        clocks_leave(c, worker);
+}
+
+static void geo_away(struct chief *c, uint32_t worker)
+{
+    clocks_retire(c, worker);
+    leases_die(c, worker);
+    leases_note(c, worker);
+}
+
+static void geo_facts(const struct chief *c, struct chief_facts *f)
+{
+    async_facts(c, f);
+    f->lost = c->geo.lost;
+}
+
+/* ---- a cut ---- */
+
+static void geo_fence(struct chief *c, uint32_t worker)
+{
+    clocks_expect(c, worker);
+    leases_die(c, worker);
+}
+
+static void geo_on_fenced(struct chief *c, const Gradwire__Fenced *m)
+{
+    if (clocks_on_fenced(c, m))
+        leases_lose(c, m->worker);
+    (void)async_fenced_by_all(c, m); /* what it held has died with it */
+}
+
+static bool resolved_somewhere(const struct chief *c, uint64_t id)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (ids_has(&c->shard[i].async.resolved, id))
+            return true;
+    return false;
+}
+
+/* What some shard has resolved, or a dead worker held, is resolved; what no shard has is lost. */
+static bool geo_stopped(struct chief *c)
+{
+    struct chief_leases *l = &c->async.leases;
+    struct ids *all = &c->geo.settled;
+    uint64_t low = leases_low(c);
+    *all = (struct ids){.mark = low, .count = low};
+    c->geo.losing = c->geo.lost;
+    l->unsettled = UINT64_MAX;
+    for (uint64_t id = low; id < l->next_id; id++) {
+        bool somewhere = resolved_somewhere(c, id);
+        if (somewhere)
+            leases_done(c, id);
+        if (!ids_has(&l->done, id))
+            continue;
+        c->geo.losing += !somewhere;
+        if (ids_add(all, id))
+            break; /* cannot be: nothing is dealt beyond the window */
+    }
+    c->cut.step = all->count;
+    return true;
+}
+
+static void geo_put_cut_at(const struct chief *c, Gradwire__CutAt *m, uint8_t *window)
+{
+    m->mark = c->geo.settled.mark;
+    m->window.data = window;
+    m->window.len = ids_pack(&c->geo.settled, window);
+}
+
+static void geo_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window)
+{
+    async_put_manifest(c, m, window);
+    m->lost = c->geo.losing;
+}
+
+static void geo_published(struct chief *c)
+{
+    c->geo.lost = c->geo.losing;
+}
+
+/* The shards wait for what died. */
+static bool geo_wants_cut(const struct chief *c)
+{
+    return c->async.leases.unsettled != UINT64_MAX;
+}
+
+const struct chief_mode chief_geo = {
+    ASYNC_OPS,
+    .begin = clocks_begin,
+    .entered = geo_entered,
+    .resend = clocks_resend,
+    .facts = geo_facts,
+    .came = geo_came,
+    .leaves = clocks_gone,
+    .away = geo_away,
+    .fence = geo_fence,
+    .on_fenced = geo_on_fenced,
+    .stopped = geo_stopped,
+    .put_cut_at = geo_put_cut_at,
+    .put_manifest = geo_put_manifest,
+    .published = geo_published,
+    .wants_cut = geo_wants_cut,
+};

@@ -1,0 +1,75 @@
+/* The NaN guard: what it has found is in the journal before it counts, and decides what becomes of the job. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "worker/chief/core/chief_state.h"
+
+static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const char *what)
+{
+    struct journal_entry entry = {
+        .kind = kind, .batch = batch, .generation = c->generation.number, .cut = c->published_cut};
+    (void)snprintf(entry.what, sizeof entry.what, "%s", what);
+    if (journal_add(&c->journal, &entry))
+        chief_say(c, 1, "no memory to remember that batch %" PRIu64 " is rejected", batch);
+    assert(kind == JOURNAL_RECOVERED || !c->rollback_due);
+    c->unwritten++;
+    c->io->journal(c->ctx, &entry);
+}
+
+static void recover(struct chief *c, uint64_t batch, const char *what)
+{
+    uint32_t before = journal_recoveries(&c->journal, c->published_cut);
+    if (c->rollback_due)
+        return; /* whatever else is broken by then is of a life that is over */
+    if (before >= c->config.training.max_recoveries) {
+        chief_fail(c,
+                   "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
+                   "(training.max_recoveries)",
+                   c->mode->unit, batch, what, before);
+        return;
+    }
+    chief_say(c, 1, "%s %" PRIu64 ": %s: going back to the last checkpoint, then skipping it",
+              c->mode->unit, batch, what);
+    note(c, JOURNAL_RECOVERED, batch, what);
+    c->rollback_due = true;
+}
+
+bool guard_count_row(struct chief *c, uint64_t batch, const char *what)
+{
+    if (++c->row < c->config.training.max_rejected)
+        return true;
+    chief_fail(c, "%s %" PRIu64 ": %s; %u in a row were rejected (training.max_rejected)",
+               c->mode->unit, batch, what, c->row);
+    return false;
+}
+
+bool guard_reject(struct chief *c, uint64_t batch, const char *what)
+{
+    uint32_t policy = c->config.settings.nan_guard;
+    if (policy == NAN_GUARD_ROLLBACK) {
+        recover(c, batch, what);
+        return false;
+    }
+    if (!journal_has(&c->journal, batch))
+        note(c, JOURNAL_REJECTED, batch, what);
+    if (policy == NAN_GUARD_STOP) {
+        chief_fail(c, "%s %" PRIu64 ": %s (training.nan_guard: stop)", c->mode->unit, batch, what);
+        return false;
+    }
+    chief_say(c, 1, "%s %" PRIu64 ": %s: rejected", c->mode->unit, batch, what);
+    return guard_count_row(c, batch, what);
+}
+
+void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m)
+{
+    if (journal_has(&c->journal, m->batch) && c->config.settings.nan_guard == NAN_GUARD_SKIP)
+        return; /* said again */
+    (void)guard_reject(c, m->batch, m->what);
+}
+
+void guard_batch_done(struct chief *c, uint64_t batch)
+{
+    if (c->row && !journal_has(&c->journal, batch))
+        c->row = 0;
+}

@@ -1,0 +1,338 @@
+/* The ids of batches, where workers are dealt batches: who has which, what is done, what is dealt again. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "worker/chief/core/chief_state.h"
+
+enum {
+    UNEVEN_MAX = WORKER_RANGES_MAX / 2
+}; /* with what it holds they fit a worker's list; the others come next round */
+
+static uint32_t *owner_of(struct chief *c, uint64_t id)
+{
+    return &c->async.leases.owner[id % IDS_WINDOW];
+}
+
+static bool is_done(const struct chief *c, uint64_t id)
+{
+    return ids_has(&c->async.leases.done, id);
+}
+
+static void mark_redo(struct chief *c, uint64_t id)
+{
+    uint32_t *owner = owner_of(c, id);
+    if (is_done(c, id) || *owner == OWNER_REDO)
+        return;
+    *owner = OWNER_REDO;
+    c->async.leases.redo++;
+}
+
+static void set_owner(struct chief *c, uint64_t id, uint32_t worker)
+{
+    uint32_t *owner = owner_of(c, id);
+    if (*owner == OWNER_REDO)
+        c->async.leases.redo--;
+    *owner = OWNER_WORKER + worker;
+}
+
+void leases_done(struct chief *c, uint64_t id)
+{
+    struct chief_leases *l = &c->async.leases;
+    if (id >= l->next_id || is_done(c, id))
+        return;
+    uint32_t *owner = owner_of(c, id);
+    if (*owner == OWNER_REDO)
+        l->redo--;
+    *owner = OWNER_NONE;
+    guard_batch_done(c, id);
+    if (ids_add(&l->done, id))
+        chief_fail(c, "batch %" PRIu64 " was reported done beyond the window", id);
+}
+
+/* One above the largest id that a shard has in part or whole. */
+static uint64_t end_of(const struct chief *c)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < c->plan.shards; i++) {
+        const struct chief_shard *s = &c->shard[i];
+        if (ids_end(&s->async.resolved) > end)
+            end = ids_end(&s->async.resolved);
+        for (size_t k = 0; k < s->async.partials; k++)
+            if (s->async.partial[k] >= end)
+                end = s->async.partial[k] + 1;
+    }
+    return end;
+}
+
+uint64_t leases_low(const struct chief *c)
+{
+    uint64_t low = UINT64_MAX;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].async.resolved.mark < low)
+            low = c->shard[i].async.resolved.mark;
+    return low;
+}
+
+/* What is resolved, below the end of what was ever dealt, is done; the rest is dealt again. */
+static void done_from_shards(struct chief *c, bool by_some)
+{
+    struct chief_leases *l = &c->async.leases;
+    uint64_t low = leases_low(c), end = end_of(c);
+    l->done = (struct ids){.mark = low, .count = low};
+    for (uint64_t id = low; id < end && id - l->done.mark < IDS_WINDOW; id++) {
+        bool all = true, some = false;
+        for (uint32_t i = 0; i < c->plan.shards; i++) {
+            all = all && ids_has(&c->shard[i].async.resolved, id);
+            some = some || ids_has(&c->shard[i].async.resolved, id);
+        }
+        if ((by_some ? some : all) && ids_add(&l->done, id))
+            break;
+    }
+    l->next_id = end < low ? low : end;
+}
+
+void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
+{
+    struct chief_leases *l = &c->async.leases;
+    for (uint64_t i = 0; i < r->count && i < IDS_WINDOW; i++) {
+        uint64_t id = r->first + i;
+        if (id >= c->total || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
+            continue;
+        for (; l->next_id <= id; l->next_id++)
+            if (!is_done(c, l->next_id))
+                mark_redo(c, l->next_id); /* dealt by a former chief, to whom is not known */
+        if (!is_done(c, id))
+            set_owner(c, id, worker);
+    }
+}
+
+void leases_start(struct chief *c, bool by_some)
+{
+    struct chief_leases *l = &c->async.leases;
+    memset(l->owner, 0, sizeof l->owner);
+    l->unsettled = UINT64_MAX;
+    l->redo = 0;
+    done_from_shards(c, by_some);
+    for (uint64_t id = l->done.mark; id < l->next_id; id++)
+        mark_redo(c, id);
+    const Gradwire__HelloReply *hello = c->ps[0].hello;
+    for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++) {
+        const Gradwire__WorkerLease *lease = hello->leases[i];
+        if (lease->range && lease->worker < CHIEF_WORKERS_MAX && chief_worker(c, lease->worker))
+            leases_own(c, lease->worker, lease->range);
+    }
+    for (uint32_t i = 0; i < c->workers; i++)
+        c->worker[i].async.want = 0;
+}
+
+/* ---- telling ---- */
+
+struct id_ranges {
+    size_t n;
+    Gradwire__Range range[256], *at[256];
+};
+
+static bool ranges_put(struct id_ranges *r, uint64_t id)
+{
+    Gradwire__Range *last = r->n ? &r->range[r->n - 1] : NULL;
+    if (last && last->first + last->count == id) {
+        last->count++;
+        return true;
+    }
+    if (r->n == sizeof r->range / sizeof *r->range)
+        return false;
+    gradwire__range__init(&r->range[r->n]);
+    r->range[r->n].first = id;
+    r->range[r->n].count = 1;
+    r->at[r->n] = &r->range[r->n];
+    r->n++;
+    return true;
+}
+
+static bool is_of(struct chief *c, uint64_t id, uint32_t owner)
+{
+    return *owner_of(c, id) == owner && !is_done(c, id);
+}
+
+static void held_by(struct chief *c, uint32_t worker, struct id_ranges *out)
+{
+    const struct chief_leases *l = &c->async.leases;
+    out->n = 0;
+    for (uint64_t id = l->done.mark; id < l->next_id; id++)
+        if (is_of(c, id, OWNER_WORKER + worker) && !ranges_put(out, id))
+            return;
+}
+
+void leases_note(struct chief *c, uint32_t worker)
+{
+    struct id_ranges ranges;
+    held_by(c, worker, &ranges);
+    Gradwire__LeaseNote m = GRADWIRE__LEASE_NOTE__INIT;
+    m.generation = &c->named;
+    m.worker = worker;
+    m.ranges = ranges.at;
+    m.n_ranges = ranges.n;
+    chief_to_ps(c, 0, FRAME_LEASE_NOTE, &m.base);
+}
+
+static void send_lease(struct chief *c, uint32_t worker, struct id_ranges *ranges, bool redo)
+{
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    m.generation = &c->named;
+    m.ranges = ranges->at;
+    m.n_ranges = ranges->n;
+    m.redo = redo;
+    m.workers = workers_count(c);
+    leases_note(c, worker);
+    c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
+}
+
+void leases_repeat(struct chief *c, uint32_t worker)
+{
+    struct id_ranges ranges;
+    held_by(c, worker, &ranges);
+    if (ranges.n)
+        send_lease(c, worker, &ranges, false);
+}
+
+static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t n, bool redo)
+{
+    struct id_ranges ranges = {.n = 0};
+    for (size_t i = 0; i < n; i++) {
+        if (!ranges_put(&ranges, ids[i]))
+            break;
+        set_owner(c, ids[i], worker);
+    }
+    send_lease(c, worker, &ranges, redo);
+}
+
+/* ---- dealing ---- */
+
+static bool next_to_deal(struct chief *c, uint64_t *id)
+{
+    struct chief_leases *l = &c->async.leases;
+    for (uint64_t i = l->done.mark; l->redo && i < l->next_id; i++) {
+        if (*owner_of(c, i) == OWNER_REDO) {
+            *id = i;
+            return true;
+        }
+    }
+    uint64_t low = l->unsettled < l->done.mark ? l->unsettled : l->done.mark;
+    if (l->next_id >= c->total || l->next_id - low >= IDS_WINDOW)
+        return false;
+    *id = l->next_id++;
+    return true;
+}
+
+/* With error feedback it then pushes what it withheld: all of it is to be learned before the job is over. */
+static void tell_none(struct chief *c, uint32_t worker)
+{
+    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+    m.generation = &c->named;
+    m.workers = workers_count(c);
+    if (c->feedback && !c->worker[worker].async.told_none)
+        c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
+    c->worker[worker].async.told_none = true;
+}
+
+static void serve(struct chief *c, uint32_t worker)
+{
+    struct chief_worker *w = &c->worker[worker];
+    uint64_t ids[CHIEF_LEASE_IDS], id;
+    size_t n = 0;
+    while (n < w->async.want && n < CHIEF_LEASE_IDS && next_to_deal(c, &id)) {
+        set_owner(c, id, worker);
+        ids[n++] = id;
+    }
+    if (n == 0) {
+        tell_none(c, worker);
+        return;
+    }
+    w->async.want = 0;
+    assign(c, worker, ids, n, false);
+}
+
+void leases_serve(struct chief *c)
+{
+    if (c->phase != CHIEF_RUN || c->cut.stage == STAGE_HOLD || c->cut.stage == STAGE_STOP ||
+        (c->cut.stage == STAGE_SAVE && !c->cut.resumed))
+        return;
+    for (uint32_t i = 0; i < c->workers; i++)
+        if (c->worker[i].welcomed && c->worker[i].async.want)
+            serve(c, i);
+}
+
+void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges)
+{
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t k = 0; k < ranges[i]->count && k < IDS_WINDOW; k++)
+            leases_done(c, ranges[i]->first + k);
+}
+
+void leases_return(struct chief *c, uint32_t worker)
+{
+    const struct chief_leases *l = &c->async.leases;
+    for (uint64_t id = l->done.mark; id < l->next_id; id++)
+        if (is_of(c, id, OWNER_WORKER + worker))
+            mark_redo(c, id);
+    c->worker[worker].async.want = 0;
+}
+
+void leases_die(struct chief *c, uint32_t worker)
+{
+    const struct chief_leases *l = &c->async.leases;
+    for (uint64_t id = l->done.mark; id < l->next_id; id++)
+        if (is_of(c, id, OWNER_WORKER + worker))
+            *owner_of(c, id) = OWNER_DYING + worker;
+    c->worker[worker].async.want = 0;
+}
+
+void leases_lose(struct chief *c, uint32_t worker)
+{
+    struct chief_leases *l = &c->async.leases;
+    for (uint64_t id = l->done.mark; id < l->next_id; id++)
+        if (is_of(c, id, OWNER_DYING + worker)) {
+            l->unsettled = id < l->unsettled ? id : l->unsettled;
+            leases_done(c, id);
+        }
+}
+
+/* ---- a cut ---- */
+
+/* Ids that some shard has in part or whole while another has not. */
+static size_t uneven(const struct chief *c, uint64_t *out, size_t room)
+{
+    size_t n = 0;
+    uint64_t end = end_of(c);
+    for (uint64_t id = c->async.leases.done.mark; id < end && n < room; id++) {
+        uint32_t some = 0, all = 0;
+        for (uint32_t i = 0; i < c->plan.shards; i++) {
+            const struct chief_shard *s = &c->shard[i];
+            bool part = false;
+            for (size_t k = 0; k < s->async.partials; k++)
+                part = part || s->async.partial[k] == id;
+            bool whole = ids_has(&s->async.resolved, id);
+            some += whole || part;
+            all += whole;
+        }
+        if (some && all < c->plan.shards)
+            out[n++] = id;
+    }
+    return n;
+}
+
+bool leases_redo_uneven(struct chief *c)
+{
+    uint64_t ids[UNEVEN_MAX];
+    size_t n = uneven(c, ids, UNEVEN_MAX);
+    for (uint32_t i = 0; n && i < c->workers; i++) {
+        if (!c->worker[i].welcomed || !c->worker[i].up)
+            continue;
+        c->worker[i].held = false;
+        c->cut.stage = STAGE_HOLD;
+        c->cut.began_ms = c->now_ms;
+        assign(c, i, ids, n, true);
+        break;
+    }
+    return n > 0;
+}

@@ -1,0 +1,93 @@
+/* What the shards have, as they told last, or as the cut has it that a generation begins with. */
+#include <string.h>
+
+#include "worker/chief/core/chief_state.h"
+
+bool shards_all(const struct chief *c, size_t flag)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!*((const bool *)((const char *)&c->shard[i] + flag)))
+            return false;
+    return true;
+}
+
+bool shards_equal(const struct chief *c)
+{
+    const struct chief_shard *a = &c->shard[0];
+    for (uint32_t i = 1; i < c->plan.shards; i++) {
+        const struct chief_shard *b = &c->shard[i];
+        if (a->step != b->step || a->t != b->t || !c->mode->equal(a, b))
+            return false;
+    }
+    return true;
+}
+
+void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m)
+{
+    if (!m || m->shard >= c->plan.shards)
+        return;
+    struct chief_shard *s = &c->shard[m->shard];
+    s->step = m->step;
+    s->t = m->t;
+    s->duplicates = m->duplicates;
+    s->clipped = m->clipped;
+    s->push = msg_codec_cost_get(m->push);
+    s->reply = msg_codec_cost_get(m->reply);
+    c->mode->take_status(c, s, m);
+    if (m->shard != 0)
+        return;
+    memset(c->epoch, 0, sizeof c->epoch);
+    for (size_t i = 0; i < m->n_epochs; i++) {
+        const Gradwire__EpochSums *from = m->epochs[i];
+        struct epoch_sums *to = &c->epoch[from->epoch % CHECKPOINT_EPOCHS];
+        *to = (struct epoch_sums){.epoch = from->epoch,
+                                  .batches = from->batches,
+                                  .examples = from->examples,
+                                  .loss = from->loss};
+        for (size_t k = 0; k < from->n_metric && k < SUMS_MAX; k++)
+            to->metric[k] = from->metric[k];
+    }
+}
+
+static void published_base(struct chief *c)
+{
+    c->published_cut = c->base.cut;
+    c->published_step = c->base.step;
+    c->published_final = c->base.final;
+}
+
+static void from_cut(struct chief *c)
+{
+    const struct manifest *m = &c->base;
+    published_base(c);
+    memcpy(c->epoch, m->epoch, sizeof c->epoch);
+    for (uint32_t i = 0; i < c->plan.shards; i++) {
+        struct chief_shard *s = &c->shard[i];
+        s->step = m->step;
+        s->t = m->t;
+        s->duplicates = m->duplicates;
+        s->clipped = m->clipped;
+        c->mode->from_cut(c, s);
+    }
+}
+
+static void from_hellos(struct chief *c)
+{
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        for (size_t j = 0; c->ps[i].hello && j < c->ps[i].hello->n_shards; j++)
+            shards_take_status(c, c->ps[i].hello->shards[j]);
+    if (c->has_base)
+        published_base(c);
+}
+
+void shards_begin(struct chief *c)
+{
+    if (c->begins == BEGINS_TAKEOVER) {
+        from_hellos(c);
+    } else if (c->begins == BEGINS_RESTORE) {
+        from_cut(c);
+    } else {
+        c->published_final = false;
+        memset(c->epoch, 0, sizeof c->epoch);
+    }
+}

@@ -1,0 +1,34 @@
+/* Bounded staleness: async, and the shards keep clocks. Whoever is gone for good must leave the least clock (clocks.c). */
+#include "worker/chief/core/chief_state.h"
+
+static void ssp_came(struct chief *c, uint32_t worker, struct chief_came how)
+{
+    leases_return(c, worker);
+    async_own(c, worker, how);
+    if (how.replaces)
+        clocks_leave(c, worker);
+}
+
+static void ssp_on_fenced(struct chief *c, const Gradwire__Fenced *m)
+{
+    (void)clocks_on_fenced(c, m);
+    if (async_fenced_by_all(c, m))
+        leases_return(c, m->worker);
+}
+
+const struct chief_mode chief_ssp = {
+    ASYNC_OPS,
+    .adds_momentum = "ssp",
+    .has_slots = true,
+    .begin = clocks_begin,
+    .entered = async_entered,
+    .resend = clocks_resend,
+    .facts = async_facts,
+    .came = ssp_came,
+    .leaves = clocks_gone,
+    .away = clocks_gone,
+    .fence = clocks_expect,
+    .on_fenced = ssp_on_fenced,
+    .stopped = async_stopped,
+    .put_manifest = async_put_manifest,
+};

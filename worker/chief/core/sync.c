@@ -1,0 +1,188 @@
+/* Sync: the leaves of a step are dealt to all who take part, and a step is made of all of them. Layers over it decide
+ * more of a step: commit.c, accept.c, redo.c. */
+#include <assert.h>
+
+#include "worker/chief/core/chief_state.h"
+
+/* ---- a generation ---- */
+
+static void sync_close(struct chief *c)
+{
+    commit_close(c);
+    redo_forget(&c->sync.redo);
+}
+
+/* Made is what every shard has made. */
+static uint64_t made(const struct chief *c)
+{
+    uint64_t step = UINT64_MAX;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].step < step)
+            step = c->shard[i].step;
+    return step;
+}
+
+static void sync_entered(struct chief *c)
+{
+    if (c->config.settings.redo)
+        c->total = redo_wanted(
+            &c->config); /* what was too many of another history need not be of this one */
+    if (c->begins != BEGINS_TAKEOVER)
+        redo_forget(&c->sync.redo);
+    if (c->begins == BEGINS_RESTORE && c->base.redo.there)
+        redo_take(&c->sync.redo, &c->base.redo);
+    c->sync.step = c->begins == BEGINS_TAKEOVER  ? made(c)
+                   : c->begins == BEGINS_RESTORE ? c->base.step
+                                                 : 0;
+    c->row = journal_row(&c->journal, c->sync.step);
+}
+
+/* ---- progress ---- */
+
+static uint64_t sync_steps(const struct chief *c)
+{
+    return c->sync.step;
+}
+
+static bool sync_learned(const struct chief *c)
+{
+    return c->sync.step >= c->total;
+}
+
+static uint64_t sync_enough(const struct chief *c, uint64_t step, uint64_t generation)
+{
+    if (c->config.settings.redo && generation != c->generation.number)
+        return UINT64_MAX; /* the session says it again when this one has come so far */
+    return step;
+}
+
+static void sync_on_step(struct chief *c, uint64_t step)
+{
+    c->sync.step = step;
+    accept_on_step(c, step);
+}
+
+static void sync_facts(const struct chief *c, struct chief_facts *f)
+{
+    f->dealt = c->sync.step;
+    f->total = redo_planned(&c->sync.redo, &c->config.settings, c->total);
+    f->dropped = c->shard ? c->shard[0].sync.dropped : 0;
+    f->redo = c->sync.redo;
+    f->redo.dropped = NULL;
+}
+
+static void sync_check(const struct chief *c)
+{
+    const struct chief_accept *a = &c->sync.accept;
+    assert(!c->sync.commit.due.there || c->unwritten || c->rollback_due);
+    assert(a->on ? a->reported && a->whole : !a->last.there);
+    assert(!c->sync.commit.due.there || c->sync.commit.due.step == c->sync.commit.step);
+}
+
+/* ---- workers ---- */
+
+static void tell_idle(struct chief *c, uint32_t members)
+{
+    uint32_t leaves = c->config.settings.microbatches;
+    if (members <= leaves || c->sync.told_idle)
+        return;
+    uint32_t wanted = 1;
+    while (wanted < members)
+        wanted *= 2;
+    chief_say(c, 1,
+              "%u of %u workers have nothing to do: training.microbatches is %u, %u would use "
+              "them all",
+              members - leaves, members, leaves, wanted);
+    c->sync.told_idle = true;
+}
+
+static void sync_deal(struct chief *c)
+{
+    uint32_t members = workers_count(c);
+    if (!c->entered || members == 0)
+        return;
+    struct chief_part share[CHIEF_WORKERS_MAX];
+    Gradwire__Part part[CHIEF_WORKERS_MAX], *parts[CHIEF_WORKERS_MAX];
+    uint32_t n = workers_parts(c, share);
+    for (uint32_t i = 0; i < n; i++) {
+        gradwire__part__init(&part[i]);
+        part[i].worker = share[i].worker;
+        part[i].first_leaf = share[i].first;
+        part[i].leaves = share[i].end - share[i].first;
+        parts[i] = &part[i];
+    }
+    tell_idle(c, members);
+    Gradwire__Deal m = GRADWIRE__DEAL__INIT;
+    m.generation = &c->named;
+    m.version = ++c->sync.deal;
+    m.parts = parts;
+    m.n_parts = n;
+    for (uint32_t i = 0; i < c->workers; i++)
+        if (c->worker[i].welcomed)
+            c->io->to_worker(c->ctx, i, FRAME_DEAL, &m.base);
+    accept_progress(c);
+}
+
+static void sync_gone(struct chief *c, uint32_t worker)
+{
+    (void)worker;
+    sync_deal(c);
+}
+
+/* ---- shards, a cut ---- */
+
+static void sync_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m)
+{
+    s->sync.dropped = m->dropped;
+    if (m->redo)
+        redo_take_message(&c->sync.redo, m->redo);
+}
+
+static void sync_from_cut(struct chief *c, struct chief_shard *s)
+{
+    s->sync.dropped = c->base.dropped;
+}
+
+static bool sync_equal(const struct chief_shard *a, const struct chief_shard *b)
+{
+    return a->sync.dropped == b->sync.dropped;
+}
+
+static void sync_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window)
+{
+    (void)window;
+    m->dealt = m->step;
+    m->dropped = c->shard[0].sync.dropped;
+    m->redo = c->sync.redo;
+}
+
+static const char *sync_lacks(const struct chief *c)
+{
+    return c->config.settings.redo && !c->sync.redo.there
+               ? "no memory for what is to be trained at the epoch's end"
+               : NULL;
+}
+
+const struct chief_mode chief_sync = {
+    .unit = "step",
+    .has_slots = true,
+    .begin = commit_init,
+    .close = sync_close,
+    .entered = sync_entered,
+    .resend = commit_resend,
+    .on_report = commit_on_report,
+    .journaled = commit_on_journaled,
+    .check = sync_check,
+    .steps = sync_steps,
+    .learned = sync_learned,
+    .enough = sync_enough,
+    .on_step = sync_on_step,
+    .facts = sync_facts,
+    .deal = sync_deal,
+    .away = sync_gone,
+    .take_status = sync_take_status,
+    .from_cut = sync_from_cut,
+    .equal = sync_equal,
+    .lacks = sync_lacks,
+    .put_manifest = sync_put_manifest,
+};

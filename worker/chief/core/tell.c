@@ -1,0 +1,65 @@
+/* What goes out: messages to every ps, lines for people, and that the job is over. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "worker/chief/core/chief_state.h"
+
+void chief_say(struct chief *c, int warning, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    c->io->say(c->ctx, warning, text);
+}
+
+bool chief_is_ours(const struct chief *c, const Gradwire__Generation *g)
+{
+    return generation_equal(msg_generation_get(g), c->generation);
+}
+
+void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
+{
+    for (uint32_t i = 0; i < c->config.ps; i++)
+        if ((i == ps || ps == EVERY_PS) && c->ps[i].up)
+            c->io->to_ps(c->ctx, i, type, m);
+}
+
+void chief_end(struct chief *c, int exit_code, const char *text)
+{
+    if (c->phase == CHIEF_ENDED)
+        return;
+    c->phase = CHIEF_ENDED;
+    c->io->ended(c->ctx, exit_code, text);
+}
+
+void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps)
+{
+    Gradwire__Done m = GRADWIRE__DONE__INIT;
+    Gradwire__Over over = GRADWIRE__OVER__INIT;
+    m.exit_code = exit_code;
+    m.text = (char *)text;
+    m.over = exit_code ? NULL : &over;
+    over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
+    over.run = c->config.checkpoint.run;
+    for (uint32_t i = 1; i < c->workers && !to_ps; i++)
+        if (c->worker[i].up)
+            c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);
+    if (to_ps)
+        chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
+}
+
+void chief_fail(struct chief *c, const char *fmt, ...)
+{
+    if (c->phase == CHIEF_ENDED)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(c->failed, sizeof c->failed, fmt, args);
+    va_end(args);
+    int told = c->config.finished ? 0 : 1; /* who is there is to know that the job is done */
+    chief_send_done(c, told, c->failed, false);
+    chief_send_done(c, told, c->failed, true);
+    chief_end(c, 1, c->failed);
+}

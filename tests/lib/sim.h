@@ -255,7 +255,13 @@ struct sim_node {
 
 struct sim_worker {
     struct sim_proc proc;
-    struct session session;
+    struct session *session;
+    const struct session_terms *terms; /* the session's */
+    bool link_up[SIM_SHARDS_MAX];
+    bool bounded; /* ssp: its last pull, and at which clock */
+    uint64_t clock;
+    bool over; /* the chief said DONE, with this code */
+    int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
     float *w;        /* (elems) */

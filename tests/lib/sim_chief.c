@@ -52,8 +52,8 @@ static void on_finish(struct sim *sim, struct sim_event *e)
     struct sim_worker *k = &sim->worker[0];
     (void)e;
     k->finishing = true;
-    if (!k->session.sync)
-        session_pull_final(&k->session);
+    if (!k->terms->sync)
+        session_pull_final(k->session);
     sim_worker_pump(sim, k);
 }
 
@@ -244,46 +244,50 @@ static void on_step(struct sim *sim, struct sim_event *e)
 
 static void tell_step(struct sim_worker *k)
 {
-    const struct session *s = &k->session;
-    if (!s->sync || s->phase < SESSION_READY ||
-        (s->step == k->told_step && generation_equal(s->generation, k->told_generation)))
+    const struct session_terms *terms = k->terms;
+    uint64_t step = session_step(k->session);
+    if (!terms->sync || session_phase(k->session) < SESSION_READY ||
+        (step == k->told_step && generation_equal(terms->generation, k->told_generation)))
         return;
-    k->told_step = s->step;
-    k->told_generation = s->generation;
+    k->told_step = step;
+    k->told_generation = terms->generation;
     struct sim_event *e = letter(k, ACCEPTOR, on_step);
-    e->a = s->step;
-    e->b = s->settings.redo && s->step >= s->total ? s->generation.number : 0;
+    e->a = step;
+    e->b = terms->settings.redo && session_is_at_end(k->session) ? terms->generation.number : 0;
 }
 
 static bool averages_are_here(struct sim_worker *k)
 {
-    if (session_take_averages(&k->session))
+    if (session_take_averages(k->session))
         return true;
-    session_pull_averages(&k->session);
+    session_pull_averages(k->session);
     return false;
 }
 
 /* Sync: before an epoch's first step, as the evaluation of what the last one made. */
 void sim_chief_between(struct sim *sim, struct sim_worker *k)
 {
-    const struct session *s = &k->session;
-    if (!sim->config.settings.use_ema || !s->sync || s->phase != SESSION_READY ||
-        session_place(s).steps || s->step >= s->total ||
-        (k->averaged_step == s->step && generation_equal(k->averaged_generation, s->generation)) ||
+    const struct session *s = k->session;
+    struct generation g = k->terms->generation;
+    uint64_t step = session_step(s);
+    if (!sim->config.settings.use_ema || !k->terms->sync || session_phase(s) != SESSION_READY ||
+        session_place(s).steps || session_is_at_end(s) ||
+        (k->averaged_step == step && generation_equal(k->averaged_generation, g)) ||
         !averages_are_here(k))
         return;
-    k->averaged_step = s->step;
-    k->averaged_generation = s->generation;
-    sim_check_averages(sim, s->generation, s->step, k->averages);
+    k->averaged_step = step;
+    k->averaged_generation = g;
+    sim_check_averages(sim, g, step, k->averages);
 }
 
 void sim_chief_pump(struct sim *sim, struct sim_worker *k)
 {
     tell_step(k);
-    const struct session *s = &k->session;
+    const struct session *s = k->session;
     bool averaged = sim->config.settings.use_ema;
     if (!k->finishing ||
-        !(s->sync ? s->phase == SESSION_READY && s->step >= s->total : session_is_final(s)) ||
+        !(k->terms->sync ? session_phase(s) == SESSION_READY && session_is_at_end(s)
+                         : session_is_final(s)) ||
         (averaged && !averages_are_here(k)))
         return;
     k->finishing = false;
@@ -311,13 +315,13 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,
                                   .workers = sim->config.workers,
-                                  .every_steps = sim->config.every_steps,
-                                  .every_seconds = sim->config.every_seconds,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = sim->config.worker_rejoin_s,
-                                  .ps_rejoin_s = 600,
-                                  .max_recoveries = 1000,
-                                  .max_rejected = 1000,
+                                  .checkpoint.every_steps = sim->config.every_steps,
+                                  .checkpoint.every_seconds = sim->config.every_seconds,
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = sim->config.worker_rejoin_s,
+                                  .timeouts.ps_rejoin_s = 600,
+                                  .training.max_recoveries = 1000,
+                                  .training.max_rejected = 1000,
                                   .journal = &sim->journal};
     if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
         sim_fail(sim, "no chief: %s", e.text);

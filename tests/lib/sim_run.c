@@ -443,7 +443,7 @@ void sim_waits(struct sim *sim, char *out, size_t bytes)
             ADD("\n  worker %u: down", i);
             continue;
         }
-        session_waits_for(&sim->worker[i].session, text, sizeof text);
+        session_waits_for(sim->worker[i].session, text, sizeof text);
         ADD("\n  worker %u: %s", i, text);
     }
     for (uint32_t i = 0; i < sim->config.ps; i++) {

@@ -10,15 +10,18 @@
 void sim_note_update(struct sim_worker *k, uint64_t id)
 {
     struct sim *sim = k->proc.sim;
-    const struct session *s = &k->session;
-    if (!s->ssp)
+    if (sim->config.settings.update != GRADWIRE__UPDATE__SSP)
         return;
     if (sim->updates == sim->updates_room) {
         sim->updates_room = sim->updates_room ? 2 * sim->updates_room : 256;
         sim->update = realloc(sim->update, sim->updates_room * sizeof *sim->update);
     }
-    sim->update[sim->updates++] =
-        (struct sim_update){s->generation, k->proc.index, s->incarnation, id, s->clock, s->outside};
+    sim->update[sim->updates++] = (struct sim_update){.generation = k->terms->generation,
+                                                      .worker = k->proc.index,
+                                                      .incarnation = k->terms->incarnation,
+                                                      .id = id,
+                                                      .clock = k->clock,
+                                                      .outside = !k->bounded};
 }
 
 static bool of(const struct sim_update *u, const struct sim_thread *t, const struct shard_peer *p)

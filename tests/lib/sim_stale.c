@@ -42,9 +42,9 @@ void sim_stale_computed(struct sim_worker *k, uint64_t id)
         return;
     struct sim_computed *c = calloc(1, sizeof *c);
     *c = (struct sim_computed){.next = sim->computed,
-                               .generation = k->session.generation,
+                               .generation = k->terms->generation,
                                .worker = k->proc.index,
-                               .incarnation = k->session.incarnation,
+                               .incarnation = k->terms->incarnation,
                                .id = id,
                                .w = malloc(bytes)};
     memcpy(c->w, k->w, bytes);

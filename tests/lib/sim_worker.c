@@ -20,6 +20,10 @@ static struct sim *sim_of(const struct sim_worker *k)
 static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
 {
     struct sim_worker *k = ctx;
+    if (!m->averages) {
+        k->bounded = m->bounded;
+        k->clock = m->clock;
+    }
     sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PULL, &m->base);
 }
 
@@ -63,8 +67,9 @@ static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m,
 /* All nodes' chunks [first, first + count) of one shard. */
 static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint32_t count)
 {
-    const struct session *s = &k->session;
     Gradwire__Generation g = msg_generation(k->task_generation);
+    bool round = session_pushes_round(k->session);
+    const struct session_ranges *ids = session_round(k->session);
     for (uint32_t i = 0; i < k->nodes; i++) {
         const struct sim_node *n = &k->node[i];
         Gradwire__Push m = GRADWIRE__PUSH__INIT;
@@ -75,19 +80,13 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         m.examples = n->examples;
         m.first_chunk = first;
         m.chunks = count;
-        m.ack_only = session_wants_acks(s);
-        m.remainder = s->pushing && !s->geo;
-        Gradwire__Range range[WORKER_RANGES_MAX], *ranges[WORKER_RANGES_MAX];
+        m.ack_only = session_wants_acks(k->session);
+        m.remainder = round && !k->local;
+        struct session_ranges_said said;
         Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
-        for (size_t r = 0; r < s->pending.n && s->geo; r++) {
-            gradwire__range__init(&range[r]);
-            range[r].first = s->pending.range[r].first;
-            range[r].count = s->pending.range[r].count;
-            ranges[r] = &range[r];
-            m.n_ids = r + 1;
-        }
-        m.ids = ranges;
-        for (size_t r = 0; s->geo && shard == 0 && r < k->local->epochs; r++) {
+        m.n_ids = ids->n;
+        m.ids = session_ranges_say(&said, ids->range, ids->n);
+        for (size_t r = 0; k->local && shard == 0 && r < k->local->epochs; r++) {
             gradwire__epoch_sums__init(&sums[r]);
             sums[r].epoch = k->local->epoch[r].epoch;
             sums[r].batches = k->local->epoch[r].batches;
@@ -97,8 +96,8 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
             m.n_epochs = r + 1;
         }
         m.epochs = epochs;
-        if (shard == 0 && !s->pushing) {
-            m.n_sums = 1 + s->settings.metrics;
+        if (shard == 0 && !round) {
+            m.n_sums = 1 + k->terms->settings.metrics;
             m.sums = (double *)n->sums;
         }
         send_push(k, shard, &m, n);
@@ -113,7 +112,7 @@ static uint32_t run_chunks(const struct sim_worker *k)
 /* The last run of the shard's first `left` chunks. */
 static uint32_t push_last(struct sim_worker *k, uint32_t shard, uint32_t left, bool really)
 {
-    const struct plan_shard *p = &k->session.plan.shard[shard];
+    const struct plan_shard *p = &k->terms->plan.shard[shard];
     uint32_t count = left < run_chunks(k) ? left : run_chunks(k);
     if (really)
         push_run(k, shard, p->first_chunk + left - count, count);
@@ -125,15 +124,15 @@ static void io_push_again(void *ctx, uint32_t shard)
     struct sim_worker *k = ctx;
     sim_trace(sim_of(k), "worker %u: all of %" PRIu64 " again to shard %u", k->proc.index,
               k->task_name, shard);
-    for (uint32_t left = k->session.plan.shard[shard].chunks; left;)
+    for (uint32_t left = k->terms->plan.shard[shard].chunks; left;)
         left = push_last(k, shard, left, true);
 }
 
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct sim_worker *k = ctx;
-    const struct session *s = &k->session;
-    if (type == FRAME_HELD && s->sync && (s->my_leaves == 0 || s->step >= s->total))
+    if (type == FRAME_HELD && k->terms->sync &&
+        (session_leaves(k->session) == 0 || session_is_at_end(k->session)))
         sim_worker_lose_withheld(k); /* it cannot push what it has */
     if (sim_open(k->member, DIALER))
         sim_send(sim_of(k), k->member, ACCEPTOR, type, m);
@@ -163,7 +162,7 @@ static void on_redial_link(struct sim *sim, struct sim_event *e)
     uint32_t shard = (uint32_t)e->a;
     if (e->b != k->link_token[shard])
         return;
-    struct sim_ps *ps = &sim->ps[k->session.plan.shard[shard].ps];
+    struct sim_ps *ps = &sim->ps[k->terms->plan.shard[shard].ps];
     sim_dial(sim, CONN_LINK, k->proc.index, shard, &k->proc, &ps->proc, e->b);
 }
 
@@ -196,26 +195,25 @@ static int64_t backoff(struct sim *sim)
 static void say_hello_link(struct sim_worker *k, uint32_t shard)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = msg_generation(k->session.generation);
+    Gradwire__Generation g = msg_generation(k->terms->generation);
     m.role = GRADWIRE__ROLE__WORKER;
     m.worker = k->proc.index;
-    m.uuid = k->session.uuid;
-    m.incarnation = k->session.incarnation;
+    m.uuid = (char *)k->terms->uuid;
+    m.incarnation = k->terms->incarnation;
     m.generation = &g;
     m.shard = shard;
-    session_hello_clock(&k->session, shard, &m);
+    session_hello_clock(k->session, shard, &m);
     sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_HELLO, &m.base);
 }
 
 static void say_hello_chief(struct sim_worker *k)
 {
-    const struct session *s = &k->session;
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     struct session_hello room;
     m.role = GRADWIRE__ROLE__WORKER;
     m.worker = k->proc.index;
     m.shard = -1;
-    session_hello_chief(s, &room, &m);
+    session_hello_chief(k->session, &room, &m);
     sim_send(sim_of(k), k->member, ACCEPTOR, FRAME_HELLO, &m.base);
 }
 
@@ -299,7 +297,7 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
         if (find_leaf(k, leaf, &batch, &of))
             n->examples += sim_examples(&sim_of(k)->config, batch, of);
     }
-    for (uint32_t i = 0; i <= k->session.settings.metrics; i++)
+    for (uint32_t i = 0; i <= k->terms->settings.metrics; i++)
         n->sums[i] = node_sum(k, node, i);
     if (!n->value)
         n->value = mem_floats(sim_of(k)->config.elems);
@@ -322,8 +320,8 @@ static void schedule_piece(struct sim_worker *k)
 
 static void computed(struct sim *sim, struct sim_worker *k)
 {
-    session_computed(&k->session);
-    for (uint32_t i = 0; i < k->session.plan.shards; i++)
+    session_computed(k->session);
+    for (uint32_t i = 0; i < k->terms->plan.shards; i++)
         if (k->link[i])
             sim_resume_reading(sim, k->link[i]);
 }
@@ -335,9 +333,9 @@ static void on_piece(struct sim *sim, struct sim_event *e)
     if (e->a != k->task)
         return;
     k->piece_chunks = push_last(k, k->piece_shard, k->piece_chunks,
-                                session_may_stream(&k->session, k->piece_shard));
+                                session_may_stream(k->session, k->piece_shard));
     if (k->piece_chunks == 0 && k->piece_shard > 0)
-        k->piece_chunks = k->session.plan.shard[--k->piece_shard].chunks;
+        k->piece_chunks = k->terms->plan.shard[--k->piece_shard].chunks;
     if (k->piece_chunks)
         schedule_piece(k);
     else
@@ -355,7 +353,7 @@ static void on_batch(struct sim *sim, struct sim_event *e)
     node.sums.examples = n->examples;
     node.sums.loss = n->sums[0];
     local_step(k->local, k->w, &node, k->task_name,
-               k->task_name / k->session.settings.batches_per_epoch);
+               k->task_name / k->terms->settings.batches_per_epoch);
     computed(sim, k);
     sim_worker_pump(sim, k);
 }
@@ -365,7 +363,7 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
 {
     struct sim *sim = sim_of(k);
     k->task++;
-    k->task_generation = k->session.generation;
+    k->task_generation = k->terms->generation;
     k->task_name = t->name;
     k->nodes = 1;
     struct sim_node *n = &k->node[0];
@@ -373,7 +371,7 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
         n->value = mem_floats(sim->config.elems);
     n->node = (struct tree_node){0, 0};
     n->examples = 1;
-    push_codec_task(k->codec, &(struct push_task){t->name, true, 0});
+    push_codec_task(k->codec, &(struct push_task){.name = t->name, .remainder = true});
     if (k->local) {
         local_round(k->local, k->w, t->divisor);
         memcpy(n->value, k->local->round.value, sim->config.elems * sizeof(float));
@@ -381,8 +379,8 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
         memset(n->value, 0, sim->config.elems * sizeof(float));
     }
     sim_trace(sim, "worker %u pushes round %" PRIu64 " by %u", k->proc.index, t->name, t->divisor);
-    k->piece_shard = k->session.plan.shards - 1;
-    k->piece_chunks = k->session.plan.shard[k->piece_shard].chunks;
+    k->piece_shard = k->terms->plan.shards - 1;
+    k->piece_chunks = k->terms->plan.shard[k->piece_shard].chunks;
     schedule_piece(k);
 }
 
@@ -390,11 +388,11 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
 static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;
-    bool skips = session_skips(&k->session);
-    if (k->session.sync || (!skips && !sim_broken(config, k->task_name, NULL)))
+    bool skips = session_skips(k->session);
+    if (k->terms->sync || (!skips && !sim_broken(config, k->task_name, NULL)))
         return true;
     if (!skips) {
-        session_reject(&k->session, "the gradient of a is not finite");
+        session_reject(k->session, "the gradient of a is not finite");
         if (config->settings.nan_guard != NAN_GUARD_SKIP)
             return false;
     }
@@ -409,27 +407,29 @@ static bool guard(struct sim_worker *k)
 static uint32_t batch_rows(const struct sim_worker *k, uint64_t batch)
 {
     uint32_t n = 0;
-    for (uint32_t leaf = 0; leaf < k->session.leaves; leaf++)
+    for (uint32_t leaf = 0; leaf < k->terms->leaves; leaf++)
         n += sim_examples(&sim_of(k)->config, batch, leaf);
     return n;
 }
 
 static void start_task(struct sim_worker *k, const struct session_task *t)
 {
-    const struct session *s = &k->session;
+    const struct session_terms *terms = k->terms;
     const struct sim_config *c = &sim_of(k)->config;
     sim_seen.late_tasks += k->proc.index >= c->workers - c->late;
     k->task++;
-    k->task_generation = s->generation;
+    k->task_generation = terms->generation;
     k->task_name = t->name;
     k->task_batch = t->batch;
     k->task_work = t->work;
     sim_note_update(k, t->name);
     sim_stale_computed(k, t->name);
-    push_codec_task(k->codec, &(struct push_task){t->name, false, batch_rows(k, t->name)});
+    push_codec_task(
+        k->codec,
+        &(struct push_task){.name = t->name, .whole = t->whole, .weight = batch_rows(k, t->name)});
     k->nodes = 0;
-    if (s->sync)
-        sim_check_parameters(sim_of(k), s->generation, t->name, k->w);
+    if (terms->sync)
+        sim_check_parameters(sim_of(k), terms->generation, t->name, k->w);
     for (uint32_t r = 0; r < t->runs; r++) {
         struct tree_node node[2 * TREE_LEVELS_MAX];
         uint32_t n = tree_cover(t->first[r], t->count[r], node);
@@ -440,12 +440,12 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
               t->name, t->first[0], t->count[0], t->runs);
     if (!guard(k))
         return;
-    if (s->geo) {
+    if (k->local) {
         sim_after(sim_of(k), piece_us(k), &k->proc, on_batch)->a = k->task;
         return;
     }
-    k->piece_shard = s->plan.shards - 1;
-    k->piece_chunks = s->plan.shard[k->piece_shard].chunks;
+    k->piece_shard = terms->plan.shards - 1;
+    k->piece_chunks = terms->plan.shard[k->piece_shard].chunks;
     schedule_piece(k);
 }
 
@@ -453,12 +453,12 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
 
 static void finish(struct sim *sim, struct sim_worker *k)
 {
-    if (k->session.over) {
+    if (k->over) {
         Gradwire__DoneAck m = GRADWIRE__DONE_ACK__INIT;
         m.worker = k->proc.index;
         io_to_chief(k, FRAME_DONE_ACK, &m.base);
-        sim_exit(sim, &k->proc, k->session.exit_code);
-    } else if (k->session.may_leave) {
+        sim_exit(sim, &k->proc, k->exit_code);
+    } else if (session_may_leave(k->session)) {
         sim_exit(sim, &k->proc, 143);
     }
 }
@@ -469,7 +469,7 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
         return;
     if (k->chief)
         sim_chief_between(sim, k);
-    struct session_task t = session_task(&k->session);
+    struct session_task t = session_task(k->session);
     if (t.kind == TASK_COMPUTE)
         start_task(k, &t);
     else if (t.kind == TASK_PUSH)
@@ -485,49 +485,48 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
 bool sim_worker_reads(const struct sim *sim, const struct sim_conn *c)
 {
     return c->kind != CONN_LINK || sim->config.seed % 2 ||
-           sim->worker[c->proc[DIALER]->index].session.phase != SESSION_COMPUTING;
+           session_phase(sim->worker[c->proc[DIALER]->index].session) != SESSION_COMPUTING;
 }
 
 static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__Welcome *m)
 {
-    struct session *s = &k->session;
+    const struct session_terms *terms = k->terms;
     struct errmsg e = {""};
-    bool was_new = s->phase == SESSION_NEW;
-    struct generation generation = s->generation;
-    uint64_t incarnation = s->incarnation;
-    uint32_t shards = s->plan.shards;
-    enum err err = session_on_welcome(s, m, &e);
+    uint32_t shards = terms->plan.shards;
+    bool anew;
+    enum err err = session_on_welcome(k->session, m, &anew, &e);
     if (err) {
         sim_fail(sim, "worker %u, welcome: %s", k->proc.index, e.text);
         return;
     }
-    if (was_new || !generation_equal(generation, s->generation) || incarnation != s->incarnation) {
+    if (anew) {
         sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
-                  s->generation.number, s->incarnation);
+                  terms->generation.number, terms->incarnation);
         k->task++; /* what is computed is of no use */
         if (sim->took_over)
             sim_worker_lose_withheld(k);
-        if (push_codec_restart(k->codec, s))
+        if (push_codec_restart(k->codec, terms))
             sim_fail(sim, "worker %u: no memory", k->proc.index);
         if (k->local)
             local_reset(k->local);
         k->finishing = false;
+        memset(k->link_up, 0, sizeof k->link_up);
         for (uint32_t i = 0; i < shards; i++)
             if (k->link[i])
                 sim_close(sim, k->link[i], DIALER);
-        for (uint32_t i = 0; i < s->plan.shards; i++)
+        for (uint32_t i = 0; i < terms->plan.shards; i++)
             dial_link(k, i, (int64_t)sim_below(sim, 1000));
     }
     if (k->chief_up_due)
-        session_on_chief_up(s);
+        session_on_chief_up(k->session);
     k->chief_up_due = false;
 }
 
 static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shard,
                             const Gradwire__Refuse *m)
 {
-    if (k->session.link[shard].up) {
-        session_on_refuse(&k->session, shard, m);
+    if (k->link_up[shard]) {
+        session_on_refuse(k->session, shard, m);
         return;
     }
     sim_close(sim, k->link[shard], DIALER);
@@ -547,24 +546,24 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
     struct errmsg e = {""};
     uint64_t first = 0;
     bool wanted = false;
-    if (session_reply_fits(&k->session, shard, head, m->body_bytes, &first, &wanted, &e)) {
+    if (session_reply_fits(k->session, shard, head, m->body_bytes, &first, &wanted, &e)) {
         sim_fail(sim, "worker %u: %s", k->proc.index, e.text);
         return;
     }
     if (wanted && head->codec != GRADWIRE__CODEC__RAW) {
+        const struct codec_shape shape = session_shape(k->session);
         struct reply_codec *r = NULL;
-        if (reply_codec_new(&r) ||
-            reply_codec_store(r, &k->session, head, m->body, m->body_bytes, k->w))
+        if (reply_codec_new(&r) || reply_codec_store(r, &shape, head, m->body, m->body_bytes, k->w))
             sim_fail(sim, "worker %u: a reply does not decode", k->proc.index);
         reply_codec_free(r);
     } else if (wanted && m->body_bytes) {
         memcpy(place_of(k, head) + first, m->body, m->body_bytes);
     }
-    if (generation_equal(msg_generation_get(head->generation), k->session.generation))
+    if (generation_equal(msg_generation_get(head->generation), k->terms->generation))
         push_codec_answered(k->codec, head);
-    bool pushed = k->session.phase == SESSION_PUSHED;
-    session_on_reply(&k->session, shard, head, wanted);
-    sim_backup_seen.mixed += pushed && k->session.phase == SESSION_PULLING;
+    bool pushed = session_phase(k->session) == SESSION_PUSHED;
+    session_on_reply(k->session, shard, head, wanted);
+    sim_backup_seen.mixed += pushed && session_phase(k->session) == SESSION_PULLING;
 }
 
 void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
@@ -574,9 +573,9 @@ void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_messa
     struct errmsg e = {""};
     uint64_t first = 0;
     bool wanted = false;
-    if (k->link[c->to] == c && k->session.link[c->to].up &&
-        !session_reply_fits(&k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes,
-                            &first, &wanted, &e) &&
+    if (k->link[c->to] == c && k->link_up[c->to] &&
+        !session_reply_fits(k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes, &first,
+                            &wanted, &e) &&
         wanted && m->body_bytes && ((Gradwire__Reply *)head)->codec == GRADWIRE__CODEC__RAW)
         memcpy(place_of(k, (Gradwire__Reply *)head) + first, m->body,
                sim_below(sim, m->elems) * sizeof(float));
@@ -587,9 +586,10 @@ static void on_link(struct sim *sim, struct sim_worker *k, const struct sim_conn
 {
     if (k->link[c->to] != c)
         return;
-    if (m->type == FRAME_HELLO_REPLY)
-        session_on_link_up(&k->session, c->to);
-    else if (m->type == FRAME_REFUSE)
+    if (m->type == FRAME_HELLO_REPLY) {
+        k->link_up[c->to] = true;
+        session_on_link_up(k->session, c->to);
+    } else if (m->type == FRAME_REFUSE)
         on_link_refused(sim, k, c->to, (const Gradwire__Refuse *)head);
     else if (m->type == FRAME_REPLY)
         on_reply(sim, k, c->to, m, (const Gradwire__Reply *)head);
@@ -607,8 +607,11 @@ void sim_worker_message(struct sim *sim, struct sim_conn *c, const struct sim_me
         return;
     else if (m->type == FRAME_WELCOME)
         on_welcome(sim, k, (const Gradwire__Welcome *)head);
-    else
-        session_on_chief(&k->session, (enum frame_type)m->type, head);
+    else if (m->type == FRAME_DONE) {
+        k->over = true;
+        k->exit_code = ((const Gradwire__Done *)head)->exit_code;
+    } else
+        session_on_chief(k->session, (enum frame_type)m->type, head);
     sim_worker_pump(sim, k);
 }
 
@@ -616,8 +619,9 @@ void sim_worker_lost(struct sim *sim, struct sim_conn *c)
 {
     struct sim_worker *k = &sim->worker[c->from];
     if (c->kind == CONN_LINK && k->link[c->to] == c) {
-        if (k->session.link[c->to].up)
-            session_on_link_down(&k->session, c->to);
+        if (k->link_up[c->to])
+            session_on_link_down(k->session, c->to);
+        k->link_up[c->to] = false;
         dial_link(k, c->to, backoff(sim));
     } else if (c->kind == CONN_MEMBER && k->member == c) {
         dial_member(k, backoff(sim));
@@ -640,8 +644,11 @@ static void start_local(struct sim *sim, struct sim_worker *k)
 
 void sim_worker_start(struct sim *sim, struct sim_worker *k)
 {
-    session_init(&k->session, &io, k);
-    k->session.layout = &sim->layout;
+    if (session_new(&k->session, &io, k, &sim->layout))
+        sim_fail(sim, "worker %u: no memory", k->proc.index);
+    k->terms = session_terms(k->session);
+    k->over = false;
+    memset(k->link_up, 0, sizeof k->link_up);
     k->w = mem_floats(sim->config.elems);
     k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
@@ -671,7 +678,8 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     sim_worker_lose_withheld(k);
     push_codec_free(k->codec);
     k->codec = NULL;
-    session_close(&k->session);
+    session_free(k->session);
+    k->session = NULL;
     local_free(k->local);
     k->local = NULL;
     mem_free(k->w);
@@ -693,13 +701,13 @@ static void on_grace_over(struct sim *sim, struct sim_event *e)
 void sim_worker_go(struct sim *sim, struct sim_worker *k)
 {
     (void)sim_after(sim, 30000000, &k->proc, on_grace_over);
-    if (k->session.phase == SESSION_NEW && !k->chief) {
+    if (session_phase(k->session) == SESSION_NEW && !k->chief) {
         sim_exit(sim, &k->proc, 143);
         return;
     }
     if (k->chief) /* its session goes on until the cut is published */
         chief_go(k->chief, sim_ms(sim));
     else
-        session_go(&k->session);
+        session_go(k->session);
     sim_worker_pump(sim, k);
 }

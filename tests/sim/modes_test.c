@@ -175,7 +175,7 @@ static void assert_all_ended(const struct sim *sim)
         assert_true(sim->ps[i].proc.exited && sim->ps[i].proc.exit_code == 0);
     for (uint32_t i = 0; i < sim->config.workers; i++) {
         const struct sim_worker *k = &sim->worker[i];
-        bool came = !k->proc.up || k->session.phase != SESSION_NEW;
+        bool came = !k->proc.up || session_phase(k->session) != SESSION_NEW;
         assert_true(!came || (k->proc.exited && k->proc.exit_code == 0));
     }
 }

@@ -153,7 +153,8 @@ static void async_cut_outlives_a_fence_that_is_lost(void **state)
 
 static bool worker_has_a_lease(struct sim *sim)
 {
-    return sim->worker[1].session.lease.n > 0;
+    struct session_range held;
+    return sim->worker[1].proc.up && session_leases(sim->worker[1].session, &held, 1) > 0;
 }
 
 static bool window_is_full(struct sim *sim)

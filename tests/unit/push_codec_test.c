@@ -17,7 +17,8 @@
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNKS * CHUNK };
 
 struct fixture {
-    struct session session;
+    struct session_terms terms;
+    bool whole; /* pushes withhold nothing */
     struct layout layout;
     struct push_codec *codec;
     struct coder *coder;
@@ -33,24 +34,24 @@ static void open_fixture(struct fixture *f, enum codec codec, uint32_t nan_guard
     const struct tensor t = {.name = "dense/kernel", .rank = 1, .shape = {ELEMS}};
     memset(f, 0, sizeof *f);
     assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    assert_int_equal(plan_init(&f->session.plan, ELEMS, &threads, 1, &e), ERR_OK);
-    gradwire__settings__init(&f->session.settings);
-    f->session.settings.push_codec = codec;
-    f->session.settings.push_ratio = 0.05f;
-    f->session.settings.nan_guard = nan_guard;
-    f->session.settings.seed = 7;
-    f->session.sync = true;
-    f->session.feedback = codec == CODEC_TOP_K;
+    assert_int_equal(plan_init(&f->terms.plan, ELEMS, &threads, 1, &e), ERR_OK);
+    gradwire__settings__init(&f->terms.settings);
+    f->terms.settings.push_codec = codec;
+    f->terms.settings.push_ratio = 0.05f;
+    f->terms.settings.nan_guard = nan_guard;
+    f->terms.settings.seed = 7;
+    f->terms.sync = true;
+    f->terms.feedback = codec == CODEC_TOP_K;
     assert_int_equal(coder_new(&f->coder), ERR_OK);
     assert_int_equal(push_codec_new(&f->codec, &f->layout), ERR_OK);
-    assert_int_equal(push_codec_restart(f->codec, &f->session), ERR_OK);
+    assert_int_equal(push_codec_restart(f->codec, &f->terms), ERR_OK);
 }
 
 static void close_fixture(struct fixture *f)
 {
     push_codec_free(f->codec);
     coder_free(f->coder);
-    plan_close(&f->session.plan);
+    plan_close(&f->terms.plan);
     layout_close(&f->layout);
 }
 
@@ -64,13 +65,14 @@ static enum err make(struct fixture *f, uint64_t name, uint32_t examples, struct
                      struct errmsg *e)
 {
     const struct gradient_node n = {.examples = examples, .value = f->g};
-    push_codec_task(f->codec, &(struct push_task){name, false, examples});
+    push_codec_task(f->codec,
+                    &(struct push_task){.name = name, .whole = f->whole, .weight = examples});
     return push_codec_run(f->codec, 0, &n, 0, CHUNKS, body, e);
 }
 
 static void decoded(struct fixture *f, const struct push_body *body, float *out)
 {
-    const struct codec_shape shape = {&f->session.plan, &f->layout, 0.05f};
+    const struct codec_shape shape = {&f->terms.plan, &f->layout, 0.05f};
     assert_int_equal(
         codec_decode(f->coder, &shape, body->codec, 0, CHUNKS, body->data, body->bytes, out),
         ERR_OK);
@@ -123,7 +125,7 @@ static void top_k_sends_later_what_it_does_not_send_now(void **state)
     for (int i = 0; i < 20; i++)
         step(&f, 8, true);
     assert_true(push_codec_withholds(f.codec));
-    f.session.whole = true;
+    f.whole = true;
     step(&f, 8, true);
     assert_all_is_applied(&f);
     close_fixture(&f);
@@ -138,7 +140,7 @@ static void what_is_withheld_keeps_its_weight_in_steps_of_other_sizes(void **sta
     open_fixture(&f, CODEC_TOP_K, NAN_GUARD_OFF);
     for (int i = 0; i < 24; i++)
         step(&f, sizes[i % 6], true);
-    f.session.whole = true;
+    f.whole = true;
     step(&f, 5, true);
     assert_all_is_applied(&f);
     close_fixture(&f);
@@ -151,7 +153,7 @@ static void what_a_push_carried_comes_back_where_it_is_not_taken(void **state)
     open_fixture(&f, CODEC_TOP_K, NAN_GUARD_OFF);
     for (int i = 0; i < 20; i++)
         step(&f, 8, i % 3 != 1);
-    f.session.whole = true;
+    f.whole = true;
     step(&f, 8, false);
     assert_true(push_codec_withholds(f.codec));
     step(&f, 8, true);
@@ -173,7 +175,7 @@ static void what_is_taken_is_told_chunk_by_chunk(void **state)
     answer(&f, 0, body.number, 1, 1);
     for (uint64_t i = 0; i < ELEMS; i++) /* of the others nothing was withheld */
         rest[i] = i / CHUNK == 1 ? f.g[i] - out[i] : 0;
-    f.session.whole = true;
+    f.whole = true;
     memset(f.g, 0, sizeof f.g);
     assert_int_equal(make(&f, 1, 1, &body, &e), ERR_OK);
     assert_memory_equal(body.data, rest, sizeof rest);
@@ -214,7 +216,7 @@ static void a_push_without_examples_carries_nothing(void **state)
     open_fixture(&f, CODEC_TOP_K, NAN_GUARD_OFF);
     step(&f, 8, true);
     memset(f.g, 0, sizeof f.g);
-    f.session.whole = true;
+    f.whole = true;
     assert_int_equal(make(&f, 1, 0, &body, &e), ERR_OK);
     for (uint64_t i = 0; i < ELEMS; i++)
         assert_true(((const float *)body.data)[i] == 0);
@@ -259,7 +261,7 @@ static void what_is_not_finite_takes_nothing_along(void **state)
     f.g[1] = NAN;
     assert_int_equal(make(&f, f.name, 8, &body, &e), ERR_OK);
     answer(&f, f.name++, body.number, 0, 0);
-    f.session.whole = true;
+    f.whole = true;
     step(&f, 8, true);
     assert_all_is_applied(&f);
     close_fixture(&f);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "worker/core/session.h"
 #include "worker/driver/reply_codec.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNKS * CHUNK };
@@ -27,7 +28,7 @@ static const struct session_io io = {
     .pull = io_pull, .push_again = io_push_again, .to_chief = io_to_chief};
 
 struct fixture {
-    struct session session;
+    struct session *session;
     struct layout layout;
     struct reply_codec *codec;
     Gradwire__Generation g;
@@ -63,21 +64,21 @@ static void fixture_open(struct fixture *f)
     m.incarnation = 1;
     m.plan = &plan;
     m.settings = &settings;
-    session_init(&f->session, &io, f);
-    f->session.layout = &f->layout;
-    assert_int_equal(session_on_welcome(&f->session, &m, &e), ERR_OK);
-    session_on_link_up(&f->session, 0);
+    bool anew;
+    assert_int_equal(session_new(&f->session, &io, f, &f->layout), ERR_OK);
+    assert_int_equal(session_on_welcome(f->session, &m, &anew, &e), ERR_OK);
+    session_on_link_up(f->session, 0);
     part.leaves = 1;
     deal.generation = &f->g;
     deal.version = 1;
     deal.parts = parts;
     deal.n_parts = 1;
-    session_on_chief(&f->session, FRAME_DEAL, &deal.base);
+    session_on_chief(f->session, FRAME_DEAL, &deal.base);
 }
 
 static void fixture_close(struct fixture *f)
 {
-    session_close(&f->session);
+    session_free(f->session);
     layout_close(&f->layout);
     reply_codec_free(f->codec);
 }
@@ -87,7 +88,7 @@ static void body_of(struct fixture *f, float value)
     float x[ELEMS];
     struct coder *coder;
     enum codec codec = CODEC_INT8;
-    const struct codec_shape shape = session_shape(&f->session);
+    const struct codec_shape shape = session_shape(f->session);
     for (int i = 0; i < ELEMS; i++)
         x[i] = value;
     assert_int_equal(coder_new(&coder), ERR_OK);
@@ -102,7 +103,7 @@ static enum err fits(struct fixture *f, Gradwire__Reply *m, uint64_t bytes, bool
     uint64_t first;
     m->generation = &f->g;
     m->chunks = CHUNKS;
-    return session_reply_fits(&f->session, 0, m, bytes, &first, wanted, &e);
+    return session_reply_fits(f->session, 0, m, bytes, &first, wanted, &e);
 }
 
 static Gradwire__Reply reply_of(uint64_t step, enum codec codec, bool difference)
@@ -122,10 +123,16 @@ static void hold_step_3_and_push(struct fixture *f)
     m.pulled = true;
     assert_int_equal(fits(f, &m, sizeof f->w, &wanted), ERR_OK);
     assert_true(wanted);
-    session_on_reply(&f->session, 0, &m, true);
-    assert_int_equal(session_task(&f->session).kind, TASK_COMPUTE);
-    session_computed(&f->session);
-    assert_int_equal(f->session.phase, SESSION_PUSHED);
+    session_on_reply(f->session, 0, &m, true);
+    assert_int_equal(session_task(f->session).kind, TASK_COMPUTE);
+    session_computed(f->session);
+    assert_int_equal(session_phase(f->session), SESSION_PUSHED);
+}
+
+static enum err store(struct fixture *f, const Gradwire__Reply *m)
+{
+    const struct codec_shape shape = session_shape(f->session);
+    return reply_codec_store(f->codec, &shape, m, f->body, f->bytes, f->w);
 }
 
 static void a_difference_is_added_to_what_is_held(void **state)
@@ -141,11 +148,11 @@ static void a_difference_is_added_to_what_is_held(void **state)
     Gradwire__Reply m = reply_of(4, CODEC_INT8, true);
     assert_int_equal(fits(&f, &m, f.bytes, &wanted), ERR_OK);
     assert_true(wanted);
-    assert_int_equal(reply_codec_store(f.codec, &f.session, &m, f.body, f.bytes, f.w), ERR_OK);
+    assert_int_equal(store(&f, &m), ERR_OK);
     for (int i = 0; i < ELEMS; i++)
         assert_true(f.w[i] == (float)i + 127.0f);
     m.difference = false;
-    assert_int_equal(reply_codec_store(f.codec, &f.session, &m, f.body, f.bytes, f.w), ERR_OK);
+    assert_int_equal(store(&f, &m), ERR_OK);
     assert_true(f.w[5] == 127.0f);
     fixture_close(&f);
 }
@@ -161,8 +168,8 @@ static void a_difference_to_what_is_not_held_is_refused(void **state)
     body_of(&f, 1.0f);
     assert_int_equal(fits(&f, &other, f.bytes, &wanted), ERR_STATE);
     assert_int_equal(fits(&f, &next, f.bytes, &wanted), ERR_OK);
-    session_on_link_down(&f.session, 0); /* what came over the old connection does not count */
-    session_on_link_up(&f.session, 0);
+    session_on_link_down(f.session, 0); /* what came over the old connection does not count */
+    session_on_link_up(f.session, 0);
     assert_int_equal(fits(&f, &next, f.bytes, &wanted), ERR_STATE);
     fixture_close(&f);
 }

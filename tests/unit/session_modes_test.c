@@ -13,7 +13,10 @@
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2, WORKERS = 3 };
 
 struct fixture {
-    struct session s;
+    struct session *s;
+    const struct layout *layout; /* of the session that is opened */
+    bool bodies;                 /* a push is answered with parameters */
+    uint64_t entry;              /* of the last tick */
     int pulls[SHARDS], ticks, helds, merges;
     bool bounded, fresh;
     uint64_t clock, number, done; /* of the last pull; done: ids that were reported */
@@ -43,7 +46,8 @@ static void io_merge(void *ctx, bool fresh)
 static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
 {
     struct fixture *f = ctx;
-    (void)shard, (void)m;
+    (void)shard;
+    f->entry = m->entry;
     f->ticks++;
 }
 
@@ -77,14 +81,15 @@ static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t ev
     Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
     Gradwire__Welcome m = GRADWIRE__WELCOME__INIT;
     Gradwire__Generation g = msg_generation((struct generation){5, 7});
-    *f = (struct fixture){.helds = 0};
-    session_init(&f->s, &io, f);
+    *f = (struct fixture){.layout = f->layout, .bodies = update == GRADWIRE__UPDATE__GEO};
+    assert_int_equal(session_new(&f->s, &io, f, f->layout), ERR_OK);
     plan.elems = SHARDS * CHUNK;
     plan.threads = threads;
     plan.n_threads = SHARDS;
     settings.update = update;
     settings.microbatches = 1;
     settings.geo_every = every;
+    settings.reply_codec = f->layout ? CODEC_FP16 : CODEC_RAW;
     settings.batches_per_epoch = epoch;
     settings.epochs = 100;
     m.generation = &g;
@@ -92,9 +97,10 @@ static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t ev
     m.incarnation = 1;
     m.plan = &plan;
     m.settings = &settings;
-    assert_int_equal(session_on_welcome(&f->s, &m, &e), ERR_OK);
+    bool anew;
+    assert_int_equal(session_on_welcome(f->s, &m, &anew, &e), ERR_OK);
     for (uint32_t i = 0; i < SHARDS; i++)
-        session_on_link_up(&f->s, i);
+        session_on_link_up(f->s, i);
 }
 
 static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
@@ -109,7 +115,7 @@ static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
     m.n_ranges = 1;
     m.redo = redo;
     m.workers = WORKERS;
-    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+    session_on_chief(f->s, FRAME_LEASE, &m.base);
 }
 
 static void hold(struct fixture *f, uint64_t cut)
@@ -118,21 +124,21 @@ static void hold(struct fixture *f, uint64_t cut)
     Gradwire__Hold m = GRADWIRE__HOLD__INIT;
     m.generation = &g;
     m.cut = cut;
-    session_on_chief(&f->s, FRAME_HOLD, &m.base);
+    session_on_chief(f->s, FRAME_HOLD, &m.base);
 }
 
 static void reply(struct fixture *f, uint32_t shard, Gradwire__Reply m, uint32_t chunks)
 {
     struct errmsg e;
-    uint64_t first, body = f->s.geo || m.pulled ? chunks * CHUNK * sizeof(float) : 0;
+    uint64_t first, body = f->bodies || m.pulled ? chunks * CHUNK * sizeof(float) : 0;
     bool wanted;
     Gradwire__Generation g = msg_generation((struct generation){5, 7});
     m.generation = &g;
     m.first_chunk = shard;
     m.chunks = chunks;
-    assert_int_equal(session_reply_fits(&f->s, shard, &m, body, &first, &wanted, &e), ERR_OK);
+    assert_int_equal(session_reply_fits(f->s, shard, &m, body, &first, &wanted, &e), ERR_OK);
     assert_true(wanted);
-    session_on_reply(&f->s, shard, &m, wanted);
+    session_on_reply(f->s, shard, &m, wanted);
 }
 
 static void parameters(struct fixture *f)
@@ -154,28 +160,28 @@ static void acknowledge(struct fixture *f, uint64_t name)
 
 static void computes(struct fixture *f, uint64_t batch)
 {
-    struct session_task t = session_task(&f->s);
+    struct session_task t = session_task(f->s);
     assert_int_equal(t.kind, TASK_COMPUTE);
     assert_int_equal(t.name, batch);
-    session_computed(&f->s);
+    session_computed(f->s);
 }
 
 /* ---- geo ---- */
 
 static void pushes(struct fixture *f, uint64_t round, uint32_t divisor)
 {
-    struct session_task t = session_task(&f->s);
+    struct session_task t = session_task(f->s);
     assert_int_equal(t.kind, TASK_PUSH);
     assert_int_equal(t.name, round);
     assert_int_equal(t.divisor, divisor);
-    session_computed(&f->s);
+    session_computed(f->s);
     acknowledge(f, round);
 }
 
 static void a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
     lease(&f, 10, 4, false);
     parameters(&f);
@@ -188,16 +194,16 @@ static void a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it(void **st
     computes(&f, 13);
     pushes(&f, 2, 1); /* there is no lease left */
     assert_true(f.merges == 3 && f.fresh);
-    (void)session_task(&f.s);
+    (void)session_task(f.s);
     assert_int_equal(f.done, 4);
-    assert_int_equal(f.s.phase, SESSION_IDLE);
-    session_close(&f.s);
+    assert_int_equal(session_phase(f.s), SESSION_IDLE);
+    session_free(f.s);
 }
 
 static void before_a_hold_what_is_left_of_a_round_is_pushed(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
     lease(&f, 10, 8, false);
     parameters(&f);
@@ -209,43 +215,46 @@ static void before_a_hold_what_is_left_of_a_round_is_pushed(void **state)
     pushes(&f, 2, 1);
     assert_int_equal(f.helds, 1);
     assert_int_equal(f.done, 2);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
-    session_close(&f.s);
+    assert_int_equal(session_task(f.s).kind, TASK_NONE);
+    session_free(f.s);
 }
 
 /* A shard keeps the sums of a few epochs alone. */
 static void a_round_touches_few_epochs(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     open_fixture(&f, GRADWIRE__UPDATE__GEO, 100, 2);
     lease(&f, 1, 20, false);
     parameters(&f);
     for (uint64_t batch = 1; batch <= 6; batch++) /* of epochs 0 to 3 */
         computes(&f, batch);
     pushes(&f, 1, WORKERS);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 /* A report may have been lost with a connection: what was learned must not be learned again. */
 static void the_last_rounds_batches_are_known_to_the_hello(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     struct session_range held[4];
     open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
     lease(&f, 10, 5, false);
     parameters(&f);
     computes(&f, 10);
-    assert_int_equal(session_leases(&f.s, held, 4), 2); /* in no round yet, and those to come */
+    assert_int_equal(session_leases(f.s, held, 4), 2); /* in no round yet, and those to come */
     assert_true(held[0].first == 10 && held[0].count == 1 && held[1].first == 11);
     computes(&f, 11);
     pushes(&f, 1, WORKERS);
-    assert_int_equal(f.s.recent.n, 1);
-    assert_true(f.s.recent.range[0].first == 10 && f.s.recent.range[0].count == 2);
-    assert_int_equal(session_leases(&f.s, held, 4), 1);
+    Gradwire__Hello m = GRADWIRE__HELLO__INIT;
+    struct session_hello room;
+    session_hello_chief(f.s, &room, &m);
+    assert_int_equal(m.n_done, 1);
+    assert_true(m.done[0]->first == 10 && m.done[0]->count == 2);
+    assert_int_equal(session_leases(f.s, held, 4), 1);
     assert_int_equal(held[0].first, 12);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 /* ---- ssp ---- */
@@ -253,7 +262,7 @@ static void the_last_rounds_batches_are_known_to_the_hello(void **state)
 static void enter(struct fixture *f, uint64_t one, uint64_t other)
 {
     Gradwire__Reply m = GRADWIRE__REPLY__INIT;
-    m.entry = f->s.entry;
+    m.entry = f->entry;
     m.clock = one;
     reply(f, 0, m, 0);
     m.clock = other;
@@ -276,20 +285,19 @@ static enum err fits(struct fixture *f, Gradwire__Codec codec, bool bounded, boo
     m.number = f->number;
     m.codec = codec;
     m.chunks = 1;
-    return session_reply_fits(&f->s, 0, &m, bytes, &first, &wanted, &e);
+    return session_reply_fits(f->s, 0, &m, bytes, &first, &wanted, &e);
 }
 
 static void reads_at_a_clock_alone_have_the_codec_of_the_job(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     struct layout layout = {0};
     struct errmsg e;
     struct tensor t = {.name = "w", .rank = 1, .shape = {SHARDS * CHUNK}, .init = INIT_ZEROS};
-    open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
     assert_int_equal(layout_add(&layout, &t, &e), ERR_OK);
-    f.s.layout = &layout;
-    f.s.settings.reply_codec = CODEC_FP16;
+    f.layout = &layout;
+    open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
     const uint64_t raw = CHUNK * sizeof(float), half = CHUNK * 2;
     assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, true, false, raw), ERR_OK);
     assert_int_equal(fits(&f, GRADWIRE__CODEC__FP16, true, false, half), ERR_OK);
@@ -300,13 +308,13 @@ static void reads_at_a_clock_alone_have_the_codec_of_the_job(void **state)
     assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, false, false, raw), ERR_OK);
     assert_int_equal(fits(&f, GRADWIRE__CODEC__RAW, false, false, half), ERR_PROTO);
     layout_close(&layout);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void what_is_redone_in_a_hold_is_outside_the_clocks(void **state)
 {
     (void)state;
-    struct fixture f;
+    struct fixture f = {.layout = NULL};
     open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
     lease(&f, 10, 4, false);
     enter(&f, 5, 7);
@@ -327,7 +335,7 @@ static void what_is_redone_in_a_hold_is_outside_the_clocks(void **state)
     assert_int_equal(f.helds, 2);
     assert_true(f.bounded && f.clock == 8); /* back to where it was */
     assert_int_equal(f.ticks, SHARDS);      /* it entered, once */
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 int main(void)

@@ -44,8 +44,10 @@ static const struct session_io io = {
     .pull = io_pull, .push_again = io_push_again, .to_chief = io_to_chief};
 
 /* Two ps of a thread each, two chunks on each; sync, one leaf, and it is mine: parameters are pulled. */
-static void open_session(struct session *s, struct asked *asked)
+static struct session *open_session_of(struct asked *asked, uint64_t epochs, bool redo)
 {
+    struct session *s;
+    bool anew;
     uint32_t threads[SHARDS] = {1, 1};
     struct errmsg e;
     Gradwire__Plan plan = GRADWIRE__PLAN__INIT;
@@ -58,14 +60,15 @@ static void open_session(struct session *s, struct asked *asked)
     settings.update = GRADWIRE__UPDATE__SYNC;
     settings.microbatches = 1;
     settings.batches_per_epoch = 100;
-    settings.epochs = 1;
+    settings.epochs = epochs;
+    settings.redo = redo;
     m.generation = &g;
     m.uuid = (char *)"job";
     m.incarnation = 1;
     m.plan = &plan;
     m.settings = &settings;
-    session_init(s, &io, asked);
-    assert_int_equal(session_on_welcome(s, &m, &e), ERR_OK);
+    assert_int_equal(session_new(&s, &io, asked, NULL), ERR_OK);
+    assert_int_equal(session_on_welcome(s, &m, &anew, &e), ERR_OK);
     for (uint32_t i = 0; i < SHARDS; i++)
         session_on_link_up(s, i);
 
@@ -77,10 +80,16 @@ static void open_session(struct session *s, struct asked *asked)
     deal.parts = parts;
     deal.n_parts = 1;
     session_on_chief(s, FRAME_DEAL, &deal.base);
-    assert_int_equal(s->phase, SESSION_PULLING);
+    assert_int_equal(session_phase(s), SESSION_PULLING);
     assert_int_equal(asked->pulls[0], 1);
     assert_int_equal(asked->pulls[1], 1);
     assert_true(asked->any);
+    return s;
+}
+
+static struct session *open_session(struct asked *asked)
+{
+    return open_session_of(asked, 1, false);
 }
 
 struct reply {
@@ -118,83 +127,79 @@ static void begin_step(struct session *s)
 {
     assert_int_equal(session_task(s).kind, TASK_COMPUTE);
     session_computed(s);
-    assert_int_equal(s->phase, SESSION_PUSHED);
+    assert_int_equal(session_phase(s), SESSION_PUSHED);
 }
 
 /* The smallest is still there wherever it is over, and its missing leaf may be mine. */
 static void session_never_computes_on_parameters_of_two_steps(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    pulled(&s, 0, 4);
-    pulled(&s, 1, 3);
-    assert_int_equal(s.phase, SESSION_PULLING);
+    struct session *s = open_session(&asked);
+    pulled(s, 0, 4);
+    pulled(s, 1, 3);
+    assert_int_equal(session_phase(s), SESSION_PULLING);
     assert_int_equal(asked.pulls[0], 2); /* the one that is ahead, and not the other */
     assert_int_equal(asked.pulls[1], 1);
     assert_false(asked.any);
     assert_int_equal(asked.step, 3);
-    pulled(&s, 0, 3);
-    assert_int_equal(s.phase, SESSION_READY);
-    assert_int_equal(session_task(&s).name, 3);
-    session_close(&s);
+    pulled(s, 0, 3);
+    assert_int_equal(session_phase(s), SESSION_READY);
+    assert_int_equal(session_task(s).name, 3);
+    session_free(s);
 }
 
 static void session_that_others_left_behind_pulls_anew(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    begin_step(&s);
-    assert_true(reply(&s, 5, (struct reply){0, 0, CHUNKS, 5, false}));
-    assert_true(reply(&s, 5, (struct reply){1, 0, CHUNKS, 5, false}));
-    assert_int_equal(s.phase, SESSION_PULLING);
+    struct session *s = open_session(&asked);
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    begin_step(s);
+    assert_true(reply(s, 5, (struct reply){0, 0, CHUNKS, 5, false}));
+    assert_true(reply(s, 5, (struct reply){1, 0, CHUNKS, 5, false}));
+    assert_int_equal(session_phase(s), SESSION_PULLING);
     assert_int_equal(asked.pulls[0], 2);
     assert_int_equal(asked.pulls[1], 2);
     assert_true(asked.any);
-    session_close(&s);
+    session_free(s);
 }
 
 static void session_counts_runs_of_one_step_only(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    begin_step(&s);
-    assert_true(reply(&s, 5, (struct reply){1, 0, CHUNKS, 4, false}));
-    assert_true(reply(&s, 5, (struct reply){0, 0, 1, 4, false}));
-    assert_true(reply(&s, 5, (struct reply){0, 1, 1, 5, false})); /* half of 4 and half of 5 */
-    assert_int_equal(s.phase, SESSION_PUSHED);
-    session_close(&s);
+    struct session *s = open_session(&asked);
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    begin_step(s);
+    assert_true(reply(s, 5, (struct reply){1, 0, CHUNKS, 4, false}));
+    assert_true(reply(s, 5, (struct reply){0, 0, 1, 4, false}));
+    assert_true(reply(s, 5, (struct reply){0, 1, 1, 5, false})); /* half of 4 and half of 5 */
+    assert_int_equal(session_phase(s), SESSION_PUSHED);
+    session_free(s);
 }
 
 /* Leaves that a newer deal gives are computed on whole parameters of the step, not on what has begun to change. */
 static void session_waits_for_the_answer_to_its_latest_question(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    session_pull_final(&s); /* the second question while the first is on its way */
-    (void)session_task(&s);
+    struct session *s = open_session(&asked);
+    session_pull_final(s); /* the second question while the first is on its way */
+    (void)session_task(s);
     assert_int_equal(asked.pulls[0], 1);
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    assert_int_equal(s.phase, SESSION_PULLING);
-    assert_false(session_is_final(&s));
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    assert_int_equal(session_phase(s), SESSION_PULLING);
+    assert_false(session_is_final(s));
     assert_int_equal(asked.pulls[0], 2);
     assert_int_equal(asked.pulls[1], 2);
-    pulled(&s, 0, 4);
-    pulled(&s, 1, 4);
-    assert_true(session_is_final(&s));
-    session_close(&s);
+    pulled(s, 0, 4);
+    pulled(s, 1, 4);
+    assert_true(session_is_final(s));
+    session_free(s);
 }
 
 /* Was it wanted? */
@@ -222,57 +227,54 @@ static bool averages(struct session *s, uint32_t shard, uint64_t step, uint64_t 
 static void session_takes_averages_of_the_step_that_it_holds(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    assert_false(averages(&s, 0, 3, 0)); /* nobody asked */
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    session_pull_averages(&s);
+    struct session *s = open_session(&asked);
+    assert_false(averages(s, 0, 3, 0)); /* nobody asked */
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    session_pull_averages(s);
     assert_true(asked.averages && asked.step == 3 && !asked.any);
-    assert_int_equal(session_task(&s).kind, TASK_NONE);
-    assert_false(averages(&s, 0, 3, asked.number - 1)); /* to a question that is over */
-    assert_true(averages(&s, 0, 3, asked.number));
-    session_on_link_down(&s, 0);
+    assert_int_equal(session_task(s).kind, TASK_NONE);
+    assert_false(averages(s, 0, 3, asked.number - 1)); /* to a question that is over */
+    assert_true(averages(s, 0, 3, asked.number));
+    session_on_link_down(s, 0);
     int before = asked.pulls[0];
-    session_on_link_up(&s, 0);
+    session_on_link_up(s, 0);
     assert_int_equal(asked.pulls[0], before + 1);
-    assert_true(averages(&s, 1, 3, asked.number));
-    assert_false(session_take_averages(&s)); /* what came over the lost connection counts no more */
-    assert_true(averages(&s, 0, 3, asked.number));
-    assert_true(session_take_averages(&s));
-    assert_false(session_take_averages(&s)); /* once */
-    assert_int_equal(session_task(&s).name, 3);
-    session_close(&s);
+    assert_true(averages(s, 1, 3, asked.number));
+    assert_false(session_take_averages(s)); /* what came over the lost connection counts no more */
+    assert_true(averages(s, 0, 3, asked.number));
+    assert_true(session_take_averages(s));
+    assert_false(session_take_averages(s)); /* once */
+    assert_int_equal(session_task(s).name, 3);
+    session_free(s);
 }
 
 static void session_pulls_anew_where_a_shard_has_the_averages_no_more(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    session_pull_averages(&s);
-    assert_true(averages(&s, 0, 5, asked.number));
-    assert_true(averages(&s, 1, 3, asked.number));
-    assert_false(session_take_averages(&s));
-    assert_int_equal(s.phase, SESSION_PULLING);
+    struct session *s = open_session(&asked);
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    session_pull_averages(s);
+    assert_true(averages(s, 0, 5, asked.number));
+    assert_true(averages(s, 1, 3, asked.number));
+    assert_false(session_take_averages(s));
+    assert_int_equal(session_phase(s), SESSION_PULLING);
     assert_true(asked.any && !asked.averages);
-    session_close(&s);
+    session_free(s);
 }
 
 static void session_drops_replies_of_another_generation(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    assert_false(reply(&s, 4, (struct reply){0, 0, CHUNKS, 9, true}));
-    assert_false(reply(&s, 6, (struct reply){1, 0, CHUNKS, 9, true}));
-    assert_int_equal(s.phase, SESSION_PULLING);
-    session_close(&s);
+    struct session *s = open_session(&asked);
+    assert_false(reply(s, 4, (struct reply){0, 0, CHUNKS, 9, true}));
+    assert_false(reply(s, 6, (struct reply){1, 0, CHUNKS, 9, true}));
+    assert_int_equal(session_phase(s), SESSION_PULLING);
+    session_free(s);
 }
 
 /* sync.dropped: redo: the lead says with the parameters what the step is made of. */
@@ -291,7 +293,7 @@ static void reply_of_work(struct session *s, uint64_t step, uint64_t epoch, uint
         work.n_redo = redo;
         m.generation = &g;
         m.step = step;
-        m.pulled = s->phase == SESSION_PULLING;
+        m.pulled = session_phase(s) == SESSION_PULLING;
         m.first_chunk = i * CHUNKS;
         m.chunks = CHUNKS;
         m.work = i == 0 ? &work : NULL;
@@ -302,46 +304,39 @@ static void reply_of_work(struct session *s, uint64_t step, uint64_t epoch, uint
 static void session_is_told_what_a_step_is_made_of(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    s.settings.redo = true;
-    s.settings.epochs = 2;
-    s.total = UINT64_MAX;
-    reply_of_work(&s, 100, 0, 0, 1); /* the epoch's 100 batches are over */
-    assert_int_equal(session_place(&s).steps, 100);
-    struct session_task t = session_task(&s);
+    struct session *s = open_session_of(&asked, 2, true);
+    reply_of_work(s, 100, 0, 0, 1); /* the epoch's 100 batches are over */
+    assert_int_equal(session_place(s).steps, 100);
+    struct session_task t = session_task(s);
     assert_int_equal(t.name, 100);
     assert_true(t.work && t.work->redo);
     assert_int_equal(t.work->count, 1);
     assert_int_equal(t.work->leaf[0], 99);
-    session_computed(&s);
-    reply_of_work(&s, 101, 1, 101, 0);
-    t = session_task(&s);
+    session_computed(s);
+    reply_of_work(s, 101, 1, 101, 0);
+    t = session_task(s);
     assert_int_equal(t.name, 101);
     assert_int_equal(t.batch, 100);
     assert_false(t.work->redo);
-    session_computed(&s);
-    reply_of_work(&s, 102, 2, 102, 0); /* the job's end, wherever it is */
-    assert_int_equal(s.total, 102);
-    assert_int_equal(session_place(&s).epochs, 2);
-    assert_int_equal(session_task(&s).kind, TASK_NONE);
-    session_close(&s);
+    session_computed(s);
+    reply_of_work(s, 102, 2, 102, 0); /* the job's end, wherever it is */
+    assert_true(session_is_at_end(s));
+    assert_int_equal(session_place(s).epochs, 2);
+    assert_int_equal(session_task(s).kind, TASK_NONE);
+    session_free(s);
 }
 
 static void session_that_is_not_told_computes_nothing(void **state)
 {
     (void)state;
-    struct session s;
     struct asked asked = {0};
-    open_session(&s, &asked);
-    s.settings.redo = true;
-    s.total = UINT64_MAX;
-    pulled(&s, 0, 3);
-    pulled(&s, 1, 3);
-    assert_int_equal(s.phase, SESSION_READY);
-    assert_int_equal(session_task(&s).kind, TASK_NONE);
-    session_close(&s);
+    struct session *s = open_session_of(&asked, 1, true);
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    assert_int_equal(session_phase(s), SESSION_READY);
+    assert_int_equal(session_task(s).kind, TASK_NONE);
+    session_free(s);
 }
 
 int main(void)

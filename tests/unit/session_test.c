@@ -13,8 +13,9 @@
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, SHARDS = 2 };
 
 struct fixture {
-    struct session s;
-    uint32_t replicas; /* of the next welcome */
+    struct session *s;
+    struct session_task task; /* the last */
+    uint32_t replicas;        /* of the next welcome */
     int pulls[SHARDS], asks, helds, goings, pushes;
     bool any;
     uint64_t step, want, done; /* done: ids that were reported */
@@ -92,7 +93,8 @@ static enum err welcome_with(struct fixture *f, uint64_t generation, Gradwire__U
     m.incarnation = 1;
     m.plan = &plan;
     m.settings = &settings;
-    return session_on_welcome(&f->s, &m, &e);
+    bool anew;
+    return session_on_welcome(f->s, &m, &anew, &e);
 }
 
 static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update update)
@@ -103,10 +105,10 @@ static enum err welcome(struct fixture *f, uint64_t generation, Gradwire__Update
 static void open_backed(struct fixture *f, Gradwire__Update update, uint32_t replicas)
 {
     *f = (struct fixture){.replicas = replicas};
-    session_init(&f->s, &io, f);
+    assert_int_equal(session_new(&f->s, &io, f, NULL), ERR_OK);
     assert_int_equal(welcome(f, 5, update), ERR_OK);
     for (uint32_t i = 0; i < SHARDS; i++)
-        session_on_link_up(&f->s, i);
+        session_on_link_up(f->s, i);
 }
 
 static void open_fixture(struct fixture *f, Gradwire__Update update)
@@ -124,7 +126,7 @@ static void deal_all_to_me(struct fixture *f)
     deal.version = 1;
     deal.parts = parts;
     deal.n_parts = 1;
-    session_on_chief(&f->s, FRAME_DEAL, &deal.base);
+    session_on_chief(f->s, FRAME_DEAL, &deal.base);
 }
 
 static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
@@ -138,7 +140,7 @@ static void lease(struct fixture *f, uint64_t first, uint64_t count, bool redo)
     m.ranges = ranges;
     m.n_ranges = 1;
     m.redo = redo;
-    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+    session_on_chief(f->s, FRAME_LEASE, &m.base);
 }
 
 static void no_lease(struct fixture *f)
@@ -146,7 +148,7 @@ static void no_lease(struct fixture *f)
     Gradwire__Generation g = msg_generation((struct generation){5, 7});
     Gradwire__Lease m = GRADWIRE__LEASE__INIT;
     m.generation = &g;
-    session_on_chief(&f->s, FRAME_LEASE, &m.base);
+    session_on_chief(f->s, FRAME_LEASE, &m.base);
 }
 
 static void hold(struct fixture *f, uint64_t cut)
@@ -155,7 +157,7 @@ static void hold(struct fixture *f, uint64_t cut)
     Gradwire__Hold m = GRADWIRE__HOLD__INIT;
     m.generation = &g;
     m.cut = cut;
-    session_on_chief(&f->s, FRAME_HOLD, &m.base);
+    session_on_chief(f->s, FRAME_HOLD, &m.base);
 }
 
 static void resume(struct fixture *f, uint64_t cut)
@@ -164,7 +166,7 @@ static void resume(struct fixture *f, uint64_t cut)
     Gradwire__Resume m = GRADWIRE__RESUME__INIT;
     m.generation = &g;
     m.cut = cut;
-    session_on_chief(&f->s, FRAME_RESUME, &m.base);
+    session_on_chief(f->s, FRAME_RESUME, &m.base);
 }
 
 static void reply(struct fixture *f, uint32_t shard, uint64_t step, uint64_t name, bool pulled)
@@ -181,19 +183,19 @@ static void reply(struct fixture *f, uint32_t shard, uint64_t step, uint64_t nam
     m.first_chunk = shard;
     m.chunks = 1;
     assert_int_equal(
-        session_reply_fits(&f->s, shard, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
-    session_on_reply(&f->s, shard, &m, wanted);
+        session_reply_fits(f->s, shard, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
+    session_on_reply(f->s, shard, &m, wanted);
 }
 
 /* One batch from task to its last reply; returns its id. */
 static uint64_t do_batch(struct fixture *f)
 {
-    struct session_task t = session_task(&f->s);
-    assert_int_equal(t.kind, TASK_COMPUTE);
-    session_computed(&f->s);
+    f->task = session_task(f->s);
+    assert_int_equal(f->task.kind, TASK_COMPUTE);
+    session_computed(f->s);
     for (uint32_t i = 0; i < SHARDS; i++)
-        reply(f, i, t.name + 1, t.name, false);
-    return t.name;
+        reply(f, i, f->task.name + 1, f->task.name, false);
+    return f->task.name;
 }
 
 static void session_pulls_anew_where_the_smallest_step_is_gone(void **state)
@@ -215,9 +217,9 @@ static void session_pulls_anew_where_the_smallest_step_is_gone(void **state)
     assert_int_equal(f.pulls[1], 3);
     reply(&f, 0, 3, 0, true);
     reply(&f, 1, 3, 0, true);
-    assert_int_equal(f.s.phase, SESSION_READY);
-    assert_int_equal(f.s.step, 3);
-    session_close(&f.s);
+    assert_int_equal(session_phase(f.s), SESSION_READY);
+    assert_int_equal(session_step(f.s), 3);
+    session_free(f.s);
 }
 
 /* The step that one shard has made all others make: the largest is pulled, until all name one. */
@@ -238,9 +240,9 @@ static void session_of_a_late_worker_pulls_the_largest_step(void **state)
     assert_int_equal(f.pulls[0], 2);
     assert_int_equal(f.pulls[1], 2);
     reply(&f, 1, 4, 0, true);
-    assert_int_equal(f.s.phase, SESSION_READY);
-    assert_int_equal(f.s.step, 4);
-    session_close(&f.s);
+    assert_int_equal(session_phase(f.s), SESSION_READY);
+    assert_int_equal(session_step(f.s), 4);
+    session_free(f.s);
 }
 
 /* Its push came to one shard before the set was closed, to the other one steps later; then both late. */
@@ -252,31 +254,31 @@ static void session_of_a_late_worker_goes_on_with_one_step_of_all_shards(void **
     deal_all_to_me(&f);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
-    assert_int_equal(session_task(&f.s).kind, TASK_COMPUTE);
-    session_computed(&f.s);
+    assert_int_equal(session_task(f.s).kind, TASK_COMPUTE);
+    session_computed(f.s);
     reply(&f, 0, 1, 0, false);
-    assert_int_equal(f.s.phase, SESSION_PUSHED);
+    assert_int_equal(session_phase(f.s), SESSION_PUSHED);
     reply(&f, 1, 3, 0, false);
-    assert_int_equal(f.s.phase, SESSION_PULLING);
+    assert_int_equal(session_phase(f.s), SESSION_PULLING);
     assert_int_equal(f.pulls[0], 2);
     assert_int_equal(f.pulls[1], 1);
-    session_on_link_down(&f.s, 0); /* the pull is lost */
-    session_on_link_up(&f.s, 0);
+    session_on_link_down(f.s, 0); /* the pull is lost */
+    session_on_link_up(f.s, 0);
     assert_int_equal(f.step, 3);
     assert_int_equal(f.pulls[0], 3);
     reply(&f, 0, 3, 0, true);
-    assert_int_equal(f.s.phase, SESSION_READY);
-    struct session_task t = session_task(&f.s);
+    assert_int_equal(session_phase(f.s), SESSION_READY);
+    struct session_task t = session_task(f.s);
     assert_int_equal(t.kind, TASK_COMPUTE);
     assert_int_equal(t.name, 3);
-    session_computed(&f.s);
+    session_computed(f.s);
     reply(&f, 0, 6, 0, false);
     reply(&f, 1, 6, 0, false); /* the same of both: nothing is pulled */
-    assert_int_equal(f.s.phase, SESSION_READY);
-    assert_int_equal(session_task(&f.s).name, 6);
+    assert_int_equal(session_phase(f.s), SESSION_READY);
+    assert_int_equal(session_task(f.s).name, 6);
     assert_int_equal(f.pulls[0], 3);
     assert_int_equal(f.pulls[1], 1);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void session_pushes_again_what_a_broken_link_may_have_lost(void **state)
@@ -287,19 +289,19 @@ static void session_pushes_again_what_a_broken_link_may_have_lost(void **state)
     deal_all_to_me(&f);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
-    assert_int_equal(session_task(&f.s).kind, TASK_COMPUTE);
-    session_on_link_down(&f.s, 1);
-    assert_false(session_may_stream(&f.s, 1));
-    session_on_link_up(&f.s, 1);
+    assert_int_equal(session_task(f.s).kind, TASK_COMPUTE);
+    session_on_link_down(f.s, 1);
+    assert_false(session_may_stream(f.s, 1));
+    session_on_link_up(f.s, 1);
     assert_false(
-        session_may_stream(&f.s, 1)); /* its beginning is lost: it gets all of it at the end */
-    assert_true(session_may_stream(&f.s, 0));
-    session_computed(&f.s);
+        session_may_stream(f.s, 1)); /* its beginning is lost: it gets all of it at the end */
+    assert_true(session_may_stream(f.s, 0));
+    session_computed(f.s);
     assert_int_equal(f.pushes, 1);
-    session_on_link_down(&f.s, 0);
-    session_on_link_up(&f.s, 0);
+    session_on_link_down(f.s, 0);
+    session_on_link_up(f.s, 0);
     assert_int_equal(f.pushes, 2);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void session_does_its_leases_in_order_and_reports_them(void **state)
@@ -307,19 +309,19 @@ static void session_does_its_leases_in_order_and_reports_them(void **state)
     (void)state;
     struct fixture f;
     open_fixture(&f, GRADWIRE__UPDATE__ASYNC);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
+    assert_int_equal(session_task(f.s).kind, TASK_NONE);
     assert_int_equal(f.asks, 1);
     lease(&f, 10, 2, false);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
     assert_int_equal(do_batch(&f), 10);
     struct session_range held[4];
-    assert_int_equal(session_leases(&f.s, held, 4), 1);
+    assert_int_equal(session_leases(f.s, held, 4), 1);
     assert_int_equal(held[0].first, 11);
     assert_int_equal(do_batch(&f), 11);
-    (void)session_task(&f.s);
+    (void)session_task(f.s);
     assert_int_equal(f.done, 2);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void session_holds_behind_the_running_batch_and_redoes_what_it_must(void **state)
@@ -330,24 +332,24 @@ static void session_holds_behind_the_running_batch_and_redoes_what_it_must(void 
     lease(&f, 10, 4, false);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
-    assert_int_equal(session_task(&f.s).name, 10);
+    assert_int_equal(session_task(f.s).name, 10);
     hold(&f, 3);
     assert_int_equal(f.helds, 0);
-    session_computed(&f.s);
+    session_computed(f.s);
     reply(&f, 0, 1, 10, false);
     assert_int_equal(f.helds, 0);
     reply(&f, 1, 1, 10, false);
     assert_int_equal(f.helds, 1);
     assert_int_equal(f.done, 1);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
+    assert_int_equal(session_task(f.s).kind, TASK_NONE);
     lease(&f, 7, 1, true); /* another's half-applied batch */
     assert_int_equal(do_batch(&f), 7);
     assert_int_equal(f.helds, 2);
     assert_int_equal(f.done, 2);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
+    assert_int_equal(session_task(f.s).kind, TASK_NONE);
     resume(&f, 3);
     assert_int_equal(do_batch(&f), 11); /* its own lease is still there */
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void session_that_is_told_to_go_finishes_its_batch_first(void **state)
@@ -358,21 +360,21 @@ static void session_that_is_told_to_go_finishes_its_batch_first(void **state)
     lease(&f, 10, 4, false);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
-    assert_int_equal(session_task(&f.s).name, 10);
-    session_go(&f.s);
-    session_computed(&f.s);
-    (void)session_task(&f.s);
+    assert_int_equal(session_task(f.s).name, 10);
+    session_go(f.s);
+    session_computed(f.s);
+    (void)session_task(f.s);
     assert_int_equal(f.goings, 0);
     reply(&f, 0, 1, 10, false);
     reply(&f, 1, 1, 10, false);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE);
+    assert_int_equal(session_task(f.s).kind, TASK_NONE);
     assert_int_equal(f.goings, 1);
     assert_int_equal(f.done, 1);
     Gradwire__Leave leave = GRADWIRE__LEAVE__INIT;
-    assert_false(f.s.may_leave);
-    session_on_chief(&f.s, FRAME_LEAVE, &leave.base);
-    assert_true(f.s.may_leave);
-    session_close(&f.s);
+    assert_false(session_may_leave(f.s));
+    session_on_chief(f.s, FRAME_LEAVE, &leave.base);
+    assert_true(session_may_leave(f.s));
+    session_free(f.s);
 }
 
 static void session_drops_everything_at_a_new_generation(void **state)
@@ -383,15 +385,15 @@ static void session_drops_everything_at_a_new_generation(void **state)
     lease(&f, 10, 4, false);
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
-    assert_int_equal(session_task(&f.s).name, 10);
+    assert_int_equal(session_task(f.s).name, 10);
     assert_int_equal(welcome(&f, 6, GRADWIRE__UPDATE__ASYNC), ERR_OK);
-    session_computed(&f.s); /* of parameters that are no more */
+    session_computed(f.s); /* of parameters that are no more */
     struct session_range held[4];
-    assert_int_equal(session_leases(&f.s, held, 4), 0);
-    assert_int_equal(f.s.phase, SESSION_IDLE);
+    assert_int_equal(session_leases(f.s, held, 4), 0);
+    assert_int_equal(session_phase(f.s), SESSION_IDLE);
     lease(&f, 20, 1, false); /* a message of the generation before */
-    assert_int_equal(session_leases(&f.s, held, 4), 0);
-    session_close(&f.s);
+    assert_int_equal(session_leases(f.s, held, 4), 0);
+    session_free(f.s);
 }
 
 static void session_is_as_before_when_a_welcome_finds_no_memory(void **state)
@@ -406,21 +408,21 @@ static void session_is_as_before_when_a_welcome_finds_no_memory(void **state)
         int fired = mem_fail_fired();
         mem_fail_at(-1);
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
-        assert_int_equal(f.s.generation.number, fired ? 5 : 6);
+        assert_int_equal(session_terms(f.s)->generation.number, fired ? 5 : 6);
         if (!fired)
             break;
     }
     assert_int_equal(n, 3);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void open_top_k(struct fixture *f, Gradwire__Update update)
 {
     *f = (struct fixture){.withholds = true};
-    session_init(&f->s, &io, f);
+    assert_int_equal(session_new(&f->s, &io, f, NULL), ERR_OK);
     assert_int_equal(welcome_with(f, 5, update, CODEC_TOP_K), ERR_OK);
     for (uint32_t i = 0; i < SHARDS; i++)
-        session_on_link_up(&f->s, i);
+        session_on_link_up(f->s, i);
 }
 
 static void session_goes_on_through_a_hold_in_sync_until_nothing_is_withheld(void **state)
@@ -432,22 +434,22 @@ static void session_goes_on_through_a_hold_in_sync_until_nothing_is_withheld(voi
     reply(&f, 0, 0, 0, true);
     reply(&f, 1, 0, 0, true);
     assert_int_equal(do_batch(&f), 0);
-    assert_false(f.s.whole);
+    assert_false(f.task.whole);
     hold(&f, 3);
     assert_int_equal(f.helds, 0);
     assert_int_equal(do_batch(&f), 1);
-    assert_true(f.s.whole);
+    assert_true(f.task.whole);
     assert_int_equal(f.helds, 0); /* it was rejected, for one */
     f.withholds = false;
     assert_int_equal(do_batch(&f), 2);
     assert_int_equal(do_batch(&f), 3);
-    assert_true(f.s.whole);
+    assert_true(f.task.whole);
     assert_int_equal(f.helds, 1);
     resume(&f, 3);
     assert_int_equal(do_batch(&f), 4);
-    assert_false(f.s.whole);
+    assert_false(f.task.whole);
     assert_int_equal(f.helds, 1);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 static void session_withholds_nothing_from_the_last_step(void **state)
@@ -459,15 +461,15 @@ static void session_withholds_nothing_from_the_last_step(void **state)
     reply(&f, 0, 98, 0, true);
     reply(&f, 1, 98, 0, true);
     assert_int_equal(do_batch(&f), 98);
-    assert_false(f.s.whole);
+    assert_false(f.task.whole);
     assert_int_equal(do_batch(&f), 99);
-    assert_true(f.s.whole);
-    session_close(&f.s);
+    assert_true(f.task.whole);
+    session_free(f.s);
 }
 
 static void end_remainder(struct fixture *f, uint64_t name)
 {
-    session_computed(&f->s);
+    session_computed(f->s);
     f->withholds = false;
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct errmsg e;
@@ -480,12 +482,12 @@ static void end_remainder(struct fixture *f, uint64_t name)
         m.first_chunk = i;
         m.chunks = 1;
         assert_int_equal(
-            session_reply_fits(&f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
+            session_reply_fits(f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
         assert_false(wanted); /* that is a batch's */
         m.remainder = true;
         assert_int_equal(
-            session_reply_fits(&f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
-        session_on_reply(&f->s, i, &m, wanted);
+            session_reply_fits(f->s, i, &m, CHUNK * sizeof(float), &first, &wanted, &e), ERR_OK);
+        session_on_reply(f->s, i, &m, wanted);
     }
 }
 
@@ -500,12 +502,12 @@ static void session_pushes_what_is_withheld_before_it_holds_in_async(void **stat
     assert_int_equal(do_batch(&f), 10);
     hold(&f, 3);
     assert_int_equal(f.helds, 0);
-    struct session_task t = session_task(&f.s);
+    struct session_task t = session_task(f.s);
     assert_int_equal(t.kind, TASK_PUSH);
     end_remainder(&f, t.name);
     assert_int_equal(f.helds, 1);
     assert_int_equal(f.done, 1);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 /* All are learned when all are reported: not before what the last one left is pushed. */
@@ -519,15 +521,15 @@ static void session_reports_its_last_batch_when_nothing_of_it_is_withheld(void *
     reply(&f, 1, 0, 0, true);
     assert_int_equal(do_batch(&f), 10);
     assert_int_equal(do_batch(&f), 11);
-    assert_int_equal(session_task(&f.s).kind, TASK_NONE); /* the next lease may be on its way */
+    assert_int_equal(session_task(f.s).kind, TASK_NONE); /* the next lease may be on its way */
     no_lease(&f);
-    struct session_task t = session_task(&f.s);
+    struct session_task t = session_task(f.s);
     assert_int_equal(t.kind, TASK_PUSH);
     assert_int_equal(f.done, 0);
     end_remainder(&f, t.name);
-    (void)session_task(&f.s);
+    (void)session_task(f.s);
     assert_int_equal(f.done, 2);
-    session_close(&f.s);
+    session_free(f.s);
 }
 
 int main(void)

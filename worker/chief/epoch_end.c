@@ -22,6 +22,7 @@ struct epoch_end {
     struct epoch_end_config config;
     const struct train_parts *parts;
     struct session *session;
+    const struct session_terms *terms; /* the session's */
     struct epoch_end_result *result;
     struct evaluator *evaluator; /* NULL: nothing to evaluate on */
     struct progress progress;
@@ -39,7 +40,8 @@ static void stop(struct epoch_end *end, int exit_code, const char *text)
 
 static void post(struct epoch_end *end, enum control_letter type, void *take_data)
 {
-    control_post(driver_control(end->parts->driver), type, end->session->step, take_data, mem_free);
+    control_post(driver_control(end->parts->driver), type, session_step(end->session), take_data,
+                 mem_free);
 }
 
 static void welcomed(void *ctx)
@@ -48,7 +50,7 @@ static void welcomed(void *ctx)
     end->finish_asked = end->evaluate_asked = false;
     end->evaluated_step = UINT64_MAX;
     end->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
-    if (end->enough_epoch && end->session->settings.redo)
+    if (end->enough_epoch && end->terms->settings.redo)
         session_stop_behind(end->session, end->enough_epoch);
     else if (end->enough_epoch)
         session_stop_at(end->session, end->enough_step);
@@ -70,12 +72,12 @@ static void finish_asked(void *ctx)
 /* ---- a step was made ---- */
 
 /* For people: where in its epoch the step stands that was made. */
-static struct session_place place_of(const struct session *s, uint64_t made)
+static struct session_place place_of(const struct epoch_end *end, uint64_t made)
 {
-    uint64_t per_epoch = s->settings.batches_per_epoch;
-    struct session_place here = session_place(s);
-    uint64_t begin = s->step - here.steps;
-    if (!s->settings.redo)
+    uint64_t per_epoch = end->terms->settings.batches_per_epoch;
+    struct session_place here = session_place(end->session);
+    uint64_t begin = session_step(end->session) - here.steps;
+    if (!end->terms->settings.redo)
         return (struct session_place){made / per_epoch, made % per_epoch, per_epoch};
     if (made >= begin)
         return (struct session_place){here.epochs, made - begin, here.of};
@@ -85,16 +87,15 @@ static struct session_place place_of(const struct session *s, uint64_t made)
 static void step_made(void *ctx, uint64_t id, const struct sums *sums, double now_s)
 {
     struct epoch_end *end = ctx;
-    const struct session *s = end->session;
     if (isnan(end->result->first_step_s))
         end->result->first_step_s = now_s - end->progress.started_s;
-    struct session_place place = place_of(s, id);
+    struct session_place place = place_of(end, id);
     progress_step(&end->progress, sums, place.epochs + 1, place.steps + 1, place.of, now_s);
     curves_step(end->config.curves, id + 1, sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
-    if (session_place(s).steps == 0)
+    if (session_place(end->session).steps == 0)
         return; /* told behind the evaluation: with backup workers the others wait for that */
-    if (s->sync && now_ms - end->told_ms >= STEP_LETTER_MS) {
+    if (end->terms->sync && now_ms - end->told_ms >= STEP_LETTER_MS) {
         end->told_ms = now_ms;
         post(end, CONTROL_STEP, NULL);
     }
@@ -131,7 +132,7 @@ static struct evaluation *evaluate(struct epoch_end *end)
         return NULL;
     }
     r->has_eval = true;
-    r->eval.step = end->session->step;
+    r->eval.step = session_step(end->session);
     r->eval.loss = sums.loss;
     memcpy(r->eval.metric, sums.metric, sizeof r->eval.metric);
     struct evaluation *copy = mem_zalloc(1, sizeof *copy);
@@ -148,8 +149,8 @@ static struct evaluation *evaluate(struct epoch_end *end)
 /* The batches that are behind an epoch; in sync steps, of which some may be extra ones. */
 static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
 {
-    const struct session *s = end->session;
-    return s->sync ? s->step : epoch * s->settings.batches_per_epoch;
+    return end->terms->sync ? session_step(end->session)
+                            : epoch * end->terms->settings.batches_per_epoch;
 }
 
 /* Remember the epoch for summary.json. Without memory it is not there: training is not what fails. */
@@ -182,7 +183,7 @@ static void say_enough(struct epoch_end *end)
         stop(end, 138, "no memory to end the training");
         return;
     }
-    *generation = end->session->generation.number;
+    *generation = end->terms->generation.number;
     post(end, CONTROL_ENOUGH, generation);
 }
 
@@ -202,7 +203,7 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
              ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64 ": enough",
              epoch, job->early_stopping.patience, best->epoch);
     end->enough_epoch = epoch;
-    end->enough_step = end->session->step;
+    end->enough_step = session_step(end->session);
     session_stop_at(end->session, end->enough_step);
     say_enough(end);
 }
@@ -294,18 +295,18 @@ static void finish(struct epoch_end *end)
 
 static void between_steps(struct epoch_end *end)
 {
-    const struct session *s = end->session;
-    struct session_place place = session_place(s);
-    if (s->step && place.steps == 0 && end->evaluated_step != s->step) {
+    uint64_t step = session_step(end->session);
+    struct session_place place = session_place(end->session);
+    if (step && place.steps == 0 && end->evaluated_step != step) {
         if (!averages_are_here(end))
             return;
-        end->evaluated_step = s->step;
+        end->evaluated_step = step;
         end_epoch(end, place.epochs);
-        if (s->settings.redo && s->step >= s->total)
+        if (end->terms->settings.redo && session_is_at_end(end->session))
             say_enough(end);
         post(end, CONTROL_STEP, NULL);
     }
-    if (end->finish_asked && s->step >= s->total)
+    if (end->finish_asked && session_is_at_end(end->session))
         finish(end);
 }
 
@@ -327,9 +328,9 @@ static void between_batches(struct epoch_end *end)
 static void between(void *ctx)
 {
     struct epoch_end *end = ctx;
-    if (end->session->phase != SESSION_READY)
+    if (session_phase(end->session) != SESSION_READY)
         return;
-    if (end->session->sync)
+    if (end->terms->sync)
         between_steps(end);
     else
         between_batches(end);
@@ -352,9 +353,11 @@ enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *co
     struct epoch_end *end = mem_zalloc(1, sizeof *end);
     if (!end)
         return err_set(e, ERR_NOMEM, "no memory to evaluate");
+    struct session *session = driver_session(parts->driver);
     *end = (struct epoch_end){.config = *config,
                               .parts = parts,
-                              .session = driver_session(parts->driver),
+                              .session = session,
+                              .terms = session_terms(session),
                               .result = result,
                               .evaluated_step = UINT64_MAX};
     progress_init(&end->progress, config->job, config->progress_fd, clock_now_s());

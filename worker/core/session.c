@@ -7,257 +7,59 @@
 #include "common/base/mem.h"
 #include "worker/core/session_inner.h"
 
-void session_init(struct session *s, const struct session_io *io, void *ctx)
+enum err session_new(struct session **out, const struct session_io *io, void *ctx,
+                     const struct layout *layout)
 {
-    *s = (struct session){.io = io, .ctx = ctx};
+    struct session *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return ERR_NOMEM;
+    s->io = io;
+    s->ctx = ctx;
+    s->layout = layout;
+    *out = s;
+    return ERR_OK;
 }
 
-void session_close(struct session *s)
+static void drop_generation(struct session *s)
 {
-    plan_close(&s->plan);
+    plan_close(&s->terms.plan);
     mem_free(s->link);
     mem_free(s->skipped);
-    *s = (struct session){0};
 }
 
-/* ---- ranges of ids ---- */
-
-void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count)
+void session_free(struct session *s)
 {
-    struct session_range *last = r->n ? &r->range[r->n - 1] : NULL;
-    if (last && last->first + last->count == first)
-        last->count += count;
-    else if (r->n < WORKER_RANGES_MAX)
-        r->range[r->n++] = (struct session_range){first, count};
-}
-
-static uint64_t ranges_take(struct session_ranges *r)
-{
-    uint64_t id = r->range[0].first++;
-    if (--r->range[0].count == 0)
-        memmove(r->range, r->range + 1, --r->n * sizeof *r->range);
-    return id;
-}
-
-static uint64_t ranges_count(const struct session_ranges *r)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n += r->range[i].count;
-    return n;
-}
-
-/* Hand ranges to `send` as messages. */
-struct range_list {
-    Gradwire__Range range[WORKER_RANGES_MAX];
-    Gradwire__Range *at[WORKER_RANGES_MAX];
-};
-
-static void range_list(struct range_list *l, const struct session_ranges *r)
-{
-    for (size_t i = 0; i < r->n; i++) {
-        gradwire__range__init(&l->range[i]);
-        l->range[i].first = r->range[i].first;
-        l->range[i].count = r->range[i].count;
-        l->at[i] = &l->range[i];
-    }
-}
-
-/* ---- pulling ---- */
-
-static void await_replies(struct session *s)
-{
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        s->link[i].whole = false;
-        s->link[i].got_chunks = 0;
-    }
-}
-
-static void pull_from(struct session *s, uint32_t shard)
-{
-    struct session_link *l = &s->link[shard];
-    l->whole = l->holds = false;
-    l->got_chunks = 0;
-    if (!l->up)
-        return; /* asked when it is up */
-    Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    m.generation = &g;
-    m.any = s->pull_any;
-    m.step = s->pull_step;
-    l->asked = true;
-    s->io->pull(s->ctx, shard, &m);
-}
-
-static void pull_all(struct session *s, bool any, uint64_t step)
-{
-    s->phase = SESSION_PULLING;
-    s->pull_any = any;
-    s->pull_step = step;
-    s->re_pull = false;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        if (s->link[i].asked)
-            s->re_pull = true; /* its answer is to the former question */
-        else
-            pull_from(s, i);
-    }
-}
-
-void session_pull_any(struct session *s)
-{
-    pull_all(s, true, 0);
-}
-
-/* Backup workers: what a step is made of is decided for all shards at once. */
-static bool backed(const struct session *s)
-{
-    return s->settings.replicas_to_aggregate > 0;
-}
-
-/* Where one shard has made a step all others make it without me: the largest step that was answered is pulled from who
- * answered otherwise, again and again while steps go by. True: all hold one step. */
-static bool agree(struct session *s)
-{
-    uint64_t most = 0;
-    bool equal = true;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        equal = equal && s->link[i].got_step == s->link[0].got_step;
-        if (s->link[i].got_step > most)
-            most = s->link[i].got_step;
-    }
-    if (equal)
-        return true;
-    s->phase = SESSION_PULLING;
-    s->pull_any = false;
-    s->pull_step = most;
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (s->link[i].got_step != most)
-            pull_from(s, i);
-    return false;
-}
-
-/* The parameters of `step` are here. Where dropped microbatches are trained again the lead has said with them what the
- * step is made of; how many there are in all is not known before the first one behind the last epoch. */
-static void arrive(struct session *s)
-{
-    s->knows = s->settings.redo && s->work.there && s->work.step == s->step;
-    if (!s->knows)
+    if (!s)
         return;
-    s->here = s->work.is;
-    if (s->here.epoch >= s->settings.epochs && s->step < s->total)
-        s->total = s->step;
+    drop_generation(s);
+    mem_free(s);
 }
 
-/* Every shard has answered. In sync all must name one step; where they differ the SMALLEST is pulled: it is still kept
- * wherever it is over, since nobody can have pushed a later one, and its missing leaf may be mine (docs/semantics.md). */
-static void pulled_all(struct session *s)
+/* ---- what others may know of it ---- */
+
+const struct session_terms *session_terms(const struct session *s)
 {
-    uint64_t least = UINT64_MAX;
-    bool equal = true;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        equal = equal && s->link[i].got_step == s->link[0].got_step;
-        if (s->link[i].got_step < least)
-            least = s->link[i].got_step;
-    }
-    if (s->re_pull) {
-        pull_all(s, s->pull_any, s->pull_step);
-        return;
-    }
-    if (backed(s) && !agree(s))
-        return;
-    if (s->sync && !equal && !s->pull_any && s->pull_step == least) {
-        pull_all(s, true, 0); /* it was asked for, and is gone: so all have made the next one */
-        return;
-    }
-    if (s->sync && !equal) {
-        s->pull_any = false;
-        s->pull_step = least;
-        for (uint32_t i = 0; i < s->plan.shards; i++)
-            if (s->link[i].got_step != least)
-                pull_from(s, i);
-        return;
-    }
-    if (s->geo)
-        s->io->merge(s->ctx, true);
-    s->step = least;
-    memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
-    s->phase = SESSION_READY;
-    arrive(s);
+    return &s->terms;
 }
 
-/* ---- what is mine to do ---- */
-
-static bool sync_todo(const struct session *s)
+enum session_phase session_phase(const struct session *s)
 {
-    for (uint32_t i = 0; i < s->my_leaves; i++)
-        if (!s->pushed_leaf[s->first_leaf + i])
-            return true;
-    return false;
+    return s->phase;
 }
 
-bool session_is_clean(const struct session *s)
+uint64_t session_step(const struct session *s)
 {
-    return geo_is_clean(s) && feedback_is_clean(s);
+    return s->step;
 }
 
-/* The chief takes a job for learned when all batches are reported: the last one waits for what it withheld. */
-static bool keep_last(struct session *s, struct session_range *kept)
+bool session_has_backups(const struct session *s)
 {
-    if (s->geo || s->done.n == 0 || session_is_clean(s))
-        return false;
-    struct session_range *last = &s->done.range[s->done.n - 1];
-    *kept = (struct session_range){last->first + last->count - 1, 1};
-    if (--last->count == 0)
-        s->done.n--;
-    return true;
+    return s->terms.settings.replicas_to_aggregate > 0;
 }
 
-static void report_done(struct session *s, uint32_t want)
+bool session_wants_acks(const struct session *s)
 {
-    struct range_list list;
-    struct session_range kept;
-    bool keeps = keep_last(s, &kept);
-    Gradwire__Generation g = msg_generation(s->generation);
-    Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
-    range_list(&list, &s->done);
-    m.generation = &g;
-    m.done = list.at;
-    m.n_done = s->done.n;
-    m.want = want;
-    s->asked_lease = s->asked_lease || want > 0;
-    s->io->to_chief(s->ctx, FRAME_LEASE_ASK, &m.base);
-    s->done.n = 0;
-    if (keeps)
-        session_ranges_add(&s->done, kept.first, kept.count);
-}
-
-void session_say_held(struct session *s)
-{
-    struct range_list list;
-    Gradwire__Generation g = msg_generation(s->generation);
-    Gradwire__Held m = GRADWIRE__HELD__INIT;
-    range_list(&list, &s->done);
-    m.generation = &g;
-    m.cut = s->hold_cut;
-    m.done = list.at;
-    m.n_done = s->done.n;
-    s->done.n = 0;
-    s->redoing = false;
-    s->io->to_chief(s->ctx, FRAME_HELD, &m.base);
-}
-
-static void say_going(struct session *s)
-{
-    struct range_list list;
-    Gradwire__Generation g = msg_generation(s->generation);
-    Gradwire__Going m = GRADWIRE__GOING__INIT;
-    range_list(&list, &s->done);
-    m.generation = &g;
-    m.done = list.at;
-    m.n_done = s->done.n;
-    s->done.n = 0;
-    s->said_going = true;
-    s->io->to_chief(s->ctx, FRAME_GOING, &m.base);
+    return s->mode->acks;
 }
 
 bool session_running(const struct session *s)
@@ -265,46 +67,135 @@ bool session_running(const struct session *s)
     return s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
 }
 
-/* Bring the parameters in if there is work for them. */
-static void wake(struct session *s)
+bool session_is_going(const struct session *s)
 {
-    if (s->phase != SESSION_IDLE)
-        return;
-    if (s->ssp)
-        ssp_wake(s);
-    else if (s->sync ? s->dealt && s->my_leaves > 0 : s->lease.n > 0)
-        pull_all(s, true, 0);
+    return s->stay != STAY;
+}
+
+bool session_is_clean(const struct session *s)
+{
+    return (!s->mode->is_clean || s->mode->is_clean(s)) && feedback_is_clean(s);
+}
+
+bool session_exchanges(const struct session *s)
+{
+    return s->phase == SESSION_PUSHED || (session_has_backups(s) && s->phase == SESSION_PULLING);
+}
+
+bool session_pushes_round(const struct session *s)
+{
+    return s->at_hand == TASK_PUSH;
+}
+
+const struct session_ranges *session_round(const struct session *s)
+{
+    static const struct session_ranges none = {.n = 0};
+    return s->mode->round ? s->mode->round(s) : &none;
+}
+
+/* ---- to the chief ---- */
+
+void session_say_held(struct session *s)
+{
+    struct session_ranges_said done;
+    Gradwire__Generation g = msg_generation(s->terms.generation);
+    Gradwire__Held m = GRADWIRE__HELD__INIT;
+    m.generation = &g;
+    m.cut = s->hold_cut;
+    m.n_done = lease_take_done(s, &done);
+    m.done = done.at;
+    s->io->to_chief(s->ctx, FRAME_HELD, &m.base);
+}
+
+static void say_going(struct session *s)
+{
+    struct session_ranges_said done;
+    Gradwire__Generation g = msg_generation(s->terms.generation);
+    Gradwire__Going m = GRADWIRE__GOING__INIT;
+    m.generation = &g;
+    m.n_done = lease_take_done(s, &done);
+    m.done = done.at;
+    s->stay = STAY_SAID;
+    s->io->to_chief(s->ctx, FRAME_GOING, &m.base);
+}
+
+void session_wake(struct session *s)
+{
+    if (s->phase == SESSION_IDLE)
+        s->mode->wake(s);
 }
 
 /* ---- from the chief ---- */
 
-static void copy_settings(struct session *s, const Gradwire__Settings *m)
+static const struct session_mode *mode_of(Gradwire__Update update)
 {
-    s->settings = *m;
-    s->settings.boundaries = NULL; /* the message's own */
-    s->settings.n_boundaries = 0;
-    s->settings.values = NULL;
-    s->settings.n_values = 0;
-    s->sync = m->update == GRADWIRE__UPDATE__SYNC;
-    s->ssp = m->update == GRADWIRE__UPDATE__SSP;
-    s->geo = m->update == GRADWIRE__UPDATE__GEO;
-    s->feedback = m->push_codec == CODEC_TOP_K && !s->ssp && !s->geo;
-    s->leaves = m->microbatches;
-    s->total = m->redo ? UINT64_MAX : m->epochs * m->batches_per_epoch;
+    switch (update) {
+    case GRADWIRE__UPDATE__SYNC:
+        return &session_sync;
+    case GRADWIRE__UPDATE__SSP:
+        return &session_ssp;
+    case GRADWIRE__UPDATE__GEO:
+        return &session_geo;
+    default:
+        return &session_async;
+    }
 }
 
-enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struct errmsg *e)
+static bool is_possible(const Gradwire__Welcome *m)
 {
-    const Gradwire__Settings *settings = m->settings;
-    if (!m->plan || !settings || settings->microbatches == 0 ||
-        settings->microbatches > TREE_LEAVES_MAX ||
-        (settings->microbatches & (settings->microbatches - 1)) || settings->metrics > SUMS_MAX ||
-        settings->batches_per_epoch == 0)
+    const Gradwire__Settings *s = m->settings;
+    return m->plan && s && s->microbatches > 0 && s->microbatches <= TREE_LEAVES_MAX &&
+           (s->microbatches & (s->microbatches - 1)) == 0 && s->metrics <= SUMS_MAX &&
+           s->batches_per_epoch > 0;
+}
+
+/* Plain values: what the message points to is its own. */
+static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan)
+{
+    struct session_terms *t = &s->terms;
+    t->generation = msg_generation_get(m->generation);
+    (void)snprintf(t->uuid, sizeof t->uuid, "%s", m->uuid);
+    t->worker = m->worker;
+    t->incarnation = m->incarnation;
+    t->settings = *m->settings;
+    t->settings.boundaries = NULL;
+    t->settings.n_boundaries = 0;
+    t->settings.values = NULL;
+    t->settings.n_values = 0;
+    t->plan = plan;
+    t->leaves = m->settings->microbatches;
+    s->mode = mode_of(m->settings->update);
+    t->sync = s->mode == &session_sync;
+    t->feedback = m->settings->push_codec == CODEC_TOP_K && s->mode->feeds_back;
+}
+
+static void begin_generation(struct session *s)
+{
+    s->phase = SESSION_IDLE;
+    s->pull.again = false;
+    s->hold = HOLD_NONE;
+    s->final = FINAL_NONE;
+    s->averages.state = AVERAGES_NONE;
+    s->at_hand = TASK_NONE;
+    s->remainders = 0;
+    if (s->stay == STAY_SAID)
+        s->stay = STAY_GOES;
+    if (s->mode->leases)
+        s->lease = (struct lease_state){.asked = false};
+    if (s->mode->begin)
+        s->mode->begin(s);
+}
+
+enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool *anew,
+                            struct errmsg *e)
+{
+    if (!is_possible(m))
         return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
-    struct generation g = msg_generation_get(m->generation);
-    if (s->phase != SESSION_NEW && generation_equal(g, s->generation) &&
-        m->incarnation == s->incarnation)
-        return ERR_OK; /* the same again: the chief's connection was lost for a while */
+    *anew = s->phase == SESSION_NEW ||
+            !generation_equal(msg_generation_get(m->generation), s->terms.generation) ||
+            m->incarnation != s->terms.incarnation;
+    if (!*anew)
+        return ERR_OK; /* the chief's connection was lost for a while */
     struct plan plan = {0};
     enum err err =
         plan_init(&plan, m->plan->elems, m->plan->threads, (uint32_t)m->plan->n_threads, e);
@@ -320,252 +211,127 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, struc
     }
     if (m->n_skipped)
         memcpy(skipped, m->skipped, m->n_skipped * sizeof *skipped);
-    plan_close(&s->plan);
-    mem_free(s->link);
-    mem_free(s->skipped);
-    s->plan = plan;
+    drop_generation(s);
     s->link = links;
     s->skipped = skipped;
     s->n_skipped = m->n_skipped;
-    s->rejected.there = false;
-    s->generation = g;
-    (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
-    s->worker = m->worker;
-    s->incarnation = m->incarnation;
-    copy_settings(s, settings);
-    s->phase = SESSION_IDLE;
-    s->dealt = false;
-    s->deal = 0;
-    s->my_leaves = 0;
-    s->lease.n = s->done.n = 0;
-    s->asked_lease = s->holding = s->redoing = s->said_going = false;
-    s->re_pull = s->final = s->final_asked = false;
-    s->redo_left = 0;
-    s->entry = s->clock = 0;
-    s->live = s->outside = false;
-    s->pending.n = s->recent.n = 0;
-    s->moved = s->pushing = s->whole = s->none_left = false;
-    s->round = 0;
-    s->members = 1;
-    s->sums.valid = s->averages_there = false;
-    s->work.there = s->knows = false;
+    take_terms(s, m, plan);
+    begin_generation(s);
     return ERR_OK;
 }
 
-static void on_deal(struct session *s, const Gradwire__Deal *m)
+static void say_held_if_it_may(struct session *s)
 {
-    if (m->version < s->deal)
-        return;
-    s->deal = m->version;
-    s->dealt = true;
-    s->first_leaf = s->my_leaves = 0;
-    for (size_t i = 0; i < m->n_parts; i++) {
-        const Gradwire__Part *p = m->parts[i];
-        if (p->worker == s->worker && p->leaves <= s->leaves &&
-            p->first_leaf <= s->leaves - p->leaves) {
-            s->first_leaf = p->first_leaf;
-            s->my_leaves = p->leaves;
-        }
-    }
-    if (s->my_leaves == 0) {
-        if (s->phase != SESSION_COMPUTING)
-            s->phase = SESSION_IDLE;
-        return;
-    }
-    /* Leaves of the running step have become mine: its parameters may be overwritten in part. */
-    if (s->phase == SESSION_PUSHED && sync_todo(s))
-        pull_all(s, false, s->step);
-    wake(s);
-}
-
-static void on_lease(struct session *s, const Gradwire__Lease *m)
-{
-    s->none_left = m->n_ranges == 0 && !m->redo;
-    if (s->none_left)
-        return; /* what was asked for comes when there is some */
-    if (!m->redo)
-        s->asked_lease = false;
-    struct session_ranges former = s->lease;
-    if (m->workers)
-        s->members = m->workers;
-    if (m->redo) {
-        s->lease.n = 0;
-        s->redoing = true;
-    }
-    for (size_t i = 0; i < m->n_ranges; i++)
-        if (m->ranges[i]->count)
-            session_ranges_add(&s->lease, m->ranges[i]->first, m->ranges[i]->count);
-    if (m->redo) {
-        s->redo_left = ranges_count(&s->lease);
-        for (size_t i = 0; i < former.n; i++)
-            session_ranges_add(&s->lease, former.range[i].first, former.range[i].count);
-    }
-    if (s->ssp && s->redo_left)
-        ssp_redo(s);
-    else
-        wake(s);
+    if (s->terms.sync)
+        feedback_say_held(s);
+    else if (s->hold != HOLD_NONE && !session_running(s) && session_is_clean(s))
+        session_say_held(s);
 }
 
 static void on_hold(struct session *s, const Gradwire__Hold *m)
 {
-    s->holding = true;
-    s->said_held = false;
+    s->hold = HOLD_WANTED;
     s->hold_cut = m->cut;
-    if (s->sync)
-        feedback_say_held(s);
-    else if (!session_running(s) && session_is_clean(s))
-        session_say_held(s);
+    say_held_if_it_may(s);
 }
 
 void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m)
 {
 #define OF_THIS_GENERATION(T)                                                                      \
-    generation_equal(msg_generation_get(((const Gradwire__##T *)m)->generation), s->generation)
-    if (type == FRAME_DEAL && OF_THIS_GENERATION(Deal))
-        on_deal(s, (const Gradwire__Deal *)m);
-    else if (type == FRAME_LEASE && OF_THIS_GENERATION(Lease))
-        on_lease(s, (const Gradwire__Lease *)m);
+    generation_equal(msg_generation_get(((const Gradwire__##T *)m)->generation),                   \
+                     s->terms.generation)
+    if (type == FRAME_LEAVE)
+        s->stay = STAY_ENDS;
+    else if (s->phase == SESSION_NEW)
+        return;
+    else if (type == FRAME_DEAL && s->mode->on_deal && OF_THIS_GENERATION(Deal))
+        s->mode->on_deal(s, (const Gradwire__Deal *)m);
+    else if (type == FRAME_LEASE && s->mode->leases && OF_THIS_GENERATION(Lease))
+        lease_on_lease(s, (const Gradwire__Lease *)m);
     else if (type == FRAME_HOLD && OF_THIS_GENERATION(Hold))
         on_hold(s, (const Gradwire__Hold *)m);
     else if (type == FRAME_RESUME && OF_THIS_GENERATION(Resume))
-        s->holding = false;
-    else if (type == FRAME_LEAVE)
-        s->may_leave = true;
-    else if (type == FRAME_DONE) {
-        s->over = true;
-        s->exit_code = ((const Gradwire__Done *)m)->exit_code;
-    }
+        s->hold = HOLD_NONE;
 #undef OF_THIS_GENERATION
-}
-
-static void say_rejected(struct session *s)
-{
-    Gradwire__Generation g = msg_generation(s->generation);
-    Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
-    m.generation = &g;
-    m.batch = s->rejected.batch;
-    m.what = s->rejected.what;
-    s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
-}
-
-void session_reject(struct session *s, const char *what)
-{
-    s->rejected = (struct session_rejected){.there = true, .batch = s->running};
-    (void)snprintf(s->rejected.what, sizeof s->rejected.what, "%s", what);
-    say_rejected(s);
-}
-
-bool session_skips(const struct session *s)
-{
-    for (size_t i = 0; i < s->n_skipped; i++)
-        if (s->skipped[i] == s->running)
-            return true;
-    return false;
 }
 
 void session_on_chief_up(struct session *s)
 {
-    if (s->rejected.there && session_running(s) && s->rejected.batch == s->running)
-        say_rejected(s);
-    s->asked_lease = false;
-    s->said_going = false;
-    s->said_held = false;
-    if (s->sync)
-        feedback_say_held(s);
-    else if (s->holding && !session_running(s) && session_is_clean(s))
-        session_say_held(s);
-}
-
-size_t session_leases(const struct session *s, struct session_range *out, size_t room)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->pending.n && n < room; i++)
-        out[n++] = s->pending.range[i];
-    if (!s->sync && session_running(s) && !s->pushing && n < room)
-        out[n++] = (struct session_range){s->running, 1};
-    for (size_t i = 0; i < s->lease.n && n < room; i++)
-        out[n++] = s->lease.range[i];
-    return n;
-}
-
-static void ranges_say(const struct session_range *from, size_t n, Gradwire__Range *to,
-                       Gradwire__Range **at)
-{
-    for (size_t i = 0; i < n; i++) {
-        gradwire__range__init(&to[i]);
-        to[i].first = from[i].first;
-        to[i].count = from[i].count;
-        at[i] = &to[i];
-    }
+    if (s->mode->leases)
+        lease_chief_up(s);
+    if (s->stay == STAY_SAID)
+        s->stay = STAY_GOES;
+    if (s->hold == HOLD_SAID)
+        s->hold = HOLD_WANTED;
+    say_held_if_it_may(s);
 }
 
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m)
 {
     struct session_range held[WORKER_RANGES_MAX + 1];
-    room->generation = msg_generation(s->generation);
+    const struct session_ranges *recent = s->mode && s->mode->recent ? s->mode->recent(s) : NULL;
+    room->generation = msg_generation(s->terms.generation);
     m->generation = &room->generation;
-    m->uuid = (char *)s->uuid;
-    m->incarnation = s->incarnation;
-    m->leases = room->lease_at;
+    m->uuid = (char *)s->terms.uuid;
+    m->incarnation = s->terms.incarnation;
     m->n_leases = session_leases(s, held, WORKER_RANGES_MAX + 1);
-    ranges_say(held, m->n_leases, room->lease, room->lease_at);
-    m->done = room->done_at;
-    m->n_done = s->recent.n;
-    ranges_say(s->recent.range, s->recent.n, room->done, room->done_at);
+    m->leases = session_ranges_say(&room->leases, held, m->n_leases);
+    m->n_done = recent ? recent->n : 0;
+    m->done = session_ranges_say(&room->done, recent ? recent->range : NULL, m->n_done);
 }
 
 /* ---- links and replies ---- */
 
+void session_push_again(struct session *s, uint32_t shard)
+{
+    s->link[shard].state = LINK_STREAMS;
+    s->io->push_again(s->ctx, shard);
+}
+
 void session_on_link_up(struct session *s, uint32_t shard)
 {
-    struct session_link *l = &s->link[shard];
-    if (s->ssp) {
-        l->up = true;
-        ssp_link_up(s, shard);
-        averages_link_up(s, shard);
-        return;
-    }
-    *l = (struct session_link){.up = true};
+    s->mode->link_up(s, shard);
     averages_link_up(s, shard);
-    if (s->phase == SESSION_PULLING)
-        pull_from(s, shard);
-    else if (s->phase == SESSION_PUSHED) {
-        l->pushed = true;
-        s->io->push_again(s->ctx, shard);
-    }
 }
 
 void session_on_link_down(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
-    bool whole = l->whole;
-    *l = (struct session_link){.acked = l->acked,
-                               .acked_chunks = l->acked ? l->acked_chunks : 0,
-                               .entered = l->entered,
-                               .entered_clock = l->entered_clock,
-                               .whole = whole,
+    bool whole = l->pull == PULL_WHOLE;
+    *l = (struct session_link){.pull = whole ? PULL_WHOLE : PULL_NONE,
                                .got_step = l->got_step,
-                               .got_chunks = whole ? l->got_chunks : 0};
+                               .got_chunks = whole ? l->got_chunks : 0,
+                               .ssp = l->ssp};
+    if (s->mode->link_down)
+        s->mode->link_down(s, shard);
+}
+
+void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m)
+{
+    if (s->mode->hello_clock)
+        s->mode->hello_clock(s, shard, m);
 }
 
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {
-    const struct plan_shard *p = &s->plan.shard[shard];
+    const struct plan_shard *p = &s->terms.plan.shard[shard];
     return m->chunks > 0 && m->first_chunk >= p->first_chunk && m->chunks <= p->chunks &&
            m->first_chunk - p->first_chunk <= p->chunks - m->chunks;
 }
 
 struct codec_shape session_shape(const struct session *s)
 {
-    return (struct codec_shape){&s->plan, s->layout, 0};
+    return (struct codec_shape){&s->terms.plan, s->layout, 0};
 }
 
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes)
 {
+    const Gradwire__Settings *settings = &s->terms.settings;
     enum codec c = (enum codec)m->codec;
-    uint32_t may = codec_mask((enum codec)s->settings.reply_codec, s->settings.codecs_allowed);
+    uint32_t may = codec_mask((enum codec)settings->reply_codec, settings->codecs_allowed);
     if (c == CODEC_RAW)
-        return body_bytes == plan_run_elems(&s->plan, m->first_chunk, m->chunks) * sizeof(float);
+        return body_bytes ==
+               plan_run_elems(&s->terms.plan, m->first_chunk, m->chunks) * sizeof(float);
     if ((uint32_t)c >= CODECS || !(may >> c & 1) || !s->layout)
         return false;
     const struct codec_shape shape = session_shape(s);
@@ -579,318 +345,138 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
 {
     *wanted = false;
     *first_elem = 0;
-    if (!generation_equal(msg_generation_get(m->generation), s->generation))
+    if (!generation_equal(msg_generation_get(m->generation), s->terms.generation))
         return ERR_OK;
     if (m->averages)
         return averages_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
-    if (s->ssp)
-        return ssp_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
-    if (!session_run_fits(s, shard, m) || !session_codec_fits(s, m, body_bytes))
-        return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
-    *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
-    const struct session_link *l = &s->link[shard];
-    if (s->phase == SESSION_PULLING)
-        *wanted = m->pulled && l->asked && !l->whole;
-    else if (session_running(s) &&
-             !l->whole) /* while computing too: chunks come back as soon as they are made */
-        *wanted =
-            s->sync ? m->step > s->step
-                    : m->name == s->running && !m->pulled && s->pushing == (s->geo || m->remainder);
-    if (*wanted && m->difference && (!l->holds || l->holds_step + 1 != m->step))
-        return err_set(e, ERR_STATE,
-                       "shard %u sends the difference to step %" PRIu64 ", which is not held",
-                       shard, m->step - 1);
-    return ERR_OK;
+    return s->mode->reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
 }
 
-static void step_done(struct session *s)
+bool session_all_whole(const struct session *s)
 {
-    if (!s->sync) {
-        bool batch = !s->geo && !s->pushing;
-        if (s->geo)
-            geo_pushed(s);
-        else
-            s->phase = SESSION_READY;
-        if (batch)
-            session_ranges_add(&s->done, s->running, 1);
-        if (s->redo_left && (batch || s->geo))
-            s->redo_left--;
-        if (s->holding && s->redo_left == 0 && session_is_clean(s))
-            session_say_held(s);
-        wake(s);
-        return;
-    }
-    uint64_t step = s->link[0].got_step;
-    if (backed(s) && !agree(s))
-        return;
-    for (uint32_t i = 0; i < s->plan.shards && !backed(s); i++) {
-        if (s->link[i].got_step != step || step != s->step + 1) {
-            pull_all(s, true, 0); /* others went on without me */
-            return;
-        }
-    }
-    s->step = step;
-    memset(s->pushed_leaf, 0, sizeof s->pushed_leaf);
-    s->phase = s->my_leaves ? SESSION_READY : SESSION_IDLE;
-    arrive(s);
-}
-
-static bool all_whole(const struct session *s)
-{
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (!s->link[i].whole)
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (s->link[i].pull != PULL_WHOLE)
             return false;
     return true;
 }
 
-static void take_sums(struct session *s, const Gradwire__Reply *m)
-{
-    if (!m->sums || m->step == 0)
-        return;
-    s->sums.valid = true;
-    s->sums.step = m->step - 1;
-    s->sums.of.examples = m->sums->examples;
-    s->sums.of.loss = m->sums->loss;
-    for (size_t i = 0; i < SUMS_MAX; i++)
-        s->sums.of.metric[i] = i < m->sums->n_metric ? m->sums->metric[i] : 0;
-}
-
-/* What does not fit is left alone, as if it had not come: then nothing is computed. */
-static void take_work(struct session *s, const Gradwire__Reply *m)
-{
-    const Gradwire__StepWork *from = m->work;
-    uint64_t per_epoch = s->settings.batches_per_epoch;
-    if (!from || !s->settings.redo)
-        return;
-    s->work.there = m->step >= from->begin && from->n_redo <= s->leaves;
-    if (!s->work.there)
-        return;
-    uint64_t in = m->step - from->begin;
-    s->work.step = m->step;
-    s->work.is = (struct epochs_work){.epoch = from->epoch,
-                                      .begin = from->begin,
-                                      .steps = from->steps,
-                                      .batch = from->epoch * per_epoch + in,
-                                      .redo = in >= per_epoch,
-                                      .count = (uint32_t)from->n_redo,
-                                      .leaves = s->leaves};
-    for (size_t i = 0; i < from->n_redo; i++)
-        s->work.is.leaf[i] = from->redo[i];
-}
-
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
-    struct session_link *l = &s->link[shard];
-    if (m->averages) {
-        if (stored)
-            averages_on_reply(s, shard, m);
-        return;
-    }
-    if (s->ssp) {
-        if (stored)
-            ssp_on_reply(s, shard, m);
-        return;
-    }
-    if (!stored) {
-        if (m->pulled)
-            l->asked = false;
-        return;
-    }
-    take_sums(s, m);
-    take_work(s, m);
-    if (l->got_chunks && l->got_step != m->step && s->sync)
-        l->got_chunks = 0; /* runs of two steps: only the later one counts */
-    l->got_step = m->step;
-    l->got_chunks += m->chunks;
-    if (l->got_chunks < s->plan.shard[shard].chunks)
-        return;
-    l->whole = true;
-    l->holds = true;
-    l->holds_step = l->got_step;
-    l->asked = false;
-    if (!all_whole(s))
-        return;
-    if (s->phase == SESSION_PULLING)
-        pulled_all(s);
-    else if (s->phase == SESSION_PUSHED)
-        step_done(s);
+    if (!m->averages)
+        s->mode->on_reply(s, shard, m, stored);
+    else if (stored)
+        averages_on_reply(s, shard, m);
 }
 
 void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m)
 {
     (void)m;
-    s->link[shard].asked =
-        false; /* the chief's WELCOME of the new generation starts everything anew */
+    if (s->link[shard].pull == PULL_ASKED)
+        s->link[shard].pull = PULL_NONE; /* the chief's WELCOME of the new generation starts
+                                            everything anew */
 }
 
 /* ---- work ---- */
 
-static struct session_task sync_task(struct session *s)
+/* What does not need parameters: reports, and the newest parameters of all. */
+static void say_what_is_due(struct session *s)
 {
-    struct session_task t = {.kind = TASK_NONE, .name = s->step, .batch = s->step};
-    if (s->step >= s->total || !sync_todo(s))
-        return t;
-    if (s->settings.redo) {
-        if (!s->knows)
-            return t; /* a lead that does not say it: nothing is computed */
-        t.work = &s->here;
-        t.batch = s->here.batch;
-    }
-    for (uint32_t i = 0; i < s->my_leaves; i++) {
-        uint32_t leaf = s->first_leaf + i;
-        if (s->pushed_leaf[leaf])
-            continue;
-        if (t.runs && t.first[t.runs - 1] + t.count[t.runs - 1] == leaf) {
-            t.count[t.runs - 1]++;
-        } else if (t.runs < TREE_LEVELS_MAX) {
-            t.first[t.runs] = leaf;
-            t.count[t.runs++] = 1;
-        } else {
-            break; /* the rest is the next task */
-        }
-        s->pushed_leaf[leaf] = true;
-    }
-    t.kind = TASK_COMPUTE;
-    return t;
-}
-
-static struct session_task async_task(struct session *s)
-{
-    struct session_task t = {.kind = TASK_NONE};
-    if (s->lease.n == 0 || (s->holding && !s->redo_left))
-        return t;
-    s->running = ranges_take(&s->lease);
-    t.kind = TASK_COMPUTE;
-    t.name = t.batch = s->running;
-    t.first[0] = 0;
-    t.count[0] = s->leaves;
-    t.runs = 1;
-    return t;
-}
-
-static void ask_for_lease(struct session *s)
-{
-    enum { LOW = 2, WANT = 4 };
-    if (s->sync || s->phase == SESSION_NEW || s->asked_lease || s->holding || s->going ||
-        s->final || ranges_count(&s->lease) > LOW)
+    if (s->mode->leases)
+        lease_report(s);
+    else
+        feedback_say_held(s);
+    if ((s->final != FINAL_WANTED && s->stay != STAY_GOES) || session_running(s) ||
+        !session_is_clean(s))
         return;
-    report_done(s, WANT);
+    if (s->final == FINAL_WANTED) {
+        s->final = FINAL_ASKED;
+        s->mode->pull_newest(s);
+    }
+    if (s->stay == STAY_GOES)
+        say_going(s);
 }
 
-/* What is done must not wait for the next lease when there may be none. */
-static void report_last(struct session *s)
+static bool may_begin(const struct session *s)
 {
-    if (!s->sync && s->phase != SESSION_NEW && s->done.n && s->lease.n == 0 &&
-        !session_running(s) && !s->holding && session_is_clean(s))
-        report_done(s, 0);
+    bool leaves = s->stay >= STAY_SAID && lease_redo_left(s) == 0;
+    return s->phase == SESSION_READY && !leaves && (s->final == FINAL_NONE || !session_is_clean(s));
 }
 
 struct session_task session_task(struct session *s)
 {
-    struct session_task none = {.kind = TASK_NONE};
-    ask_for_lease(s);
-    report_last(s);
-    feedback_say_held(s);
-    if (s->final && !s->final_asked && !session_running(s) && s->phase != SESSION_NEW &&
-        session_is_clean(s)) {
-        s->final_asked = true;
-        if (s->ssp)
-            ssp_pull(s, false);
-        else
-            pull_all(s, true, 0);
-    }
-    if (s->going && !s->said_going && !session_running(s) && s->phase != SESSION_NEW &&
-        session_is_clean(s))
-        say_going(s);
-    if (s->phase != SESSION_READY || (s->final && session_is_clean(s)) ||
-        (s->going && !s->redo_left && s->said_going))
-        return none;
-    struct session_task t = none;
-    s->pushing = s->geo ? geo_pushes(s, &t) : feedback_pushes(s, &t);
-    if (!s->pushing)
-        t = s->sync ? sync_task(s) : async_task(s);
+    struct session_task t = {.kind = TASK_NONE};
+    if (s->phase == SESSION_NEW)
+        return t;
+    say_what_is_due(s);
+    if (!may_begin(s))
+        return t;
+    t = s->mode->task(s);
+    s->at_hand = t.kind;
     if (t.kind == TASK_NONE)
         return t;
     s->phase = SESSION_COMPUTING;
-    s->averages_there = false;
-    if (s->sync)
-        feedback_begin(s);
-    await_replies(s);
-    if (s->ssp)
-        ssp_begin(s);
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        s->link[i].pushed = s->link[i].up;
+    s->averages.state = AVERAGES_NONE;
+    if (s->terms.sync)
+        t.whole = feedback_whole(s);
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        struct session_link *l = &s->link[i];
+        l->got_chunks = 0;
+        if (l->pull == PULL_WHOLE)
+            l->pull = PULL_NONE;
+        if (l->state != LINK_DOWN)
+            l->state = LINK_STREAMS;
+    }
+    if (s->mode->begun)
+        s->mode->begun(s);
     return t;
-}
-
-bool session_wants_acks(const struct session *s)
-{
-    return s->ssp;
 }
 
 bool session_may_stream(const struct session *s, uint32_t shard)
 {
-    return s->link[shard].up && s->link[shard].pushed;
+    return s->link[shard].state == LINK_STREAMS;
 }
 
 void session_computed(struct session *s)
 {
     if (s->phase != SESSION_COMPUTING)
         return; /* a new generation came in between */
-    if (s->geo && !s->pushing) {
-        geo_computed(s);
+    if (s->mode->learned && s->at_hand == TASK_COMPUTE) {
+        s->mode->learned(s);
         return;
     }
     s->phase = SESSION_PUSHED;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        if (s->link[i].up && !s->link[i].pushed) {
-            s->link[i].pushed = true;
-            s->io->push_again(s->ctx, i);
-        }
-    }
-    if (s->ssp)
-        ssp_computed(s);
-    else if (s->sync && s->my_leaves == 0)
-        s->phase = SESSION_IDLE;
-    else if (s->sync && sync_todo(s))
-        pull_all(s, false, s->step);
-    else if (all_whole(s))
-        step_done(s); /* the last replies came while the last chunks left */
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (s->link[i].state == LINK_UP)
+            session_push_again(s, i);
+    s->mode->pushed(s);
+}
+
+bool session_take_made(struct session *s, struct session_made *made)
+{
+    *made = (struct session_made){.own = false};
+    return s->mode->take_made(s, made);
 }
 
 void session_go(struct session *s)
 {
-    s->going = true;
+    if (s->stay == STAY)
+        s->stay = STAY_GOES;
 }
 
-void session_stop_at(struct session *s, uint64_t step)
+bool session_may_leave(const struct session *s)
 {
-    if (s->sync && step < s->total)
-        s->total = step;
-}
-
-void session_stop_behind(struct session *s, uint64_t epochs)
-{
-    if (s->sync && epochs < s->settings.epochs)
-        s->settings.epochs = epochs;
-}
-
-struct session_place session_place(const struct session *s)
-{
-    uint64_t per_epoch = s->settings.batches_per_epoch;
-    if (s->knows)
-        return (struct session_place){s->here.epoch, s->step - s->here.begin, s->here.steps};
-    return (struct session_place){s->step / per_epoch, s->step % per_epoch, per_epoch};
+    return s->stay == STAY_ENDS;
 }
 
 void session_pull_final(struct session *s)
 {
-    s->final = true;
+    if (s->final == FINAL_NONE)
+        s->final = FINAL_WANTED;
 }
 
 bool session_is_final(const struct session *s)
 {
-    return s->final_asked && s->phase == SESSION_READY;
+    return s->final == FINAL_ASKED && s->phase == SESSION_READY;
 }
 
 void session_waits_for(const struct session *s, char *out, size_t bytes)
@@ -903,15 +489,16 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
                                        "",
                                        "",
                                        "replies"};
-    for (uint32_t i = 0; i < s->plan.shards && s->phase >= SESSION_ENTERING; i++) {
-        if (!s->link[i].whole || !s->link[i].up) {
+    for (uint32_t i = 0; i < s->terms.plan.shards && s->phase >= SESSION_ENTERING; i++) {
+        const struct session_link *l = &s->link[i];
+        if (l->pull != PULL_WHOLE || l->state == LINK_DOWN) {
             (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s of shard %u on ps %u%s",
-                           s->step, what[s->phase], i, s->plan.shard[i].ps,
-                           s->link[i].up ? "" : " (not connected)");
+                           s->step, what[s->phase], i, s->terms.plan.shard[i].ps,
+                           l->state == LINK_DOWN ? " (not connected)" : "");
             return;
         }
     }
-    bool over = s->sync && s->phase == SESSION_READY && s->step >= s->total;
+    bool over = s->phase == SESSION_READY && session_is_at_end(s);
     (void)snprintf(out, bytes, "waiting for %s",
                    over                ? "the chief to end the job"
                    : what[s->phase][0] ? what[s->phase]

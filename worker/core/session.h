@@ -6,7 +6,8 @@
  * -> push -> replies of k+1 from every shard -> compute ...
  * Happy path (async): ... -> lease of batch ids -> compute a batch -> push -> newest parameters -> next id ...
  * Failure modes: a link breaks (pushed again when it is up), a step that others finished without me (pull), a new
- * generation (everything is dropped, welcome starts anew). */
+ * generation (everything is dropped, welcome starts anew).
+ * Each update mode is a table of operations: session_sync.c, session_async.c, session_ssp.c, session_geo.c. */
 #ifndef GRADWIRE_WORKER_CORE_SESSION_H
 #define GRADWIRE_WORKER_CORE_SESSION_H
 
@@ -16,13 +17,14 @@
 
 #include "common/codec/codec.h"
 #include "common/parameters/epochs.h"
-#include "common/parameters/ids.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/limits.h"
-#include "common/wire/msg.h"
 #include "common/parameters/plan.h"
 #include "common/parameters/sums.h"
 #include "common/parameters/tree.h"
+#include "common/wire/msg.h"
+
+struct session;
 
 struct session_range {
     uint64_t first, count;
@@ -34,6 +36,14 @@ struct session_ranges {
     struct session_range range[WORKER_RANGES_MAX];
 };
 
+/* The same in messages: `at` points into `range`. */
+struct session_ranges_said {
+    Gradwire__Range range[WORKER_RANGES_MAX + 1], *at[WORKER_RANGES_MAX + 1];
+};
+/* Returns to->at. n: at most WORKER_RANGES_MAX + 1. */
+Gradwire__Range **session_ranges_say(struct session_ranges_said *to,
+                                     const struct session_range *range, size_t n);
+
 enum session_phase {
     SESSION_NEW,      /* no welcome yet */
     SESSION_IDLE,     /* nothing to do: no leaves, no lease, or held */
@@ -43,21 +53,6 @@ enum session_phase {
     SESSION_READY,    /* holds whole parameters of `step` */
     SESSION_COMPUTING,
     SESSION_PUSHED, /* waits for the replies */
-};
-
-struct session_link {
-    bool up;           /* the shard has accepted our hello */
-    bool pushed;       /* everything of the running push was sent on this connection */
-    bool asked;        /* a pull is on its way */
-    bool whole;        /* all chunks of what is awaited are here */
-    uint64_t got_step; /* whose parameters they are */
-    uint32_t got_chunks;
-    uint32_t acked_chunks; /* ssp: of the running batch */
-    bool acked, entered;
-    uint64_t entered_clock;
-    bool holds; /* sync: all parameters of holds_step came over this connection */
-    uint64_t holds_step;
-    uint32_t averages; /* chunks of them that are here */
 };
 
 struct session_io {
@@ -72,119 +67,14 @@ struct session_io {
     bool (*withholds)(void *ctx);
 };
 
-/* What to compute now. */
-struct session_task {
-    /* TASK_PUSH: geo: a round; async: what was withheld */
-    enum { TASK_NONE, TASK_COMPUTE, TASK_PUSH } kind;
-    uint64_t name;  /* sync: step; async: batch id */
-    uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
-    const struct epochs_work
-        *work; /* sync.dropped: redo: what the step is made of, until the next task; else NULL */
-    uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
-    uint32_t runs;
-    uint32_t divisor; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
-};
+/* The layout is the shell's; NULL: replies are raw, as far as the session knows. Errors: ERR_NOMEM. */
+enum err session_new(struct session **s, const struct session_io *io, void *ctx,
+                     const struct layout *layout) MUST_CHECK;
+void session_free(struct session *s);
 
-struct session {
-    const struct session_io *io;
-    void *ctx;
-    enum session_phase phase;
-    struct generation generation;
-    char uuid[37];
-    uint32_t worker;
-    uint64_t incarnation;
-    Gradwire__Settings settings; /* plain values */
-    bool sync, ssp, geo;
-    struct plan plan;
-    const struct layout *layout; /* the shell's; NULL: replies are raw, as far as it knows */
-    uint32_t leaves;
-    uint64_t
-        total; /* batches in all: steps in sync, ids in async. Redo: UINT64_MAX until the end is here */
-
-    struct session_link *link; /* plan.shards */
-    uint64_t step;             /* whose parameters are held (READY and after) */
-    bool re_pull;              /* pull again as soon as the pulls on their way are answered */
-    bool pull_any;             /* the next pull takes what is there, not `pull_step` */
-    uint64_t pull_step;
-
-    /* sync: the deal */
-    uint64_t deal;
-    bool dealt; /* a deal of this generation is here */
-    uint32_t first_leaf, my_leaves;
-    bool pushed_leaf[TREE_LEAVES_MAX]; /* of `step` */
-
-    /* sync.dropped: redo: of the lead's last reply */
-    struct {
-        bool there;
-        uint64_t step;
-        struct epochs_work is;
-    } work;
-    bool knows;              /* `here` is of `step` */
-    struct epochs_work here; /* what `step` is made of */
-
-    /* async: leases */
-    struct session_ranges lease, done; /* done: not yet reported */
-    uint64_t running;                  /* the id in the works */
-    bool asked_lease, holding, redoing;
-    uint64_t redo_left; /* ids to be done during the hold */
-    bool final;         /* the newest parameters are wanted, nothing else */
-    bool final_asked;
-    uint64_t hold_cut;
-
-    /* the moving averages: session_average.c */
-    uint64_t averages_number; /* of the pull */
-    bool averages_there, averages_gone;
-
-    /* ssp: session_ssp.c */
-    uint64_t entry; /* how often I have entered */
-    uint64_t clock; /* batches that I have done, from where I entered */
-    bool live;      /* the shards wait for my clock */
-    bool outside;   /* doing what is to be redone while all are held, or about to */
-    bool pull_bounded;
-    uint64_t pull_number, pull_clock;
-
-    /* geo: session_geo.c */
-    struct session_ranges pending; /* computed, and in no round yet */
-    struct session_ranges recent;  /* in the last rounds: a report of them may have been lost */
-    bool moved;                    /* something is left to be pushed */
-    bool pushing;                  /* the task at hand is a round */
-    bool whole;                    /* .. of all that is left */
-    uint64_t round;
-    uint32_t members; /* workers that train, as the chief said last */
-
-    /* error feedback: session_feedback.c. `whole`, sync: the task's pushes withhold nothing */
-    bool feedback;
-    bool said_held; /* sync: of this hold */
-    bool none_left; /* async: no lease is to be had now */
-
-    /* the NaN guard in async */
-    struct session_rejected { /* of the running batch, said to the chief */
-        bool there;
-        uint64_t batch;
-        char what[192];
-    } rejected;
-    size_t n_skipped;
-    uint64_t *skipped; /* pushed as batches without examples, whatever their gradient is */
-
-    bool going; /* told to go: finish what runs, say so, wait for LEAVE */
-    bool said_going;
-    bool may_leave;
-    bool over; /* the chief said DONE */
-    int exit_code;
-
-    struct { /* what the last step did in all, from the lead */
-        bool valid;
-        uint64_t step;
-        struct sums of;
-    } sums;
-};
-
-void session_init(struct session *s, const struct session_io *io, void *ctx);
-void session_close(struct session *s);
-
-/* From the chief. Errors: ERR_PROTO, ERR_NOMEM with a line that says why; the session is then as before.
- * After a WELCOME of another generation the shell closes all links and dials again with the new hello. */
-enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m,
+/* From the chief. Errors: ERR_PROTO, ERR_NOMEM with a line that says why; the session is then as before. *anew: this is
+ * another generation or incarnation than before: the shell closes all links and dials again with the new hello. */
+enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool *anew,
                             struct errmsg *e) MUST_CHECK;
 void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m);
 /* The connection to the chief is (again) up, after its WELCOME: what was asked and not answered is asked again. */
@@ -194,8 +84,7 @@ size_t session_leases(const struct session *s, struct session_range *out, size_t
 /* What the hello to the chief says of this session. *room is pointed into, and lives as long as *m. */
 struct session_hello {
     Gradwire__Generation generation;
-    Gradwire__Range lease[WORKER_RANGES_MAX + 1], *lease_at[WORKER_RANGES_MAX + 1];
-    Gradwire__Range done[WORKER_RANGES_MAX], *done_at[WORKER_RANGES_MAX];
+    struct session_ranges_said leases, done;
 };
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m);
 
@@ -218,12 +107,42 @@ void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *
 /* A shard refused a push or pull of ours: another generation is on; wait for the chief's word. */
 void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m);
 
+/* What to compute or push now. */
+struct session_task {
+    /* TASK_PUSH: geo: a round; async: what was withheld */
+    enum session_task_kind { TASK_NONE, TASK_COMPUTE, TASK_PUSH } kind;
+    uint64_t name;  /* sync: step; async: batch id */
+    uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
+    uint64_t end;   /* [batch, end): are likely to be computed here next */
+    const struct epochs_work
+        *work; /* sync.dropped: redo: what the step is made of, until the next task; else NULL */
+    uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
+    uint32_t runs;
+    uint32_t divisor; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
+    bool whole;       /* error feedback: its pushes withhold nothing */
+};
+
 /* What to do now; call after every event. TASK_COMPUTE moves to SESSION_COMPUTING. */
 struct session_task session_task(struct session *s);
 /* While computing: may chunks be sent to this shard as they come? (Its connection was up when the task began.) */
 bool session_may_stream(const struct session *s, uint32_t shard);
 /* All nodes are computed and everything was streamed to the links that allow it; the others get it now. */
 void session_computed(struct session *s);
+/* The replies to the running push are still awaited. */
+bool session_exchanges(const struct session *s);
+/* The running push is a round of geo, or what was withheld: it has no gradient. */
+bool session_pushes_round(const struct session *s);
+/* geo: the batches of the round; else none. */
+const struct session_ranges *session_round(const struct session *s);
+
+/* The step that the last exchange made; each is told once. False: none is known. */
+struct session_made {
+    uint64_t id;      /* sync: the step; else the batch */
+    bool own;         /* not sync: its sums are those of the task that was computed */
+    struct sums sums; /* sync: over all workers; 0 where the others made it without me */
+};
+bool session_take_made(struct session *s, struct session_made *made);
+
 /* Async: the gradient of the running batch is not to leave; the chief hears of it, again after a reconnect. Where the
  * policy is to skip it, it is pushed as one without examples; otherwise a new generation, or the end, comes. */
 void session_reject(struct session *s, const char *what);
@@ -231,10 +150,16 @@ void session_reject(struct session *s, const char *what);
 bool session_skips(const struct session *s);
 /* SIGTERM: finish what runs, then go. */
 void session_go(struct session *s);
+/* The chief lets this worker go. */
+bool session_may_leave(const struct session *s);
 /* Sync, the chief: no step from `step` on is computed here (early stopping). Until the next WELCOME. */
 void session_stop_at(struct session *s, uint64_t step);
 /* The same by epochs: where microbatches are trained again the step is not known before. */
 void session_stop_behind(struct session *s, uint64_t epochs);
+/* Sync: so many leaves of each step are computed here. */
+uint32_t session_leaves(const struct session *s);
+/* Sync: the parameters that are held are of the last step. */
+bool session_is_at_end(const struct session *s);
 /* Sync: how many epochs are behind the step whose parameters are held, how many steps of the running one, and how many
  * steps that has, as far as it is known. */
 struct session_place {
@@ -249,6 +174,23 @@ void session_pull_averages(struct session *s);
 /* They are here, and were not taken yet; where they were asked for and this says no while READY, ask again. */
 bool session_take_averages(struct session *s);
 
+/* What the last WELCOME said; zero before the first. Changed by the next one alone. */
+struct session_terms {
+    struct generation generation;
+    char uuid[37];
+    uint32_t worker;
+    uint64_t incarnation;
+    Gradwire__Settings settings; /* plain values */
+    bool sync;                   /* one step of all workers at a time */
+    bool feedback;               /* what a codec withholds is kept, and goes out later */
+    struct plan plan;
+    uint32_t leaves; /* of a batch */
+};
+const struct session_terms *session_terms(const struct session *s);
+/* Sync with backup workers: a step may be made without this worker. */
+bool session_has_backups(const struct session *s);
+enum session_phase session_phase(const struct session *s);
+uint64_t session_step(const struct session *s); /* whose parameters are held (READY and after) */
 /* For people: what it waits for. */
 void session_waits_for(const struct session *s, char *out, size_t bytes);
 

@@ -10,15 +10,15 @@ static void ask(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Generation g = msg_generation(s->terms.generation);
     l->averages = 0;
-    if (!l->up)
+    if (l->state == LINK_DOWN)
         return; /* when it is up */
     m.generation = &g;
     m.averages = true;
-    m.any = !s->sync;
+    m.any = !s->terms.sync;
     m.step = s->step;
-    m.number = s->averages_number;
+    m.number = s->averages.number;
     s->io->pull(s->ctx, shard, &m);
 }
 
@@ -27,17 +27,17 @@ void session_pull_averages(struct session *s)
     if (s->phase != SESSION_READY)
         return;
     s->phase = SESSION_AVERAGES;
-    s->averages_number++;
-    s->averages_there = s->averages_gone = false;
-    for (uint32_t i = 0; i < s->plan.shards; i++)
+    s->averages.number++;
+    s->averages.state = AVERAGES_NONE;
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
         ask(s, i);
 }
 
 bool session_take_averages(struct session *s)
 {
-    bool there = s->averages_there && s->phase == SESSION_READY;
+    bool there = s->averages.state == AVERAGES_HERE && s->phase == SESSION_READY;
     if (there)
-        s->averages_there = false;
+        s->averages.state = AVERAGES_NONE;
     return there;
 }
 
@@ -52,24 +52,25 @@ enum err averages_reply_fits(const struct session *s, uint32_t shard, const Grad
                              struct errmsg *e)
 {
     if (!session_run_fits(s, shard, m) || m->codec != GRADWIRE__CODEC__RAW ||
-        body_bytes != plan_run_elems(&s->plan, m->first_chunk, m->chunks) * sizeof(float))
+        body_bytes != plan_run_elems(&s->terms.plan, m->first_chunk, m->chunks) * sizeof(float))
         return err_set(e, ERR_PROTO, "averages do not fit the plan of shard %u", shard);
-    *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
-    *wanted = s->phase == SESSION_AVERAGES && m->number == s->averages_number &&
-              s->link[shard].averages < s->plan.shard[shard].chunks;
+    *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
+    *wanted = s->phase == SESSION_AVERAGES && m->number == s->averages.number &&
+              s->link[shard].averages < s->terms.plan.shard[shard].chunks;
     return ERR_OK;
 }
 
 void averages_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {
     s->link[shard].averages += m->chunks;
-    s->averages_gone = s->averages_gone || (s->sync && m->step != s->step);
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (s->link[i].averages < s->plan.shard[i].chunks)
+    if (s->terms.sync && m->step != s->step)
+        s->averages.state = AVERAGES_GONE;
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (s->link[i].averages < s->terms.plan.shard[i].chunks)
             return;
     s->phase = SESSION_READY;
-    if (s->averages_gone)
-        session_pull_any(s);
+    if (s->averages.state == AVERAGES_GONE)
+        s->mode->pull_newest(s);
     else
-        s->averages_there = true;
+        s->averages.state = AVERAGES_HERE;
 }

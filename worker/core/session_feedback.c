@@ -12,38 +12,38 @@
 /* In sync only a step's own leaves can take it along. */
 static bool may_push(const struct session *s)
 {
-    return !s->sync || (s->my_leaves > 0 && s->step < s->total);
+    return !s->terms.sync || (session_leaves(s) > 0 && !session_is_at_end(s));
 }
 
 bool feedback_is_clean(const struct session *s)
 {
-    return !s->feedback || !may_push(s) || !s->io->withholds || !s->io->withholds(s->ctx);
+    return !s->terms.feedback || !may_push(s) || !s->io->withholds || !s->io->withholds(s->ctx);
 }
 
 void feedback_say_held(struct session *s)
 {
-    if (!s->sync || !s->feedback || !s->holding || s->said_held ||
+    if (!s->terms.feedback || s->hold != HOLD_WANTED ||
         (s->phase != SESSION_READY && s->phase != SESSION_IDLE) || !feedback_is_clean(s))
         return;
-    s->said_held = true;
+    s->hold = HOLD_SAID;
     session_say_held(s);
 }
 
-void feedback_begin(struct session *s)
+bool feedback_whole(const struct session *s)
 {
+    const Gradwire__Settings *settings = &s->terms.settings;
     uint64_t made = s->step + 1; /* when it is done */
-    s->whole = s->holding || s->going || made == s->total ||
-               (s->settings.flush_epochs && made % s->settings.batches_per_epoch == 0);
+    return s->hold != HOLD_NONE || session_is_going(s) || made == s->sync.total ||
+           (settings->flush_epochs && made % settings->batches_per_epoch == 0);
 }
 
 bool feedback_pushes(struct session *s, struct session_task *t)
 {
-    bool whole = s->holding || s->going || (s->lease.n == 0 && s->none_left);
-    if (s->sync || !whole || feedback_is_clean(s))
+    bool whole =
+        s->hold != HOLD_NONE || session_is_going(s) || (s->lease.list.n == 0 && s->lease.none_left);
+    if (!whole || feedback_is_clean(s))
         return false;
-    s->running = ++s->round;
-    t->kind = TASK_PUSH;
-    t->name = s->round;
-    t->divisor = 1;
+    s->remainders++;
+    *t = (struct session_task){.kind = TASK_PUSH, .name = s->remainders, .divisor = 1};
     return true;
 }

@@ -11,69 +11,116 @@
 
 enum { EPOCHS_MAX = 4 }; /* that a round may touch: a shard keeps the sums of the last few */
 
-static uint64_t count(const struct session_ranges *r)
+static void begin(struct session *s)
 {
-    uint64_t n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n += r->range[i].count;
-    return n;
+    s->geo = (struct geo_state){.members = 1};
 }
 
-bool geo_is_clean(const struct session *s)
+static void on_lease(struct session *s, const Gradwire__Lease *m)
 {
-    return !s->geo || (s->pending.n == 0 && !s->moved);
+    if (m->workers)
+        s->geo.members = m->workers;
+    session_wake(s);
+}
+
+static bool is_clean(const struct session *s)
+{
+    return s->geo.pending.n == 0 && !s->geo.moved;
+}
+
+static const struct session_ranges *pending(const struct session *s)
+{
+    return &s->geo.pending;
+}
+
+static const struct session_ranges *recent(const struct session *s)
+{
+    return &s->geo.recent;
 }
 
 /* Of an epoch that is not in the round yet? */
 static bool full(const struct session *s)
 {
-    uint64_t per_epoch = s->settings.batches_per_epoch, epochs = 0;
-    for (size_t i = 0; i < s->pending.n; i++)
-        epochs += (s->pending.range[i].first + s->pending.range[i].count - 1) / per_epoch -
-                  s->pending.range[i].first / per_epoch + 1;
-    return count(&s->pending) >= s->settings.geo_every || epochs >= EPOCHS_MAX ||
-           s->pending.n == WORKER_RANGES_MAX;
+    const struct session_ranges *of = &s->geo.pending;
+    uint64_t per_epoch = s->terms.settings.batches_per_epoch, epochs = 0;
+    for (size_t i = 0; i < of->n; i++)
+        epochs += (of->range[i].first + of->range[i].count - 1) / per_epoch -
+                  of->range[i].first / per_epoch + 1;
+    return session_ranges_count(of) >= s->terms.settings.geo_every || epochs >= EPOCHS_MAX ||
+           of->n == WORKER_RANGES_MAX;
 }
 
-/* What is to be pushed now, if anything. */
-bool geo_pushes(struct session *s, struct session_task *t)
+static struct session_task task(struct session *s)
 {
-    bool whole = s->holding || s->going || s->lease.n == 0;
-    if (geo_is_clean(s) || (!whole && !full(s)))
-        return false;
-    s->whole = whole;
-    s->running = ++s->round;
-    t->kind = TASK_PUSH;
-    t->name = s->round;
-    t->divisor = whole ? 1 : s->members;
-    return true;
+    bool whole = s->hold != HOLD_NONE || session_is_going(s) || s->lease.list.n == 0;
+    if (is_clean(s) || (!whole && !full(s)))
+        return lease_task(s);
+    s->geo.whole = whole;
+    s->geo.round++;
+    return (struct session_task){
+        .kind = TASK_PUSH, .name = s->geo.round, .divisor = whole ? 1 : s->geo.members};
 }
 
 /* A batch is computed and its update made. */
-void geo_computed(struct session *s)
+static void learned(struct session *s)
 {
-    session_ranges_add(&s->pending, s->running, 1);
-    s->moved = true;
+    session_ranges_add(&s->geo.pending, s->lease.running, 1);
+    s->geo.moved = true;
+    s->phase = SESSION_READY;
+}
+
+static bool answers(const struct session *s, const Gradwire__Reply *m)
+{
+    return m->name == s->geo.round && !m->pulled && s->at_hand == TASK_PUSH;
+}
+
+static void pulled(struct session *s)
+{
+    s->io->merge(s->ctx, true);
+    s->step = exchange_steps(s).least;
     s->phase = SESSION_READY;
 }
 
 static void remember(struct session *s, struct session_range r)
 {
-    struct session_ranges *to = &s->recent;
+    struct session_ranges *to = &s->geo.recent;
     if (to->n == WORKER_RANGES_MAX)
         memmove(to->range, to->range + 1, --to->n * sizeof *to->range);
     session_ranges_add(to, r.first, r.count);
 }
 
 /* The round is added on every shard, and the newest parameters are here. */
-void geo_pushed(struct session *s)
+static void answered(struct session *s)
 {
-    s->io->merge(s->ctx, s->whole);
-    for (size_t i = 0; i < s->pending.n; i++) {
-        session_ranges_add(&s->done, s->pending.range[i].first, s->pending.range[i].count);
-        remember(s, s->pending.range[i]);
+    struct geo_state *g = &s->geo;
+    s->io->merge(s->ctx, g->whole);
+    for (size_t i = 0; i < g->pending.n; i++) {
+        session_ranges_add(&s->lease.done, g->pending.range[i].first, g->pending.range[i].count);
+        remember(s, g->pending.range[i]);
     }
-    s->pending.n = 0;
-    s->moved = !s->whole;
-    s->phase = s->lease.n == 0 && s->whole ? SESSION_IDLE : SESSION_READY;
+    g->pending.n = 0;
+    g->moved = !g->whole;
+    s->phase = s->lease.list.n == 0 && g->whole ? SESSION_IDLE : SESSION_READY;
+    lease_pushed(s, true);
 }
+
+const struct session_mode session_geo = {
+    .leases = true,
+    .begin = begin,
+    .wake = lease_wake,
+    .pull_newest = exchange_pull_newest,
+    .on_lease = on_lease,
+    .task = task,
+    .learned = learned,
+    .pushed = exchange_pushed,
+    .take_made = lease_take_made,
+    .is_clean = is_clean,
+    .round = pending,
+    .recent = recent,
+    .link_up = exchange_link_up,
+    .reply_fits = exchange_reply_fits,
+    .on_reply = exchange_on_reply,
+    .answers = answers,
+    .pulled = pulled,
+    .answered = answered,
+};

@@ -10,16 +10,21 @@
 
 #include "worker/core/session_inner.h"
 
+static void begin(struct session *s)
+{
+    s->ssp = (struct ssp_state){.entry = 0};
+}
+
 /* ---- what goes out ---- */
 
 static void send_tick(struct session *s, uint32_t shard, bool enter)
 {
     Gradwire__Tick m = GRADWIRE__TICK__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Generation g = msg_generation(s->terms.generation);
     m.generation = &g;
-    m.entry = s->entry;
+    m.entry = s->ssp.entry;
     m.enter = enter;
-    m.clock = enter ? 0 : s->clock + 1;
+    m.clock = enter ? 0 : s->ssp.clock + 1;
     m.idle = !enter;
     s->io->tick(s->ctx, shard, &m);
 }
@@ -27,14 +32,14 @@ static void send_tick(struct session *s, uint32_t shard, bool enter)
 static void send_pull(struct session *s, uint32_t shard)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Generation g = msg_generation(s->terms.generation);
     m.generation = &g;
     m.any = true;
-    m.number = s->pull_number;
-    m.bounded = s->pull_bounded;
-    m.entry = s->entry;
-    m.clock = s->pull_clock;
-    s->link[shard].asked = true;
+    m.number = s->ssp.pull.number;
+    m.bounded = s->ssp.pull.bounded;
+    m.entry = s->ssp.entry;
+    m.clock = s->ssp.pull.clock;
+    s->link[shard].pull = PULL_ASKED;
     s->link[shard].got_chunks = 0;
     s->io->pull(s->ctx, shard, &m);
 }
@@ -42,125 +47,117 @@ static void send_pull(struct session *s, uint32_t shard)
 /* Ask every shard for its parameters; answers to what was asked before are of no use any more. */
 static void ask(struct session *s, bool bounded, uint64_t clock)
 {
-    s->pull_number++;
-    s->pull_bounded = bounded;
-    s->pull_clock = clock;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        s->link[i].whole = false;
-        s->link[i].asked = false;
-        if (s->link[i].up)
+    s->ssp.pull.number++;
+    s->ssp.pull.bounded = bounded;
+    s->ssp.pull.clock = clock;
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        s->link[i].pull = PULL_NONE;
+        if (s->link[i].state != LINK_DOWN)
             send_pull(s, i);
     }
 }
 
-void ssp_pull(struct session *s, bool bounded)
+static void pull(struct session *s, bool bounded)
 {
     s->phase = SESSION_PULLING;
-    ask(s, bounded, s->clock);
+    ask(s, bounded, s->ssp.clock);
 }
 
 static void enter(struct session *s)
 {
     s->phase = SESSION_ENTERING;
-    s->entry++;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        s->link[i].entered = false;
-        if (s->link[i].up)
+    s->ssp.entry++;
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        s->link[i].ssp.entered = false;
+        if (s->link[i].state != LINK_DOWN)
             send_tick(s, i, true);
     }
 }
 
-void ssp_wake(struct session *s)
+static void wake(struct session *s)
 {
-    if (s->lease.n > 0 && !s->going)
+    if (s->lease.list.n > 0 && !session_is_going(s))
         enter(s);
 }
 
-void ssp_redo(struct session *s)
+static void redo(struct session *s)
 {
     if (session_running(s))
         return; /* when the batch in the works is done */
-    s->outside = true;
-    ssp_pull(s, false);
+    s->ssp.outside = true;
+    pull(s, false);
 }
 
 /* ---- progress ---- */
 
 static void back_to_the_clocks(struct session *s)
 {
-    s->outside = false;
-    if (s->live) {
-        ssp_pull(s, true);
+    s->ssp.outside = false;
+    if (s->ssp.live) {
+        pull(s, true);
     } else {
         s->phase = SESSION_IDLE;
-        ssp_wake(s);
+        session_wake(s);
     }
-}
-
-static bool all_whole(const struct session *s)
-{
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (!s->link[i].whole)
-            return false;
-    return true;
 }
 
 static void pulled_all(struct session *s)
 {
-    s->step = UINT64_MAX;
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (s->link[i].got_step < s->step)
-            s->step = s->link[i].got_step;
+    s->step = exchange_steps(s).least;
     s->phase = SESSION_READY;
 }
 
 /* Every shard has applied the running batch. */
 static void batch_done(struct session *s)
 {
-    bool was_outside = s->outside;
-    session_ranges_add(&s->done, s->running, 1);
-    s->clock += !was_outside;
-    s->phase = was_outside ? SESSION_READY : s->live ? SESSION_PULLING : SESSION_IDLE;
-    if (was_outside && s->redo_left)
-        s->redo_left--;
-    if (s->redo_left == 0 && s->holding)
+    bool was_outside = s->ssp.outside;
+    session_ranges_add(&s->lease.done, s->lease.running, 1);
+    s->ssp.clock += !was_outside;
+    s->phase = was_outside ? SESSION_READY : s->ssp.live ? SESSION_PULLING : SESSION_IDLE;
+    if (was_outside && s->lease.redo_left)
+        s->lease.redo_left--;
+    if (s->lease.redo_left == 0 && s->hold != HOLD_NONE)
         session_say_held(s);
-    if (s->redo_left && !was_outside)
-        ssp_redo(s);
-    else if (s->redo_left == 0 && was_outside)
+    if (s->lease.redo_left && !was_outside)
+        redo(s);
+    else if (s->lease.redo_left == 0 && was_outside)
         back_to_the_clocks(s);
     else if (s->phase == SESSION_IDLE)
-        ssp_wake(s);
-    else if (s->phase == SESSION_PULLING && all_whole(s))
+        session_wake(s);
+    else if (s->phase == SESSION_PULLING && session_all_whole(s))
         pulled_all(s);
+}
+
+/* The shard has the running batch, all of it. */
+static bool is_acked(const struct session *s, uint32_t shard)
+{
+    return s->link[shard].ssp.acked_chunks >= s->terms.plan.shard[shard].chunks;
 }
 
 static bool all_acked(const struct session *s)
 {
-    for (uint32_t i = 0; i < s->plan.shards; i++)
-        if (!s->link[i].acked)
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (!is_acked(s, i))
             return false;
     return true;
 }
 
-void ssp_begin(struct session *s)
+static void begun(struct session *s)
 {
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        s->link[i].acked = false;
-        s->link[i].acked_chunks = 0;
-    }
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        s->link[i].ssp.acked_chunks = 0;
 }
 
-void ssp_computed(struct session *s)
+static void pushed(struct session *s)
 {
-    if (s->outside) {
+    if (s->ssp.outside) {
         /* nobody is told of a clock */
-    } else if (s->lease.n > 0 && !s->going) {
-        ask(s, true, s->clock + 1);
+    } else if (s->lease.list.n > 0 && !session_is_going(s)) {
+        ask(s, true, s->ssp.clock + 1);
     } else {
-        s->live = false;
-        for (uint32_t i = 0; i < s->plan.shards; i++)
-            if (s->link[i].up)
+        s->ssp.live = false;
+        for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+            if (s->link[i].state != LINK_DOWN)
                 send_tick(s, i, false);
     }
     if (all_acked(s))
@@ -170,51 +167,61 @@ void ssp_computed(struct session *s)
 static void entered_all(struct session *s)
 {
     uint64_t largest = 0;
-    for (uint32_t i = 0; i < s->plan.shards; i++) {
-        if (!s->link[i].entered)
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        if (!s->link[i].ssp.entered)
             return;
-        if (s->link[i].entered_clock > largest)
-            largest = s->link[i].entered_clock;
+        if (s->link[i].ssp.entered_clock > largest)
+            largest = s->link[i].ssp.entered_clock;
     }
-    s->clock = largest;
-    s->live = true;
-    ssp_pull(s, true);
+    s->ssp.clock = largest;
+    s->ssp.live = true;
+    pull(s, true);
 }
 
 /* ---- links ---- */
 
-void ssp_link_up(struct session *s, uint32_t shard)
+static void link_up(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
-    if (s->phase == SESSION_ENTERING && !l->entered) {
+    l->state = LINK_UP;
+    if (s->phase == SESSION_ENTERING && !l->ssp.entered) {
         send_tick(s, shard, true);
-    } else if (s->phase == SESSION_PULLING && !l->whole) {
+    } else if (s->phase == SESSION_PULLING && l->pull != PULL_WHOLE) {
         send_pull(s, shard);
     } else if (s->phase == SESSION_PUSHED) {
-        l->pushed = true;
-        if (!l->acked)
+        l->state = LINK_STREAMS;
+        if (!is_acked(s, shard))
             s->io->push_again(s->ctx, shard);
-        if (!s->outside && !s->live)
+        if (!s->ssp.outside && !s->ssp.live)
             send_tick(s, shard, false);
-        else if (!s->outside && !l->whole)
+        else if (!s->ssp.outside && l->pull != PULL_WHOLE)
             send_pull(s, shard);
     }
 }
 
-void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m)
+/* A part of a push that is not acknowledged is pushed again with the rest. */
+static void link_down(struct session *s, uint32_t shard)
 {
-    if (!s->ssp || s->phase == SESSION_ENTERING)
+    if (!is_acked(s, shard))
+        s->link[shard].ssp.acked_chunks = 0;
+}
+
+static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
+{
+    if (s->phase == SESSION_ENTERING)
         return;
-    bool ahead = session_running(s) && !s->outside; /* of what the shard may have heard */
-    m->entry = s->entry;
-    m->clock = s->clock + (ahead && s->link[shard].acked);
-    m->idle = !s->live && (!ahead || s->link[shard].acked);
+    bool ahead = session_running(s) && !s->ssp.outside; /* of what the shard may have heard */
+    bool acked = is_acked(s, shard);
+    m->entry = s->ssp.entry;
+    m->clock = s->ssp.clock + (ahead && acked);
+    m->idle = !s->ssp.live && (!ahead || acked);
 }
 
 /* ---- replies ---- */
 
-enum err ssp_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                        uint64_t body_bytes, uint64_t *first_elem, bool *wanted, struct errmsg *e)
+static enum err reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
+                           uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
+                           struct errmsg *e)
 {
     const struct session_link *l = &s->link[shard];
     bool has_body = m->pulled && m->chunks;
@@ -224,35 +231,68 @@ enum err ssp_reply_fits(const struct session *s, uint32_t shard, const Gradwire_
         (has_body ? !session_codec_fits(s, m, body_bytes) : body_bytes > 0))
         return err_set(e, ERR_PROTO, "a reply of shard %u has a body that does not fit", shard);
     if (m->chunks)
-        *first_elem = plan_chunk_elem(&s->plan, m->first_chunk);
+        *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
     if (m->chunks == 0)
-        *wanted = s->phase == SESSION_ENTERING && !l->entered && m->entry == s->entry;
+        *wanted = s->phase == SESSION_ENTERING && !l->ssp.entered && m->entry == s->ssp.entry;
     else if (m->pulled)
-        *wanted = (s->phase == SESSION_PULLING || s->phase == SESSION_PUSHED) && l->asked &&
-                  !l->whole && m->number == s->pull_number;
+        *wanted = (s->phase == SESSION_PULLING || s->phase == SESSION_PUSHED) &&
+                  l->pull == PULL_ASKED && m->number == s->ssp.pull.number;
     else
-        *wanted = session_running(s) && !l->acked && m->name == s->running;
+        *wanted = session_running(s) && !is_acked(s, shard) && m->name == s->lease.running;
     return ERR_OK;
 }
 
-void ssp_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m)
+static void on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
     struct session_link *l = &s->link[shard];
+    if (!stored)
+        return;
     if (m->chunks == 0) {
-        l->entered = true;
-        l->entered_clock = m->clock;
+        l->ssp.entered = true;
+        l->ssp.entered_clock = m->clock;
         entered_all(s);
     } else if (m->pulled) {
         l->got_step = m->step;
         l->got_chunks += m->chunks;
-        l->whole = l->got_chunks >= s->plan.shard[shard].chunks;
-        l->asked = !l->whole;
-        if (s->phase == SESSION_PULLING && all_whole(s))
+        if (l->got_chunks >= s->terms.plan.shard[shard].chunks)
+            l->pull = PULL_WHOLE;
+        if (s->phase == SESSION_PULLING && session_all_whole(s))
             pulled_all(s);
     } else {
-        l->acked_chunks += m->chunks;
-        l->acked = l->acked_chunks >= s->plan.shard[shard].chunks;
+        l->ssp.acked_chunks += m->chunks;
         if (s->phase == SESSION_PUSHED && all_acked(s))
             batch_done(s);
     }
 }
+
+static void on_lease(struct session *s, const Gradwire__Lease *m)
+{
+    (void)m;
+    if (s->lease.redo_left)
+        redo(s);
+    else
+        session_wake(s);
+}
+
+static void pull_newest(struct session *s)
+{
+    pull(s, false);
+}
+
+const struct session_mode session_ssp = {
+    .leases = true,
+    .acks = true,
+    .begin = begin,
+    .wake = wake,
+    .pull_newest = pull_newest,
+    .on_lease = on_lease,
+    .task = lease_task,
+    .begun = begun,
+    .pushed = pushed,
+    .take_made = lease_take_made,
+    .link_up = link_up,
+    .link_down = link_down,
+    .hello_clock = hello,
+    .reply_fits = reply_fits,
+    .on_reply = on_reply,
+};

@@ -26,7 +26,8 @@ struct driver {
     struct loop loop;
     struct mailbox in;
     struct loop_timer tick; /* wakes the wait, so that it can say what it waits for */
-    struct session session;
+    struct session *session;
+    const struct session_terms *terms; /* the session's */
     struct links *links;
     struct local *local; /* geo; else NULL */
     struct meter meter;
@@ -39,8 +40,7 @@ struct driver {
     enum exchange exchange;
 
     bool stopped, accounted;
-    uint64_t seen_step; /* sync: the last step that was counted */
-    double first_s;     /* when the first task began; 0: none has */
+    double first_s; /* when the first task began; 0: none has */
     double paused_s;
     double began_s, computed_s, pushed_s; /* the running exchange: its task's begin, when its
                                              gradient was there, and was handed over */
@@ -64,7 +64,7 @@ static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
 static void io_push_again(void *ctx, uint32_t shard)
 {
     struct driver *d = ctx;
-    if (d->session.pushing)
+    if (session_pushes_round(d->session))
         links_push_round(d->links, shard);
     else
         links_push_again(d->links, shard, d->node, d->nodes);
@@ -135,15 +135,10 @@ static void close_account(struct driver *d)
     d->accounted = true;
 }
 
-/* Then this worker may be the slow one, and see some steps only. */
-static bool has_backups(const struct session *s)
-{
-    return s->settings.replicas_to_aggregate > 0;
-}
-
 void driver_finish(struct driver *d)
 {
-    bool all_seen = d->session.sync && !has_backups(&d->session);
+    /* with backup workers this one may be slow, and see some steps only */
+    bool all_seen = d->terms->sync && !session_has_backups(d->session);
     close_account(d);
     if (!all_seen && d->first_s > 0) /* others may have learned longer than this one */
         d->result->train_s = driver_trained_s(d, clock_now_s());
@@ -153,7 +148,7 @@ void driver_finish(struct driver *d)
 
 static enum err adopt_welcome(struct driver *d, struct errmsg *e)
 {
-    const struct session *s = &d->session;
+    const struct session_terms *s = d->terms;
     const struct driver_config *config = &d->config;
     if (s->plan.elems != config->layout->elems)
         return err_set(e, ERR_INPUT, "the chief's model has %" PRIu64 " parameters, ours %" PRIu64,
@@ -169,7 +164,6 @@ static enum err adopt_welcome(struct driver *d, struct errmsg *e)
     meter_welcome(&d->meter, s->generation.number, s->incarnation);
     if (d->local)
         local_reset(d->local);
-    d->seen_step = UINT64_MAX;
     if (d->chief)
         d->chief->welcomed(d->chief_ctx);
     return links_restart(d->links, e);
@@ -178,17 +172,14 @@ static enum err adopt_welcome(struct driver *d, struct errmsg *e)
 static void on_welcome(struct driver *d, const Gradwire__Welcome *m)
 {
     struct errmsg e = {""};
-    struct generation before = d->session.generation;
-    uint64_t incarnation = d->session.incarnation;
-    enum err err = session_on_welcome(&d->session, m, &e);
-    bool same =
-        generation_equal(before, d->session.generation) && incarnation == d->session.incarnation;
-    if (!err && !same)
+    bool anew;
+    enum err err = session_on_welcome(d->session, m, &anew, &e);
+    if (!err && anew)
         err = adopt_welcome(d, &e);
     if (err)
         driver_stop(d, err_exit_code(err), e.text);
     else
-        session_on_chief_up(&d->session);
+        session_on_chief_up(d->session);
 }
 
 static void on_done(struct driver *d, const Gradwire__Done *m)
@@ -196,7 +187,7 @@ static void on_done(struct driver *d, const Gradwire__Done *m)
     Gradwire__DoneAck ack = GRADWIRE__DONE_ACK__INIT;
     close_account(d);
     const struct worker_account *a = &d->result->account;
-    ack.worker = d->session.worker;
+    ack.worker = d->terms->worker;
     ack.tasks = a->tasks;
     ack.examples = a->examples;
     ack.computed_s = a->computed_s;
@@ -216,10 +207,10 @@ static void on_chief(struct driver *d, enum frame_type type, const ProtobufCMess
         on_welcome(d, (const Gradwire__Welcome *)m);
         return;
     }
-    session_on_chief(&d->session, type, m);
+    session_on_chief(d->session, type, m);
     if (type == FRAME_DONE)
         on_done(d, (const Gradwire__Done *)m);
-    else if (d->session.may_leave)
+    else if (session_may_leave(d->session))
         driver_stop(d, 143, "told to go: the chief has taken back what was ours to do");
 }
 
@@ -228,7 +219,7 @@ static void say_hello(struct driver *d)
     Gradwire__Hello m;
     struct session_hello room;
     hello_make(&m, d->config.job, d->config.cluster, 0);
-    session_hello_chief(&d->session, &room, &m);
+    session_hello_chief(d->session, &room, &m);
     control_send(d->control, FRAME_HELLO, &m.base);
 }
 
@@ -249,12 +240,12 @@ static void on_letter(void *arg, struct mail *m)
     case TRAIN_FINISH:
         if (d->chief)
             d->chief->finish(d->chief_ctx);
-        if (!d->session.sync)
-            session_pull_final(&d->session);
+        if (!d->terms->sync)
+            session_pull_final(d->session);
         break;
     case TRAIN_GO:
-        session_go(&d->session);
-        if (d->session.phase == SESSION_NEW)
+        session_go(d->session);
+        if (session_phase(d->session) == SESSION_NEW)
             driver_stop(d, 143, "told to go before training began");
         break;
     case TRAIN_STOP:
@@ -269,8 +260,8 @@ static void on_letter(void *arg, struct mail *m)
  * has slept. */
 static bool holds_back(const struct driver *d)
 {
-    const Gradwire__Settings *s = &d->session.settings;
-    return d->local || (!d->session.sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
+    const Gradwire__Settings *s = &d->terms->settings;
+    return d->local || (!d->terms->sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
            d->config.delays;
 }
 
@@ -294,13 +285,13 @@ void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint
 /* Async: false if this batch must not leave at all; the chief then ends the job, or starts a new generation. */
 static bool guard(struct driver *d, struct gradient_node *n)
 {
-    const Gradwire__Settings *s = &d->session.settings;
-    const struct guard g = {d->config.layout, &d->session.plan, s->clip_norm};
+    const Gradwire__Settings *s = &d->terms->settings;
+    const struct guard g = {d->config.layout, &d->terms->plan, s->clip_norm};
     char what[160];
-    bool skips = session_skips(&d->session);
+    bool skips = session_skips(d->session);
     if (!skips && s->nan_guard != NAN_GUARD_OFF && guard_finds(&g, n, what, sizeof what)) {
         log_warn("batch %" PRIu64 ": %s", d->task_name, what);
-        session_reject(&d->session, what);
+        session_reject(d->session, what);
         if (s->nan_guard != NAN_GUARD_SKIP)
             return false;
         skips = true;
@@ -315,11 +306,11 @@ static bool let_out(struct driver *d)
 {
     for (uint32_t i = 0; i < d->nodes; i++) {
         struct gradient_node *n = &d->node[i];
-        if (!d->session.sync && !guard(d, n))
+        if (!d->terms->sync && !guard(d, n))
             return false;
         if (d->local)
             local_step(d->local, d->config.w, n, d->task_name,
-                       d->task_name / d->session.settings.batches_per_epoch);
+                       d->task_name / d->terms->settings.batches_per_epoch);
         else
             links_range(d->links, n, 0, d->config.layout->elems);
     }
@@ -329,7 +320,7 @@ static bool let_out(struct driver *d)
 /* Everything that leaves now has left, or stands in a queue. */
 static void handed_over(struct driver *d, enum exchange exchange)
 {
-    session_computed(&d->session);
+    session_computed(d->session);
     d->pushed_s = clock_now_s();
     d->exchange = exchange;
 }
@@ -363,8 +354,8 @@ static void push_round(struct driver *d, const struct session_task *task)
     d->computed_s = clock_now_s();
     if (d->local)
         local_round(d->local, d->config.w, task->divisor);
-    for (uint32_t i = 0; i < d->session.plan.shards; i++)
-        if (session_may_stream(&d->session, i))
+    for (uint32_t i = 0; i < d->terms->plan.shards; i++)
+        if (session_may_stream(d->session, i))
             links_push_round(d->links, i);
     handed_over(d, EXCHANGE_ROUND);
     metrics_observe(&d->meter.phase[METER_PUSH], d->pushed_s - d->computed_s);
@@ -374,28 +365,17 @@ static void push_round(struct driver *d, const struct session_task *task)
 
 static void count_step(struct driver *d, double now_s)
 {
-    struct session *s = &d->session;
-    struct sums sums = {0};
-    uint64_t id;
-    if (s->sync) {
-        bool seen = s->sums.valid && s->sums.step != d->seen_step;
-        if (!seen && (!has_backups(s) || s->phase != SESSION_READY || s->step == 0))
-            return;
-        id = seen ? s->sums.step : s->step - 1; /* the others made it without me */
-        if (seen) {
-            d->seen_step = id;
-            sums = s->sums.of;
-        }
-    } else {
-        sums = d->sums;
-        id = s->running;
-    }
+    struct session_made made;
+    if (!session_take_made(d->session, &made))
+        return;
+    const struct sums *sums = made.own ? &d->sums : &made.sums;
+    uint64_t id = made.own ? d->task_name : made.id;
     d->result->steps++;
-    d->result->examples += sums.examples;
-    meter_step(&d->meter, id, sums.examples > 0 ? sums.loss / sums.examples : NAN);
+    d->result->examples += sums->examples;
+    meter_step(&d->meter, id, sums->examples > 0 ? sums->loss / sums->examples : NAN);
     d->result->train_s = driver_trained_s(d, now_s);
     if (d->chief)
-        d->chief->step(d->chief_ctx, id, &sums, now_s);
+        d->chief->step(d->chief_ctx, id, sums, now_s);
 }
 
 static void count_exchange(struct driver *d, double now_s)
@@ -415,10 +395,8 @@ static void count_exchange(struct driver *d, double now_s)
 /* The replies are here, or a new generation has made them needless. */
 static void end_exchange(struct driver *d)
 {
-    const struct session *s = &d->session;
     enum exchange over = d->exchange;
-    if (over == EXCHANGE_NONE || s->phase == SESSION_PUSHED ||
-        (over == EXCHANGE_TASK && has_backups(s) && s->phase == SESSION_PULLING))
+    if (over == EXCHANGE_NONE || session_exchanges(d->session))
         return;
     d->exchange = EXCHANGE_NONE;
     if (over == EXCHANGE_ROUND || !d->local) /* geo: most tasks are followed by none */
@@ -434,9 +412,9 @@ static void on_tick(void *arg)
     struct driver *d = arg;
     char text[200];
     int64_t now = clock_now_ms();
-    if (now - d->moved_ms < SAY_WAIT_MS || d->session.phase < SESSION_PULLING)
+    if (now - d->moved_ms < SAY_WAIT_MS || session_phase(d->session) < SESSION_PULLING)
         return;
-    session_waits_for(&d->session, text, sizeof text);
+    session_waits_for(d->session, text, sizeof text);
     log_info("%s for %" PRId64 " s", text, (now - d->moved_ms) / 1000);
     d->moved_ms = now;
 }
@@ -457,7 +435,7 @@ bool driver_next(struct driver *d, struct session_task *task)
         end_exchange(d);
         if (d->chief)
             d->chief->between(d->chief_ctx);
-        *task = session_task(&d->session);
+        *task = session_task(d->session);
         if (task->kind == TASK_COMPUTE)
             return true;
         if (task->kind == TASK_PUSH)
@@ -484,7 +462,7 @@ struct meter *driver_meter(struct driver *d)
 
 struct session *driver_session(struct driver *d)
 {
-    return &d->session;
+    return d->session;
 }
 
 struct control *driver_control(struct driver *d)
@@ -494,8 +472,8 @@ struct control *driver_control(struct driver *d)
 
 const char *driver_welcomed(const struct driver *d, uint64_t *generation)
 {
-    *generation = d->session.generation.number;
-    return d->session.uuid;
+    *generation = d->terms->generation.number;
+    return d->terms->uuid;
 }
 
 static enum err new_parts(struct driver *d, struct errmsg *e)
@@ -508,7 +486,7 @@ static enum err new_parts(struct driver *d, struct errmsg *e)
     if (err)
         return err;
     struct links_config links = {.loop = &d->loop,
-                                 .session = &d->session,
+                                 .session = d->session,
                                  .job = job,
                                  .cluster = c->cluster,
                                  .layout = c->layout,
@@ -526,17 +504,21 @@ enum err driver_new(struct driver **out, const struct driver_config *config, str
     if (!d)
         return err_set(e, ERR_NOMEM, "no memory to train");
     d->config = *config;
-    d->seen_step = UINT64_MAX;
-    session_init(&d->session, &session_io, d);
-    d->session.layout = config->layout;
     meter_init(&d->meter);
-    enum err err = loop_init(&d->loop);
+    enum err err = session_new(&d->session, &session_io, d, config->layout);
+    if (err) {
+        mem_free(d);
+        return err_set(e, err, "no memory to train");
+    }
+    d->terms = session_terms(d->session);
+    err = loop_init(&d->loop);
     if (!err) {
         err = mailbox_init(&d->in, &d->loop, on_letter, d);
         if (err)
             loop_close(&d->loop);
     }
     if (err) {
+        session_free(d->session);
         mem_free(d);
         return err_set(e, err, "no event loop: %s", err_str(err));
     }
@@ -558,7 +540,7 @@ void driver_free(struct driver *d)
         return;
     links_free(d->links);
     local_free(d->local);
-    session_close(&d->session);
+    session_free(d->session);
     loop_timer_stop(&d->tick);
     mailbox_close(&d->in);
     loop_close(&d->loop);

@@ -29,6 +29,7 @@ struct link {
 
 struct links {
     struct links_config config;
+    const struct session_terms *terms;
     uint32_t n;
     struct link *link;
     uint64_t name;                /* of the running task */
@@ -54,6 +55,7 @@ enum err links_new(struct links **out, const struct links_config *config, struct
         return err_set(e, ERR_NOMEM, "no memory for links");
     }
     l->config = *config;
+    l->terms = session_terms(config->session);
     l->scratch = scratch;
     *out = l;
     return ERR_OK;
@@ -172,23 +174,23 @@ static enum err store_reply(struct link *k, const Gradwire__Reply *m)
     if (!k->wanted)
         return ERR_OK;
     l->reply_cost.raw_bytes +=
-        plan_run_elems(&l->config.session->plan, m->first_chunk, m->chunks) * sizeof(float);
+        plan_run_elems(&l->terms->plan, m->first_chunk, m->chunks) * sizeof(float);
     l->reply_cost.bytes += k->body_bytes;
     if (!is_encoded(k))
         return ERR_OK;
     double began = clock_now_s();
-    enum err err =
-        reply_codec_store(l->replies, l->config.session, m, k->encoded, k->body_bytes, l->config.w);
+    const struct codec_shape shape = session_shape(l->config.session);
+    enum err err = reply_codec_store(l->replies, &shape, m, k->encoded, k->body_bytes, l->config.w);
     l->reply_cost.decode_s += clock_now_s() - began;
     return err;
 }
 
 static void on_reply(struct link *k, const Gradwire__Reply *m)
 {
-    struct session *s = k->links->config.session;
-    if (generation_equal(msg_generation_get(m->generation), s->generation))
-        push_codec_answered(k->links->codec, m);
-    session_on_reply(s, k->shard, m, k->wanted);
+    struct links *l = k->links;
+    if (generation_equal(msg_generation_get(m->generation), l->terms->generation))
+        push_codec_answered(l->codec, m);
+    session_on_reply(l->config.session, k->shard, m, k->wanted);
 }
 
 static enum err on_frame(struct conn *c, void *owner)
@@ -238,18 +240,18 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
 static void send_hello(struct link *k)
 {
     const struct links_config *config = &k->links->config;
-    const struct session *s = config->session;
-    const struct plan_shard *p = &s->plan.shard[k->shard];
+    const struct session_terms *terms = k->links->terms;
+    const struct plan_shard *p = &terms->plan.shard[k->shard];
     Gradwire__Hello m;
-    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Generation g = msg_generation(terms->generation);
     hello_make(&m, config->job, config->cluster, p->ps);
-    m.uuid = (char *)s->uuid;
+    m.uuid = (char *)terms->uuid;
     m.role = GRADWIRE__ROLE__WORKER;
-    m.worker = s->worker;
-    m.incarnation = s->incarnation;
+    m.worker = terms->worker;
+    m.incarnation = terms->incarnation;
     m.generation = &g;
     m.shard = p->thread;
-    session_hello_clock(s, k->shard, &m);
+    session_hello_clock(config->session, k->shard, &m);
     dial_hello(k->dialer, k->conn, &m);
 }
 
@@ -289,14 +291,13 @@ static void detach(struct link *k, const char *why)
 
 enum err links_restart(struct links *l, struct errmsg *e)
 {
-    const struct plan *plan = &l->config.session->plan;
+    const struct plan *plan = &l->terms->plan;
     close_all(l);
-    if (push_codec_restart(l->codec, l->config.session))
+    if (push_codec_restart(l->codec, l->terms))
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
     mem_free(l->remainder.value);
     l->remainder = (struct gradient_node){.examples = 1};
-    if (l->config.session->feedback && !l->config.session->sync &&
-        !(l->remainder.value = mem_floats(plan->elems)))
+    if (l->terms->feedback && !l->terms->sync && !(l->remainder.value = mem_floats(plan->elems)))
         return err_set(e, ERR_NOMEM, "no memory for what is withheld");
     l->link = mem_zalloc(plan->shards, sizeof *l->link);
     if (!l->link)
@@ -323,22 +324,16 @@ enum err links_restart(struct links *l, struct errmsg *e)
 
 /* What a round says beside the numbers: its batches, and to the lead their sums. */
 struct round_head {
-    Gradwire__Range range[WORKER_RANGES_MAX], *ranges[WORKER_RANGES_MAX];
+    struct session_ranges_said ids;
     Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
 };
 
 static void put_round(const struct links *l, struct round_head *h, Gradwire__Push *m, bool lead)
 {
-    const struct session *s = l->config.session;
+    const struct session_ranges *ids = session_round(l->config.session);
     const struct local *local = l->config.local;
-    for (size_t i = 0; i < s->pending.n; i++) {
-        gradwire__range__init(&h->range[i]);
-        h->range[i].first = s->pending.range[i].first;
-        h->range[i].count = s->pending.range[i].count;
-        h->ranges[i] = &h->range[i];
-    }
-    m->ids = h->ranges;
-    m->n_ids = s->pending.n;
+    m->n_ids = ids->n;
+    m->ids = session_ranges_say(&h->ids, ids->range, ids->n);
     for (size_t i = 0; i < local->epochs && lead; i++) {
         gradwire__epoch_sums__init(&h->sums[i]);
         h->sums[i].epoch = local->epoch[i].epoch;
@@ -346,7 +341,7 @@ static void put_round(const struct links *l, struct round_head *h, Gradwire__Pus
         h->sums[i].examples = local->epoch[i].examples;
         h->sums[i].loss = local->epoch[i].loss;
         h->sums[i].metric = (double *)local->epoch[i].metric;
-        h->sums[i].n_metric = s->settings.metrics;
+        h->sums[i].n_metric = l->terms->settings.metrics;
         h->epochs[i] = &h->sums[i];
         m->n_epochs = i + 1;
     }
@@ -369,9 +364,8 @@ static bool encode_run(struct links *l, uint32_t shard, const struct gradient_no
 static void send_run(struct links *l, struct link *k, const struct gradient_node *n, uint32_t first,
                      uint32_t chunks)
 {
-    const struct session *s = l->config.session;
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
+    Gradwire__Generation g = msg_generation(l->terms->generation);
     double sums[1 + SUMS_MAX];
     struct push_body body;
     if (!encode_run(l, k->shard, n, first, chunks, &body))
@@ -386,7 +380,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     m.clipped = n->clipped;
     m.first_chunk = first;
     m.chunks = chunks;
-    m.ack_only = session_wants_acks(s);
+    m.ack_only = session_wants_acks(l->config.session);
     m.remainder = n == &l->remainder;
     struct round_head round;
     if (l->config.local) {
@@ -395,7 +389,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
         sums[0] = n->sums.loss;
         memcpy(sums + 1, n->sums.metric, sizeof n->sums.metric);
         m.sums = sums;
-        m.n_sums = 1 + s->settings.metrics;
+        m.n_sums = 1 + l->terms->settings.metrics;
     }
     msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
 }
@@ -404,7 +398,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
 static void send_chunks(struct links *l, struct link *k, const struct gradient_node *n,
                         uint32_t first, uint32_t end)
 {
-    uint32_t run = l->config.session->plan.run_chunks;
+    uint32_t run = l->terms->plan.run_chunks;
     bool several =
         end - first > run; /* one frame alone leaves from the stack: a cork would queue it */
     if (several)
@@ -421,8 +415,10 @@ static void send_chunks(struct links *l, struct link *k, const struct gradient_n
 void links_begin(struct links *l, const struct session_task *task, uint64_t rows)
 {
     l->name = task->name;
-    push_codec_task(l->codec,
-                    &(struct push_task){task->name, task->kind == TASK_PUSH, (double)rows});
+    push_codec_task(l->codec, &(struct push_task){.name = task->name,
+                                                  .remainder = task->kind == TASK_PUSH,
+                                                  .whole = task->whole,
+                                                  .weight = (double)rows});
     for (uint32_t i = 0; i < l->n; i++)
         push_codec_begin(l->codec, i, l->link[i].conn);
 }
@@ -449,7 +445,7 @@ static uint32_t sent_until(const struct plan *plan, const struct plan_shard *p, 
 void links_range(void *arg, struct gradient_node *n, uint64_t from, uint64_t to)
 {
     struct links *l = arg;
-    const struct plan *plan = &l->config.session->plan;
+    const struct plan *plan = &l->terms->plan;
     for (uint32_t i = l->n; i-- > 0;) {
         const struct plan_shard *p = &plan->shard[i];
         struct link *k = &l->link[i];
@@ -465,7 +461,7 @@ void links_range(void *arg, struct gradient_node *n, uint64_t from, uint64_t to)
 void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
                       uint32_t nodes)
 {
-    const struct plan_shard *p = &l->config.session->plan.shard[shard];
+    const struct plan_shard *p = &l->terms->plan.shard[shard];
     struct link *k = &l->link[shard];
     for (uint32_t i = 0; i < nodes && k->conn; i++)
         send_chunks(l, k, &node[i], p->first_chunk, p->first_chunk + p->chunks);
@@ -473,7 +469,7 @@ void links_push_again(struct links *l, uint32_t shard, const struct gradient_nod
 
 void links_push_round(struct links *l, uint32_t shard)
 {
-    const struct plan_shard *p = &l->config.session->plan.shard[shard];
+    const struct plan_shard *p = &l->terms->plan.shard[shard];
     struct link *k = &l->link[shard];
     const struct gradient_node *n = l->config.local ? &l->config.local->round : &l->remainder;
     if (k->conn)

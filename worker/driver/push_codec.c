@@ -25,7 +25,7 @@ struct push_link {
 
 struct push_codec {
     const struct layout *layout;
-    const struct session *session;
+    const struct session_terms *terms;
     struct codec_shape shape;
     enum codec configured;
     struct push_link *link; /* by shard */
@@ -79,13 +79,13 @@ static enum err restart_residual(struct push_codec *p)
 {
     residual_free(p->residual);
     p->residual = NULL;
-    return p->session->feedback ? residual_new(&p->residual, &p->session->plan) : ERR_OK;
+    return p->terms->feedback ? residual_new(&p->residual, &p->terms->plan) : ERR_OK;
 }
 
-enum err push_codec_restart(struct push_codec *p, const struct session *s)
+enum err push_codec_restart(struct push_codec *p, const struct session_terms *s)
 {
     drop_encoded(p);
-    p->session = s;
+    p->terms = s;
     p->configured = (enum codec)s->settings.push_codec;
     p->shape = (struct codec_shape){&s->plan, p->layout, s->settings.push_ratio};
     mem_free(p->link);
@@ -174,14 +174,14 @@ static void measure_error(struct push_codec *p, enum codec codec, uint32_t first
 
 static uint64_t push_key(const struct push_codec *p, const struct gradient_node *n)
 {
-    return rng_key(p->session->settings.seed, RNG_PUSH_CODEC, p->task.name,
+    return rng_key(p->terms->settings.seed, RNG_PUSH_CODEC, p->task.name,
                    (uint64_t)n->node.level << 32 | n->node.index);
 }
 
 /* Sync: the shard's guard is to see it, and decides for all shards. */
 static bool guarded(const struct push_codec *p)
 {
-    return p->session->sync && p->session->settings.nan_guard != NAN_GUARD_OFF;
+    return p->terms->sync && p->terms->settings.nan_guard != NAN_GUARD_OFF;
 }
 
 /* ---- with error feedback ---- */
@@ -224,10 +224,10 @@ static enum err make_run(struct push_codec *p, struct residual_push *push,
 {
     uint64_t at = plan_chunk_elem(p->shape.plan, first);
     struct residual_run run = {.made = true, .chunks = chunks};
-    double weight = n->examples == 0 ? 0 : p->session->sync ? p->task.weight : n->examples;
+    double weight = n->examples == 0 ? 0 : p->terms->sync ? p->task.weight : n->examples;
     enum err err = ERR_OK;
     residual_carry(p->residual, push, first, chunks, n->value + at, weight);
-    if (p->session->whole || p->task.remainder)
+    if (p->task.whole || p->task.remainder)
         go_whole(p, push, push->left + at, first, chunks, &run);
     else
         err = withhold(p, push, weight, push_key(p, n), first, chunks, &run);
@@ -277,7 +277,7 @@ static bool is_taken(const Gradwire__Reply *m, uint64_t number, uint32_t chunk)
 static bool tells_of(const struct push_codec *p, const Gradwire__Reply *m,
                      const struct residual_name *name)
 {
-    if (p->session->sync)
+    if (p->terms->sync)
         return m->step > name->name;
     return !m->pulled && m->name == name->name && m->remainder == name->remainder;
 }

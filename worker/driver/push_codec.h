@@ -15,13 +15,14 @@ struct push_codec;
 enum err push_codec_new(struct push_codec **p, const struct layout *layout) MUST_CHECK;
 void push_codec_free(struct push_codec *p);
 
-/* The session has a new generation, perhaps with another plan and other settings. Errors: ERR_NOMEM. */
-enum err push_codec_restart(struct push_codec *p, const struct session *s) MUST_CHECK;
+/* A new generation, perhaps with another plan and other settings; the terms are borrowed. Errors: ERR_NOMEM. */
+enum err push_codec_restart(struct push_codec *p, const struct session_terms *terms) MUST_CHECK;
 
 /* What the runs of the task at hand are part of. */
 struct push_task {
     uint64_t name;
     bool remainder; /* top-k: of what was withheld, and of no batch */
+    bool whole;     /* top-k: nothing of it is withheld */
     double weight;  /* sync: the rows of the step's batch */
 };
 void push_codec_task(struct push_codec *p, const struct push_task *task);

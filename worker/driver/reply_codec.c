@@ -41,16 +41,15 @@ static float *room(struct reply_codec *r, uint64_t elems)
     return r->room;
 }
 
-enum err reply_codec_store(struct reply_codec *r, const struct session *s, const Gradwire__Reply *m,
-                           const void *in, uint64_t bytes, float *w)
+enum err reply_codec_store(struct reply_codec *r, const struct codec_shape *shape,
+                           const Gradwire__Reply *m, const void *in, uint64_t bytes, float *w)
 {
-    const struct codec_shape shape = session_shape(s);
-    uint64_t elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
-    float *to = w + plan_chunk_elem(&s->plan, m->first_chunk);
+    uint64_t elems = plan_run_elems(shape->plan, m->first_chunk, m->chunks);
+    float *to = w + plan_chunk_elem(shape->plan, m->first_chunk);
     float *plain = m->difference ? room(r, elems) : to;
     if (!plain)
         return ERR_NOMEM;
-    enum err err = codec_decode(r->coder, &shape, (enum codec)m->codec, m->first_chunk, m->chunks,
+    enum err err = codec_decode(r->coder, shape, (enum codec)m->codec, m->first_chunk, m->chunks,
                                 in, bytes, plain);
     if (!err && m->difference)
         kernels()->add(to, to, plain, elems);

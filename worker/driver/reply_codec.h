@@ -3,7 +3,7 @@
 #define GRADWIRE_WORKER_DRIVER_REPLY_CODEC_H
 
 #include "common/codec/codec.h"
-#include "worker/core/session.h"
+#include "common/wire/msg.h"
 
 struct reply_codec;
 
@@ -13,7 +13,8 @@ void reply_codec_free(struct reply_codec *r);
 /* Decode the body of a reply that session_reply_fits has let in and wants, whose codec is not RAW, into the flat block
  * w, or add it where it is a difference.
  * Errors: ERR_PROTO it does not decode: close the link, the next one begins with the whole parameters; ERR_NOMEM. */
-enum err reply_codec_store(struct reply_codec *r, const struct session *s, const Gradwire__Reply *m,
-                           const void *in, uint64_t bytes, float *w) MUST_CHECK;
+enum err reply_codec_store(struct reply_codec *r, const struct codec_shape *shape,
+                           const Gradwire__Reply *m, const void *in, uint64_t bytes,
+                           float *w) MUST_CHECK;
 
 #endif

@@ -26,25 +26,18 @@ struct train {
 
 static void want_rows(struct train *t, const struct session_task *task)
 {
-    const struct session *s = driver_session(t->is.driver);
+    const struct session_terms *terms = session_terms(driver_session(t->is.driver));
     uint32_t first = task->first[0], leaves = 0;
     for (uint32_t i = 0; i < task->runs; i++)
         leaves = task->first[i] + task->count[i] - first;
     if (task->work && task->work->redo)
         return; /* gathered as they are asked for; what is expected is the next epoch */
-    uint64_t end = s->settings.epochs * s->settings.batches_per_epoch;
-    if (s->sync && s->total < end)
-        end = s->total;
-    if (!s->sync)
-        end = s->lease.n && s->lease.range[0].first == task->batch + 1
-                  ? task->batch + 1 + s->lease.range[0].count
-                  : task->batch + 1;
-    if (!generation_equal(s->generation, t->want.generation) || task->batch != t->want.batch ||
-        end != t->want.end || first != t->want.first || leaves != t->want.leaves)
-        loader_want(t->loader, task->batch, end, first, leaves);
-    t->want.generation = s->generation;
+    if (!generation_equal(terms->generation, t->want.generation) || task->batch != t->want.batch ||
+        task->end != t->want.end || first != t->want.first || leaves != t->want.leaves)
+        loader_want(t->loader, task->batch, task->end, first, leaves);
+    t->want.generation = terms->generation;
     t->want.batch = task->batch + 1;
-    t->want.end = end;
+    t->want.end = task->end;
     t->want.first = first;
     t->want.leaves = leaves;
 }

@@ -331,7 +331,7 @@ void cut_tick(struct chief *c)
         cut_start(c, false);
         return;
     }
-    uint32_t steps = c->config.every_steps, seconds = c->config.every_seconds;
+    uint32_t steps = c->config.checkpoint.every_steps, seconds = c->config.checkpoint.every_seconds;
     if (steps == 0 && seconds == 0)
         return;
     uint64_t made = c->mode->steps(c), since = made - c->published_step;

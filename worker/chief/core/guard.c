@@ -22,7 +22,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
     uint32_t before = journal_recoveries(&c->journal, c->published_cut);
     if (c->rollback_due)
         return; /* whatever else is broken by then is of a life that is over */
-    if (before >= c->config.max_recoveries) {
+    if (before >= c->config.training.max_recoveries) {
         chief_fail(c,
                    "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
                    "(training.max_recoveries)",
@@ -38,7 +38,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
 
 bool guard_count_row(struct chief *c, uint64_t batch, const char *what)
 {
-    if (++c->row < c->config.max_rejected)
+    if (++c->row < c->config.training.max_rejected)
         return true;
     chief_fail(c, "%s %" PRIu64 ": %s; %u in a row were rejected (training.max_rejected)",
                c->mode->unit, batch, what, c->row);

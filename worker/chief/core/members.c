@@ -126,7 +126,7 @@ void members_tick(struct chief *c)
     for (uint32_t i = 1; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        if (!w->member || w->up || away_ms <= (int64_t)c->config.worker_rejoin_s * 1000)
+        if (!w->member || w->up || away_ms <= (int64_t)c->config.timeouts.worker_rejoin_s * 1000)
             continue;
         chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work", i,
                   away_ms / 1000);

@@ -1,0 +1,47 @@
+/* The session in async: a batch by its id, and the newest parameters of every shard in answer to its push. */
+#include "worker/core/session_inner.h"
+
+static struct session_task task(struct session *s)
+{
+    struct session_task t = {.kind = TASK_NONE};
+    return feedback_pushes(s, &t) ? t : lease_task(s);
+}
+
+static bool answers(const struct session *s, const Gradwire__Reply *m)
+{
+    if (m->pulled || m->remainder != (s->at_hand == TASK_PUSH))
+        return false;
+    return m->name == (m->remainder ? s->remainders : s->lease.running);
+}
+
+/* Shards need not agree: each has its own order of pushes. */
+static void pulled(struct session *s)
+{
+    s->step = exchange_steps(s).least;
+    s->phase = SESSION_READY;
+}
+
+static void answered(struct session *s)
+{
+    bool batch = s->at_hand == TASK_COMPUTE;
+    s->phase = SESSION_READY;
+    if (batch)
+        session_ranges_add(&s->lease.done, s->lease.running, 1);
+    lease_pushed(s, batch);
+}
+
+const struct session_mode session_async = {
+    .leases = true,
+    .feeds_back = true,
+    .wake = lease_wake,
+    .pull_newest = exchange_pull_newest,
+    .task = task,
+    .pushed = exchange_pushed,
+    .take_made = lease_take_made,
+    .link_up = exchange_link_up,
+    .reply_fits = exchange_reply_fits,
+    .on_reply = exchange_on_reply,
+    .answers = answers,
+    .pulled = pulled,
+    .answered = answered,
+};

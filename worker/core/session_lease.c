@@ -1,0 +1,226 @@
+/* Batches that are leased by id: what the modes share that have no common step.
+ *
+ * Happy path: few ids are left -> LEASE_ASK, with the ids that are done -> LEASE -> each id is a task ...
+ * In a hold: the running batch is over -> HELD -> perhaps a lease of ids to be redone, HELD again -> RESUME.
+ * Failure modes: a report that is lost with the connection to the chief (asked again; the hello lists what is held), a
+ * gradient that must not leave (the chief hears of it, again after a reconnect). */
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/core/session_inner.h"
+
+void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count)
+{
+    struct session_range *last = r->n ? &r->range[r->n - 1] : NULL;
+    if (last && last->first + last->count == first)
+        last->count += count;
+    else if (r->n < WORKER_RANGES_MAX)
+        r->range[r->n++] = (struct session_range){first, count};
+}
+
+static uint64_t ranges_take(struct session_ranges *r)
+{
+    uint64_t id = r->range[0].first++;
+    if (--r->range[0].count == 0)
+        memmove(r->range, r->range + 1, --r->n * sizeof *r->range);
+    return id;
+}
+
+uint64_t session_ranges_count(const struct session_ranges *r)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        n += r->range[i].count;
+    return n;
+}
+
+Gradwire__Range **session_ranges_say(struct session_ranges_said *to,
+                                     const struct session_range *range, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        gradwire__range__init(&to->range[i]);
+        to->range[i].first = range[i].first;
+        to->range[i].count = range[i].count;
+        to->at[i] = &to->range[i];
+    }
+    return to->at;
+}
+
+/* ---- to the chief ---- */
+
+size_t lease_take_done(struct session *s, struct session_ranges_said *said)
+{
+    if (!s->mode->leases)
+        return 0;
+    size_t n = s->lease.done.n;
+    (void)session_ranges_say(said, s->lease.done.range, n);
+    s->lease.done.n = 0;
+    return n;
+}
+
+/* The chief takes a job for learned when all batches are reported: the last one waits for what it withheld. */
+static bool keep_last(struct session *s, struct session_range *kept)
+{
+    struct session_ranges *done = &s->lease.done;
+    if (done->n == 0 || feedback_is_clean(s))
+        return false;
+    struct session_range *last = &done->range[done->n - 1];
+    *kept = (struct session_range){last->first + last->count - 1, 1};
+    if (--last->count == 0)
+        done->n--;
+    return true;
+}
+
+static void report_done(struct session *s, uint32_t want)
+{
+    struct session_ranges_said said;
+    struct session_range kept;
+    bool keeps = keep_last(s, &kept);
+    Gradwire__Generation g = msg_generation(s->terms.generation);
+    Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
+    m.generation = &g;
+    m.n_done = lease_take_done(s, &said);
+    m.done = said.at;
+    m.want = want;
+    s->lease.asked = s->lease.asked || want > 0;
+    s->io->to_chief(s->ctx, FRAME_LEASE_ASK, &m.base);
+    if (keeps)
+        session_ranges_add(&s->lease.done, kept.first, kept.count);
+}
+
+void lease_report(struct session *s)
+{
+    enum { LOW = 2, WANT = 4 };
+    const struct lease_state *l = &s->lease;
+    bool holds = s->hold != HOLD_NONE;
+    if (!l->asked && !holds && !session_is_going(s) && s->final == FINAL_NONE &&
+        session_ranges_count(&l->list) <= LOW)
+        report_done(s, WANT);
+    /* What is done must not wait for the next lease when there may be none. */
+    if (l->done.n && l->list.n == 0 && !session_running(s) && !holds && session_is_clean(s))
+        report_done(s, 0);
+}
+
+static void say_rejected(struct session *s)
+{
+    Gradwire__Generation g = msg_generation(s->terms.generation);
+    Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
+    m.generation = &g;
+    m.batch = s->lease.rejected.batch;
+    m.what = s->lease.rejected.what;
+    s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
+}
+
+void lease_chief_up(struct session *s)
+{
+    struct lease_state *l = &s->lease;
+    if (l->rejected.there && session_running(s) && s->at_hand == TASK_COMPUTE &&
+        l->rejected.batch == l->running)
+        say_rejected(s);
+    l->asked = false;
+}
+
+void session_reject(struct session *s, const char *what)
+{
+    s->lease.rejected.there = true;
+    s->lease.rejected.batch = s->lease.running;
+    (void)snprintf(s->lease.rejected.what, sizeof s->lease.rejected.what, "%s", what);
+    say_rejected(s);
+}
+
+bool session_skips(const struct session *s)
+{
+    for (size_t i = 0; i < s->n_skipped; i++)
+        if (s->mode->leases && s->skipped[i] == s->lease.running)
+            return true;
+    return false;
+}
+
+size_t session_leases(const struct session *s, struct session_range *out, size_t room)
+{
+    size_t n = 0;
+    if (!s->mode || !s->mode->leases)
+        return 0;
+    const struct session_ranges *round = session_round(s);
+    for (size_t i = 0; i < round->n && n < room; i++)
+        out[n++] = round->range[i];
+    if (session_running(s) && s->at_hand == TASK_COMPUTE && n < room)
+        out[n++] = (struct session_range){s->lease.running, 1};
+    for (size_t i = 0; i < s->lease.list.n && n < room; i++)
+        out[n++] = s->lease.list.range[i];
+    return n;
+}
+
+/* ---- from the chief ---- */
+
+void lease_on_lease(struct session *s, const Gradwire__Lease *m)
+{
+    struct lease_state *l = &s->lease;
+    l->none_left = m->n_ranges == 0 && !m->redo;
+    if (l->none_left)
+        return; /* what was asked for comes when there is some */
+    if (!m->redo)
+        l->asked = false;
+    struct session_ranges former = l->list;
+    if (m->redo)
+        l->list.n = 0;
+    for (size_t i = 0; i < m->n_ranges; i++)
+        if (m->ranges[i]->count)
+            session_ranges_add(&l->list, m->ranges[i]->first, m->ranges[i]->count);
+    if (m->redo) {
+        l->redo_left = session_ranges_count(&l->list);
+        for (size_t i = 0; i < former.n; i++)
+            session_ranges_add(&l->list, former.range[i].first, former.range[i].count);
+    }
+    if (s->mode->on_lease)
+        s->mode->on_lease(s, m);
+    else
+        session_wake(s);
+}
+
+/* ---- work ---- */
+
+uint64_t lease_redo_left(const struct session *s)
+{
+    return s->mode->leases ? s->lease.redo_left : 0;
+}
+
+struct session_task lease_task(struct session *s)
+{
+    struct lease_state *l = &s->lease;
+    struct session_task t = {.kind = TASK_NONE};
+    if (l->list.n == 0 || (s->hold != HOLD_NONE && !l->redo_left))
+        return t;
+    l->running = ranges_take(&l->list);
+    t.kind = TASK_COMPUTE;
+    t.name = t.batch = l->running;
+    t.end = t.batch + 1;
+    if (l->list.n && l->list.range[0].first == t.end)
+        t.end += l->list.range[0].count;
+    t.first[0] = 0;
+    t.count[0] = s->terms.leaves;
+    t.runs = 1;
+    return t;
+}
+
+void lease_wake(struct session *s)
+{
+    if (s->lease.list.n > 0)
+        exchange_pull_newest(s);
+}
+
+void lease_pushed(struct session *s, bool counts)
+{
+    if (s->lease.redo_left && counts)
+        s->lease.redo_left--;
+    if (s->hold != HOLD_NONE && s->lease.redo_left == 0 && session_is_clean(s))
+        session_say_held(s);
+    session_wake(s);
+}
+
+bool lease_take_made(struct session *s, struct session_made *made)
+{
+    made->id = s->lease.running;
+    made->own = true;
+    return true;
+}

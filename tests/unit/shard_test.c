@@ -92,7 +92,7 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
 }
 
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = quiet_never_refuses,
+                                   .answer = quiet_never_refuses,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,

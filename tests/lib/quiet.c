@@ -87,10 +87,11 @@ void quiet_drop_peers(void *ctx)
     (void)ctx;
 }
 
-void quiet_never_refuses(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+void quiet_never_refuses(void *ctx, struct shard_peer *to, enum frame_type type,
+                         const ProtobufCMessage *m)
 {
-    (void)ctx, (void)to;
-    fail_msg("refused: %s", head->text);
+    (void)ctx, (void)to, (void)m;
+    fail_msg("answered with %s", frame_type_str((uint16_t)type));
 }
 
 void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks)
@@ -118,5 +119,5 @@ void quiet_enter(struct shard *shard, Gradwire__Plan *plan, Gradwire__Settings *
     m.plan = plan;
     m.settings = settings;
     m.cut = cut;
-    shard_on_enter(shard, &m);
+    shard_on_chief(shard, FRAME_ENTER, &m.base);
 }

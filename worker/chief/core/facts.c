@@ -1,4 +1,4 @@
-/* What summaries and people want to know. */
+/* Numbers for summaries and for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

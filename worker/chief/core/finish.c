@@ -1,4 +1,5 @@
 /* The end: all is learned, evaluated, on disk, told. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -117,6 +118,7 @@ static void let_go(struct chief *c)
 
 void finish_published(struct chief *c)
 {
+    assert(c->published_cut == c->cut.number && c->published_final == c->cut.final);
     if (c->cut.final)
         final(c);
     else if (c->cut.again)

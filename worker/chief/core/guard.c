@@ -1,4 +1,4 @@
-/* The NaN guard: what it has found is in the journal before it counts, and decides what becomes of the job. */
+/* The NaN guard. A finding is in the journal before it counts; the policy says what becomes of the job. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +32,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
     chief_say(c, 1, "%s %" PRIu64 ": %s: going back to the last checkpoint, then skipping it",
               c->mode->unit, batch, what);
     note(c, JOURNAL_RECOVERED, batch, what);
+    assert(c->unwritten > 0);
     c->rollback_due = true;
 }
 

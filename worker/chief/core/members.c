@@ -1,4 +1,4 @@
-/* Who comes, asks and goes. What each one gets is the mode's: leaves in sync, batches in the others. */
+/* Workers that come, ask and go. The mode deals each its work: leaves in sync, batches in the others. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -56,6 +56,7 @@ static void welcome(struct chief *c, uint32_t worker)
         workers_new_incarnation(c, worker);
     if (c->mode->came)
         c->mode->came(c, worker, how);
+    assert(w->incarnation);
     w->welcomed = w->member = w->given = w->hello_used = true;
     w->acked = w->fencing = w->held = false;
     send_welcome(c, worker);

@@ -1,4 +1,4 @@
-/* What goes out: messages to every ps, lines for people, and that the job is over. */
+/* Messages to every ps, lines for people, and the end of the job. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 #include "launch/remote/fleet.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,13 +142,24 @@ static bool remote_message(struct fleet *f, struct process *p, enum talk_type ty
 
 /* ---- remote hosts ---- */
 
+void remote_problem(const struct remote *c, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
+                 c->line->name, text);
+}
+
 void remote_ask(struct remote *c, json_t *take_ask)
 {
     c->asked_ms = clock_wall_ms();
     talk_send(&c->link.talk, TALK_ASK, 0, take_ask);
 }
 
-json_t *remote_ask_bind(const struct remote *c)
+json_t *remote_ask_bind(struct remote *c)
 {
     const struct fleet *f = c->fleet;
     json_t *processes = json_array(), *ports = json_array();
@@ -164,7 +176,7 @@ enum err remote_open(struct remote *c, struct errmsg *e)
 {
     struct fleet *f = c->fleet;
     enum err err = link_open(&c->link, f->rsh, c->line->name, c->command, e);
-    if (!err && f->guardian && guardian_register_link(f->guardian, c->link.pid, e))
+    if (!err && f->guardian && guardian_register(f->guardian, c->link.pid, WARD_LINK, e))
         say_warn("host %s: %s; if the launcher is killed, its remote shell may stay", c->line->name,
                  e->text);
     return err;
@@ -172,7 +184,7 @@ enum err remote_open(struct remote *c, struct errmsg *e)
 
 static void remote_again(struct remote *c)
 {
-    struct timeval after = {.tv_sec = c->again_ms / 1000, .tv_usec = c->again_ms % 1000 * 1000};
+    struct timeval after = clock_timeval(c->again_ms);
     c->again_ms = 2 * c->again_ms < FLEET_AGAIN_MAX_MS ? 2 * c->again_ms : FLEET_AGAIN_MAX_MS;
     (void)event_add(c->again, &after);
 }
@@ -314,8 +326,7 @@ static void on_ready(void *arg, struct link *l, const json_t *about)
     (void)snprintf(why, sizeof why, "version %.32s is there, %s here: build the same on all hosts",
                    version ? version : "?", GRADWIRE_VERSION);
     if (!same && !c->fleet->running) {
-        problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file,
-                     c->line->line, c->line->name, why);
+        remote_problem(c, "%s", why);
         c->failed = true;
     } else if (!same) {
         remote_say_away(c, why);
@@ -352,13 +363,11 @@ static bool remote_says_missing(const struct remote *c)
     bool program = strstr(words, c->program),
          folder = strstr(words, "cd") && strstr(words, workdir);
     if (program)
-        problems_add(c->fleet->problems, "%s:%u: %s: %s does not run there (%s): build it there%s",
-                     c->fleet->config.hosts->file, c->line->line, c->line->name, c->program, words,
-                     c->line->workdir ? "" : ", or say with workdir= where it is");
+        remote_problem(c, "%s does not run there (%s): build it there%s", c->program, words,
+                       c->line->workdir ? "" : ", or say with workdir= where it is");
     else if (folder)
-        problems_add(c->fleet->problems, "%s:%u: %s: the folder %s cannot be entered there (%s)%s",
-                     c->fleet->config.hosts->file, c->line->line, c->line->name, workdir, words,
-                     c->line->workdir ? "" : ": say with workdir= which stands for it");
+        remote_problem(c, "the folder %s cannot be entered there (%s)%s", workdir, words,
+                       c->line->workdir ? "" : ": say with workdir= which stands for it");
     return program || folder;
 }
 
@@ -536,7 +545,7 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
     f->guardian = g;
     for (uint32_t i = 0; !err && i < f->config.hosts->n; i++)
         if (f->remote[i].link.pid > 0)
-            err = guardian_register_link(g, f->remote[i].link.pid, e);
+            err = guardian_register(g, f->remote[i].link.pid, WARD_LINK, e);
     return err;
 }
 

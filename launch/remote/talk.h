@@ -18,7 +18,7 @@
 
 #define TALK_HELLO "gradwire-runner 1"
 enum {
-    TALK_HEADER_BYTES = 12,
+    TALK_HEADER_WORDS = 3,
     TALK_PAYLOAD_MAX = 4 << 20,
     TALK_GREETINGS_MAX = 64 << 10,
     TALK_PING_MS = 2000,

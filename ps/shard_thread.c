@@ -119,10 +119,12 @@ static double io_now_s(void *ctx)
     return clock_now_s();
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+static void io_answer(void *ctx, struct shard_peer *to, enum frame_type type,
+                      const ProtobufCMessage *m)
 {
     (void)ctx;
-    msg_send(((struct peer *)to)->conn, FRAME_REFUSE, &head->base, NULL, 0);
+    assert(frame_to(type) & (FRAME_TO_LINK | FRAME_TO_DIALER));
+    msg_send(((struct peer *)to)->conn, type, m, NULL, 0);
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -277,7 +279,7 @@ static void io_drop_peers(void *ctx)
 
 static const struct shard_io shard_io = {
     .reply = io_reply,
-    .refuse = io_refuse,
+    .answer = io_answer,
     .before_write = io_before_write,
     .tell = io_tell,
     .save = io_save,

@@ -49,10 +49,7 @@ static bool loses_nothing(const struct job *job)
     uint32_t allow = job->compression.allow;
     uint32_t may =
         codec_mask(job->compression.push, allow) | codec_mask(job->compression.reply, allow);
-    for (int c = 0; c < CODECS; c++)
-        if (may >> c & 1 && !codec_is_lossless((enum codec)c))
-            return false;
-    return true;
+    return !(may & ~codec_kind_mask(CODEC_IS_EXACT));
 }
 
 static bool has_backups(const struct summarize *what)

@@ -4,21 +4,20 @@
 #include <string.h>
 
 #include "common/codec/codec_impl.h"
-#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 
+/* A unit is its floats, and so is the run. */
+const struct codec_ops none_codec = {0};
+
 static const struct {
     const char *word;
-    bool lossless, sized;
+    enum codec_kind kind;
+    const struct codec_ops *ops;
 } table[CODECS] = {
-    [CODEC_RAW] = {"none", true, true},
-    [CODEC_FP16] = {"fp16", false, true},
-    [CODEC_BF16] = {"bf16", false, true},
-    [CODEC_INT8] = {"int8", false, true},
-    [CODEC_TOP_K] = {"top_k", false, true},
-    [CODEC_ZSTD] = {"zstd", true, false},
-    [CODEC_INT8_ZSTD] = {"int8_zstd", false, false},
+#define X(name, word, number, kind) [number] = {#word, CODEC_IS_##kind, &word##_codec},
+    CODEC_MAP(X)
+#undef X
 };
 
 const char *codec_str(enum codec c)
@@ -26,24 +25,34 @@ const char *codec_str(enum codec c)
     return (unsigned)c < CODECS ? table[c].word : c == CODEC_AUTO ? "auto" : "?";
 }
 
+uint32_t codec_kind_mask(enum codec_kind kind)
+{
+    uint32_t mask = 0;
+    for (uint32_t c = 0; c < CODECS; c++)
+        mask |= (uint32_t)(table[c].kind == kind) << c;
+    return mask;
+}
+
 uint32_t codec_mask(enum codec choice, uint32_t allow)
 {
-    uint32_t mask = choice == CODEC_AUTO        ? allow | 1u << CODEC_ZSTD
+    uint32_t mask = choice == CODEC_AUTO        ? allow | codec_kind_mask(CODEC_IS_EXACT)
                     : (unsigned)choice < CODECS ? 1u << choice
                                                 : 0;
-    if (mask >> CODEC_INT8_ZSTD & 1) /* what zstd does not make smaller */
-        mask |= 1u << CODEC_INT8;
-    return (mask | 1u << CODEC_RAW) & ((1u << CODECS) - 1);
+    uint32_t may = 1u << CODEC_RAW;
+    for (uint32_t c = 0; c < CODECS; c++)
+        if (mask >> c & 1)
+            may |= 1u << c | 1u << table[c].ops->plain;
+    return may;
 }
 
 bool codec_is_lossless(enum codec c)
 {
-    return table[c].lossless;
+    return table[c].kind == CODEC_IS_EXACT;
 }
 
 bool codec_is_sized(enum codec c)
 {
-    return table[c].sized;
+    return !table[c].ops->packed;
 }
 
 void codec_cost_add(struct codec_cost *to, const struct codec_cost *c)
@@ -79,36 +88,23 @@ bool codec_next_unit(const struct codec_shape *s, uint64_t end_elem, struct code
     return true;
 }
 
-size_t codec_top_k(const struct codec_shape *s, size_t elems)
-{
-    size_t k = (size_t)((double)s->ratio * (double)elems);
-    return k < 1 ? 1 : k;
-}
-
 /* Bytes of one unit, and whether it travels raw after all. */
-static size_t unit_bytes(const struct codec_shape *s, enum codec c, const struct codec_unit *u,
-                         bool *raw)
+static size_t unit_bytes(const struct codec_shape *s, const struct codec_ops *ops,
+                         const struct codec_unit *u, bool *raw)
 {
-    size_t n = u->elems, bytes = n * sizeof(float);
-    if (c == CODEC_FP16 || c == CODEC_BF16)
-        bytes = 2 * n;
-    else if (c == CODEC_INT8 || c == CODEC_INT8_ZSTD)
-        bytes = int8_bytes(n);
-    else if (c == CODEC_TOP_K)
-        bytes = codec_top_k(s, n) * CODEC_TOP_K_ENTRY_BYTES;
+    size_t n = u->elems, bytes = ops->bytes ? ops->bytes(s, n) : n * sizeof(float);
     *raw = u->statistic || bytes >= n * sizeof(float);
     return *raw ? n * sizeof(float) : bytes;
 }
 
-/* Bytes before zstd. */
-static uint64_t sized_bytes(const struct codec_shape *s, enum codec c, uint64_t first_elem,
-                            uint64_t end_elem)
+static uint64_t units_bytes(const struct codec_shape *s, const struct codec_ops *ops,
+                            uint64_t first_elem, uint64_t end_elem)
 {
     struct codec_unit u = {.first_elem = first_elem};
     uint64_t bytes = 0;
     bool raw;
     while (codec_next_unit(s, end_elem, &u))
-        bytes += unit_bytes(s, c, &u, &raw);
+        bytes += unit_bytes(s, ops, &u, &raw);
     return bytes;
 }
 
@@ -117,9 +113,9 @@ uint64_t codec_body_bytes(const struct codec_shape *s, enum codec c, uint32_t fi
 {
     uint64_t first_elem = plan_chunk_elem(s->plan, first);
     uint64_t end_elem = plan_chunk_elem(s->plan, first + chunks);
-    if (c == CODEC_RAW || c == CODEC_ZSTD)
+    if (!table[c].ops->bytes)
         return (end_elem - first_elem) * sizeof(float);
-    return sized_bytes(s, c, first_elem, end_elem);
+    return units_bytes(s, table[c].ops, first_elem, end_elem);
 }
 
 /* ---- memory ---- */
@@ -149,38 +145,18 @@ static uint8_t *coder_room(struct coder *c, size_t bytes)
 
 /* ---- encode ---- */
 
-static enum err unit_encode(const struct codec_shape *s, enum codec c, uint64_t key,
-                            const struct codec_unit *u, const float *x, uint8_t *out)
-{
-    switch (c) {
-    case CODEC_FP16:
-        kernels()->fp16_encode(out, x, u->elems);
-        return ERR_OK;
-    case CODEC_BF16:
-        kernels()->bf16_encode(out, x, u->elems);
-        return ERR_OK;
-    case CODEC_INT8:
-    case CODEC_INT8_ZSTD:
-        return int8_encode(out, x, rng_u64(key, u->first_elem), u->elems);
-    case CODEC_TOP_K:
-        return top_k_encode(out, x, codec_top_k(s, u->elems), u->elems);
-    default:
-        return ERR_STATE;
-    }
-}
-
-static enum err units_encode(const struct codec_shape *s, enum codec c, uint64_t key,
+static enum err units_encode(const struct codec_shape *s, const struct codec_ops *ops, uint64_t key,
                              uint64_t first_elem, uint64_t end_elem, const float *x, uint8_t *out)
 {
     struct codec_unit u = {.first_elem = first_elem};
     while (codec_next_unit(s, end_elem, &u)) {
         bool raw;
-        size_t bytes = unit_bytes(s, c, &u, &raw);
+        size_t bytes = unit_bytes(s, ops, &u, &raw);
         const float *from = x + (u.first_elem - first_elem);
         if (raw)
             memcpy(out, from, bytes);
         else {
-            enum err err = unit_encode(s, c, key, &u, from, out);
+            enum err err = ops->encode(out, from, s, rng_u64(key, u.first_elem), u.elems);
             if (err)
                 return err;
         }
@@ -193,11 +169,12 @@ static enum err units_encode(const struct codec_shape *s, enum codec c, uint64_t
 static enum err pack(struct coder *coder, enum codec *c, const uint8_t *room, uint64_t room_bytes,
                      uint8_t *out, uint64_t *bytes)
 {
+    enum codec plain = table[*c].ops->plain;
     /* one byte less than what it is to save */
     enum err err = zstd_encode(coder, out, room_bytes - 1, room, room_bytes, bytes);
-    if (err != ERR_TOOBIG || *c == CODEC_ZSTD)
+    if (err != ERR_TOOBIG || plain == CODEC_RAW)
         return err;
-    *c = CODEC_INT8;
+    *c = plain;
     memcpy(out, room, room_bytes);
     *bytes = room_bytes;
     return ERR_OK;
@@ -207,64 +184,41 @@ enum err codec_encode(struct coder *coder, const struct codec_shape *s, enum cod
                       uint32_t first, uint32_t chunks, const float *x, uint8_t *out,
                       uint64_t *bytes)
 {
+    const struct codec_ops *ops = table[*c].ops;
     uint64_t first_elem = plan_chunk_elem(s->plan, first);
     uint64_t end_elem = plan_chunk_elem(s->plan, first + chunks);
     uint64_t n = end_elem - first_elem, body = codec_body_bytes(s, *c, first, chunks);
-    enum err err = ERR_OK;
-    if (codec_is_sized(*c)) {
-        if (*c == CODEC_RAW)
-            memcpy(out, x, body);
-        else
-            err = units_encode(s, *c, key, first_elem, end_elem, x, out);
-        if (!err)
-            *bytes = body;
-        return err;
-    }
-    uint8_t *room = coder_room(coder, body);
-    if (!room)
-        return ERR_NOMEM;
-    if (*c == CODEC_ZSTD)
-        zstd_to_planes(room, (const uint8_t *)x, n);
-    else
-        err = units_encode(s, *c, key, first_elem, end_elem, x, room);
-    return err ? err : pack(coder, c, room, body, out, bytes);
+    uint8_t *to = ops->packed ? coder_room(coder, body) : out;
+    enum err err = to ? ERR_OK : ERR_NOMEM;
+    if (!err && ops->encode)
+        err = units_encode(s, ops, key, first_elem, end_elem, x, to);
+    else if (!err && ops->packed)
+        zstd_to_planes(to, (const uint8_t *)x, n);
+    else if (!err)
+        memcpy(to, x, body);
+    if (!err && ops->packed)
+        err = pack(coder, c, to, body, out, bytes);
+    else if (!err)
+        *bytes = body;
+    assert(err || *bytes <= n * sizeof(float));
+    return err;
 }
 
 /* ---- decode ---- */
 
-static enum err unit_decode(const struct codec_shape *s, enum codec c, const struct codec_unit *u,
-                            const uint8_t *in, float *out)
-{
-    switch (c) {
-    case CODEC_FP16:
-        kernels()->fp16_decode(out, in, u->elems);
-        return ERR_OK;
-    case CODEC_BF16:
-        kernels()->bf16_decode(out, in, u->elems);
-        return ERR_OK;
-    case CODEC_INT8:
-    case CODEC_INT8_ZSTD:
-        return int8_decode(out, in, u->elems);
-    case CODEC_TOP_K:
-        return top_k_decode(out, in, codec_top_k(s, u->elems), u->elems);
-    default:
-        return ERR_STATE;
-    }
-}
-
 /* `in` holds exactly the bytes that the shape says. */
-static enum err units_decode(const struct codec_shape *s, enum codec c, uint64_t first_elem,
-                             uint64_t end_elem, const uint8_t *in, float *out)
+static enum err units_decode(const struct codec_shape *s, const struct codec_ops *ops,
+                             uint64_t first_elem, uint64_t end_elem, const uint8_t *in, float *out)
 {
     struct codec_unit u = {.first_elem = first_elem};
     while (codec_next_unit(s, end_elem, &u)) {
         bool raw;
-        size_t bytes = unit_bytes(s, c, &u, &raw);
+        size_t bytes = unit_bytes(s, ops, &u, &raw);
         float *to = out + (u.first_elem - first_elem);
         if (raw)
             memcpy(to, in, bytes);
         else {
-            enum err err = unit_decode(s, c, &u, in, to);
+            enum err err = ops->decode(to, in, s, u.elems);
             if (err)
                 return err;
         }
@@ -279,25 +233,25 @@ enum err codec_decode(struct coder *coder, const struct codec_shape *s, enum cod
 {
     if ((unsigned)c >= CODECS)
         return ERR_PROTO;
+    const struct codec_ops *ops = table[c].ops;
     uint64_t first_elem = plan_chunk_elem(s->plan, first);
     uint64_t end_elem = plan_chunk_elem(s->plan, first + chunks);
     uint64_t n = end_elem - first_elem, body = codec_body_bytes(s, c, first, chunks);
-    if (codec_is_sized(c) ? bytes != body : bytes >= body)
+    if (ops->packed ? bytes >= body : bytes != body)
         return ERR_PROTO;
-    if (c == CODEC_RAW) {
-        memcpy(out, in, bytes);
-        return ERR_OK;
+    const uint8_t *from = in;
+    if (ops->packed) {
+        uint8_t *room = coder_room(coder, body);
+        enum err err = room ? zstd_decode(coder, room, body, in, bytes) : ERR_NOMEM;
+        if (err)
+            return err;
+        from = room;
     }
-    if (codec_is_sized(c))
-        return units_decode(s, c, first_elem, end_elem, in, out);
-    uint8_t *room = coder_room(coder, body);
-    if (!room)
-        return ERR_NOMEM;
-    enum err err = zstd_decode(coder, room, body, in, bytes);
-    if (err)
-        return err;
-    if (c == CODEC_INT8_ZSTD)
-        return units_decode(s, c, first_elem, end_elem, room, out);
-    zstd_from_planes((uint8_t *)out, room, n);
+    if (ops->decode)
+        return units_decode(s, ops, first_elem, end_elem, from, out);
+    if (ops->packed)
+        zstd_from_planes((uint8_t *)out, from, n);
+    else
+        memcpy(out, from, bytes);
     return ERR_OK;
 }

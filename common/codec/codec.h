@@ -16,17 +16,32 @@
 #include "common/parameters/layout.h"
 #include "common/parameters/plan.h"
 
-/* How gradients or parameters travel; the numbers of `enum Codec` on the wire. */
+/* The codecs, in the order of a job file's words: its word, its number on the wire (`enum Codec`), its kind. Each is a
+ * struct codec_ops, WORD_codec (codec_impl.h). */
+#define CODEC_MAP(X)                                                                               \
+    X(RAW, none, 0, EXACT)                                                                         \
+    X(FP16, fp16, 1, ROUNDED)                                                                      \
+    X(BF16, bf16, 2, ROUNDED)                                                                      \
+    X(INT8, int8, 3, DIFFERENCE)                                                                   \
+    X(INT8_ZSTD, int8_zstd, 6, DIFFERENCE)                                                         \
+    X(ZSTD, zstd, 5, EXACT)                                                                        \
+    X(TOP_K, top_k, 4, PARTIAL)
+
 enum codec {
-    CODEC_RAW,
-    CODEC_FP16,
-    CODEC_BF16,
-    CODEC_INT8,
-    CODEC_TOP_K,
-    CODEC_ZSTD,      /* lossless: zstd over the four planes of bytes */
-    CODEC_INT8_ZSTD, /* zstd over int8's bytes */
-    CODECS,
+#define X(name, word, number, kind) CODEC_##name = number,
+    CODEC_MAP(X)
+#undef X
+#define X(name, word, number, kind) +1
+        CODECS = 0 CODEC_MAP(X),
+#undef X
     CODEC_AUTO = 64, /* as a choice: the sender measures and chooses */
+};
+
+enum codec_kind {
+    CODEC_IS_EXACT,
+    CODEC_IS_ROUNDED,
+    CODEC_IS_DIFFERENCE, /* of parameters it sends differences to what all workers hold */
+    CODEC_IS_PARTIAL,    /* of gradients alone: what it does not send comes with later ones */
 };
 
 enum {
@@ -56,6 +71,7 @@ void coder_free(struct coder *c);
 
 const char *codec_str(enum codec c); /* as in job files; "none" for CODEC_RAW */
 bool codec_is_lossless(enum codec c);
+uint32_t codec_kind_mask(enum codec_kind kind); /* bit i for each codec i of this kind */
 /* What may travel where `choice` (a codec or CODEC_AUTO) is configured: bit i for codec i; CODEC_RAW always may. */
 uint32_t codec_mask(enum codec choice, uint32_t allow);
 /* Is its length a function of the shape alone? (Not with zstd.) */

@@ -4,21 +4,27 @@
 
 #include "common/codec/codec.h"
 
+/* One codec: how a unit of n elements travels. Without functions a unit is its floats. */
+struct codec_ops {
+    size_t (*bytes)(const struct codec_shape *s, size_t n);
+    /* `key` is the unit's own, of stochastic rounding. Errors: ERR_INPUT an infinity or NaN. */
+    enum err (*encode)(uint8_t *out, const float *x, const struct codec_shape *s, uint64_t key,
+                       size_t n);
+    /* Errors: ERR_PROTO the bytes are not what encode makes. */
+    enum err (*decode)(float *out, const uint8_t *in, const struct codec_shape *s, size_t n);
+    bool packed;      /* zstd makes the run smaller as a whole */
+    enum codec plain; /* packed: what it is where zstd does not; RAW: the caller sends it raw */
+};
+#define X(name, word, number, kind) extern const struct codec_ops word##_codec;
+CODEC_MAP(X)
+#undef X
+
 /* zstd's contexts and the room for what goes through it. */
 struct coder {
     void *compress, *decompress;
     uint8_t *room;
     size_t room_bytes;
 };
-
-/* codec_int8.c: (ceil(n / 256)) float32 scales, then n bytes. */
-size_t int8_bytes(size_t n);
-enum err int8_encode(uint8_t *out, const float *x, uint64_t key, size_t n) MUST_CHECK;
-enum err int8_decode(float *out, const uint8_t *in, size_t n) MUST_CHECK;
-
-/* codec_top_k.c: k entries of (u32 element of the unit, float32 value), elements ascending. */
-enum err top_k_encode(uint8_t *out, const float *x, size_t k, size_t n) MUST_CHECK;
-enum err top_k_decode(float *out, const uint8_t *in, size_t k, size_t n) MUST_CHECK;
 
 /* codec_zstd.c */
 /* Errors: ERR_TOOBIG more than `room` bytes. */

@@ -12,8 +12,9 @@ static size_t blocks(size_t n)
     return (n + CODEC_INT8_BLOCK_ELEMS - 1) / CODEC_INT8_BLOCK_ELEMS;
 }
 
-size_t int8_bytes(size_t n)
+static size_t int8_bytes(const struct codec_shape *s, size_t n)
 {
+    (void)s;
     return blocks(n) * sizeof(float) + n;
 }
 
@@ -23,8 +24,10 @@ static size_t block_elems(size_t n, size_t block)
     return left < CODEC_INT8_BLOCK_ELEMS ? left : CODEC_INT8_BLOCK_ELEMS;
 }
 
-enum err int8_encode(uint8_t *out, const float *x, uint64_t key, size_t n)
+static enum err int8_encode(uint8_t *out, const float *x, const struct codec_shape *shape,
+                            uint64_t key, size_t n)
 {
+    (void)shape;
     uint8_t *q = out + blocks(n) * sizeof(float);
     for (size_t b = 0; b < blocks(n); b++) {
         size_t at = b * CODEC_INT8_BLOCK_ELEMS, k = block_elems(n, b);
@@ -46,8 +49,10 @@ enum err int8_encode(uint8_t *out, const float *x, uint64_t key, size_t n)
     return ERR_OK;
 }
 
-enum err int8_decode(float *out, const uint8_t *in, size_t n)
+static enum err int8_decode(float *out, const uint8_t *in, const struct codec_shape *shape,
+                            size_t n)
 {
+    (void)shape;
     const int8_t *q = (const int8_t *)in + blocks(n) * sizeof(float);
     for (size_t b = 0; b < blocks(n); b++) {
         float s;
@@ -59,3 +64,11 @@ enum err int8_decode(float *out, const uint8_t *in, size_t n)
     }
     return ERR_OK;
 }
+
+const struct codec_ops int8_codec = {
+    .bytes = int8_bytes, .encode = int8_encode, .decode = int8_decode};
+const struct codec_ops int8_zstd_codec = {.bytes = int8_bytes,
+                                          .encode = int8_encode,
+                                          .decode = int8_decode,
+                                          .packed = true,
+                                          .plain = CODEC_INT8};

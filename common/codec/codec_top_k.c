@@ -39,9 +39,22 @@ static uint32_t threshold(const float *x, size_t n, size_t k, size_t *ties)
     return prefix;
 }
 
-enum err top_k_encode(uint8_t *out, const float *x, size_t k, size_t n)
+size_t codec_top_k(const struct codec_shape *s, size_t elems)
 {
-    size_t ties;
+    size_t k = (size_t)((double)s->ratio * (double)elems);
+    return k < 1 ? 1 : k;
+}
+
+static size_t top_k_bytes(const struct codec_shape *s, size_t n)
+{
+    return codec_top_k(s, n) * CODEC_TOP_K_ENTRY_BYTES;
+}
+
+static enum err top_k_encode(uint8_t *out, const float *x, const struct codec_shape *s,
+                             uint64_t key, size_t n)
+{
+    (void)key;
+    size_t ties, k = codec_top_k(s, n);
     uint32_t least = threshold(x, n, k, &ties);
     for (size_t i = 0; i < n; i++) {
         uint32_t m = magnitude(&x[i]);
@@ -58,8 +71,9 @@ enum err top_k_encode(uint8_t *out, const float *x, size_t k, size_t n)
     return ERR_OK;
 }
 
-enum err top_k_decode(float *out, const uint8_t *in, size_t k, size_t n)
+static enum err top_k_decode(float *out, const uint8_t *in, const struct codec_shape *s, size_t n)
 {
+    size_t k = codec_top_k(s, n);
     uint32_t index, next = 0; /* the least that may come */
     memset(out, 0, n * sizeof *out);
     for (size_t i = 0; i < k; i++, in += CODEC_TOP_K_ENTRY_BYTES) {
@@ -71,3 +85,6 @@ enum err top_k_decode(float *out, const uint8_t *in, size_t k, size_t n)
     }
     return ERR_OK;
 }
+
+const struct codec_ops top_k_codec = {
+    .bytes = top_k_bytes, .encode = top_k_encode, .decode = top_k_decode};

@@ -58,3 +58,5 @@ void zstd_from_planes(uint8_t *out, const uint8_t *in, size_t n)
         for (size_t i = 0; i < n; i++)
             out[4 * i + plane] = in[plane * n + i];
 }
+
+const struct codec_ops zstd_codec = {.packed = true};

@@ -6,8 +6,6 @@
 
 enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000 };
 
-#define CLUSTER_HEADING "Cluster (wins over TF_CONFIG):"
-
 const struct flags_program flags_programs[] = {
     {"ps", FLAGS_PS, FLAGS_PS, "ps --job=FILE", "Holds parameters and applies gradients to them.",
      "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n", NULL, 0},

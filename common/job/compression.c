@@ -3,6 +3,14 @@
 #include "common/job/keys.h"
 #include "common/job/read.h"
 
+/* The words of what a reply may have in every mode. */
+#define WHOLE_EXACT(word) #word ", "
+#define WHOLE_ROUNDED WHOLE_EXACT
+#define WHOLE_DIFFERENCE(word)
+#define WHOLE_PARTIAL(word)
+#define X(name, word, number, kind) WHOLE_##kind(word)
+#define WHOLE CODEC_MAP(X)
+
 /* Replies of async and ssp are made for each worker at another time: a difference would need a copy of what each holds.
  * What a worker of geo moves by, the servers must move by, too. */
 static enum err check_reply(struct job_reader *r)
@@ -14,11 +22,11 @@ static enum err check_reply(struct job_reader *r)
                           "with update: geo a worker and the servers move by the same numbers, "
                           "which %s may change; allowed here: none",
                           codec_str(c));
-    if (update != UPDATE_SYNC && (c == CODEC_INT8 || c == CODEC_INT8_ZSTD))
+    if (update != UPDATE_SYNC && c != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> c & 1)
         return job_refuse(
             r, job_given(r, "compression.reply"), "compression.reply",
             "%s sends differences to what all workers hold, which only update: sync knows; "
-            "allowed here: none, fp16, bf16, zstd, auto",
+            "allowed here: " WHOLE "auto",
             codec_str(c));
     return ERR_OK;
 }

@@ -140,7 +140,7 @@ struct job {
     } data;
     struct optimizer optimizer;
     char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensors' names, joined by commas */
-    struct {
+    struct job_training {
         uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */
         uint32_t class_weights;                    /* others weigh 1 */
         struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
@@ -170,12 +170,12 @@ struct job {
         float push_ratio; /* top_k */
         uint32_t allow;   /* bit i: `auto` may choose codec i beside the lossless ones */
     } compression;
-    struct {
+    struct job_checkpoint {
         uint32_t every_steps, every_seconds, keep;
         enum checkpoint_store store;
         char run[JOB_NAME_MAX];
     } checkpoint;
-    struct {
+    struct job_timeouts {
         uint32_t start_s, worker_rejoin_s, ps_rejoin_s, grace_s, evaluator_s;
     } timeouts;
     struct {

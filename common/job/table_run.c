@@ -15,29 +15,39 @@ static const struct job_word dropped_words[] = {
     LAST_WORD,
 };
 
+/* The codecs' words: of pushes all; of replies, and of what `auto` may choose, those of some kinds. */
+#define CODEC_WORD(name, word) {#word, CODEC_##name, NULL},
+#define NO_WORD(name, word)
+#define REPLY_EXACT CODEC_WORD
+#define REPLY_ROUNDED CODEC_WORD
+#define REPLY_DIFFERENCE CODEC_WORD
+#define REPLY_PARTIAL NO_WORD
+#define ALLOW_EXACT NO_WORD /* it may in any case */
+#define ALLOW_ROUNDED CODEC_WORD
+#define ALLOW_DIFFERENCE CODEC_WORD
+#define ALLOW_PARTIAL NO_WORD
+
 static const struct job_word push_words[] = {
-    {"none", CODEC_RAW, NULL},    {"fp16", CODEC_FP16, NULL},           {"bf16", CODEC_BF16, NULL},
-    {"int8", CODEC_INT8, NULL},   {"int8_zstd", CODEC_INT8_ZSTD, NULL}, {"zstd", CODEC_ZSTD, NULL},
-    {"top_k", CODEC_TOP_K, NULL}, {"auto", CODEC_AUTO, NULL},           LAST_WORD,
+#define X(name, word, number, kind) CODEC_WORD(name, word)
+    CODEC_MAP(X)
+#undef X
+        {"auto", CODEC_AUTO, NULL},
+    LAST_WORD,
 };
 
 static const struct job_word reply_words[] = {
-    {"none", CODEC_RAW, NULL},
-    {"fp16", CODEC_FP16, NULL},
-    {"bf16", CODEC_BF16, NULL},
-    {"int8", CODEC_INT8, NULL},
-    {"int8_zstd", CODEC_INT8_ZSTD, NULL},
-    {"zstd", CODEC_ZSTD, NULL},
-    {"auto", CODEC_AUTO, NULL},
+#define X(name, word, number, kind) REPLY_##kind(name, word)
+    CODEC_MAP(X)
+#undef X
+        {"auto", CODEC_AUTO, NULL},
     LAST_WORD,
 };
 
 static const struct job_word allow_words[] = {
-    {"fp16", CODEC_FP16, NULL},
-    {"bf16", CODEC_BF16, NULL},
-    {"int8", CODEC_INT8, NULL},
-    {"int8_zstd", CODEC_INT8_ZSTD, NULL},
-    LAST_WORD,
+#define X(name, word, number, kind) ALLOW_##kind(name, word)
+    CODEC_MAP(X)
+#undef X
+        LAST_WORD,
 };
 
 static bool in_sync(const struct job *job)

@@ -69,7 +69,7 @@ struct conn_ops {
 
 /* What it cost, for metrics and benchmarks. */
 struct conn_stats {
-    uint64_t in_bytes, out_bytes, in_frames, out_frames;
+    uint64_t in_bytes, out_bytes;
     uint64_t recv_calls, send_calls;
     uint64_t staged_body_bytes; /* body bytes that came through the staging buffer: copied once */
     uint64_t copied_out_bytes;  /* by conn_copy_out */

@@ -29,7 +29,6 @@ static void frame_over(struct conn *c)
 {
     c->reading = READ_HEADER;
     c->small = c->frame.head_bytes + c->frame.body_bytes < CONN_STAGE_BYTES / 4;
-    c->stats.in_frames++;
     if (!c->ops->on_frame)
         return;
     c->in_on_frame = true;

@@ -259,7 +259,6 @@ static enum err send_or_queue(struct conn *c, const struct out *o)
         sent = send_now(c, o);
     if (c->broken)
         return ERR_CLOSED;
-    c->stats.out_frames++;
     if (sent == out_bytes(o))
         return ERR_OK;
     enum err rc = queue_rest(c, o, sent);

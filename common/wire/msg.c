@@ -5,6 +5,11 @@
 
 #include "common/base/mem.h"
 
+#define X(name, word, number, kind)                                                                \
+    _Static_assert((int)CODEC_##name == (int)GRADWIRE__CODEC__##name, #word);
+CODEC_MAP(X)
+#undef X
+
 Gradwire__Generation msg_generation(struct generation g)
 {
     Gradwire__Generation out = GRADWIRE__GENERATION__INIT;

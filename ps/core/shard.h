@@ -62,7 +62,9 @@ struct shard_io {
     /* Send parameters; the body is sent from where it stands (before_write comes before it changes). */
     void (*reply)(void *ctx, struct shard_peer *to, const Gradwire__Reply *head, const float *body,
                   uint64_t elems);
-    void (*refuse)(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head);
+    /* Send a message without a body. */
+    void (*answer)(void *ctx, struct shard_peer *to, enum frame_type type,
+                   const ProtobufCMessage *m);
     /* These elements are about to be rewritten: copy what is still to be sent of them. */
     void (*before_write)(void *ctx, const float *lo, uint64_t elems);
     /* To the chief, by way of the ps's control connection. */

@@ -28,16 +28,8 @@ static uint32_t reply_mask(const struct shard *s)
 {
     uint32_t mask = codec_mask(s->reply.codec, s->codec.allowed);
     if (!s->mode->steps)
-        mask &= ~(1u << CODEC_INT8 | 1u << CODEC_INT8_ZSTD);
+        mask &= ~codec_kind_mask(CODEC_IS_DIFFERENCE);
     return mask;
-}
-
-static bool may_lose(uint32_t mask)
-{
-    for (int c = 0; c < CODECS; c++)
-        if (mask >> c & 1 && !codec_is_lossless((enum codec)c))
-            return true;
-    return false;
 }
 
 enum err shard_reply_open(struct shard *s)
@@ -47,7 +39,7 @@ enum err shard_reply_open(struct shard *s)
         return ERR_OK;
     codec_choice_init(&s->reply.choice, reply_mask(s));
     s->reply.encoded = mem_floats(elems);
-    if (s->mode->steps && may_lose(reply_mask(s))) {
+    if (s->mode->steps && reply_mask(s) & ~codec_kind_mask(CODEC_IS_EXACT)) {
         s->reply.view[0] = mem_floats(elems);
         s->reply.view[1] = mem_floats(elems);
         if (!s->reply.view[0] || !s->reply.view[1])

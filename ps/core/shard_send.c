@@ -18,7 +18,7 @@ void shard_refuse_generation(struct shard *s, struct shard_peer *peer)
     refuse.reason = GRADWIRE__REASON__OTHER_GENERATION;
     refuse.text = (char *)"another generation is on";
     refuse.generation = &g;
-    s->io->refuse(s->ctx, peer, &refuse);
+    s->io->answer(s->ctx, peer, FRAME_REFUSE, &refuse.base);
 }
 
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,

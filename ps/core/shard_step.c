@@ -23,10 +23,14 @@ static void sum_step(struct shard *s, uint32_t chunk)
 void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
 {
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
+    uint32_t leaves = 0;
     for (uint32_t i = 0; i < c->nodes; i++) {
         sum->node[i] = c->node[i].node;
         sum->value[i] = c->node[i].value;
+        leaves += UINT32_C(1) << c->node[i].node.level;
     }
+    assert(s->sync.accept.on ? leaves <= s->sync.gate.leaves : leaves == s->sync.gate.leaves);
+    (void)leaves; /* each is summed once */
     sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
     sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
 }

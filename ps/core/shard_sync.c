@@ -85,7 +85,7 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     const float *from = s->block[s->now] + at;
     float *to = s->block[!s->now] + at;
     uint64_t examples = gate_examples(&s->sync.gate, chunk);
-    assert(!s->sync.made[chunk] && gate_complete(&s->sync.gate, chunk));
+    assert(!s->sync.made[chunk] && !s->sync.round.on);
     s->before_there = false;
     s->io->before_write(s->ctx, to, elems);
     if (examples) {

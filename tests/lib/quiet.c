@@ -87,10 +87,11 @@ void quiet_drop_peers(void *ctx)
     (void)ctx;
 }
 
-void quiet_never_refuses(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+void quiet_never_refuses(void *ctx, struct shard_peer *to, enum frame_type type,
+                         const ProtobufCMessage *m)
 {
-    (void)ctx, (void)to;
-    fail_msg("refused: %s", head->text);
+    (void)ctx, (void)to, (void)m;
+    fail_msg("answered with %s", frame_type_str((uint16_t)type));
 }
 
 void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks)

@@ -29,7 +29,8 @@ enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct c
                            struct errmsg *e);
 void quiet_drop_peers(void *ctx);
 /* Nobody must be refused. */
-void quiet_never_refuses(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head);
+void quiet_never_refuses(void *ctx, struct shard_peer *to, enum frame_type type,
+                         const ProtobufCMessage *m);
 
 /* One tensor w of zeros in so many whole chunks, all of one shard. */
 enum { QUIET_CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };

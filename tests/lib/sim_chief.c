@@ -315,13 +315,13 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                   .settings = sim->config.settings,
                                   .ps = sim->config.ps,
                                   .workers = sim->config.workers,
-                                  .every_steps = sim->config.every_steps,
-                                  .every_seconds = sim->config.every_seconds,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = sim->config.worker_rejoin_s,
-                                  .ps_rejoin_s = 600,
-                                  .max_recoveries = 1000,
-                                  .max_rejected = 1000,
+                                  .checkpoint.every_steps = sim->config.every_steps,
+                                  .checkpoint.every_seconds = sim->config.every_seconds,
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = sim->config.worker_rejoin_s,
+                                  .timeouts.ps_rejoin_s = 600,
+                                  .training.max_recoveries = 1000,
+                                  .training.max_rejected = 1000,
                                   .journal = &sim->journal};
     if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
         sim_fail(sim, "no chief: %s", e.text);

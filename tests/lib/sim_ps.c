@@ -28,12 +28,13 @@ static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__R
     sim_send_bytes(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, bytes, &t->unsent);
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+static void io_answer(void *ctx, struct shard_peer *to, enum frame_type type,
+                      const ProtobufCMessage *m)
 {
     struct sim_thread *t = ctx;
-    t->refused = true;
+    t->refused = t->refused || type == FRAME_REFUSE;
     if (!t->replays)
-        sim_send(t->sim, OF(to), DIALER, FRAME_REFUSE, &head->base);
+        sim_send(t->sim, OF(to), DIALER, type, m);
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -144,7 +145,7 @@ static void io_drop_peers(void *ctx)
     close_peers(t, false);
 }
 
-static const struct shard_io io = {io_reply, io_refuse,     io_before_write,  io_tell, io_save,
+static const struct shard_io io = {io_reply, io_answer,     io_before_write,  io_tell, io_save,
                                    io_load,  io_drop_peers, io_reply_encoded, NULL,    NULL};
 
 /* ---- life ---- */

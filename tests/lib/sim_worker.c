@@ -17,20 +17,15 @@ static struct sim *sim_of(const struct sim_worker *k)
 
 /* ---- session_io ---- */
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m)
 {
     struct sim_worker *k = ctx;
-    if (!m->averages) {
-        k->bounded = m->bounded;
-        k->clock = m->clock;
+    const Gradwire__Pull *pull = type == FRAME_PULL ? (const Gradwire__Pull *)m : NULL;
+    if (pull && !pull->averages) {
+        k->bounded = pull->bounded;
+        k->clock = pull->clock;
     }
-    sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_PULL, &m->base);
-}
-
-static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
-{
-    struct sim_worker *k = ctx;
-    sim_send(sim_of(k), k->link[shard], ACCEPTOR, FRAME_TICK, &m->base);
+    sim_send(sim_of(k), k->link[shard], ACCEPTOR, type, m);
 }
 
 /* What this worker withholds is gone, or is not in a cut that has all the others'. */
@@ -151,8 +146,11 @@ static bool io_withholds(void *ctx)
     return push_codec_withholds(k->codec);
 }
 
-static const struct session_io io = {io_pull,  io_push_again, io_to_chief,
-                                     io_merge, io_tick,       io_withholds};
+static const struct session_io io = {.to_shard = io_to_shard,
+                                     .push_again = io_push_again,
+                                     .to_chief = io_to_chief,
+                                     .merge = io_merge,
+                                     .withholds = io_withholds};
 
 /* ---- dialing ---- */
 

@@ -62,9 +62,9 @@ static void open_fixture(struct fixture *f, uint64_t before)
                                   .settings = GRADWIRE__SETTINGS__INIT,
                                   .ps = PS,
                                   .workers = WORKERS,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = REJOIN_S,
-                                  .ps_rejoin_s = 600};
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = REJOIN_S,
+                                  .timeouts.ps_rejoin_s = 600};
     config.settings.microbatches = LEAVES;
     config.settings.batches_per_epoch = PER_EPOCH;
     config.settings.epochs = 2;

@@ -169,10 +169,10 @@ static void open_with(struct fixture *f, const struct manifest *base, uint32_t e
                                   .settings = GRADWIRE__SETTINGS__INIT,
                                   .ps = PS,
                                   .workers = WORKERS,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = 30,
-                                  .ps_rejoin_s = 600,
-                                  .evaluator_s = evaluator_s};
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = 30,
+                                  .timeouts.ps_rejoin_s = 600,
+                                  .timeouts.evaluator_s = evaluator_s};
     config.settings.update = GRADWIRE__UPDATE__ASYNC;
     config.settings.microbatches = 1;
     config.settings.batches_per_epoch = 100;

@@ -85,11 +85,11 @@ static void open_settings(struct fixture *f, Gradwire__Settings settings, uint64
                                   .settings = settings,
                                   .ps = PS,
                                   .workers = 1,
-                                  .start_s = 300,
-                                  .worker_rejoin_s = 30,
-                                  .ps_rejoin_s = 600,
-                                  .max_rejected = 3,
-                                  .max_recoveries = 2,
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = 30,
+                                  .timeouts.ps_rejoin_s = 600,
+                                  .training.max_rejected = 3,
+                                  .training.max_recoveries = 2,
                                   .journal = journal};
     config.settings.microbatches = 1;
     config.settings.batches_per_epoch = 100;

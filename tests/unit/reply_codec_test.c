@@ -12,9 +12,9 @@
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNKS * CHUNK };
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m)
 {
-    (void)ctx, (void)shard, (void)m;
+    (void)ctx, (void)shard, (void)type, (void)m;
 }
 static void io_push_again(void *ctx, uint32_t shard)
 {
@@ -25,7 +25,7 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
     (void)ctx, (void)type, (void)m;
 }
 static const struct session_io io = {
-    .pull = io_pull, .push_again = io_push_again, .to_chief = io_to_chief};
+    .to_shard = io_to_shard, .push_again = io_push_again, .to_chief = io_to_chief};
 
 struct fixture {
     struct session *session;

@@ -22,9 +22,8 @@ struct fixture {
     uint64_t clock, number, done; /* of the last pull; done: ids that were reported */
 };
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void on_pull(struct fixture *f, uint32_t shard, const Gradwire__Pull *m)
 {
-    struct fixture *f = ctx;
     f->pulls[shard]++;
     f->bounded = m->bounded;
     f->clock = m->clock;
@@ -43,11 +42,16 @@ static void io_merge(void *ctx, bool fresh)
     f->fresh = fresh;
 }
 
-static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type,
+                        const ProtobufCMessage *head)
 {
     struct fixture *f = ctx;
-    (void)shard;
-    f->entry = m->entry;
+    if (type == FRAME_PULL) {
+        on_pull(f, shard, (const Gradwire__Pull *)head);
+        return;
+    }
+    assert_int_equal(type, FRAME_TICK);
+    f->entry = ((const Gradwire__Tick *)head)->entry;
     f->ticks++;
 }
 
@@ -70,7 +74,10 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
     }
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, io_merge, io_tick, NULL};
+static const struct session_io io = {.to_shard = io_to_shard,
+                                     .push_again = io_push_again,
+                                     .to_chief = io_to_chief,
+                                     .merge = io_merge};
 
 /* Rounds of so many batches, epochs of so many. */
 static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t every, uint64_t epoch)

@@ -17,9 +17,12 @@ struct asked {
     uint64_t step, number;
 };
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type,
+                        const ProtobufCMessage *head)
 {
     struct asked *asked = ctx;
+    const Gradwire__Pull *m = (const Gradwire__Pull *)head;
+    assert_int_equal(type, FRAME_PULL);
     asked->pulls[shard]++;
     asked->any = m->any;
     asked->step = m->step;
@@ -41,7 +44,7 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
 }
 
 static const struct session_io io = {
-    .pull = io_pull, .push_again = io_push_again, .to_chief = io_to_chief};
+    .to_shard = io_to_shard, .push_again = io_push_again, .to_chief = io_to_chief};
 
 /* Two ps of a thread each, two chunks on each; sync, one leaf, and it is mine: parameters are pulled. */
 static struct session *open_session_of(struct asked *asked, uint64_t epochs, bool redo)

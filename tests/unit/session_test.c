@@ -22,9 +22,12 @@ struct fixture {
     bool withholds;
 };
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type,
+                        const ProtobufCMessage *head)
 {
     struct fixture *f = ctx;
+    const Gradwire__Pull *m = (const Gradwire__Pull *)head;
+    assert_int_equal(type, FRAME_PULL);
     f->pulls[shard]++;
     f->any = m->any;
     f->step = m->step;
@@ -68,7 +71,10 @@ static bool io_withholds(void *ctx)
     return f->withholds;
 }
 
-static const struct session_io io = {io_pull, io_push_again, io_to_chief, NULL, NULL, io_withholds};
+static const struct session_io io = {.to_shard = io_to_shard,
+                                     .push_again = io_push_again,
+                                     .to_chief = io_to_chief,
+                                     .withholds = io_withholds};
 
 static enum err welcome_with(struct fixture *f, uint64_t generation, Gradwire__Update update,
                              enum codec codec)

@@ -44,12 +44,14 @@ static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *he
         said->reply_first[i] = body[i * CHUNK];
 }
 
-static void io_refuse(void *ctx, struct shard_peer *to, const Gradwire__Refuse *head)
+static void io_answer(void *ctx, struct shard_peer *to, enum frame_type type,
+                      const ProtobufCMessage *m)
 {
     struct said *said = ctx;
     (void)to;
+    assert_int_equal(type, FRAME_REFUSE);
     said->refusals++;
-    said->reason = head->reason;
+    said->reason = ((const Gradwire__Refuse *)m)->reason;
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -78,7 +80,7 @@ static void io_save(void *ctx, struct shard_image *take_image)
 }
 
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = io_refuse,
+                                   .answer = io_answer,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,

@@ -70,7 +70,7 @@ static void io_save(void *ctx, struct shard_image *take_image)
 }
 
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = quiet_never_refuses,
+                                   .answer = quiet_never_refuses,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,

@@ -92,7 +92,7 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
 }
 
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = quiet_never_refuses,
+                                   .answer = quiet_never_refuses,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
@@ -300,6 +300,26 @@ static void takeover_brings_the_run_time_keys(void **state)
     push(&f, &peer, 3, 0, 1);
     assert_true(shard_weights(f.shard, &first, &elems)[0] == -8.875f);
     shard_peer_gone(f.shard, &peer);
+    close_fixture(&f);
+}
+
+/* The answer to the pull has the parameters: a run of the next step would come on top. */
+static void a_pull_ends_what_was_pushed_before(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer pulls, other;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 2);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &pulls, 0);
+    hello(&f, &other, 1);
+    push(&f, &pulls, 0, 0, 1);
+    pull(&f, &pulls, 0);
+    assert_int_equal(f.replies, 1);
+    push(&f, &other, 0, 1, 1);
+    assert_int_equal(f.replies, 2);
+    shard_peer_gone(f.shard, &pulls);
+    shard_peer_gone(f.shard, &other);
     close_fixture(&f);
 }
 
@@ -668,6 +688,7 @@ int main(void)
         cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
         cmocka_unit_test(takeover_refuses_another_compression_by_its_key),
         cmocka_unit_test(takeover_brings_the_run_time_keys),
+        cmocka_unit_test(a_pull_ends_what_was_pushed_before),
         cmocka_unit_test(shard_starts_its_slots_as_the_optimizer_says),
         cmocka_unit_test(shard_refuses_an_optimizer_that_it_does_not_know),
         cmocka_unit_test(shard_says_again_what_it_copied_as_it_was),

@@ -34,7 +34,7 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 }
 
 static const struct shard_io io = {.reply = io_reply,
-                                   .refuse = quiet_never_refuses,
+                                   .answer = quiet_never_refuses,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .drop_peers = quiet_drop_peers};

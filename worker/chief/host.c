@@ -197,22 +197,18 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .settings = settings_of(job, h->config.batches_per_epoch, cluster),
         .ps = cluster->n_ps,
         .workers = workers ? workers : 1,
-        .every_steps = job->checkpoint.every_steps,
-        .every_seconds = job->checkpoint.every_seconds,
-        .start_s = h->config.finished ? FINISHED_START_S : job->timeouts.start_s,
-        .worker_rejoin_s = job->timeouts.worker_rejoin_s,
-        .ps_rejoin_s = job->timeouts.ps_rejoin_s,
-        .evaluator_s =
-            cluster->has_evaluator && !h->config.finished ? job->timeouts.evaluator_s : 0,
-        .store = job->checkpoint.store,
+        .training = job->training,
+        .checkpoint = job->checkpoint,
+        .timeouts = job->timeouts,
         .store_token = h->store_token,
-        .max_recoveries = job->training.max_recoveries,
-        .max_rejected = job->training.max_rejected,
         .journal = h->config.journal,
-        .run = job->checkpoint.run,
         .finished = h->config.finished,
         .learned_epochs = h->config.learned_epochs,
     };
+    if (h->config.finished)
+        config.timeouts.start_s = FINISHED_START_S;
+    if (h->config.finished || !cluster->has_evaluator)
+        config.timeouts.evaluator_s = 0;
     return chief_new(&h->chief, &config, &chief_io, h, clock_now_ms(), e);
 }
 

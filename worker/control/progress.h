@@ -14,8 +14,7 @@ struct progress {
     const struct job *job;
     double started_s, said_s; /* clock_now_s */
     double epoch_s;
-    struct sums sums;           /* of the epoch, as far as seen */
-    double examples, compute_s; /* of the run: examples trained, seconds of training */
+    struct sums sums; /* of the epoch, as far as seen */
     double window_s, window_examples;
     bool first_told;
 };

@@ -149,7 +149,6 @@ static bool is_possible(const Gradwire__Welcome *m)
            s->batches_per_epoch > 0;
 }
 
-/* Plain values: what the message points to is its own. */
 static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan)
 {
     struct session_terms *t = &s->terms;
@@ -157,11 +156,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     (void)snprintf(t->uuid, sizeof t->uuid, "%s", m->uuid);
     t->worker = m->worker;
     t->incarnation = m->incarnation;
-    t->settings = *m->settings;
-    t->settings.boundaries = NULL;
-    t->settings.n_boundaries = 0;
-    t->settings.values = NULL;
-    t->settings.n_values = 0;
+    t->settings = msg_settings(m->settings);
     t->plan = plan;
     t->leaves = m->settings->microbatches;
     s->mode = mode_of(m->settings->update);

@@ -56,13 +56,13 @@ enum session_phase {
 };
 
 struct session_io {
-    void (*pull)(void *ctx, uint32_t shard, const Gradwire__Pull *m);
+    /* A message without a body; pushes go another way. */
+    void (*to_shard)(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m);
     /* Send all of the running push (every node, all of this shard's chunks) again. */
     void (*push_again)(void *ctx, uint32_t shard);
     void (*to_chief)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
     /* geo: the servers' parameters are here. Fresh: they take the place of ours. */
     void (*merge)(void *ctx, bool fresh);
-    void (*tick)(void *ctx, uint32_t shard, const Gradwire__Tick *m); /* ssp */
     /* Error feedback: something was withheld from the shards, or may have been. May be NULL: never. */
     bool (*withholds)(void *ctx);
 };

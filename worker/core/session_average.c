@@ -19,7 +19,7 @@ static void ask(struct session *s, uint32_t shard)
     m.any = !s->terms.sync;
     m.step = s->step;
     m.number = s->averages.number;
-    s->io->pull(s->ctx, shard, &m);
+    s->io->to_shard(s->ctx, shard, FRAME_PULL, &m.base);
 }
 
 void session_pull_averages(struct session *s)

@@ -21,7 +21,7 @@ static void pull_from(struct session *s, uint32_t shard)
     m.any = s->pull.any;
     m.step = s->pull.step;
     l->pull = PULL_ASKED;
-    s->io->pull(s->ctx, shard, &m);
+    s->io->to_shard(s->ctx, shard, FRAME_PULL, &m.base);
 }
 
 void exchange_pull(struct session *s, bool any, uint64_t step)

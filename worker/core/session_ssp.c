@@ -26,7 +26,7 @@ static void send_tick(struct session *s, uint32_t shard, bool enter)
     m.enter = enter;
     m.clock = enter ? 0 : s->ssp.clock + 1;
     m.idle = !enter;
-    s->io->tick(s->ctx, shard, &m);
+    s->io->to_shard(s->ctx, shard, FRAME_TICK, &m.base);
 }
 
 static void send_pull(struct session *s, uint32_t shard)
@@ -41,7 +41,7 @@ static void send_pull(struct session *s, uint32_t shard)
     m.clock = s->ssp.pull.clock;
     s->link[shard].pull = PULL_ASKED;
     s->link[shard].got_chunks = 0;
-    s->io->pull(s->ctx, shard, &m);
+    s->io->to_shard(s->ctx, shard, FRAME_PULL, &m.base);
 }
 
 /* Ask every shard for its parameters; answers to what was asked before are of no use any more. */

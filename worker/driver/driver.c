@@ -49,16 +49,10 @@ struct driver {
 
 /* ---- session_io ---- */
 
-static void io_pull(void *ctx, uint32_t shard, const Gradwire__Pull *m)
+static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m)
 {
     struct driver *d = ctx;
-    links_pull(d->links, shard, m);
-}
-
-static void io_tick(void *ctx, uint32_t shard, const Gradwire__Tick *m)
-{
-    struct driver *d = ctx;
-    links_tick(d->links, shard, m);
+    links_send(d->links, shard, type, m);
 }
 
 static void io_push_again(void *ctx, uint32_t shard)
@@ -91,8 +85,7 @@ static bool io_withholds(void *ctx)
 
 static const struct session_io session_io = {
     .withholds = io_withholds,
-    .pull = io_pull,
-    .tick = io_tick,
+    .to_shard = io_to_shard,
     .merge = io_merge,
     .push_again = io_push_again,
     .to_chief = io_to_chief,

@@ -1,5 +1,6 @@
 #include "worker/driver/links.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,8 +113,7 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     struct link *k = owner;
     k->type = f->type;
     k->wanted = false;
-    if (f->type != FRAME_REPLY && f->type != FRAME_HELLO_REPLY && f->type != FRAME_REFUSE &&
-        f->type != FRAME_CHALLENGE)
+    if (!(frame_to(f->type) & (FRAME_TO_LINK | FRAME_TO_DIALER)))
         return ERR_PROTO;
     k->message = msg_unpack(f->type, head, f->head_bytes);
     if (!k->message)
@@ -481,10 +481,11 @@ bool links_withhold(const struct links *l)
     return push_codec_withholds(l->codec);
 }
 
-void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m)
+void links_send(struct links *l, uint32_t shard, enum frame_type type, const ProtobufCMessage *m)
 {
+    assert(frame_to(type) & FRAME_TO_SHARD);
     if (l->link[shard].conn)
-        msg_send(l->link[shard].conn, FRAME_PULL, &m->base, NULL, 0);
+        msg_send(l->link[shard].conn, type, m, NULL, 0);
 }
 
 void links_bytes(const struct links *l, uint64_t *out, uint64_t *in)
@@ -497,12 +498,6 @@ void links_bytes(const struct links *l, uint64_t *out, uint64_t *in)
         *out += conn_stats(l->link[i].conn)->out_bytes;
         *in += conn_stats(l->link[i].conn)->in_bytes;
     }
-}
-
-void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m)
-{
-    if (l->link[shard].conn)
-        msg_send(l->link[shard].conn, FRAME_TICK, &m->base, NULL, 0);
 }
 
 void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply)

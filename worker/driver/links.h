@@ -46,8 +46,7 @@ void links_push_again(struct links *l, uint32_t shard, const struct gradient_nod
                       uint32_t nodes);
 /* Geo: the round, all of it, to this shard; async: what was withheld. */
 void links_push_round(struct links *l, uint32_t shard);
-void links_pull(struct links *l, uint32_t shard, const Gradwire__Pull *m);
-void links_tick(struct links *l, uint32_t shard, const Gradwire__Tick *m);
+void links_send(struct links *l, uint32_t shard, enum frame_type type, const ProtobufCMessage *m);
 /* Bytes on all connections so far, those of former generations too. */
 void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
 /* Error feedback: something is withheld. */

@@ -131,6 +131,16 @@ static bool choose(const struct chief *c, const struct chief_part *part, uint32_
            (!c->sync.accept.extra || tree_count_leaves(leaves) == leaves_of(c));
 }
 
+/* Each leaf, or a node above it, is whole on every shard. */
+static bool are_whole(const struct chief *c, const struct tree_leaves *leaves)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        for (uint32_t leaf = 0; leaf < leaves_of(c); leaf++)
+            if (tree_has_leaf(leaves, leaf) && !smallest(c, &c->sync.accept.whole[i], leaf))
+                return false;
+    return true;
+}
+
 /* Every shard is at this step, nothing is decided of it, and it may be made. */
 static bool due(const struct chief *c)
 {
@@ -153,7 +163,7 @@ void accept_progress(struct chief *c)
     uint32_t parts = workers_parts(c, part);
     if (!choose(c, part, parts, &leaves))
         return;
-    assert(tree_count_leaves(&leaves) <= leaves_of(c) && c->sync.accept.step < c->total);
+    assert(are_whole(c, &leaves) && c->sync.accept.step < c->total);
     for (uint32_t i = 0; i < parts; i++)
         for (uint32_t leaf = part[i].first; leaf < part[i].end; leaf++)
             c->worker[part[i].worker].sync.dropped += !tree_has_leaf(&leaves, leaf);

@@ -1,5 +1,4 @@
 /* Async: workers are dealt batches, each is applied by itself. What ssp and geo have in common with it is here, too. */
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -39,14 +38,6 @@ uint64_t async_enough(const struct chief *c, uint64_t step, uint64_t generation)
 void async_facts(const struct chief *c, struct chief_facts *f)
 {
     f->dealt = c->async.leases.next_id;
-}
-
-void async_check(const struct chief *c)
-{
-    const struct chief_leases *l = &c->async.leases;
-    assert(l->done.mark <= l->next_id && l->done.count >= l->done.mark);
-    assert(l->redo <= l->next_id - l->done.mark);
-    assert(l->unsettled == UINT64_MAX || ids_has(&l->done, l->unsettled));
 }
 
 /* ---- workers ---- */

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/job/job.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/limits.h"
 #include "common/parameters/ids.h"
@@ -59,17 +60,14 @@ struct chief_io {
 
 struct chief_config {
     const struct layout *layout;
-    Gradwire__Settings settings; /* its lists are the caller's */
-    uint32_t ps;                 /* how many */
-    uint32_t workers;            /* expected, the chief's own among them; at least 1 */
-    uint32_t every_steps, every_seconds;
-    uint32_t start_s, worker_rejoin_s, ps_rejoin_s;
-    uint32_t evaluator_s; /* for its last word; 0: there is no evaluator */
-    enum checkpoint_store store;
-    const char *store_token;               /* "": none; the caller's */
-    uint32_t max_recoveries, max_rejected; /* of the NaN guard */
-    const struct journal *journal;         /* of the runs before; copied. NULL: none */
-    const char *run;                       /* checkpoint.run; NULL: none; the caller's */
+    Gradwire__Settings settings;  /* its lists are the caller's */
+    uint32_t ps;                  /* how many */
+    uint32_t workers;             /* expected, the chief's own among them; at least 1 */
+    struct job_training training; /* the job's */
+    struct job_checkpoint checkpoint;
+    struct job_timeouts timeouts;  /* evaluator_s 0: there is no evaluator */
+    const char *store_token;       /* "": none; the caller's */
+    const struct journal *journal; /* of the runs before; copied. NULL: none */
     bool finished;           /* the job was done before: whoever cannot be told is not missed */
     uint64_t learned_epochs; /* then: in its final checkpoint */
 };
@@ -126,7 +124,6 @@ struct chief_facts {
         residuals_lost; /* of workers that died with what they withheld; in this chief's life */
     uint32_t residuals_away; /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
-    uint32_t workers_up;
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };

@@ -2,18 +2,18 @@
  * the update modes are called through their table, struct chief_mode.
  *
  *   tell                   messages to every ps, lines for people, the end of the job
- *   workers                their places, and who computes which leaves
+ *   workers                their places, and their parts of the tree
  *   journal guard          the NaN guard
  *   feedback               what workers withhold
  *   redo accept commit     layers of sync: dropped microbatches trained again, backup workers, the step commit
  *   stale leases clocks    for the other modes: staleness, ids of batches, who is gone for good
  *   sync async ssp geo     the update modes
- *   shards                 what the shards have
+ *   shards                 their state, as they told it last
  *   cut                    a cut of the whole cluster
- *   members                who comes, asks and goes
- *   finish                 when all is learned
+ *   members                workers that come, ask and go
+ *   finish                 the end, when all is learned
  *   generation             how one begins
- *   facts chief            what people want to know; the events */
+ *   facts chief            numbers for people; the events */
 #ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
 #define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
 
@@ -373,6 +373,7 @@ void leases_return(struct chief *c, uint32_t worker);                        /* 
 void leases_repeat(struct chief *c, uint32_t worker); /* told anew what it has, if anything */
 void leases_note(struct chief *c, uint32_t worker);   /* on the lead's ps, for the next chief */
 void leases_serve(struct chief *c);
+void leases_check(const struct chief *c);
 uint64_t leases_low(const struct chief *c); /* all shards have resolved all below */
 /* What a dead worker holds is not dealt again; then, once every shard refuses it, it is done with. */
 void leases_die(struct chief *c, uint32_t worker);
@@ -395,7 +396,6 @@ void async_entered(struct chief *c);
 uint64_t async_steps(const struct chief *c);
 bool async_learned(const struct chief *c);
 uint64_t async_enough(const struct chief *c, uint64_t step, uint64_t generation);
-void async_check(const struct chief *c);
 void async_facts(const struct chief *c, struct chief_facts *f);
 void async_own(struct chief *c, uint32_t worker, struct chief_came how);
 void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how);
@@ -409,7 +409,7 @@ bool async_fenced_by_all(struct chief *c, const Gradwire__Fenced *m); /* now: it
 bool async_stopped(struct chief *c);
 void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *window);
 #define ASYNC_OPS                                                                                  \
-    .check = async_check, .unit = "batch", .holds = true, .skips = true, .close = stale_forget,    \
+    .check = leases_check, .unit = "batch", .holds = true, .skips = true, .close = stale_forget,   \
     .steps = async_steps, .learned = async_learned, .enough = async_enough,                        \
     .staleness = stale_join, .deal = leases_serve, .welcomed = async_welcomed,                     \
     .on_worker = async_on_worker, .done = leases_take_done, .tick = leases_serve,                  \

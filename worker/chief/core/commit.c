@@ -101,6 +101,7 @@ static void send_scale(struct chief *c, uint32_t ps)
 
 static void scale_all(struct chief *c, float scale)
 {
+    assert(c->lamb && !c->sync.commit.scaled);
     c->sync.commit.scaled = true;
     c->sync.commit.scale = scale;
     send_scale(c, EVERY_PS);
@@ -182,6 +183,7 @@ void commit_on_journaled(struct chief *c)
     struct chief_decision due = c->sync.commit.due;
     if (!due.there || c->unwritten)
         return;
+    assert(due.step == c->sync.commit.step);
     c->sync.commit.due.there = false;
     tell_all(c, due);
 }

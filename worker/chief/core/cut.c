@@ -163,6 +163,7 @@ static bool all_held(struct chief *c)
 
 static void stop_shards(struct chief *c)
 {
+    assert(c->cut.stage == STAGE_HOLD && (!c->holds || all_held(c)));
     c->cut.stage = STAGE_STOP;
     clear_shards(c);
     send_cut(c, EVERY_PS);
@@ -291,6 +292,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
         cut_failed(c, error);
         return false;
     }
+    assert(c->cut.resumed && shards_equal(c));
     c->cut.stage = STAGE_NONE;
     c->published_cut = cut;
     c->published_step = c->cut.step;
@@ -329,7 +331,7 @@ void cut_tick(struct chief *c)
         cut_start(c, false);
         return;
     }
-    uint32_t steps = c->config.every_steps, seconds = c->config.every_seconds;
+    uint32_t steps = c->config.checkpoint.every_steps, seconds = c->config.checkpoint.every_seconds;
     if (steps == 0 && seconds == 0)
         return;
     uint64_t made = c->mode->steps(c), since = made - c->published_step;

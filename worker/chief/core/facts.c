@@ -1,4 +1,4 @@
-/* What summaries and people want to know. */
+/* Numbers for summaries and for people. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,6 @@ void chief_facts(const struct chief *c, struct chief_facts *f)
     memcpy(f->epoch, c->epoch, sizeof f->epoch);
     for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
-        f->workers_up += w->up;
         f->residuals_away += c->feedback && w->given && !w->up && !w->acked;
     }
     memcpy(f->uuid, c->uuid, sizeof f->uuid);

@@ -1,5 +1,5 @@
 /* Error feedback (compression.push: top_k): workers withhold parts of gradients. In sync, too, they are held for a cut then,
- * until nothing is withheld; what is withheld by one that is gone is lost, and counted. */
+ * until nothing is withheld. A worker that is gone takes along what it withheld: that is lost, and counted. */
 #include <inttypes.h>
 
 #include "worker/chief/core/chief_state.h"

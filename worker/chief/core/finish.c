@@ -1,4 +1,5 @@
 /* The end: all is learned, evaluated, on disk, told. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,7 +17,7 @@ static void done(struct chief *c)
 /* The evaluator has the last word, within its bound. */
 static void final(struct chief *c)
 {
-    if (c->config.evaluator_s == 0) {
+    if (c->config.timeouts.evaluator_s == 0) {
         done(c);
     } else if (c->phase == CHIEF_FINISH) {
         c->awaits_evaluator = true;
@@ -40,11 +41,11 @@ void finish_tick(struct chief *c)
         chief_end(c, 143,
                   "told to go: the final checkpoint is published, the evaluator has not "
                   "looked at it");
-    } else if (ms > (int64_t)c->config.evaluator_s * 1000) {
+    } else if (ms > (int64_t)c->config.timeouts.evaluator_s * 1000) {
         chief_say(c, 1,
                   "the evaluator has no result for the final checkpoint, cut %" PRIu64
                   ", after %u s (timeouts.evaluator_s): the job ends without",
-                  c->published_cut, c->config.evaluator_s);
+                  c->published_cut, c->config.timeouts.evaluator_s);
         done(c);
     } else if (c->now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         chief_say(c, 0,
@@ -117,6 +118,7 @@ static void let_go(struct chief *c)
 
 void finish_published(struct chief *c)
 {
+    assert(c->published_cut == c->cut.number && c->published_final == c->cut.final);
     if (c->cut.final)
         final(c);
     else if (c->cut.again)

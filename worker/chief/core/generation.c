@@ -83,7 +83,7 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.settings = &c->config.settings;
     m.cut = c->has_base ? c->base.cut : 0;
     m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
-    m.store = (uint32_t)c->config.store;
+    m.store = (uint32_t)c->config.checkpoint.store;
     m.store_token = (char *)(c->config.store_token ? c->config.store_token : "");
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }

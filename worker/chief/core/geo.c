@@ -1,5 +1,5 @@
-/* Local SGD: workers push what their own parameters have moved. What a dead worker holds is not dealt again: once every
- * shard refuses it, it is done with; the next cut shows what of it was added, and what is lost. */
+/* Local SGD: workers push how far their own parameters have moved. A dead worker's batches are not dealt again. They are
+ * done with once every shard refuses the worker; the next cut shows which of them were added, and which are lost. */
 #include "worker/chief/core/chief_state.h"
 
 /* ---- a generation ---- */

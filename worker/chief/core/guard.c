@@ -1,4 +1,4 @@
-/* The NaN guard: what it has found is in the journal before it counts, and decides what becomes of the job. */
+/* The NaN guard. A finding is in the journal before it counts; the policy says what becomes of the job. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
     uint32_t before = journal_recoveries(&c->journal, c->published_cut);
     if (c->rollback_due)
         return; /* whatever else is broken by then is of a life that is over */
-    if (before >= c->config.max_recoveries) {
+    if (before >= c->config.training.max_recoveries) {
         chief_fail(c,
                    "%s %" PRIu64 ": %s, after %u recoveries from the same checkpoint "
                    "(training.max_recoveries)",
@@ -32,12 +32,13 @@ static void recover(struct chief *c, uint64_t batch, const char *what)
     chief_say(c, 1, "%s %" PRIu64 ": %s: going back to the last checkpoint, then skipping it",
               c->mode->unit, batch, what);
     note(c, JOURNAL_RECOVERED, batch, what);
+    assert(c->unwritten > 0);
     c->rollback_due = true;
 }
 
 bool guard_count_row(struct chief *c, uint64_t batch, const char *what)
 {
-    if (++c->row < c->config.max_rejected)
+    if (++c->row < c->config.training.max_rejected)
         return true;
     chief_fail(c, "%s %" PRIu64 ": %s; %u in a row were rejected (training.max_rejected)",
                c->mode->unit, batch, what, c->row);

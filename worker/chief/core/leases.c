@@ -1,4 +1,5 @@
-/* The ids of batches, where workers are dealt batches: who has which, what is done, what is dealt again. */
+/* The ids of batches, in the modes that deal batches: each one's owner, until it is done or dealt again. */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -78,6 +79,8 @@ static void done_from_shards(struct chief *c, bool by_some)
 {
     struct chief_leases *l = &c->async.leases;
     uint64_t low = leases_low(c), end = end_of(c);
+    if (end < low || end - low > IDS_WINDOW) /* cannot be: nothing is dealt beyond the window */
+        end = low + (end < low ? 0 : IDS_WINDOW);
     l->done = (struct ids){.mark = low, .count = low};
     for (uint64_t id = low; id < end && id - l->done.mark < IDS_WINDOW; id++) {
         bool all = true, some = false;
@@ -88,7 +91,7 @@ static void done_from_shards(struct chief *c, bool by_some)
         if ((by_some ? some : all) && ids_add(&l->done, id))
             break;
     }
-    l->next_id = end < low ? low : end;
+    l->next_id = end;
 }
 
 void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
@@ -123,6 +126,23 @@ void leases_start(struct chief *c, bool by_some)
     }
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].async.want = 0;
+}
+
+void leases_check(const struct chief *c)
+{
+    const struct chief_leases *l = &c->async.leases;
+    uint64_t redo = 0;
+    assert(l->done.mark <= l->next_id && l->next_id - l->done.mark <= IDS_WINDOW);
+    assert(l->done.mark <= l->done.count && l->done.count <= l->next_id);
+    assert(l->unsettled == UINT64_MAX || is_done(c, l->unsettled));
+    for (uint64_t id = l->done.mark; id < l->next_id; id++) {
+        uint32_t owner = l->owner[id % IDS_WINDOW];
+        redo += owner == OWNER_REDO;
+        assert(owner != OWNER_REDO || !is_done(c, id));
+        assert(owner < OWNER_DYING ? owner < OWNER_WORKER + c->workers
+                                   : owner < OWNER_DYING + c->workers);
+    }
+    assert(redo == l->redo);
 }
 
 /* ---- telling ---- */

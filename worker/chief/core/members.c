@@ -1,4 +1,4 @@
-/* Who comes, asks and goes. What each one gets is the mode's: leaves in sync, batches in the others. */
+/* Workers that come, ask and go. The mode deals each its work: leaves in sync, batches in the others. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -56,6 +56,7 @@ static void welcome(struct chief *c, uint32_t worker)
         workers_new_incarnation(c, worker);
     if (c->mode->came)
         c->mode->came(c, worker, how);
+    assert(w->incarnation);
     w->welcomed = w->member = w->given = w->hello_used = true;
     w->acked = w->fencing = w->held = false;
     send_welcome(c, worker);
@@ -125,7 +126,7 @@ void members_tick(struct chief *c)
     for (uint32_t i = 1; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        if (!w->member || w->up || away_ms <= (int64_t)c->config.worker_rejoin_s * 1000)
+        if (!w->member || w->up || away_ms <= (int64_t)c->config.timeouts.worker_rejoin_s * 1000)
             continue;
         chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work", i,
                   away_ms / 1000);

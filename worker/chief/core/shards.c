@@ -1,4 +1,4 @@
-/* What the shards have, as they told last, or as the cut has it that a generation begins with. */
+/* The shards' state, as they told it last, or as the cut has it with which a generation begins. */
 #include <string.h>
 
 #include "worker/chief/core/chief_state.h"

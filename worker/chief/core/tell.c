@@ -1,4 +1,4 @@
-/* What goes out: messages to every ps, lines for people, and that the job is over. */
+/* Messages to every ps, lines for people, and the end of the job. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     m.text = (char *)text;
     m.over = exit_code ? NULL : &over;
     over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
-    over.run = (char *)(c->config.run ? c->config.run : "");
+    over.run = c->config.checkpoint.run;
     for (uint32_t i = 1; i < c->workers && !to_ps; i++)
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);

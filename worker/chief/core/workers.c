@@ -1,4 +1,5 @@
 /* The workers' places, and who computes which leaves. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -48,7 +49,9 @@ uint32_t workers_parts(const struct chief *c, struct chief_part part[CHIEF_WORKE
         tree_share(c->config.settings.microbatches, members, position++, &first, &leaves);
         if (leaves)
             part[n++] = (struct chief_part){i, first, first + leaves};
+        assert(!leaves || first == (n > 1 ? part[n - 2].end : 0));
     }
+    assert(n ? part[n - 1].end == c->config.settings.microbatches : !members);
     return n;
 }
 

@@ -28,19 +28,13 @@ static void summary_set(json_t *summary, const char *key, json_t *take_value)
 static json_t *summary_alone(const struct supervisor_result *result, const struct options *o,
                              const struct job *job)
 {
-    json_t *summary = json_object();
-    summary_set(summary, "status", json_string(summary_status(result->exit_code)));
-    summary_set(summary, "exit_code", json_integer(result->exit_code));
-    summary_set(summary, "error", *result->error ? json_string(result->error) : json_null());
-    summary_set(summary, "job", json_string(job->name));
-    summary_set(summary, "update", json_string(job_update_word(job->training.update)));
-    summary_set(summary, "ps", json_integer(o->ps));
-    summary_set(summary, "workers", json_integer(options_trainers(o)));
-    summary_set(summary, "microbatches", json_integer(job->training.microbatches));
-    summary_set(summary, "steps", json_integer((json_int_t)result->step));
-    summary_set(summary, "epochs",
-                json_integer(result->epoch > 0 ? (json_int_t)result->epoch - 1 : 0));
-    return summary;
+    return json_pack("{s:s, s:i, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "status",
+                     summary_status(result->exit_code), "exit_code", result->exit_code, "error",
+                     *result->error ? json_string(result->error) : json_null(), "job", job->name,
+                     "update", job_update_word(job->training.update), "ps", (json_int_t)o->ps,
+                     "workers", (json_int_t)options_trainers(o), "microbatches",
+                     (json_int_t)job->training.microbatches, "steps", (json_int_t)result->step,
+                     "epochs", result->epoch > 0 ? (json_int_t)result->epoch - 1 : (json_int_t)0);
 }
 
 static json_t *summary_rss(const struct crew *crew)

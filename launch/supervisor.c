@@ -294,17 +294,17 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 static enum err supervisor_guard_all(const struct supervisor *s, struct errmsg *e)
 {
     const struct crew *c = s->plan->crew;
-    enum err err = s->plan->fleet ? fleet_guard(s->plan->fleet, &c->local.guardian, e) : ERR_OK;
+    enum err err = s->plan->fleet ? fleet_guard(s->plan->fleet, &c->guardian, e) : ERR_OK;
     for (uint32_t i = 0; !err && i < c->n; i++)
         if (!c->process[i].host && c->process[i].pid > 0)
-            err = guardian_register(&c->local.guardian, c->process[i].pid, WARD_PROCESS, e);
+            err = guardian_register(&c->guardian, c->process[i].pid, WARD_PROCESS, e);
     return err;
 }
 
 static void supervisor_renew_guardian(struct supervisor *s)
 {
     struct errmsg e;
-    struct guardian *g = &s->plan->crew->local.guardian;
+    struct guardian *g = &s->plan->crew->guardian;
     (void)close(g->fd);
     enum err err = guardian_start(g, &e);
     if (!err)
@@ -316,7 +316,7 @@ static void supervisor_renew_guardian(struct supervisor *s)
 static void supervisor_reaped(struct supervisor *s, pid_t pid, int status, const struct rusage *use)
 {
     struct crew *c = s->plan->crew;
-    if (pid == c->local.guardian.pid)
+    if (pid == c->guardian.pid)
         supervisor_renew_guardian(s);
     if (s->plan->fleet)
         fleet_reaped(s->plan->fleet, pid);
@@ -512,7 +512,7 @@ static void supervisor_undo_start(const struct supervisor *s)
 static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 {
     struct crew *c = s->plan->crew;
-    enum err err = guardian_start(&c->local.guardian, e);
+    enum err err = guardian_start(&c->guardian, e);
     if (err)
         return err;
     err = supervisor_guard_all(s, e);
@@ -523,7 +523,7 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
     supervisor_undo_start(s);
     if (s->plan->fleet)
         fleet_close(s->plan->fleet);
-    guardian_close(&c->local.guardian);
+    guardian_close(&c->guardian);
     return err;
 }
 
@@ -550,7 +550,7 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
         monitor_save(&s->monitor);
         if (plan->fleet)
             fleet_close(plan->fleet);
-        guardian_close(&plan->crew->local.guardian);
+        guardian_close(&plan->crew->guardian);
         result->restarts = s->policy.restarts;
     }
     supervisor_close(s);

@@ -109,9 +109,7 @@ static void add_sample(struct metrics *m, const char *suffix, const char *labels
 
 static void add_count(struct metrics *m, const char *suffix, const char *labels, uint64_t value)
 {
-    char text[32];
-    (void)snprintf(text, sizeof text, "%" PRIu64, value);
-    add_sample(m, suffix, labels, text);
+    add_sample(m, suffix, labels, METRICS_NUMBER(value));
 }
 
 static void add_number(struct metrics *m, const char *suffix, const char *labels, double value)

@@ -70,8 +70,7 @@ static enum err crew_add(struct crew *c, enum role role, uint32_t count, const c
 
 enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
 {
-    *c = (struct crew){
-        .local = {.guardian = {.fd = -1}}, .chief = o->ps, .evaluators = o->evaluator};
+    *c = (struct crew){.guardian = {.fd = -1}, .chief = o->ps, .evaluators = o->evaluator};
     c->process = mem_zalloc(options_processes(o), sizeof *c->process);
     if (!c->process)
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -225,7 +224,7 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
     if (!c->local_place)
         return err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; !err && i < c->n; i++)
-        err = local_settle(&c->process[i], &c->local_place[i], &c->local, e);
+        err = local_settle(&c->process[i], &c->local_place[i], &c->guardian, e);
     if (err)
         return err;
     for (uint32_t i = 0; !err && i < c->n; i++) {

@@ -221,7 +221,7 @@ static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
 
 enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 {
-    char hash[CHECK_HASH_HEX];
+    char hash[SHA256_HEX_BYTES];
     f->problems = p;
     if (!check_hash_file(f->config.options->job, hash))
         return err_set(e, ERR_INPUT, "%s: %s", f->config.options->job, strerror(errno));

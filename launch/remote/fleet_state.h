@@ -25,7 +25,7 @@ struct remote {
     bool failed, asked, answered;
     int64_t asked_ms, answered_ms; /* CLOCK_REALTIME */
     json_t *answer;
-    char data_hash[CHECK_HASH_HEX]; /* "": it needs no data */
+    char data_hash[SHA256_HEX_BYTES]; /* "": it needs no data */
 };
 
 /* Where one process is kept. */

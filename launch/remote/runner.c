@@ -452,7 +452,6 @@ static enum err runner_talk(struct runner *r)
     r->talking = true;
     char host[256] = "?";
     (void)gethostname(host, sizeof host - 1);
-    talk_send_hello(&r->talk);
     talk_send(&r->talk, TALK_READY, 0,
               json_pack("{s:s, s:s, s:i, s:I}", "version", GRADWIRE_VERSION, "host", host, "cores",
                         (int)cores_usable(), "memory_bytes", (json_int_t)cgroup_memory_bytes()));

@@ -88,6 +88,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 enum err talk_init(struct talk *t, struct event_base *base, int take_in, int take_out,
                    bool wait_hello, const struct talk_ops *ops, void *arg)
 {
+    static const char hello[] = TALK_HELLO "\n";
     *t = (struct talk){.in_fd = take_in,
                        .out_fd = take_out,
                        .ops = ops,
@@ -102,7 +103,8 @@ enum err talk_init(struct talk *t, struct event_base *base, int take_in, int tak
         bufferevent_setcb(t->in, on_read, NULL, on_event, t);
         bufferevent_setcb(t->out, NULL, NULL, on_event, t);
         if (bufferevent_enable(t->in, EV_READ) == 0 && bufferevent_enable(t->out, EV_WRITE) == 0 &&
-            bufferevent_disable(t->out, EV_READ) == 0)
+            bufferevent_disable(t->out, EV_READ) == 0 &&
+            (wait_hello || bufferevent_write(t->out, hello, sizeof hello - 1) == 0))
             return ERR_OK;
     }
     talk_close(t);
@@ -156,13 +158,6 @@ void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *ta
     else
         t->heard_ms = -TALK_SILENCE_MS;
     free(text);
-}
-
-void talk_send_hello(struct talk *t)
-{
-    static const char hello[] = TALK_HELLO "\n";
-    if (bufferevent_write(t->out, hello, sizeof hello - 1) != 0)
-        t->heard_ms = -TALK_SILENCE_MS;
 }
 
 size_t talk_queued(const struct talk *t)

@@ -39,8 +39,6 @@ static void say_line(const char *before, const char *text)
 
 void say(enum log_level level, const char *fmt, ...)
 {
-    static void (*const to_log[])(const char *fmt, ...) = {
-        [LOG_INFO] = log_info, [LOG_WARN] = log_warn, [LOG_ERROR] = log_error};
     char text[SAY_LINE_BYTES];
     va_list args;
     va_start(args, fmt);
@@ -49,7 +47,7 @@ void say(enum log_level level, const char *fmt, ...)
     if (say_terminal)
         say_line(level == LOG_INFO ? "" : "gradwire: ", text);
     else
-        to_log[level]("%s", text);
+        log_at(level, "%s", text);
 }
 
 void say_status(const char *text)

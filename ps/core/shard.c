@@ -278,7 +278,7 @@ static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err
     s->io->tell(s->ctx, FRAME_ENTERED, &out.base);
 }
 
-void shard_on_enter(struct shard *s, const Gradwire__Enter *m)
+static void on_enter(struct shard *s, const Gradwire__Enter *m)
 {
     struct errmsg e = {""};
     struct generation g = msg_generation_get(m->generation);
@@ -437,8 +437,8 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
     return err;
 }
 
-enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
-                       struct errmsg *e)
+static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
+                        struct errmsg *e)
 {
     if (!shard_same_generation(s, m->generation)) {
         shard_refuse_generation(s, peer);
@@ -452,8 +452,8 @@ enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire_
     return err;
 }
 
-enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
-                       struct errmsg *e)
+static enum err on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
+                        struct errmsg *e)
 {
     if (!shard_same_generation(s, m->generation)) {
         shard_refuse_generation(s, peer);
@@ -468,7 +468,7 @@ enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire_
 
 /* ---- the chief's word on a step, and on workers ---- */
 
-void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
+static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
     shard_check(s);
     if (shard_mine(s, m->generation) && s->mode->on_decision)
@@ -476,13 +476,13 @@ void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m)
     shard_check(s);
 }
 
-void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
+static void on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_step_ask)
         s->mode->on_step_ask(s);
 }
 
-void shard_on_gone(struct shard *s, const Gradwire__Gone *m)
+static void on_gone(struct shard *s, const Gradwire__Gone *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_gone)
         s->mode->on_gone(s, m);
@@ -510,7 +510,7 @@ void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessag
 {
     switch (type) {
     case FRAME_ENTER:
-        shard_on_enter(s, (const Gradwire__Enter *)m);
+        on_enter(s, (const Gradwire__Enter *)m);
         break;
     case FRAME_CUT:
         shard_on_cut(s, (const Gradwire__Cut *)m);
@@ -522,13 +522,13 @@ void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessag
         shard_on_cut_ended(s, (const Gradwire__CutEnded *)m);
         break;
     case FRAME_STEP_DECISION:
-        shard_on_decision(s, (const Gradwire__StepDecision *)m);
+        on_decision(s, (const Gradwire__StepDecision *)m);
         break;
     case FRAME_STEP_ASK:
-        shard_on_step_ask(s, (const Gradwire__StepAsk *)m);
+        on_step_ask(s, (const Gradwire__StepAsk *)m);
         break;
     case FRAME_GONE:
-        shard_on_gone(s, (const Gradwire__Gone *)m);
+        on_gone(s, (const Gradwire__Gone *)m);
         break;
     default:
         break;
@@ -540,9 +540,9 @@ enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_ty
 {
     switch (type) {
     case FRAME_PULL:
-        return shard_on_pull(s, peer, (const Gradwire__Pull *)m, e);
+        return on_pull(s, peer, (const Gradwire__Pull *)m, e);
     case FRAME_TICK:
-        return shard_on_tick(s, peer, (const Gradwire__Tick *)m, e);
+        return on_tick(s, peer, (const Gradwire__Tick *)m, e);
     default:
         return err_set(e, ERR_PROTO, "a shard takes no %s", frame_type_str((uint16_t)type));
     }

@@ -91,18 +91,10 @@ enum err shard_new(struct shard **s, uint32_t ps, uint32_t thread, const struct 
                    void *ctx) MUST_CHECK;
 void shard_free(struct shard *s);
 
-/* Chief to shard. Answers through io->tell: Entered, CutStopped, CutCopied, CutSaved, StepReport. A repeated message is answered
- * again. A shard that the plan leaves empty answers nothing. */
-void shard_on_enter(struct shard *s, const Gradwire__Enter *m);
-void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
-void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
-void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
-/* Sync, where a round is on (ps/core/shard_round.c). A decision for another step than the one that is summed is of no
- * use any more, and left alone. */
-void shard_on_decision(struct shard *s, const Gradwire__StepDecision *m);
-void shard_on_step_ask(struct shard *s, const Gradwire__StepAsk *m);
-void shard_on_gone(struct shard *s, const Gradwire__Gone *m);
-/* Any of these, by its type; of others nothing comes. */
+/* Chief to shard: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK, GONE; others are left alone. Answers through
+ * io->tell: Entered, CutStopped, CutCopied, CutSaved, StepReport. A repeated message is answered again, and a shard that
+ * the plan leaves empty answers nothing. A decision for another step than the one that is summed is of no use any more,
+ * and left alone. */
 void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m);
 /* The writer is done: `file` or an error text. */
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
@@ -128,11 +120,7 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
 /* The whole frame is here; `body` is NULL where it was not wanted. Keeps references of its own. */
 enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        struct buffer *body, struct errmsg *e) MUST_CHECK;
-enum err shard_on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
-                       struct errmsg *e) MUST_CHECK;
-enum err shard_on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
-                       struct errmsg *e) MUST_CHECK;
-/* Any message of a worker that has no body, by its type. Errors: ERR_PROTO, also for a type that is no such. */
+/* PULL or TICK. Errors: ERR_PROTO, also for another type. */
 enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
                          const ProtobufCMessage *m, struct errmsg *e) MUST_CHECK;
 

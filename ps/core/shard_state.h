@@ -254,6 +254,9 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
 void shard_status_ids(struct shard *s, const struct ids *resolved);
 
 /* shard_cut.c */
+void shard_on_cut(struct shard *s, const Gradwire__Cut *m);
+void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m);
+void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
 bool shard_cut_holds(const struct shard *s);
 void shard_cut_boundary(struct shard *s); /* a step is made, or none is begun */
 void shard_cut_reset(struct shard *s);

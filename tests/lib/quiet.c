@@ -119,5 +119,5 @@ void quiet_enter(struct shard *shard, Gradwire__Plan *plan, Gradwire__Settings *
     m.plan = plan;
     m.settings = settings;
     m.cut = cut;
-    shard_on_enter(shard, &m);
+    shard_on_chief(shard, FRAME_ENTER, &m.base);
 }

@@ -369,7 +369,7 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         t->sim->took_over = ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
         for (uint32_t i = 0; i < SIM_WORKERS_MAX && t->sim->took_over; i++)
             sim_worker_lose_withheld(&t->sim->worker[i]);
-        shard_on_enter(t->core, (const Gradwire__Enter *)m);
+        shard_on_chief(t->core, FRAME_ENTER, m);
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
         sim_stale_entered(t, before, (const Gradwire__Enter *)m);

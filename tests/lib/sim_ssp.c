@@ -107,11 +107,11 @@ static uint64_t live(const struct clocks *c)
 void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m)
 {
     if (t->core->mode != &shard_ssp) {
-        shard_on_gone(t->core, m);
+        shard_on_chief(t->core, FRAME_GONE, &m->base);
         return;
     }
     uint64_t waited = gated(t->core), before = live(&t->core->ssp.clocks);
-    shard_on_gone(t->core, m);
+    shard_on_chief(t->core, FRAME_GONE, &m->base);
     sim_seen.gone += before - live(&t->core->ssp.clocks);
     sim_seen.freed += waited - gated(t->core);
 }

@@ -190,7 +190,7 @@ static void accept(struct fixture *f, uint64_t step, uint8_t leaves)
     m.round = GRADWIRE__ROUND__ACCEPT;
     m.accepted.data = &leaves;
     m.accepted.len = 1;
-    shard_on_decision(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_DECISION, &m.base);
 }
 
 static void scale(struct fixture *f, uint64_t step)
@@ -200,7 +200,7 @@ static void scale(struct fixture *f, uint64_t step)
     m.generation = &g;
     m.step = step;
     m.scale = 1;
-    shard_on_decision(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_DECISION, &m.base);
 }
 
 static void ask(struct fixture *f)
@@ -208,7 +208,7 @@ static void ask(struct fixture *f)
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
     Gradwire__Generation g = msg_generation(shard_generation(f->shard));
     m.generation = &g;
-    shard_on_step_ask(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_ASK, &m.base);
 }
 
 static void pull(struct fixture *f, uint32_t worker, uint64_t step)
@@ -218,7 +218,7 @@ static void pull(struct fixture *f, uint32_t worker, uint64_t step)
     struct errmsg e = {""};
     m.generation = &g;
     m.step = step;
-    assert_int_equal(shard_on_pull(f->shard, &f->peer[worker], &m, &e), ERR_OK);
+    assert_int_equal(shard_on_worker(f->shard, &f->peer[worker], FRAME_PULL, &m.base, &e), ERR_OK);
 }
 
 static const Gradwire__ShardStatus *status(const struct fixture *f)
@@ -400,7 +400,7 @@ static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
     cut.generation = at.generation = &g;
     cut.cut = at.cut = 1;
     push(&f, 0, 0, 1, 0);
-    shard_on_cut(f.shard, &cut);
+    shard_on_chief(f.shard, FRAME_CUT, &cut.base);
     accept(&f, 0, 0x03);
     assert_int_equal(status(&f)->step, 0);
     push(&f, 2, 0, 1, 1); /* it comes too late, though the step is not made */
@@ -409,7 +409,7 @@ static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
     assert_int_equal(f.last, 0x03);
     assert_int_equal(f.last_step, 0);
     at.step = 0;
-    shard_on_cut_at(f.shard, &at);
+    shard_on_chief(f.shard, FRAME_CUT_AT, &at.base);
     assert_int_equal(f.saves, 1);
     assert_int_equal(status(&f)->step, 1);
     assert_true(weight(&f) == -1.5f);

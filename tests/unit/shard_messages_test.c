@@ -236,7 +236,7 @@ static void pull(struct fixture *f, struct shard_peer *peer, uint64_t wanted)
     struct errmsg e;
     m.generation = &g;
     m.step = wanted;
-    assert_int_equal(shard_on_pull(f->shard, peer, &m, &e), ERR_OK);
+    assert_int_equal(shard_on_worker(f->shard, peer, FRAME_PULL, &m.base, &e), ERR_OK);
 }
 
 /* Step k is kept until the first chunk of k + 2 is made over it. */
@@ -371,7 +371,7 @@ static void cut(struct fixture *f, uint64_t generation, uint64_t number)
     Gradwire__Generation g = quiet_generation(generation);
     m.generation = &g;
     m.cut = number;
-    shard_on_cut(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_CUT, &m.base);
 }
 
 static void cut_at(struct fixture *f, uint64_t number, uint64_t at)
@@ -381,7 +381,7 @@ static void cut_at(struct fixture *f, uint64_t number, uint64_t at)
     m.generation = &g;
     m.cut = number;
     m.step = at;
-    shard_on_cut_at(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_CUT_AT, &m.base);
 }
 
 static void cut_of_another_generation_does_not_stop_the_shard(void **state)
@@ -432,7 +432,7 @@ static void cut_that_is_called_off_lets_the_shard_go_on(void **state)
     Gradwire__Generation g = quiet_generation(5);
     m.generation = &g;
     m.cut = 1;
-    shard_on_cut_ended(f.shard, &m);
+    shard_on_chief(f.shard, FRAME_CUT_ENDED, &m.base);
     assert_int_equal(step(&f), 1);
     assert_int_equal(f.said.saves, 0);
     close_fixture(&f);

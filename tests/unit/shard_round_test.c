@@ -163,7 +163,7 @@ static void decide(struct fixture *f, uint64_t number, uint64_t step, bool rejec
     m.step = step;
     m.rejected = rejected;
     m.scale = scale;
-    shard_on_decision(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_DECISION, &m.base);
 }
 
 static void ask(struct fixture *f, uint64_t number)
@@ -171,7 +171,7 @@ static void ask(struct fixture *f, uint64_t number)
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
     Gradwire__Generation g = quiet_generation(number);
     m.generation = &g;
-    shard_on_step_ask(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_ASK, &m.base);
 }
 
 static float weight(const struct fixture *f)
@@ -259,7 +259,7 @@ static void decide_lamb(struct fixture *f, Gradwire__Round round, float scale)
     m.scale = scale;
     m.ratios = &ratio;
     m.n_ratios = round == GRADWIRE__ROUND__NORM;
-    shard_on_decision(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_STEP_DECISION, &m.base);
 }
 
 /* By the first update a direction is g / (|g| + epsilon). */
@@ -307,7 +307,7 @@ static void takeover(struct fixture *f, uint64_t number, float clip, uint64_t fr
     m.settings = &f->settings;
     m.round_from = from;
     shard_peer_gone(f->shard, &f->peer);
-    shard_on_enter(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_ENTER, &m.base);
     let_in(f, number);
 }
 
@@ -421,13 +421,13 @@ static void a_cut_holds_the_decision_and_copies_what_was_before_it(void **state)
     cut.generation = at.generation = &g;
     push(&f, 5, 0, 0, 1);
     push(&f, 5, 0, 1, 1);
-    shard_on_cut(f.shard, &cut);
+    shard_on_chief(f.shard, FRAME_CUT, &cut.base);
     assert_int_equal(f.said.stopped, 1); /* summed is not made */
     decide(&f, 5, 0, false, 1);
     assert_int_equal(step(&f), 0);
     ask(&f, 5);
     assert_true(f.said.has_last && f.said.last.step == 0); /* it holds for all the same */
-    shard_on_cut_at(f.shard, &at);
+    shard_on_chief(f.shard, FRAME_CUT_AT, &at.base);
     assert_int_equal(f.said.saves, 1);
     assert_true(f.said.saved_w == 0.0f);
     assert_int_equal(step(&f), 1);

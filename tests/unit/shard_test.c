@@ -187,7 +187,7 @@ static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
     struct errmsg e = {""};
     m.generation = &g;
     m.step = step;
-    assert_int_equal(shard_on_pull(f->shard, peer, &m, &e), ERR_OK);
+    assert_int_equal(shard_on_worker(f->shard, peer, FRAME_PULL, &m.base, &e), ERR_OK);
 }
 
 static void cut(struct fixture *f, uint64_t number)
@@ -196,7 +196,7 @@ static void cut(struct fixture *f, uint64_t number)
     Gradwire__Generation g = quiet_generation(f->generation);
     m.generation = &g;
     m.cut = number;
-    shard_on_cut(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_CUT, &m.base);
 }
 
 static void cut_at(struct fixture *f, uint64_t number, uint64_t step)
@@ -206,7 +206,7 @@ static void cut_at(struct fixture *f, uint64_t number, uint64_t step)
     m.generation = &g;
     m.cut = number;
     m.step = step;
-    shard_on_cut_at(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_CUT_AT, &m.base);
 }
 
 /* Neighbours that differ in decay, in one chunk: each by its own rule, gaps too. */
@@ -459,7 +459,7 @@ static enum err pull_averages(struct fixture *f, struct shard_peer *peer, uint64
     m.generation = &g;
     m.step = step;
     m.averages = true;
-    return shard_on_pull(f->shard, peer, &m, &e);
+    return shard_on_worker(f->shard, peer, FRAME_PULL, &m.base, &e);
 }
 
 static void check_averages(struct fixture *f, struct shard_peer *peer, uint64_t asked,

@@ -72,7 +72,7 @@ static void open_fixture(struct fixture *f, float lambda, bool staleness_rate)
     m.uuid = (char *)"job";
     m.plan = &plan;
     m.settings = &settings;
-    shard_on_enter(f->shard, &m);
+    shard_on_chief(f->shard, FRAME_ENTER, &m.base);
     msg_plan_close(&plan);
     for (uint32_t i = 0; i < WORKERS; i++) {
         Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
@@ -98,7 +98,7 @@ static void pull(struct fixture *f, uint32_t worker)
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
     m.generation = &g;
     m.any = true;
-    assert_int_equal(shard_on_pull(f->shard, &f->peer[worker], &m, &e), ERR_OK);
+    assert_int_equal(shard_on_worker(f->shard, &f->peer[worker], FRAME_PULL, &m.base, &e), ERR_OK);
 }
 
 /* A batch whose mean gradient is `g`, everywhere; of two examples. */

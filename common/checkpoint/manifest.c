@@ -17,8 +17,21 @@ enum { UUID_CHARACTERS = 36 };
 /* What the struct and the protobuf form have under the same name. */
 #define MANIFEST_NUMBERS(X)                                                                        \
     X(cut)                                                                                         \
-    X(generation) X(step) X(t) X(dealt) X(duplicates) X(lost) X(clipped) X(dropped) X(total_elems) \
-        X(slots) X(microbatches) X(mark) X(seconds) X(restarts) X(final)
+    X(generation)                                                                                  \
+    X(final)                                                                                       \
+    X(step)                                                                                        \
+    X(t)                                                                                           \
+    X(dealt)                                                                                       \
+    X(duplicates)                                                                                  \
+    X(lost)                                                                                        \
+    X(clipped)                                                                                     \
+    X(dropped)                                                                                     \
+    X(total_elems)                                                                                 \
+    X(slots)                                                                                       \
+    X(microbatches)                                                                                \
+    X(mark)                                                                                        \
+    X(seconds)                                                                                     \
+    X(restarts)
 
 void manifest_close(struct manifest *m)
 {

@@ -1,5 +1,6 @@
 #include "common/peers/dial.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,6 +121,7 @@ static void round_begin(struct dialer *d)
 /* It is the owner's from here on. */
 static void hand_over(struct dialer *d, struct conn *c)
 {
+    assert(d->trying && d->conn == c);
     loop_timer_stop(&d->timer);
     d->conn = NULL;
     d->trying = d->waits_challenge = false;
@@ -199,6 +201,7 @@ static bool secure(struct dialer *d)
 
 static void next_address(struct dialer *d)
 {
+    assert(!d->conn && !d->waits_challenge && d->next < d->n);
     const struct address *a = &d->address[d->next++];
     char peer[ADDRESS_TEXT_MAX];
     snprintf(peer, sizeof(peer), "%s at %.250s", d->what, d->host_port);

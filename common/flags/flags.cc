@@ -124,9 +124,9 @@ bool is_left_out(const flag &f)
 /* The first program that has this flag, or NULL. */
 const char *owner(const std::string &name)
 {
-    for (const flag *f = flags_table; f->programs; f++)
-        for (const flags_program *p = flags_programs; f->name && name == f->name && p->name; p++)
-            if (p->is & f->programs)
+    for (const flags_program *p = flags_programs; p->name; p++)
+        for (const flag *f = flags_table; f->programs; f++)
+            if ((p->is & f->programs) && f->name && name == f->name)
                 return p->name;
     return nullptr;
 }

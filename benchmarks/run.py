@@ -5,11 +5,13 @@ import sys
 
 import compression
 import frameworks
+import instructions
 import stages
 import update_modes
 from lib.programs import EXIT_INTERRUPTED
 
-PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks}
+PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
+            "instructions": instructions}
 
 
 def main(arguments):

@@ -1,5 +1,6 @@
 #include "launch/policy.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,9 +95,26 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
     }
 }
 
+/* Restarts are each process's own; a verdict that ends the job is remembered, and nothing is started behind it. */
+static void policy_check(const struct policy *p, const struct policy_verdict *v, bool ending)
+{
+    uint32_t restarts = 0;
+    for (uint32_t i = 0; i < p->n; i++)
+        restarts += p->process[i].restarts;
+    assert(restarts == p->restarts && restarts <= p->restarts_max);
+    assert(v->action != POLICY_END || (p->ending && !ending));
+    assert(v->action != POLICY_RESTART ||
+           (!ending && !p->chief_done && v->delay_ms >= POLICY_DELAY_FIRST_MS &&
+            v->delay_ms <= POLICY_DELAY_MAX_MS));
+    (void)restarts;
+    (void)v;
+    (void)ending;
+}
+
 struct policy_verdict policy_exit(struct policy *p, uint32_t i, int status)
 {
     struct policy_verdict v = {.action = POLICY_GONE};
+    bool ending = p->ending;
     policy_say_how(&v, status);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         p->chief_done |= i == p->chief;
@@ -107,14 +125,17 @@ struct policy_verdict policy_exit(struct policy *p, uint32_t i, int status)
         policy_death(p, i, &v);
     }
     p->ending |= v.action == POLICY_END;
+    policy_check(p, &v, ending);
     return v;
 }
 
 struct policy_verdict policy_lost(struct policy *p, uint32_t i)
 {
     struct policy_verdict v = {.action = POLICY_GONE};
+    bool ending = p->ending;
     (void)snprintf(v.why, sizeof v.why, "lost with its host");
     policy_death(p, i, &v);
     p->ending |= v.action == POLICY_END;
+    policy_check(p, &v, ending);
     return v;
 }

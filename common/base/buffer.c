@@ -9,6 +9,7 @@ static uint32_t class_of(size_t elems)
     uint32_t c = 8; /* nothing below 256 floats */
     while (c < BUFFER_CLASSES - 1 && ((size_t)1 << c) < elems)
         c++;
+    assert(c == 8 || ((size_t)1 << (c - 1)) < elems); /* none is larger than it needs to be */
     return c;
 }
 
@@ -41,6 +42,8 @@ struct buffer *buffer_acquire(struct buffer_pool *pool, size_t elems)
         if (!b)
             return NULL;
     }
+    assert(b->refs == 0 && b->size_class == c && b->pool == pool);
+    assert((pool->free[c] == NULL) == (pool->kept[c] == 0));
     b->refs = 1;
     return b;
 }
@@ -64,6 +67,7 @@ void buffer_unref(struct buffer *b)
     if (--b->refs > 0)
         return;
     struct buffer_pool *pool = b->pool;
+    assert((pool->free[b->size_class] == NULL) == (pool->kept[b->size_class] == 0));
     if (pool->kept[b->size_class] >= BUFFER_KEEP_MAX) {
         buffer_free(b);
         return;
@@ -71,6 +75,7 @@ void buffer_unref(struct buffer *b)
     b->next = pool->free[b->size_class];
     pool->free[b->size_class] = b;
     pool->kept[b->size_class]++;
+    assert(pool->kept[b->size_class] <= BUFFER_KEEP_MAX);
 }
 
 void buffer_pool_close(struct buffer_pool *pool)

@@ -85,6 +85,9 @@ bool codec_next_unit(const struct codec_shape *s, uint64_t end_elem, struct code
     while (stop < end && is_statistic(s->layout, i + 1) == statistic)
         stop = layout_end(s->layout, ++i);
     *u = (struct codec_unit){at, (size_t)((stop < end ? stop : end) - at), statistic};
+    assert(u->elems > 0 && u->first_elem + u->elems <= end_elem);
+    assert(u->first_elem / s->plan->chunk_elems ==
+           (u->first_elem + u->elems - 1) / s->plan->chunk_elems); /* a unit is of one chunk */
     return true;
 }
 
@@ -140,6 +143,7 @@ static uint8_t *coder_room(struct coder *c, size_t bytes)
     mem_free(c->room);
     c->room = grown;
     c->room_bytes = bytes;
+    assert(c->room_bytes >= bytes);
     return grown;
 }
 
@@ -162,6 +166,7 @@ static enum err units_encode(const struct codec_shape *s, const struct codec_ops
         }
         out += bytes;
     }
+    assert(u.first_elem + u.elems == end_elem);
     return ERR_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "common/codec/codec_choice.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,16 @@ void codec_choice_init(struct codec_choice *c, uint32_t may)
     *c = (struct codec_choice){
         .may = may, .now = CODEC_RAW, .row_wanted = 1, .raw_every = CODEC_CHOICE_RAW_SOONEST};
     c->of[CODEC_RAW].bytes_per_elem = sizeof(float);
+}
+
+/* What is used was measured, and what adapts stays within its limits. */
+static void check(const struct codec_choice *c)
+{
+    assert(c->now == CODEC_RAW || (c->may >> c->now & 1 && c->of[c->now].bodies > 0));
+    assert(c->tried_at <= c->bodies && c->row <= c->windows);
+    assert(c->row_wanted >= 1 && c->row_wanted <= CODEC_CHOICE_ROW_MOST);
+    assert(c->raw_every >= CODEC_CHOICE_RAW_SOONEST && c->raw_every <= CODEC_CHOICE_RAW_LATEST);
+    (void)c;
 }
 
 static int by_size(const void *a, const void *b)
@@ -67,7 +78,9 @@ enum codec codec_choice_next(struct codec_choice *c)
         c->now = best(c, rate);
     if (before == CODEC_RAW && c->now != CODEC_RAW)
         c->raw_at = c->bodies + c->raw_every;
-    return c->body = c->bodies >= c->raw_at ? CODEC_RAW : c->now;
+    c->body = c->bodies >= c->raw_at ? CODEC_RAW : c->now;
+    check(c);
+    return c->body;
 }
 
 /* Its bytes alone take longer than what is in use does as a whole. */
@@ -93,8 +106,10 @@ enum codec codec_choice_trial(struct codec_choice *c)
     c->tried_at = c->bodies;
     for (int step = 1; step <= CODECS; step++) {
         enum codec i = (enum codec)(((int)c->tried + step) % CODECS);
-        if (may_be_tried(c, i) && !is_hopeless(c, i))
+        if (may_be_tried(c, i) && !is_hopeless(c, i)) {
+            assert(i != c->now && c->may >> i & 1);
             return c->tried = i;
+        }
     }
     return CODEC_RAW;
 }
@@ -102,7 +117,11 @@ enum codec codec_choice_trial(struct codec_choice *c)
 uint32_t codec_choice_sample(const struct plan *p, uint32_t chunks)
 {
     uint32_t most = CODEC_CHOICE_SAMPLE_ELEMS / p->chunk_elems;
-    return most < 1 ? 1 : most < chunks ? most : chunks;
+    uint32_t sample = most < 1 ? 1 : most < chunks ? most : chunks;
+    assert(sample == 1 ||
+           (sample <= chunks && sample * (uint64_t)p->chunk_elems <= CODEC_CHOICE_SAMPLE_ELEMS));
+    assert(sample == chunks || (sample + 1) * (uint64_t)p->chunk_elems > CODEC_CHOICE_SAMPLE_ELEMS);
+    return sample;
 }
 
 void codec_choice_cost(struct codec_choice *c, enum codec codec, uint64_t elems, uint64_t bytes,
@@ -159,5 +178,6 @@ void codec_choice_link(struct codec_choice *c, struct codec_link *l, const struc
         held_up(c, (double)bytes / busy_s);
     else if (!anew && !l->encoded)
         not_held_up(c);
+    check(c);
     *l = (struct codec_link){.began = *p};
 }

@@ -1,5 +1,6 @@
 /* The k elements of the largest magnitude, of equals the first ones; the rest is 0 (Aji and Heafield 2017). What is not
  * sent is the caller's to keep (worker/driver/residual.c). */
+#include <assert.h>
 #include <string.h>
 
 #include "common/codec/codec_impl.h"
@@ -33,6 +34,7 @@ static uint32_t threshold(const float *x, size_t n, size_t k, size_t *ties)
             wanted -= count[bin];
             bin--;
         }
+        assert(wanted > 0 && wanted <= count[bin]);
         prefix |= bin << round[r].shift;
     }
     *ties = wanted;
@@ -56,6 +58,7 @@ static enum err top_k_encode(uint8_t *out, const float *x, const struct codec_sh
     (void)key;
     size_t ties, k = codec_top_k(s, n);
     uint32_t least = threshold(x, n, k, &ties);
+    const uint8_t *end = out + k * CODEC_TOP_K_ENTRY_BYTES;
     for (size_t i = 0; i < n; i++) {
         uint32_t m = magnitude(&x[i]);
         if (m >= 0x7f800000)
@@ -68,6 +71,8 @@ static enum err top_k_encode(uint8_t *out, const float *x, const struct codec_sh
         memcpy(out + sizeof index, &x[i], sizeof x[i]);
         out += CODEC_TOP_K_ENTRY_BYTES;
     }
+    assert(out == end && ties == 0);
+    (void)end;
     return ERR_OK;
 }
 

@@ -121,8 +121,21 @@ bool is_left_out(const flag &f)
 
 /* ---- the words ---- */
 
+/* The first program that people start and that has this flag, or NULL. */
+const char *owner(const std::string &name)
+{
+    for (const flags_program *p = flags_programs; p->name; p++)
+        for (const flag *f = flags_table; f->programs; f++)
+            if ((p->is & f->programs & ~FLAGS_ENTRYPOINT) && f->name && name == f->name)
+                return p->name;
+    return nullptr;
+}
+
 err refuse_unknown(const Reader &r, const std::string &name)
 {
+    if (owner(name))
+        return err_set(r.e, ERR_INPUT, "%sunknown flag --%s; it is a flag of %s", r.where.c_str(),
+                       name.c_str(), owner(name));
     words near;
     words_init(&near, name.c_str());
     for (const flag *f = flags_table; f->programs; f++)

@@ -64,6 +64,7 @@ static void slot_names(const struct optimizer *o, const char *name[OPTIMIZER_SLO
         name[n++] = "average";
     if (o->accumulation_steps > 1)
         name[n++] = "gradient_sum"; /* the last one */
+    assert(n <= OPTIMIZER_SLOTS_MAX);
     name[n] = NULL;
 }
 
@@ -227,6 +228,7 @@ static void apply(const struct optimizer *o, uint64_t t, struct optimizer_factor
 static void follow(const struct optimizer *o, uint64_t t, float *average, float *w, size_t n)
 {
     uint64_t before = optimizer_updates(o, t - 1);
+    assert(before <= optimizer_updates(o, t) && optimizer_updates(o, t) <= before + 1);
     if (before == 0)
         memcpy(average, w, n * sizeof *w);
     else

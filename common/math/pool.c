@@ -1,5 +1,6 @@
 #include "common/math/pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -40,6 +41,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&p->lock);
         p->fn(p->ctx, t->index);
         pthread_mutex_lock(&p->lock);
+        assert(p->busy > 0 && p->busy < p->threads && seen == p->round);
         if (--p->busy == 0)
             pthread_cond_signal(&p->done);
     }
@@ -98,6 +100,7 @@ void pool_start(struct pool *p, void (*fn)(void *ctx, uint32_t thread), void *ct
     if (p->threads == 1)
         return;
     pthread_mutex_lock(&p->lock);
+    assert(p->busy == 0); /* of the round before */
     p->fn = fn;
     p->ctx = ctx;
     p->busy = p->threads - 1;

@@ -1,4 +1,5 @@
 /* Frames on their way out: sent at once where the socket takes them, queued where it does not. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +20,16 @@ static void segment_free(struct segment *s)
     mem_free(s);
 }
 
+/* What is counted of the queue is nothing where it is empty. */
+static void check(const struct conn *c)
+{
+    assert((c->first == NULL) == (c->last == NULL));
+    assert((c->first == NULL) == (c->queued_bytes == 0));
+    assert(c->copied_bytes <= c->queued_bytes);
+    assert(c->first || (c->copied_bytes == 0 && c->frames == 0));
+    (void)c;
+}
+
 void conn_queue_drop(struct conn *c)
 {
     while (c->first) {
@@ -30,6 +41,7 @@ void conn_queue_drop(struct conn *c)
     c->queued_bytes = 0;
     c->copied_bytes = 0;
     c->frames = 0;
+    check(c);
 }
 
 void conn_want_writable(struct conn *c, bool wanted)
@@ -98,12 +110,14 @@ static void queue_advance(struct conn *c, size_t sent)
     }
     if (!c->first) {
         c->last = NULL;
+        check(c);
         return;
     }
     c->first->at += sent;
     c->first->left -= sent;
     if (c->first->copied)
         c->copied_bytes -= sent;
+    check(c);
 }
 
 /* The queue's next bytes, side by side. */
@@ -229,6 +243,7 @@ static enum err queue_rest(struct conn *c, const struct out *o, size_t sent)
     if (rc == ERR_OK) {
         c->last->frames++;
         c->frames++;
+        check(c);
     }
     return rc;
 }
@@ -373,6 +388,7 @@ size_t conn_copy_out(struct conn *c, const void *lo, size_t bytes)
     enum err rc = ERR_OK;
     for (struct segment *s = c->first; s && rc == ERR_OK; s = s->next)
         rc = segment_copy_out(c, s, (uintptr_t)lo, (uintptr_t)lo + bytes, &copied);
+    check(c);
     if (rc != ERR_OK)
         conn_fault(c, rc, "it reads too slowly: what is left for it cannot be kept");
     return copied;

@@ -1,5 +1,6 @@
 #include "common/parameters/epochs.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -27,17 +28,29 @@ void epochs_close(struct epochs *e)
     *e = (struct epochs){0};
 }
 
+static bool has(const struct epochs *e, uint64_t bit)
+{
+    return e->dropped[bit / 8] >> (bit % 8) & 1;
+}
+
+/* The present step is one of the running epoch, and nothing is noted of batches behind it. */
+static void check(const struct epochs *e, uint64_t step)
+{
+    assert(step >= e->begin);
+    uint64_t first = (step - e->begin + 1) * e->leaves, end = e->per_epoch * e->leaves;
+    for (uint32_t i = 0; i < e->leaves && first + i < end; i++)
+        assert(!has(e, first + i));
+    (void)first;
+    (void)end;
+}
+
 void epochs_start(struct epochs *e, uint64_t step)
 {
     e->epoch = step / e->per_epoch;
     e->begin = e->epoch * e->per_epoch;
     e->redone = 0;
     memset(e->dropped, 0, room(e));
-}
-
-static bool has(const struct epochs *e, uint64_t bit)
-{
-    return e->dropped[bit / 8] >> (bit % 8) & 1;
+    check(e, step);
 }
 
 static void set(struct epochs *e, uint64_t bit, bool value)
@@ -100,6 +113,7 @@ void epochs_note(struct epochs *e, uint64_t step, const struct tree_leaves *acce
     uint64_t first = (step - e->begin) * e->leaves;
     for (uint32_t i = 0; i < e->leaves; i++)
         set(e, first + i, !tree_has_leaf(accepted, i));
+    check(e, step);
 }
 
 /* The dropped leaves of this extra step, from 0: those behind the ones that the steps before it have had. */
@@ -140,6 +154,8 @@ void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w)
     if (in < w->steps) {
         w->redo = true;
         take_dropped(e, in - e->per_epoch, w);
+        assert(w->count > 0 &&
+               (w->count == e->leaves || in + 1 == w->steps)); /* the last one has the rest */
         return;
     }
     w->epoch = e->epoch + 1;
@@ -153,6 +169,7 @@ void epochs_turn(struct epochs *e, uint64_t step)
     uint64_t in = step - e->begin, extra = in - e->per_epoch;
     if (in >= e->per_epoch) {
         uint64_t left = count_dropped(e) - extra * e->leaves;
+        assert(left > 0 && left <= count_dropped(e)); /* an extra step trains something */
         e->redone += left < e->leaves ? left : e->leaves;
     }
     if (in + 1 < e->per_epoch || in + 1 < steps_of(e))
@@ -160,6 +177,7 @@ void epochs_turn(struct epochs *e, uint64_t step)
     e->epoch++;
     e->begin = step + 1;
     memset(e->dropped, 0, room(e));
+    check(e, step + 1);
 }
 
 uint64_t epochs_regular(uint64_t per_epoch, uint64_t epoch, uint64_t begin, uint64_t step)

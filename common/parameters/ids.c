@@ -1,10 +1,22 @@
 #include "common/parameters/ids.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool bit(const struct ids *s, uint64_t id)
 {
     return s->bits[id % IDS_WINDOW / 64] >> (id % 64) & 1;
+}
+
+/* The window is counted, and begins with an id that is missing. */
+static void check(const struct ids *s)
+{
+    uint64_t above = 0;
+    for (size_t i = 0; i < IDS_WINDOW / 64; i++)
+        above += (uint64_t)__builtin_popcountll(s->bits[i]);
+    assert(s->count == s->mark + above);
+    assert(!bit(s, s->mark));
+    (void)above;
 }
 
 bool ids_has(const struct ids *s, uint64_t id)
@@ -24,6 +36,7 @@ enum err ids_add(struct ids *s, uint64_t id)
         s->bits[s->mark % IDS_WINDOW / 64] &= ~(UINT64_C(1) << (s->mark % 64));
         s->mark++;
     }
+    check(s);
     return ERR_OK;
 }
 
@@ -47,6 +60,8 @@ size_t ids_pack(const struct ids *s, uint8_t out[IDS_WINDOW_BYTES])
     for (uint64_t i = 0; i < bytes * 8 && i < IDS_WINDOW; i++)
         if (bit(s, s->mark + i))
             out[i / 8] = (uint8_t)(out[i / 8] | 1u << (i % 8));
+    assert(bytes <= IDS_WINDOW_BYTES && (bytes == 0) == (s->count == s->mark));
+    assert(bytes == 0 || out[bytes - 1]);
     return bytes;
 }
 
@@ -61,6 +76,7 @@ enum err ids_unpack(struct ids *s, uint64_t mark, const uint8_t *window, size_t 
             set.count++;
         }
     }
+    check(&set);
     *s = set;
     return ERR_OK;
 }

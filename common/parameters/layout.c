@@ -1,5 +1,6 @@
 #include "common/parameters/layout.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -43,6 +44,9 @@ enum err layout_add(struct layout *l, const struct tensor *t, struct errmsg *e)
     grown[l->tensors].elems = elems;
     l->tensors++;
     l->elems += round_up(elems);
+    assert(l->elems % LAYOUT_ALIGN_ELEMS == 0 &&
+           grown[l->tensors - 1].offset_elems % LAYOUT_ALIGN_ELEMS == 0);
+    assert(l->elems - grown[l->tensors - 1].offset_elems - elems < LAYOUT_ALIGN_ELEMS);
     return ERR_OK;
 }
 
@@ -84,6 +88,7 @@ uint32_t layout_find(const struct layout *l, uint64_t at)
         else
             high = middle;
     }
+    assert(l->tensor[low].offset_elems <= at && at < layout_end(l, low));
     return low;
 }
 

@@ -1,5 +1,7 @@
 #include "common/parameters/plan.h"
 
+#include <assert.h>
+
 #include "common/base/mem.h"
 
 static uint32_t chunk_elems_for(uint64_t elems)
@@ -8,7 +10,33 @@ static uint32_t chunk_elems_for(uint64_t elems)
     bytes = (bytes + PLAN_CHUNK_MIN_BYTES - 1) / PLAN_CHUNK_MIN_BYTES * PLAN_CHUNK_MIN_BYTES;
     if (bytes > PLAN_CHUNK_MAX_BYTES)
         bytes = PLAN_CHUNK_MAX_BYTES;
+    assert(bytes % PLAN_CHUNK_MIN_BYTES == 0);
+    assert(bytes == PLAN_CHUNK_MAX_BYTES ||
+           elems * sizeof(float) <= PLAN_CHUNKS_WANTED * bytes); /* no more chunks than wanted */
+    assert(bytes == PLAN_CHUNK_MIN_BYTES ||
+           elems * sizeof(float) > PLAN_CHUNKS_WANTED * (bytes - PLAN_CHUNK_MIN_BYTES));
     return (uint32_t)(bytes / sizeof(float));
+}
+
+/* The shards own all chunks, one behind the other, in the order of ps and threads. */
+static void check(const struct plan *p)
+{
+    uint32_t chunk = 0;
+    for (uint32_t i = 0; i < p->shards; i++) {
+        const struct plan_shard *s = &p->shard[i], *before = i ? s - 1 : NULL;
+        assert(s->first_chunk == chunk && s->chunks > 0);
+        assert(s->first_elem == plan_chunk_elem(p, chunk));
+        assert(!before || before->first_elem + before->elems == s->first_elem);
+        assert(!before || s->ps > before->ps ||
+               (s->ps == before->ps && s->thread > before->thread));
+        chunk += s->chunks;
+        (void)before;
+    }
+    assert(chunk == p->chunks && plan_chunk_elem(p, chunk) == p->elems);
+    (void)chunk;
+    assert(p->run_chunks == 1 ||
+           p->run_chunks * (uint64_t)p->chunk_elems * sizeof(float) <= PLAN_RUN_BYTES);
+    assert((p->run_chunks + 1) * (uint64_t)p->chunk_elems * sizeof(float) > PLAN_RUN_BYTES);
 }
 
 uint64_t plan_chunk_elem(const struct plan *p, uint32_t chunk)
@@ -60,6 +88,8 @@ enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint
                                     .elems = plan_run_elems(&plan, first, end - first)};
         }
     }
+    assert(plan.shards <= all);
+    check(&plan);
     *p = plan;
     return ERR_OK;
 }

@@ -1,5 +1,6 @@
 #include "common/parameters/staleness.h"
 
+#include <assert.h>
 #include <math.h>
 
 enum { EXACT = 16, EXACT_BITS = 4 };
@@ -11,6 +12,17 @@ uint32_t staleness_bucket(uint64_t updates)
     uint32_t bits = 63 - (uint32_t)__builtin_clzll(updates);
     uint32_t bucket = EXACT + bits - EXACT_BITS;
     return bucket < STALENESS_BUCKETS ? bucket : STALENESS_BUCKETS - 1;
+}
+
+/* Each push is in one bucket, and the largest is not more than their sum. */
+static void check(const struct staleness *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < STALENESS_BUCKETS; i++)
+        n += s->bucket[i];
+    assert(n == s->count && s->max <= s->sum);
+    assert(s->count == 0 || s->bucket[staleness_bucket(s->max)] > 0);
+    (void)n;
 }
 
 uint64_t staleness_least(uint32_t bucket)
@@ -32,6 +44,8 @@ void staleness_add(struct staleness *s, uint64_t updates)
     if (updates > s->max)
         s->max = updates;
     s->bucket[staleness_bucket(updates)]++;
+    assert(staleness_least(staleness_bucket(updates)) <= updates);
+    check(s);
 }
 
 void staleness_join(struct staleness *to, const struct staleness *from)

@@ -1,5 +1,6 @@
 #include "common/parameters/tree.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
@@ -11,15 +12,20 @@ bool tree_valid(uint32_t leaves, uint32_t level, uint32_t index)
 
 uint32_t tree_cover(uint32_t first, uint32_t count, struct tree_node out[2 * TREE_LEVELS_MAX])
 {
-    uint32_t nodes = 0;
+    uint32_t nodes = 0, end = first + count;
     while (count) {
         uint32_t level = 0;
         while ((first & ((2u << level) - 1)) == 0 && (2u << level) <= count)
             level++;
         out[nodes++] = (struct tree_node){level, first >> level};
+        assert(nodes <= 2 * TREE_LEVELS_MAX && tree_first_leaf(out[nodes - 1]) == first);
+        assert(nodes < 2 || out[nodes - 2].level != level ||
+               out[nodes - 1].index % 2 == 0); /* no two halves */
         first += 1u << level;
         count -= 1u << level;
     }
+    assert(nodes == 0 || tree_end_leaf(out[nodes - 1]) == end);
+    (void)end;
     return nodes;
 }
 
@@ -28,6 +34,10 @@ void tree_share(uint32_t leaves, uint32_t workers, uint32_t position, uint32_t *
 {
     uint64_t begin = ((uint64_t)leaves * position + workers - 1) / workers;
     uint64_t end = ((uint64_t)leaves * (position + 1) + workers - 1) / workers;
+    assert(begin <= end && end <= leaves);
+    assert(end - begin <=
+           leaves / workers + (leaves % workers != 0)); /* even: nobody has two more than another */
+    assert(position > 0 || end > begin);
     *first = (uint32_t)begin;
     *count = (uint32_t)(end - begin);
 }

@@ -1,5 +1,7 @@
 #include "common/parameters/trust.h"
 
+#include <assert.h>
+
 #include "common/math/optimizer.h"
 
 bool trust_next(const struct layout *l, uint64_t *at, uint64_t end, struct trust_piece *p)
@@ -14,6 +16,8 @@ bool trust_next(const struct layout *l, uint64_t *at, uint64_t end, struct trust
                                       .first = first,
                                       .elems = stop > first ? stop - first : 0,
                                       .last = *at == layout_end(l, i)};
+            assert(p->first + p->elems <= *at && *at <= end);
+            assert(p->first >= l->tensor[i].offset_elems && p->first < layout_end(l, i));
             return true;
         }
     }
@@ -52,4 +56,5 @@ void trust_ratios(const struct layout *l, const struct plan *p, const double *su
             squares[0] = squares[1] = 0;
         }
     }
+    assert(squares[0] == 0 && squares[1] == 0); /* the last piece ended its tensor */
 }

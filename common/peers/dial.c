@@ -1,5 +1,6 @@
 #include "common/peers/dial.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,8 +102,7 @@ static void look_up(struct dialer *d)
     event_assign(&d->looked_up, d->loop->base, lookup_fd(d->lookup), EV_READ, on_looked_up, d);
     if (event_add(&d->looked_up, NULL) == 0)
         return;
-    lookup_drop(d->lookup);
-    d->lookup = NULL;
+    lookup_end(d);
     round_failed(d, "no memory to look the name up");
 }
 
@@ -121,6 +121,7 @@ static void round_begin(struct dialer *d)
 /* It is the owner's from here on. */
 static void hand_over(struct dialer *d, struct conn *c)
 {
+    assert(d->trying && d->conn == c);
     loop_timer_stop(&d->timer);
     d->conn = NULL;
     d->trying = d->waits_challenge = false;
@@ -200,6 +201,7 @@ static bool secure(struct dialer *d)
 
 static void next_address(struct dialer *d)
 {
+    assert(!d->conn && !d->waits_challenge && d->next < d->n);
     const struct address *a = &d->address[d->next++];
     char peer[ADDRESS_TEXT_MAX];
     snprintf(peer, sizeof(peer), "%s at %.250s", d->what, d->host_port);

@@ -48,6 +48,7 @@ enum err greeting_on_head(struct greeting *g, const struct frame *f, const uint8
 
 enum err greeting_on_space(struct greeting *g, uint64_t at, uint64_t left, void **p, size_t *bytes)
 {
+    assert(g->asked); /* else greeting_on_head took no body */
     if (at + left > sizeof g->got)
         return ERR_PROTO;
     *p = g->got + at;

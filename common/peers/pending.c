@@ -1,5 +1,6 @@
 #include "common/peers/pending.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <sys/resource.h>
 
@@ -22,6 +23,16 @@ void pending_init(struct pending *s)
                           .said_ms = clock_now_ms() - PENDING_SAY_MS};
 }
 
+/* The list has both ends or none, and as many as are counted, as far as that shows at its ends. */
+static void check(const struct pending *s)
+{
+    assert((s->oldest == NULL) == (s->open == 0) && (s->newest == NULL) == (s->open == 0));
+    assert((s->oldest == s->newest) == (s->open <= 1));
+    assert(!s->oldest || (!s->oldest->older && !s->newest->newer));
+    assert(s->open <= s->open_max && s->untold <= s->shed);
+    (void)s;
+}
+
 void pending_add(struct pending *s, struct pending_conn *one, struct conn *c)
 {
     *one =
@@ -33,6 +44,7 @@ void pending_add(struct pending *s, struct pending_conn *one, struct conn *c)
     s->newest = one;
     if (++s->open > s->open_max)
         (void)pending_shed(s);
+    check(s);
 }
 
 void pending_conn_leave(struct pending_conn *one)
@@ -44,6 +56,7 @@ void pending_conn_leave(struct pending_conn *one)
     *(one->newer ? &one->newer->older : &s->newest) = one->older;
     one->of = NULL;
     s->open--;
+    check(s);
 }
 
 /* They may come as often as they like; the log hears of them now and then. */

@@ -106,7 +106,7 @@ const char *frame_type_str(uint16_t type)
     }
 }
 
-unsigned frame_to(uint16_t type)
+unsigned frame_to(uint32_t type)
 {
     switch (type) {
 #define X(name, message, number, to)                                                               \

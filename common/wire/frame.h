@@ -104,6 +104,6 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
 /* "PUSH"; NULL for a number that has no message. */
 const char *frame_type_str(uint16_t type);
 /* Bits of enum frame_to; 0 for a number that has no message. */
-unsigned frame_to(uint16_t type);
+unsigned frame_to(uint32_t type);
 
 #endif

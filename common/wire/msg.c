@@ -47,7 +47,7 @@ bool generation_equal(struct generation a, struct generation b)
     return a.number == b.number && a.tag == b.tag;
 }
 
-const ProtobufCMessageDescriptor *msg_descriptor(uint16_t type)
+const ProtobufCMessageDescriptor *msg_descriptor(uint32_t type)
 {
     switch (type) {
 #define X(name, message, number, to)                                                               \

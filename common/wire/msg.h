@@ -27,7 +27,7 @@ Gradwire__CodecCost msg_codec_cost(const struct codec_cost *c);
 struct codec_cost msg_codec_cost_get(const Gradwire__CodecCost *m);
 
 /* The descriptor of a frame type's head; NULL for an unknown type. */
-const ProtobufCMessageDescriptor *msg_descriptor(uint16_t type);
+const ProtobufCMessageDescriptor *msg_descriptor(uint32_t type);
 
 /* Unpack a head. NULL if it does not parse; free with msg_free. */
 ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes);

@@ -170,7 +170,7 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     struct gate_chunk *c = &g->chunk[chunk];
     uint32_t first = tree_first_leaf(n->node), end = tree_end_leaf(n->node);
     uint32_t bit = tree_node_bit(g->leaves, n->node);
-    assert(chunk < g->chunks && tree_valid(g->leaves, n->node.level, n->node.index));
+    assert(chunk < g->chunks);
     if (g->picks ? tree_has_node(&g->pick.has[chunk], bit) : tree_has_leaves(&c->there, first, end))
         return GATE_DUPLICATE;
     if (!g->picks)

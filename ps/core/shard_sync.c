@@ -219,6 +219,8 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     struct tree_node node = {m->level, m->index};
     tree_add_leaves(&peer->sync.pushed, tree_first_leaf(node), tree_end_leaf(node));
     uint32_t first = m->first_chunk - s->me.first_chunk;
+    assert(tree_valid(s->sync.gate.leaves, node.level,
+                      node.index)); /* push_fits, and the same generation */
     struct gate_node n = {.node = node,
                           .examples = m->examples,
                           .run = body,

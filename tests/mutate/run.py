@@ -6,16 +6,22 @@ mutation of mutations.txt: the text is replaced (it must be there exactly once, 
 on it is built again, and every test program that it names must fail, or not end within its deadline. A test that stays
 green is a survivor: what the mutation breaks is not tested.
 
-    -s, --short     a few mutations, drawn by a seed, which is printed; that none is stale is checked for all
+With --assertions the list is assertions.txt: what the tests do not see, and an assertion does. Each of its mutations must
+be green without assertions (GRADWIRE_ASSERTIONS=OFF), in the named tests and in all programs of the groups unit, sim and
+wire, and with them an assertion must end each of the named tests.
+
+    -s, --short     a few mutations, drawn by a seed, which is printed; that none is stale is checked for all. With
+                    --assertions the named tests alone are run
     --seed N        draw them by this seed
     --only NAME     this one (as often as wanted); a prefix will do
-    --jobs N        compilers at a time (default: all cores)
+    --jobs N        compilers and tests at a time (default: all cores)
     --folder DIR    work in DIR and leave it there, so that the next run builds less
 
 The last line is "N passed, N failed"; the exit code is 1 if any failed.
 """
 import argparse
 import fcntl
+import hashlib
 import os
 import random
 import re
@@ -25,12 +31,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-LIST = HERE / "mutations.txt"
+LIST, LIST_OF_ASSERTIONS = HERE / "mutations.txt", HERE / "assertions.txt"
+GROUPS = ("unit", "sim", "wire")
 SHORT = 8
 DEADLINE_S, DEADLINE_FACTOR = 30, 20  # of a test: the larger one, of what it took unbroken
 BUILD_DEADLINE_S = 900
@@ -141,13 +149,14 @@ def copy_tree(to):
 # ---- building and testing it ----
 
 class Tree:
-    def __init__(self, folder, jobs):
-        self.source, self.build, self.jobs = folder / "tree", folder / "build", jobs
-        self.deadline_s = {}
+    def __init__(self, folder, jobs, assertions=True):
+        self.source, self.build, self.jobs = folder / "tree", folder / ("build" if assertions else "build-without"), jobs
+        self.deadline_s, self.unbroken = {}, {}
         copy_tree(self.source)
         # -O1: quick to build and to run; a name of its own, as CMakeLists.txt says what the others mean
         configure = ["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja",
-                     "-DCMAKE_BUILD_TYPE=Mutate", "-DCMAKE_C_FLAGS_MUTATE=-O1", "-DCMAKE_CXX_FLAGS_MUTATE=-O1"]
+                     "-DCMAKE_BUILD_TYPE=Mutate", "-DCMAKE_C_FLAGS_MUTATE=-O1", "-DCMAKE_CXX_FLAGS_MUTATE=-O1",
+                     f"-DGRADWIRE_ASSERTIONS={'ON' if assertions else 'OFF'}"]
         code, out = run(configure, BUILD_DEADLINE_S)
         if code != 0:
             raise Failed(f"cmake failed:\n{out}")
@@ -156,11 +165,16 @@ class Tree:
         targets = [test.replace("/", "_") for test in tests]
         return run(["ninja", "-C", str(self.build), "-j", str(self.jobs), *targets], BUILD_DEADLINE_S)
 
+    def program(self, test):
+        return self.build / "tests" / test.replace("/", "_")
+
     def test(self, test, deadline_s):
         """Exit code and output of one test program; never longer than its deadline."""
         environment = dict(os.environ, GRADWIRE_BUILD=str(self.build), GRADWIRE_ROOT=str(self.source))
-        program = self.build / "tests" / test.replace("/", "_")
-        return run([str(program)], deadline_s, cwd=self.source, env=environment)
+        return run([str(self.program(test))], deadline_s, cwd=self.source, env=environment)
+
+    def all_tests(self):
+        return [f"{group}/{path.stem}" for group in GROUPS for path in sorted((self.source / "tests" / group).glob("*_test.c"))]
 
     def check_green(self, tests):
         code, out = self.make(tests)
@@ -172,31 +186,52 @@ class Tree:
             if code != 0:
                 raise Failed(f"{test} is red without any mutation (exit code {code}):\n{out[-4000:]}")
             self.deadline_s[test] = max(DEADLINE_S, DEADLINE_FACTOR * (time.monotonic() - start))
+            self.unbroken[test] = hashlib.sha256(self.program(test).read_bytes()).digest()
 
-    def mutate(self, mutation):
-        """How each of its tests turned red; the tree is as it was afterwards."""
+    def mutate(self, mutation, judge, tests):
+        """What judge says of each of these tests; the tree is as it was afterwards."""
         path = self.source / mutation.file
         original = path.read_text()
         path.write_text(mutation.apply(original))
         try:
-            code, out = self.make(mutation.tests)
+            code, out = self.make(tests)
             if code != 0:
                 raise Failed("does not build: " + first_error(out))
-            return [self.red(test) for test in mutation.tests]
+            with ThreadPoolExecutor(self.jobs) as pool:
+                return list(pool.map(judge, tests))
         finally:
             path.write_text(original)
+
+    def green(self, test):
+        if hashlib.sha256(self.program(test).read_bytes()).digest() == self.unbroken[test]:
+            return None  # it has nothing of what was broken
+        code, out = self.test(test, self.deadline_s[test])
+        if code != 0:
+            raise Failed(f"{test} sees it without assertions: {first_failed(out) or f'exit code {code}'}")
+        return test
+
+    def asserts(self, test):
+        code, out = self.test(test, self.deadline_s[test])
+        found = re.search(r"^.*: (\w+): Assertion `.*' failed\.$", out, re.MULTILINE)
+        if code != -signal.SIGABRT or not found:
+            raise Failed(f"no assertion ends {test} (exit code {code})")
+        return f"{test}: an assertion of {found[1]}"
 
     def red(self, test):
         code, out = self.test(test, self.deadline_s[test])
         if code == 0:
             raise Failed(f"survived {test}")
-        failed = list(dict.fromkeys(re.findall(r"^\[  FAILED  \] (\w+)$", out, re.MULTILINE)))
         if code is None:
             return f"{test}: no end within {self.deadline_s[test]:.0f} s"
         if code < 0:
             return f"{test}: {signal.Signals(-code).name}"
-        return f"{test}: " + (failed[0] if failed else f"exit code {code}") + \
-            (f" and {len(failed) - 1} more" if len(failed) > 1 else "")
+        return f"{test}: {first_failed(out) or f'exit code {code}'}"
+
+
+def first_failed(out):
+    """The first test that a program says has failed, and how many more; empty: none."""
+    failed = list(dict.fromkeys(re.findall(r"^\[  FAILED  \] (\w+)$", out, re.MULTILINE)))
+    return (failed[0] if failed else "") + (f" and {len(failed) - 1} more" if len(failed) > 1 else "")
 
 
 def first_error(out):
@@ -215,7 +250,7 @@ def choose(mutations, options):
     if options.short:
         seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
         print(f"mutate: {SHORT} of {len(mutations)}, seed {seed}", flush=True)
-        drawn = random.Random(seed).sample(mutations, SHORT)
+        drawn = random.Random(seed).sample(mutations, min(SHORT, len(mutations)))
         return [m for m in mutations if m in drawn]
     return mutations
 
@@ -241,18 +276,38 @@ def stale(mutations):
     return found
 
 
-def mutate(options, folder):
-    mutations = read_list(LIST)
-    chosen, old = choose(mutations, options), stale(mutations)
-    results = [judge(m, lambda m=m: [m.apply((ROOT / m.file).read_text() if (ROOT / m.file).is_file() else "")])
-               for m in old]
-    chosen = [m for m in chosen if m not in old]
+def check(chosen, options, folder):
+    """Each turns its tests red."""
     tree = Tree(folder, options.jobs)
     start = time.monotonic()
     tree.check_green(sorted({test for m in chosen for test in m.tests}))
     print(f"mutate: built, and green without a mutation ({time.monotonic() - start:.0f} s)", flush=True)
-    results += [judge(m, lambda m=m: tree.mutate(m)) for m in chosen]
-    return results
+    return [judge(m, lambda m=m: tree.mutate(m, tree.red, m.tests)) for m in chosen]
+
+
+def check_assertions(chosen, options, folder):
+    """Each is seen by an assertion, and by nothing else."""
+    with_them, without = Tree(folder, options.jobs), Tree(folder, options.jobs, assertions=False)
+    named = sorted({test for m in chosen for test in m.tests})
+    start = time.monotonic()
+    with_them.check_green(named)
+    without.check_green(named if options.short else without.all_tests())
+    print(f"mutate: built twice, and green without a mutation ({time.monotonic() - start:.0f} s)", flush=True)
+
+    def how(m):
+        tests = m.tests if options.short else without.all_tests()
+        green = [test for test in without.mutate(m, without.green, tests) if test]
+        return with_them.mutate(m, with_them.asserts, m.tests) + [f"{len(green)} of {len(tests)} have it and are green without"]
+    return [judge(m, lambda m=m: how(m)) for m in chosen]
+
+
+def mutate(options, folder):
+    mutations = read_list(LIST_OF_ASSERTIONS if options.assertions else LIST)
+    chosen, old = choose(mutations, options), stale(mutations)
+    results = [judge(m, lambda m=m: [m.apply((ROOT / m.file).read_text() if (ROOT / m.file).is_file() else "")])
+               for m in old]
+    chosen = [m for m in chosen if m not in old]
+    return results + (check_assertions if options.assertions else check)(chosen, options, folder)
 
 
 def parse():
@@ -260,6 +315,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False)
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-s", "--short", action="store_true")
+    parser.add_argument("--assertions", action="store_true")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--only", action="append")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -96,7 +96,7 @@ static void the_doctor_wants_no_job_and_others_have_none_of_its_flags(void **sta
     assert_false(FLAGS("--output=o").doctor);
     REFUSED("--json wants --doctor as well", "--job=j", "--json");
     REFUSED("--certificates wants --doctor as well", "--job=j", "--certificates=a,b,c");
-    REFUSED_OF("ps", "unknown flag --doctor; --help lists them", "--job=j", "--doctor");
+    REFUSED_OF("ps", "unknown flag --doctor; it is a flag of worker", "--job=j", "--doctor");
 }
 
 static void every_way_to_write_a_flag_is_read(void **state)
@@ -215,7 +215,7 @@ static void flags_of_the_launcher_are_read_and_refused_alike(void **state)
     REFUSED_OF("train", "--rsh wants --hosts=FILE as well", "j", "--rsh=x");
     REFUSED_OF("train", "JOB is missing; --help lists the flags", "--ps=1");
     REFUSED_OF("train", "'k' is a second JOB; allowed: one", "j", "k");
-    REFUSED_OF("rank", "unknown flag --workers; --help lists them", "j", "--workers=3");
+    REFUSED_OF("rank", "unknown flag --workers; it is a flag of train", "j", "--workers=3");
 }
 
 static void the_entrypoint_hands_on_what_is_not_its_own(void **state)

@@ -98,6 +98,7 @@ static void ids_come_back_whole_from_their_bytes(void **state)
         uint64_t key = rng_key(seed, RNG_TEST, 3, 0);
         struct ids s = {.mark = rng_u64(key, 0) % 100000};
         s.count = s.mark;
+        s.count = s.mark;
         for (uint64_t i = 1; i < 1 + seed % 60; i++)
             assert_int_equal(ids_add(&s, s.mark + rng_u64(key, i) % IDS_WINDOW), ERR_OK);
         uint8_t bytes[IDS_WINDOW_BYTES];
@@ -113,7 +114,7 @@ static void ids_come_back_whole_from_their_bytes(void **state)
 static void ids_unpack_refuses_what_no_set_packs(void **state)
 {
     (void)state;
-    struct ids s = {.mark = 9};
+    struct ids s = {.mark = 9, .count = 9};
     uint8_t bytes[IDS_WINDOW_BYTES + 1] = {1};
     assert_int_equal(ids_unpack(&s, 4, bytes, 1), ERR_PROTO);
     bytes[0] = 2;

@@ -38,7 +38,7 @@ static void stop(struct epoch_end *end, int exit_code, const char *text)
     driver_stop(end->parts->driver, exit_code, text);
 }
 
-static void post(struct epoch_end *end, enum control_letter type, void *take_data)
+static void post(struct epoch_end *end, int type, void *take_data)
 {
     control_post(driver_control(end->parts->driver), type, session_step(end->session), take_data,
                  mem_free);

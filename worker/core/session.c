@@ -1,5 +1,6 @@
 #include "worker/core/session.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,7 @@ static bool is_possible(const Gradwire__Welcome *m)
            s->batches_per_epoch > 0;
 }
 
+/* Plain values: what the message points to is its own. */
 static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan)
 {
     struct session_terms *t = &s->terms;
@@ -156,7 +158,11 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     (void)snprintf(t->uuid, sizeof t->uuid, "%s", m->uuid);
     t->worker = m->worker;
     t->incarnation = m->incarnation;
-    t->settings = msg_settings(m->settings);
+    t->settings = *m->settings;
+    t->settings.boundaries = NULL;
+    t->settings.n_boundaries = 0;
+    t->settings.values = NULL;
+    t->settings.n_values = 0;
     t->plan = plan;
     t->leaves = m->settings->microbatches;
     s->mode = mode_of(m->settings->update);
@@ -184,6 +190,7 @@ static void begin_generation(struct session *s)
 enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool *anew,
                             struct errmsg *e)
 {
+    session_check(s);
     if (!is_possible(m))
         return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
     *anew = s->phase == SESSION_NEW ||
@@ -212,6 +219,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
     s->n_skipped = m->n_skipped;
     take_terms(s, m, plan);
     begin_generation(s);
+    session_check(s);
     return ERR_OK;
 }
 
@@ -235,6 +243,7 @@ void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMe
 #define OF_THIS_GENERATION(T)                                                                      \
     generation_equal(msg_generation_get(((const Gradwire__##T *)m)->generation),                   \
                      s->terms.generation)
+    session_check(s);
     if (type == FRAME_LEAVE)
         s->stay = STAY_ENDS;
     else if (s->phase == SESSION_NEW)
@@ -248,10 +257,12 @@ void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMe
     else if (type == FRAME_RESUME && OF_THIS_GENERATION(Resume))
         s->hold = HOLD_NONE;
 #undef OF_THIS_GENERATION
+    session_check(s);
 }
 
 void session_on_chief_up(struct session *s)
 {
+    session_check(s);
     if (s->mode->leases)
         lease_chief_up(s);
     if (s->stay == STAY_SAID)
@@ -259,6 +270,7 @@ void session_on_chief_up(struct session *s)
     if (s->hold == HOLD_SAID)
         s->hold = HOLD_WANTED;
     say_held_if_it_may(s);
+    session_check(s);
 }
 
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m)
@@ -285,8 +297,10 @@ void session_push_again(struct session *s, uint32_t shard)
 
 void session_on_link_up(struct session *s, uint32_t shard)
 {
+    session_check(s);
     s->mode->link_up(s, shard);
     averages_link_up(s, shard);
+    session_check(s);
 }
 
 void session_on_link_down(struct session *s, uint32_t shard)
@@ -299,6 +313,7 @@ void session_on_link_down(struct session *s, uint32_t shard)
                                .ssp = l->ssp};
     if (s->mode->link_down)
         s->mode->link_down(s, shard);
+    session_check(s);
 }
 
 void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m)
@@ -357,10 +372,12 @@ bool session_all_whole(const struct session *s)
 
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
+    session_check(s);
     if (!m->averages)
         s->mode->on_reply(s, shard, m, stored);
     else if (stored)
         averages_on_reply(s, shard, m);
+    session_check(s);
 }
 
 void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m)
@@ -402,6 +419,7 @@ struct session_task session_task(struct session *s)
     struct session_task t = {.kind = TASK_NONE};
     if (s->phase == SESSION_NEW)
         return t;
+    session_check(s);
     say_what_is_due(s);
     if (!may_begin(s))
         return t;
@@ -409,6 +427,8 @@ struct session_task session_task(struct session *s)
     s->at_hand = t.kind;
     if (t.kind == TASK_NONE)
         return t;
+    assert((t.kind == TASK_COMPUTE) == (t.runs > 0));
+    assert(t.work || t.kind == TASK_PUSH || t.batch < t.end);
     s->phase = SESSION_COMPUTING;
     s->averages.state = AVERAGES_NONE;
     if (s->terms.sync)
@@ -423,6 +443,7 @@ struct session_task session_task(struct session *s)
     }
     if (s->mode->begun)
         s->mode->begun(s);
+    session_check(s);
     return t;
 }
 
@@ -435,8 +456,10 @@ void session_computed(struct session *s)
 {
     if (s->phase != SESSION_COMPUTING)
         return; /* a new generation came in between */
+    session_check(s);
     if (s->mode->learned && s->at_hand == TASK_COMPUTE) {
         s->mode->learned(s);
+        session_check(s);
         return;
     }
     s->phase = SESSION_PUSHED;
@@ -444,11 +467,13 @@ void session_computed(struct session *s)
         if (s->link[i].state == LINK_UP)
             session_push_again(s, i);
     s->mode->pushed(s);
+    session_check(s);
 }
 
 bool session_take_made(struct session *s, struct session_made *made)
 {
     *made = (struct session_made){.own = false};
+    session_check(s);
     return s->mode->take_made(s, made);
 }
 

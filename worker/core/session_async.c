@@ -1,10 +1,19 @@
 /* The session in async: a batch by its id, and the newest parameters of every shard in answer to its push. */
+#include <assert.h>
+
 #include "worker/core/session_inner.h"
 
 static struct session_task task(struct session *s)
 {
     struct session_task t = {.kind = TASK_NONE};
     return feedback_pushes(s, &t) ? t : lease_task(s);
+}
+
+static void check(const struct session *s)
+{
+    exchange_check(s);
+    assert(s->at_hand != TASK_PUSH || s->terms.feedback);
+    (void)s;
 }
 
 static bool answers(const struct session *s, const Gradwire__Reply *m)
@@ -32,6 +41,7 @@ static void answered(struct session *s)
 
 const struct session_mode session_async = {
     .leases = true,
+    .check = check,
     .feeds_back = true,
     .wake = lease_wake,
     .pull_newest = exchange_pull_newest,

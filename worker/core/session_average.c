@@ -24,6 +24,7 @@ static void ask(struct session *s, uint32_t shard)
 
 void session_pull_averages(struct session *s)
 {
+    session_check(s);
     if (s->phase != SESSION_READY)
         return;
     s->phase = SESSION_AVERAGES;
@@ -31,6 +32,7 @@ void session_pull_averages(struct session *s)
     s->averages.state = AVERAGES_NONE;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++)
         ask(s, i);
+    session_check(s);
 }
 
 bool session_take_averages(struct session *s)

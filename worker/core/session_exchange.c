@@ -3,6 +3,7 @@
  * Happy path: a pull to every shard -> whole parameters from each -> ... -> a push -> whole parameters from each.
  * Failure modes: a link breaks (asked, or pushed, again when it is up); another question while the answers to the former
  * one are on their way (asked when those are here). */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "worker/core/session_inner.h"
@@ -64,6 +65,14 @@ struct exchange_steps exchange_steps(const struct session *s)
             steps.most = step;
     }
     return steps;
+}
+
+void exchange_check(const struct session *s)
+{
+    assert(s->phase != SESSION_ENTERING);
+    assert(s->phase != SESSION_PUSHED || !session_all_whole(s));
+    assert(!s->pull.any || s->pull.step == 0);
+    (void)s;
 }
 
 void exchange_pushed(struct session *s)

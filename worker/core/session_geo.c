@@ -5,6 +5,7 @@
  * Before a hold, when told to go, and when no lease is left the round takes all that is left to push ("whole").
  * Failure modes: a connection breaks (the round is pushed again, it is added once), a new generation (what was not
  * pushed is lost; its batches are dealt again). */
+#include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
@@ -14,6 +15,19 @@ enum { EPOCHS_MAX = 4 }; /* that a round may touch: a shard keeps the sums of th
 static void begin(struct session *s)
 {
     s->geo = (struct geo_state){.members = 1};
+}
+
+static void check(const struct session *s)
+{
+    const struct geo_state *g = &s->geo;
+    exchange_check(s);
+    assert(g->pending.n == 0 || g->moved);
+    assert(g->pending.n <= WORKER_RANGES_MAX && g->recent.n <= WORKER_RANGES_MAX);
+    assert(g->members > 0);
+    assert(s->at_hand != TASK_PUSH || g->round > 0);
+    assert(s->phase != SESSION_PUSHED || (s->at_hand == TASK_PUSH && g->moved));
+    assert(g->recent.n == 0 || g->round > 0);
+    (void)g;
 }
 
 static void on_lease(struct session *s, const Gradwire__Lease *m)
@@ -106,6 +120,7 @@ static void answered(struct session *s)
 
 const struct session_mode session_geo = {
     .leases = true,
+    .check = check,
     .begin = begin,
     .wake = lease_wake,
     .pull_newest = exchange_pull_newest,

@@ -137,11 +137,12 @@ struct session {
 
 /* An update mode. An operation that is NULL has nothing to do. */
 struct session_mode {
-    bool leases;                      /* s->lease is there */
-    bool acks;                        /* pushes are answered without parameters */
-    bool feeds_back;                  /* top-k keeps what it does not send */
-    void (*begin)(struct session *s); /* a generation: the state is as it was */
-    void (*wake)(struct session *s);  /* IDLE: bring the parameters in if there is work for them */
+    bool leases;                            /* s->lease is there */
+    bool acks;                              /* pushes are answered without parameters */
+    bool feeds_back;                        /* top-k keeps what it does not send */
+    void (*check)(const struct session *s); /* asserts what holds of its state between two events */
+    void (*begin)(struct session *s);       /* a generation: the state is as it was */
+    void (*wake)(struct session *s); /* IDLE: bring the parameters in if there is work for them */
     void (*pull_newest)(struct session *s);
     void (*on_deal)(struct session *s, const Gradwire__Deal *m);
     void (*on_lease)(struct session *s, const Gradwire__Lease *m); /* its ids are in the list */
@@ -194,6 +195,7 @@ struct exchange_steps {
     uint64_t least, most;
 };
 struct exchange_steps exchange_steps(const struct session *s);
+void exchange_check(const struct session *s);
 void exchange_pushed(struct session *s);
 void exchange_link_up(struct session *s, uint32_t shard);
 enum err exchange_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
@@ -215,6 +217,11 @@ void lease_pushed(struct session *s, bool counts);
 uint64_t lease_redo_left(const struct session *s); /* sync: 0 */
 void lease_chief_up(struct session *s);
 bool lease_take_made(struct session *s, struct session_made *made);
+
+void lease_check(const struct session *s);
+
+/* session_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
+void session_check(const struct session *s);
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);

@@ -4,6 +4,7 @@
  * In a hold: the running batch is over -> HELD -> perhaps a lease of ids to be redone, HELD again -> RESUME.
  * Failure modes: a report that is lost with the connection to the chief (asked again; the hello lists what is held), a
  * gradient that must not leave (the chief hears of it, again after a reconnect). */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,23 @@ Gradwire__Range **session_ranges_say(struct session_ranges_said *to,
 }
 
 /* ---- to the chief ---- */
+
+static void check_ranges(const struct session_ranges *r)
+{
+    assert(r->n <= WORKER_RANGES_MAX);
+    for (size_t i = 0; i < r->n; i++)
+        assert(r->range[i].count > 0);
+    (void)r;
+}
+
+void lease_check(const struct session *s)
+{
+    const struct lease_state *l = &s->lease;
+    check_ranges(&l->list);
+    check_ranges(&l->done);
+    assert(!l->rejected.there || l->rejected.what[0]);
+    (void)l;
+}
 
 size_t lease_take_done(struct session *s, struct session_ranges_said *said)
 {
@@ -122,10 +140,12 @@ void lease_chief_up(struct session *s)
 
 void session_reject(struct session *s, const char *what)
 {
+    assert(s->phase == SESSION_COMPUTING && s->at_hand == TASK_COMPUTE && what[0]);
     s->lease.rejected.there = true;
     s->lease.rejected.batch = s->lease.running;
     (void)snprintf(s->lease.rejected.what, sizeof s->lease.rejected.what, "%s", what);
     say_rejected(s);
+    session_check(s);
 }
 
 bool session_skips(const struct session *s)

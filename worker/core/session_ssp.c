@@ -6,6 +6,7 @@
  * The pull tells the shard how far I am, and is answered when the bound allows.
  * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
+#include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
@@ -72,6 +73,25 @@ static void enter(struct session *s)
         if (s->link[i].state != LINK_DOWN)
             send_tick(s, i, true);
     }
+}
+
+static bool all_acked(const struct session *s);
+
+static void check(const struct session *s)
+{
+    const struct ssp_state *p = &s->ssp;
+    bool idle = s->phase == SESSION_IDLE || s->phase == SESSION_ENTERING;
+    assert(!idle || (!p->live && !p->outside));
+    assert(s->phase != SESSION_ENTERING || p->entry > 0);
+    assert(!p->live || p->entry > 0);
+    assert(!p->outside || !p->pull.bounded);
+    assert(s->phase != SESSION_PULLING || p->pull.number > 0);
+    if (s->phase == SESSION_PULLING && p->pull.bounded)
+        assert(p->live && p->pull.clock == p->clock);
+    if (s->phase == SESSION_PUSHED)
+        assert(!all_acked(s) && (p->outside || !p->live || p->pull.clock == p->clock + 1));
+    assert(s->at_hand != TASK_PUSH);
+    (void)p, (void)idle;
 }
 
 static void wake(struct session *s)
@@ -282,6 +302,7 @@ static void pull_newest(struct session *s)
 const struct session_mode session_ssp = {
     .leases = true,
     .acks = true,
+    .check = check,
     .begin = begin,
     .wake = wake,
     .pull_newest = pull_newest,

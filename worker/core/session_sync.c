@@ -4,6 +4,7 @@
  * from every shard -> compute ...
  * Failure modes: shards that name different steps (the smallest is pulled; with backup workers the largest), a step that
  * others made without me (pull), leaves of the running step that become mine (its parameters are pulled again). */
+#include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
@@ -24,6 +25,21 @@ static bool todo(const struct session *s)
         if (!s->sync.pushed_leaf[s->sync.first_leaf + i])
             return true;
     return false;
+}
+
+static void check(const struct session *s)
+{
+    const struct sync_state *y = &s->sync;
+    exchange_check(s);
+    assert(y->first_leaf + y->my_leaves <= s->terms.leaves);
+    assert(s->at_hand != TASK_PUSH);
+    assert(!y->work.there || (s->terms.settings.redo && y->work.step >= y->work.is.begin));
+    assert(!y->knows || (s->terms.settings.redo && s->step >= y->here.begin));
+    assert(y->told_step == UINT64_MAX || y->sums_step != UINT64_MAX);
+    assert(y->total != UINT64_MAX || s->terms.settings.redo);
+    assert(y->epochs <= s->terms.settings.epochs);
+    assert(s->phase != SESSION_PUSHED || (y->my_leaves > 0 && !todo(s)));
+    (void)y;
 }
 
 static void wake(struct session *s)
@@ -64,6 +80,7 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
 static void arrive(struct session *s, uint64_t step)
 {
     struct sync_state *y = &s->sync;
+    assert(session_all_whole(s) && s->link[0].got_step == step);
     s->step = step;
     memset(y->pushed_leaf, 0, sizeof y->pushed_leaf);
     y->knows = s->terms.settings.redo && y->work.there && y->work.step == step;
@@ -212,6 +229,7 @@ static struct session_task task(struct session *s)
         }
         y->pushed_leaf[leaf] = true;
     }
+    assert(t.runs > 0 && (t.runs == TREE_LEVELS_MAX || !todo(s)));
     t.kind = TASK_COMPUTE;
     return t;
 }
@@ -230,12 +248,14 @@ void session_stop_at(struct session *s, uint64_t step)
 {
     if (s->terms.sync && step < s->sync.total)
         s->sync.total = step;
+    session_check(s);
 }
 
 void session_stop_behind(struct session *s, uint64_t epochs)
 {
     if (s->terms.sync && epochs < s->sync.epochs)
         s->sync.epochs = epochs;
+    session_check(s);
 }
 
 struct session_place session_place(const struct session *s)
@@ -249,6 +269,7 @@ struct session_place session_place(const struct session *s)
 
 const struct session_mode session_sync = {
     .feeds_back = true,
+    .check = check,
     .begin = begin,
     .wake = wake,
     .pull_newest = exchange_pull_newest,

@@ -1,5 +1,6 @@
 #include "worker/data/csv_rows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -220,8 +221,10 @@ static void read_category(struct row *r, const struct csv_field *field, const ch
         r->failed = vocabulary_add(words, text, bytes, &number);
         if (r->failed)
             return;
+        assert(number < words->count && words->count - before <= 1);
         if (words->count > before)
             r->piece->added[r->added++] = field->cell;
+        assert(r->added <= f->schema->inputs);
     } else {
         number = vocabulary_find(&in->words, text, bytes);
     }
@@ -349,6 +352,8 @@ static enum err read_row(struct row *r, size_t begin, const uint32_t *mark, cons
         memset(r->cells, 0, row_cells(f) * sizeof *r->cells);
         r->cells[f->schema->inputs] = table_bits(NAN);
     }
+    assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
+    assert(!r->bad || (r->added == 0 && p->bad > 0));
     p->rows++;
     return r->failed;
 }
@@ -372,7 +377,9 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
         r.line += p->has_quotes ? csv_count(p->text + begin, stop - begin, '\n') + 1 : 1;
         begin = stop + 1;
         mark = end + (end < last);
+        assert(mark == last || *mark >= begin);
     }
+    assert(p->bad <= p->rows && p->rows <= p->room);
     if (err == ERR_TOOBIG)
         return err_set(e, ERR_INPUT, "a category has more than %d words", VOCABULARY_MAX);
     return err ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)

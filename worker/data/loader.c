@@ -111,6 +111,16 @@ static uint32_t count_empty(const struct loader *l)
     return n;
 }
 
+/* What comes next is one of the wanted leaves; each microbatch that was lent was gathered, by either. With the lock. */
+static void check(const struct loader *l)
+{
+    assert(l->leaves == 0 ||
+           (l->next_leaf >= l->first_leaf && l->next_leaf - l->first_leaf < l->leaves));
+    assert(l->next_id >= l->base_id || l->next_id >= l->end_id);
+    assert(l->stats.prefetched <= l->stats.filled);
+    (void)l;
+}
+
 static void wake_if_half_empty(struct loader *l)
 {
     if (l->asleep && l->next_id < l->end_id && 2 * count_empty(l) >= l->depth)
@@ -174,10 +184,12 @@ static struct slot *claim(struct loader *l)
     struct slot *s = l->next_id < l->end_id ? find_empty(l) : NULL;
     if (!s)
         return NULL;
+    assert(!find(l, l->next_id, l->next_leaf) && !is_taken(l, l->next_id, l->next_leaf)); /* once */
     s->m.id = l->next_id;
     s->m.leaf = l->next_leaf;
     s->state = SLOT_FILLING;
     advance(l);
+    check(l);
     return s;
 }
 
@@ -306,6 +318,7 @@ static struct slot *borrow_spare(struct loader *l, enum err *err)
     if (*err == ERR_STATE)
         return NULL;
     struct slot *s = &spare[l->spares];
+    assert(!s->m.x && s->state == SLOT_EMPTY); /* the first that has no memory yet */
     if (!slot_init(s, l)) {
         slot_close(s);
         return NULL;
@@ -340,6 +353,8 @@ enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microba
         *(prefetched ? &l->stats.prefetched : &l->stats.gathered) += 1;
         take(l, id, leaf);
         pass_by(l, id);
+        assert(is_taken(l, id, leaf) && l->base_id >= id);
+        check(l);
         wake_if_half_empty(l);
     }
     pthread_mutex_unlock(&l->lock);
@@ -367,7 +382,7 @@ void loader_release(struct loader *l, struct microbatch *m)
     while (s->m.x !=
            m->x) /* every slot has memory of its own; a microbatch not from here is a bug */
         s++;
-    assert(s->state == SLOT_LENT);
+    assert(s->state == SLOT_LENT && s->m.id == m->id && s->m.leaf == m->leaf);
     s->state = SLOT_EMPTY;
     wake_if_half_empty(l);
     pthread_mutex_unlock(&l->lock);
@@ -398,5 +413,6 @@ void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_
     }
     if (l->asleep && l->next_id < l->end_id)
         pthread_cond_signal(&l->work);
+    check(l);
     pthread_mutex_unlock(&l->lock);
 }

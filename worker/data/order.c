@@ -25,5 +25,7 @@ uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint3
     uint64_t end = count * (leaf + 1) / o->microbatches;
     for (uint64_t p = begin; p < end; p++)
         out[p - begin] = rng_permute(key, first + p, o->rows);
+    assert(end <= count && first + count <= o->rows);
+    assert(end - begin <= count / o->microbatches + 1);
     return (uint32_t)(end - begin);
 }

@@ -4,6 +4,7 @@
  * is ever synced. */
 #include "worker/data/spill.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -71,6 +72,7 @@ void spill_unref(struct spill *s)
 {
     if (!s || --s->refs)
         return;
+    assert(s->memory_bytes == 0); /* whoever took some gave it back */
     if (s->fd >= 0)
         close(s->fd);
     mem_free(s->folder);
@@ -84,11 +86,13 @@ bool spill_take_memory(struct spill *s, uint64_t bytes)
     if (bytes > s->budget_bytes - s->memory_bytes)
         return false;
     s->memory_bytes += bytes;
+    assert(s->memory_bytes <= s->budget_bytes);
     return true;
 }
 
 void spill_give_memory(struct spill *s, uint64_t bytes)
 {
+    assert(bytes <= s->memory_bytes); /* what was taken */
     s->memory_bytes -= bytes;
 }
 

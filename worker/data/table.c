@@ -1,5 +1,6 @@
 #include "worker/data/table.h"
 
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -95,6 +96,8 @@ void table_begin(struct table *t)
     t->chunk_rows = TABLE_CHUNK_ROWS;
     while (t->chunk_rows > 1 && chunk_bytes(t) > CHUNK_BYTES_MOST)
         t->chunk_rows /= 2;
+    assert(t->chunk_rows == 1 || chunk_bytes(t) <= CHUNK_BYTES_MOST);
+    assert(t->chunk_rows == TABLE_CHUNK_ROWS || 2 * chunk_bytes(t) > CHUNK_BYTES_MOST);
 }
 
 static enum err no_memory(const struct table *t, struct errmsg *e)
@@ -152,6 +155,7 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, str
         cells += n * row_cells(t);
         t->rows += n;
         rows -= n;
+        assert(t->chunks == (t->rows + t->chunk_rows - 1) / t->chunk_rows);
     }
     return ERR_OK;
 }

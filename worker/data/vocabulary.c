@@ -1,5 +1,6 @@
 #include "worker/data/vocabulary.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -17,6 +18,16 @@ static uint32_t hash_of(const char *word, size_t bytes)
         h ^= h >> 29;
     }
     return (uint32_t)(h ^ (h >> 32));
+}
+
+/* The text ends with the last word, and there is room behind it; at most half of the slots are taken. */
+static void check(const struct vocabulary *v)
+{
+    const struct vocabulary_word *last = v->count ? &v->word[v->count - 1] : NULL;
+    assert(v->text_bytes == (last ? last->at + last->bytes : 0));
+    assert(v->count <= v->room && 2 * (uint64_t)v->count <= v->slots);
+    assert(v->count == 0 || v->text_bytes < v->text_room);
+    (void)last;
 }
 
 static uint32_t find(const struct vocabulary *v, const char *word, size_t bytes, uint32_t hash)
@@ -105,6 +116,7 @@ enum err vocabulary_add(struct vocabulary *v, const char *word, size_t bytes, ui
     v->text_bytes += bytes;
     put(v, hash, v->count);
     *number = v->count++;
+    check(v);
     return ERR_OK;
 }
 
@@ -124,6 +136,7 @@ void vocabulary_drop_last(struct vocabulary *v)
     v->slot[i] = 0;
     v->text_bytes = w->at;
     v->count--;
+    check(v);
 }
 
 void vocabulary_clear(struct vocabulary *v)
@@ -132,6 +145,7 @@ void vocabulary_clear(struct vocabulary *v)
         memset(v->slot, 0, v->slots * sizeof *v->slot);
     v->count = 0;
     v->text_bytes = 0;
+    check(v);
 }
 
 void vocabulary_close(struct vocabulary *v)

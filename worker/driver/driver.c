@@ -1,5 +1,6 @@
 #include "worker/driver/driver.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -260,6 +261,7 @@ static bool holds_back(const struct driver *d)
 
 void driver_begin(struct driver *d, const struct session_task *task, uint64_t rows)
 {
+    assert(task->kind == TASK_COMPUTE && d->exchange == EXCHANGE_NONE);
     d->began_s = clock_now_s();
     if (d->first_s == 0)
         d->first_s = d->began_s;
@@ -316,6 +318,8 @@ static void handed_over(struct driver *d, enum exchange exchange)
     session_computed(d->session);
     d->pushed_s = clock_now_s();
     d->exchange = exchange;
+    assert(!session_exchanges(d->session) ||
+           (exchange == EXCHANGE_ROUND) == session_pushes_round(d->session));
 }
 
 void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,

@@ -43,6 +43,7 @@ static uint32_t take(struct flow *f, size_t elems)
     if (m->slot_elems[best] < elems)
         m->slot_elems[best] = elems;
     f->busy[best] = true;
+    assert(m->slot_elems[best] >= elems);
     return best;
 }
 
@@ -182,4 +183,6 @@ void flow_plan(struct model *m)
     decide_in_place(&f);
     plan_forward(&f);
     plan_backward(&f);
+    for (uint32_t s = 0; s < m->slots; s++)
+        assert(!f.busy[s]); /* whoever took one gave it back */
 }

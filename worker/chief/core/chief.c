@@ -96,6 +96,7 @@ static void check(const struct chief *c)
 static void check_worker(const struct chief *c, uint32_t worker)
 {
     const struct chief_worker *w = &c->worker[worker];
+    (void)w;
     assert(!w->welcomed || (w->up && w->member && w->hello));
     assert(!w->given || w->incarnation);
     check(c);

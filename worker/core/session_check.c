@@ -1,0 +1,44 @@
+/* What holds between two events of a session. Nothing here depends on what a peer said. */
+#include <assert.h>
+
+#include "worker/core/session_inner.h"
+
+static void check_links(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        const struct session_link *l = &s->link[i];
+        uint32_t chunks = s->terms.plan.shard[i].chunks;
+        assert(l->pull != PULL_ASKED || (l->state != LINK_DOWN && l->got_chunks < chunks));
+        assert(l->pull != PULL_WHOLE || l->got_chunks >= chunks);
+        (void)l, (void)chunks;
+    }
+}
+
+static void check_phase(const struct session *s)
+{
+    assert(s->phase != SESSION_PULLING || !session_all_whole(s));
+    assert(s->phase != SESSION_AVERAGES || s->averages.state != AVERAGES_HERE);
+    assert(s->averages.state == AVERAGES_NONE || s->averages.number > 0);
+    assert(!session_running(s) || s->at_hand != TASK_NONE);
+    assert(!session_running(s) || s->averages.state == AVERAGES_NONE);
+    assert(s->at_hand != TASK_PUSH || s->mode->round || s->remainders > 0);
+    assert(s->remainders == 0 || (s->terms.feedback && s->mode->leases));
+    assert(s->hold != HOLD_SAID || (s->terms.feedback && s->terms.sync));
+    assert(!s->terms.feedback || s->mode->feeds_back);
+    (void)s;
+}
+
+void session_check(const struct session *s)
+{
+    assert((s->phase == SESSION_NEW) == (s->mode == NULL));
+    assert((s->mode == NULL) == (s->link == NULL));
+    assert((s->n_skipped == 0 || s->skipped) && (s->link == NULL) == (s->skipped == NULL));
+    if (!s->mode)
+        return;
+    assert(s->terms.sync == (s->mode == &session_sync) && s->terms.sync == !s->mode->leases);
+    check_links(s);
+    check_phase(s);
+    if (s->mode->leases)
+        lease_check(s);
+    s->mode->check(s);
+}

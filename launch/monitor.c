@@ -23,13 +23,12 @@ void monitor_save(struct monitor *m)
     int n = snprintf(text, sizeof text,
                      "{\"time\":%lld,\"restarts\":%u,\"batch_size\":%u,\"cut\":%lld,"
                      "\"progress\":%s}\n",
-                     (long long)time(NULL), m->config.policy->restarts,
-                     m->config.job->training.batch_size,
+                     (long long)time(NULL), m->policy->restarts, m->plan->job->training.batch_size,
                      m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
                      m->any_progress ? m->last_line : "null");
     struct errmsg e;
     if (n > 0 && (size_t)n < sizeof text &&
-        rundir_put(m->config.dir, "processes/progress.json", text, (size_t)n, &e))
+        rundir_put(m->plan->dir, "processes/progress.json", text, (size_t)n, &e))
         say_warn("%s", e.text);
     m->saved_ms = clock_now_ms();
 }
@@ -37,12 +36,9 @@ void monitor_save(struct monitor *m)
 /* At most once in MONITOR_SAVE_EVERY_MS. */
 void monitor_keep(struct monitor *m)
 {
-    int64_t wait_ms = m->saved_ms + MONITOR_SAVE_EVERY_MS - clock_now_ms();
-    if (evtimer_pending(m->save, NULL))
-        return;
-    wait_ms = wait_ms > 0 ? wait_ms : 0;
-    struct timeval after = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
-    (void)event_add(m->save, &after);
+    struct timeval after = clock_timeval(m->saved_ms + MONITOR_SAVE_EVERY_MS - clock_now_ms());
+    if (!evtimer_pending(m->save, NULL))
+        (void)event_add(m->save, &after);
 }
 
 static void on_save(evutil_socket_t fd, short what, void *arg)
@@ -62,7 +58,7 @@ static void monitor_show_step(struct monitor *m)
     if (now_ms - *when_ms < every_ms)
         return;
     *when_ms = now_ms;
-    progress_format_step(text, sizeof text, &m->last, m->config.job->training.batch_size);
+    progress_format_step(text, sizeof text, &m->last, m->plan->job->training.batch_size);
     if (say_on_terminal())
         say_status(text);
     else
@@ -75,9 +71,9 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
     m->last = *event;
     m->any_progress = true;
     (void)snprintf(m->last_line, sizeof m->last_line, "%.*s", (int)bytes, line);
-    m->config.result->epoch = event->epoch;
-    m->config.result->step = progress_total_step(event);
-    policy_at_step(m->config.policy, m->config.result->step);
+    m->result->epoch = event->epoch;
+    m->result->step = progress_total_step(event);
+    policy_at_step(m->policy, m->result->step);
     monitor_show_step(m);
     monitor_keep(m);
 }
@@ -92,9 +88,9 @@ static void monitor_on_epoch(struct monitor *m, const struct progress_event *eve
 
 static void monitor_on_first_step(struct monitor *m)
 {
-    policy_made_step(m->config.policy);
-    if (isnan(m->config.result->first_step_s))
-        m->config.result->first_step_s = clock_now_s() - m->config.start_s;
+    policy_made_step(m->policy);
+    if (isnan(m->result->first_step_s))
+        m->result->first_step_s = clock_now_s() - m->plan->start_s;
 }
 
 static void monitor_on_line(void *arg, const char *line, size_t bytes)
@@ -131,10 +127,11 @@ void monitor_feed(struct monitor *m, const char *bytes, size_t n)
 
 /* ---- life ---- */
 
-enum err monitor_init(struct monitor *m, const struct monitor_config *config)
+enum err monitor_init(struct monitor *m, const struct supervisor_plan *plan, struct policy *policy,
+                      struct supervisor_result *result)
 {
-    *m = (struct monitor){.config = *config};
-    m->save = evtimer_new(config->base, on_save, m);
+    *m = (struct monitor){.plan = plan, .policy = policy, .result = result};
+    m->save = evtimer_new(plan->base, on_save, m);
     return m->save ? ERR_OK : ERR_NOMEM;
 }
 

@@ -14,17 +14,10 @@
 #include "launch/progress.h"
 #include "launch/supervisor.h"
 
-struct monitor_config {
-    struct event_base *base;
-    const struct job *job;
-    const char *dir;
-    double start_s;                   /* clock_now_s of the launcher's start */
+struct monitor {
+    const struct supervisor_plan *plan;
     struct policy *policy;            /* is told of steps */
     struct supervisor_result *result; /* step, epoch, first_step_s */
-};
-
-struct monitor {
-    struct monitor_config config;
     struct event *save;
     struct progress_lines lines;
     struct progress_event last;          /* progress */
@@ -35,7 +28,8 @@ struct monitor {
 };
 
 /* Close with monitor_close, on error too. Errors: ERR_NOMEM. */
-enum err monitor_init(struct monitor *m, const struct monitor_config *config) MUST_CHECK;
+enum err monitor_init(struct monitor *m, const struct supervisor_plan *plan, struct policy *policy,
+                      struct supervisor_result *result) MUST_CHECK;
 void monitor_close(struct monitor *m);
 
 /* What came from the chief's progress pipe (progress.h). */

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/digits.h"
 #include "common/cluster/cluster_given.h"
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
@@ -31,7 +31,8 @@ enum {
     RANK_EXIT_FAILED = 1,
     RANK_EXIT_INPUT = 2,
     RANK_LOOK_EVERY_MS = 50,
-    RANK_SAY_EVERY_MS = 10000
+    RANK_SAY_EVERY_MS = 10000,
+    RANKS_MAX = 999999
 };
 
 #define RANK_TOKEN "token" /* beside the ranks' addresses */
@@ -50,15 +51,6 @@ struct rank {
 
 /* ---- the environment ---- */
 
-static bool number_of(const char *text, uint32_t *out)
-{
-    size_t n = text ? strlen(text) : 0;
-    if (n == 0 || n > 6 || strspn(text, "0123456789") != n)
-        return false;
-    *out = (uint32_t)strtoul(text, NULL, 10);
-    return true;
-}
-
 enum err rank_find(uint32_t *rank, uint32_t *size, char *(*lookup)(const char *name),
                    struct errmsg *e)
 {
@@ -71,7 +63,8 @@ enum err rank_find(uint32_t *rank, uint32_t *size, char *(*lookup)(const char *n
         if (!lookup(by[i].rank))
             continue;
         const char *n = lookup(by[i].size) ? lookup(by[i].size) : lookup(by[i].other_size);
-        if (number_of(lookup(by[i].rank), rank) && number_of(n, size) && *rank < *size)
+        if (n && digits_read(n, 1, RANKS_MAX, size) &&
+            digits_read(lookup(by[i].rank), 0, *size - 1, rank))
             return ERR_OK;
         return err_set(e, ERR_INPUT, "%s=%.40s and %s=%.40s: a rank and how many there are, wanted",
                        by[i].rank, lookup(by[i].rank), by[i].other_size, n ? n : "");
@@ -116,17 +109,10 @@ enum err rank_attempt(char out[RANK_ATTEMPT_BYTES], const char *given,
 
 static enum err take_ports(struct rank *r, const char *text, struct errmsg *e)
 {
-    char low[8] = "";
-    const char *dash = strchr(text, '-');
-    uint32_t a = 0, b = 0;
-    if (dash && dash - text < (ptrdiff_t)sizeof low)
-        memcpy(low, text, (size_t)(dash - text));
-    if (!dash || !number_of(low, &a) || !number_of(dash + 1, &b) || a < 1 || b > 65535 || a > b)
-        return err_set(e, ERR_INPUT,
-                       "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", text);
-    r->port_low = (uint16_t)a;
-    r->port_high = (uint16_t)b;
-    return ERR_OK;
+    if (digits_ports(text, &r->port_low, &r->port_high))
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", text);
 }
 
 /* The process that this becomes reads it again: what is wrong is told before the others are waited for. */
@@ -274,7 +260,6 @@ static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
 
 static enum err rank_meet(struct rank *r, struct errmsg *e)
 {
-    const struct timespec pause = {.tv_nsec = RANK_LOOK_EVERY_MS * 1000000L};
     int64_t began_ms = clock_now_ms(), said_ms = began_ms;
     char names[160] = "";
     while (rank_missing(r, names, sizeof names)) {
@@ -289,7 +274,7 @@ static enum err rank_meet(struct rank *r, struct errmsg *e)
             log_info("waiting %lld s for ranks %s of %u in %s",
                      (long long)(now_ms - began_ms) / 1000, names, r->size, r->folder);
         }
-        (void)nanosleep(&pause, NULL);
+        clock_sleep_ms(RANK_LOOK_EVERY_MS);
     }
     return ERR_OK;
 }

@@ -28,19 +28,13 @@ static void summary_set(json_t *summary, const char *key, json_t *take_value)
 static json_t *summary_alone(const struct supervisor_result *result, const struct options *o,
                              const struct job *job)
 {
-    json_t *summary = json_object();
-    summary_set(summary, "status", json_string(summary_status(result->exit_code)));
-    summary_set(summary, "exit_code", json_integer(result->exit_code));
-    summary_set(summary, "error", *result->error ? json_string(result->error) : json_null());
-    summary_set(summary, "job", json_string(job->name));
-    summary_set(summary, "update", json_string(job_update_word(job->training.update)));
-    summary_set(summary, "ps", json_integer(o->ps));
-    summary_set(summary, "workers", json_integer(options_trainers(o)));
-    summary_set(summary, "microbatches", json_integer(job->training.microbatches));
-    summary_set(summary, "steps", json_integer((json_int_t)result->step));
-    summary_set(summary, "epochs",
-                json_integer(result->epoch > 0 ? (json_int_t)result->epoch - 1 : 0));
-    return summary;
+    return json_pack("{s:s, s:i, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "status",
+                     summary_status(result->exit_code), "exit_code", result->exit_code, "error",
+                     *result->error ? json_string(result->error) : json_null(), "job", job->name,
+                     "update", job_update_word(job->training.update), "ps", (json_int_t)o->ps,
+                     "workers", (json_int_t)options_trainers(o), "microbatches",
+                     (json_int_t)job->training.microbatches, "steps", (json_int_t)result->step,
+                     "epochs", result->epoch > 0 ? (json_int_t)result->epoch - 1 : (json_int_t)0);
 }
 
 static json_t *summary_rss(const struct crew *crew)
@@ -134,18 +128,20 @@ static void summary_print_head(FILE *out, const json_t *s)
         (void)fprintf(out, "  error: %s\n", error);
 }
 
-/* "  eval: loss 0.0712, accuracy 0.9789" */
-static void summary_print_results(FILE *out, const json_t *s, const char *key)
+/* "  eval: loss 0.0712, accuracy 0.9789": what `key` has, in this unit, under this title. */
+static void summary_print_numbers(FILE *out, const json_t *s, const char *key, const char *title,
+                                  double unit, int digits, const char *unit_name)
 {
-    json_t *results = json_object_get(s, key), *value;
+    json_t *numbers = json_object_get(s, key), *value;
     const char *name, *before = "";
-    if (!json_is_object(results) || json_object_size(results) == 0)
+    if (!json_is_object(numbers) || json_object_size(numbers) == 0)
         return;
-    (void)fprintf(out, "  %s: ", key);
-    json_object_foreach(results, name, value)
+    (void)fprintf(out, "  %s: ", title);
+    json_object_foreach(numbers, name, value)
     {
         if (json_is_number(value)) {
-            (void)fprintf(out, "%s%s %.4f", before, name, json_number_value(value));
+            (void)fprintf(out, "%s%s %.*f%s", before, name, digits, json_number_value(value) / unit,
+                          unit_name);
             before = ", ";
         }
     }
@@ -165,21 +161,6 @@ static void summary_print_cluster(FILE *out, const json_t *s)
     (void)fprintf(out, "\n");
 }
 
-static void summary_print_rss(FILE *out, const json_t *s)
-{
-    json_t *rss = json_object_get(s, "peak_rss_bytes"), *value;
-    const char *name, *before = "";
-    if (!json_is_object(rss) || json_object_size(rss) == 0)
-        return;
-    (void)fprintf(out, "  peak memory: ");
-    json_object_foreach(rss, name, value)
-    {
-        (void)fprintf(out, "%s%s %.0f MB", before, name, json_number_value(value) / 1e6);
-        before = ", ";
-    }
-    (void)fprintf(out, "\n");
-}
-
 void summary_print(FILE *out, const char *dir)
 {
     char path[PATH_MAX];
@@ -188,10 +169,10 @@ void summary_print(FILE *out, const char *dir)
         return;
     const char *digest = json_string_value(json_object_get(s, "digest"));
     summary_print_head(out, s);
-    summary_print_results(out, s, "train");
-    summary_print_results(out, s, "eval");
+    summary_print_numbers(out, s, "train", "train", 1, 4, "");
+    summary_print_numbers(out, s, "eval", "eval", 1, 4, "");
     summary_print_cluster(out, s);
-    summary_print_rss(out, s);
+    summary_print_numbers(out, s, "peak_rss_bytes", "peak memory", 1e6, 0, " MB");
     if (digest)
         (void)fprintf(out, "  digest %s\n", digest);
     (void)fprintf(out, "  %s\n", path);

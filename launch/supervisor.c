@@ -45,11 +45,6 @@ struct supervisor {
     int64_t interrupted_ms; /* when the job was interrupted */
 };
 
-static struct timeval supervisor_after_ms(int64_t ms)
-{
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-}
-
 static void supervisor_signal_all(const struct supervisor *s, int sig)
 {
     for (uint32_t i = 0; i < s->plan->crew->n; i++) {
@@ -60,33 +55,25 @@ static void supervisor_signal_all(const struct supervisor *s, int sig)
 
 /* ---- the files that tell others ---- */
 
-/* A line of processes/pids. Bytes. */
-static size_t supervisor_pid_line(char *out, size_t room, const struct process *p)
-{
-    int n = snprintf(out, room, "%s %u %ld%s%s\n", role_str(p->role), p->index, (long)p->pid,
-                     p->host ? " " : "", p->host ? p->host : "");
-    return n > 0 ? (size_t)n : 0;
-}
-
 /* processes/pids: "role index pid" of all that run, the launcher first; behind it the host, where
  * that is another one. */
 static void supervisor_write_pids(const struct supervisor *s)
 {
     const struct crew *c = s->plan->crew;
-    size_t room = 64;
-    for (uint32_t i = 0; i < c->n; i++)
-        room += supervisor_pid_line(NULL, 0, &c->process[i]);
-    char *text = mem_zalloc(room, 1);
-    if (!text)
-        return;
-    size_t n = (size_t)snprintf(text, room, "launcher 0 %ld\n", (long)getpid());
-    for (uint32_t i = 0; i < c->n; i++)
-        if (c->process[i].pid > 0)
-            n += supervisor_pid_line(text + n, room - n, &c->process[i]);
+    char *text = NULL;
+    size_t bytes = 0;
     struct errmsg e;
-    if (rundir_put(s->plan->dir, "processes/pids", text, n, &e))
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return;
+    (void)fprintf(out, "launcher 0 %ld\n", (long)getpid());
+    for (const struct process *p = c->process; p < c->process + c->n; p++)
+        if (p->pid > 0)
+            (void)fprintf(out, "%s %u %ld%s%s\n", role_str(p->role), p->index, (long)p->pid,
+                          p->host ? " " : "", p->host ? p->host : "");
+    if (fclose(out) == 0 && rundir_put(s->plan->dir, "processes/pids", text, bytes, &e))
         say_warn("%s", e.text);
-    mem_free(text);
+    free(text);
 }
 
 /* ---- progress ---- */
@@ -121,9 +108,11 @@ static void supervisor_stop_if_over(struct supervisor *s)
         (void)event_base_loopbreak(s->plan->base);
 }
 
-static void supervisor_kill(struct supervisor *s)
+/* Other processes run than before. */
+static void supervisor_changed(struct supervisor *s)
 {
-    supervisor_signal_all(s, SIGKILL);
+    supervisor_write_pids(s);
+    supervisor_stop_if_over(s);
 }
 
 static void supervisor_cancel_restarts(struct supervisor *s)
@@ -138,7 +127,7 @@ static void supervisor_cancel_restarts(struct supervisor *s)
 
 static void supervisor_kill_after_ms(struct supervisor *s, int64_t ms)
 {
-    struct timeval after = supervisor_after_ms(ms);
+    struct timeval after = clock_timeval(ms);
     (void)event_add(s->event[EVENT_KILL], &after);
 }
 
@@ -164,7 +153,7 @@ static void on_kill(evutil_socket_t fd, short what, void *arg)
         return;
     }
     say_warn("the grace of %u s is over: killing what still runs", s->plan->job->timeouts.grace_s);
-    supervisor_kill(s);
+    supervisor_signal_all(s, SIGKILL);
 }
 
 static void supervisor_interrupt(struct supervisor *s, int exit_code, const char *what)
@@ -190,7 +179,7 @@ static void on_interrupt(evutil_socket_t fd, short what, void *arg)
         return;
     if (s->policy.ending) {
         say_warn("Ctrl-C: killing all processes");
-        supervisor_kill(s);
+        supervisor_signal_all(s, SIGKILL);
     } else {
         supervisor_interrupt(s, SUPERVISOR_EXIT_INT, "Ctrl-C");
     }
@@ -222,8 +211,7 @@ static void on_restart(evutil_socket_t fd, short what, void *arg)
         supervisor_fail(s, 1, r->process->name, e.text);
         supervisor_end(s);
     }
-    supervisor_write_pids(s);
-    supervisor_stop_if_over(s);
+    supervisor_changed(s);
 }
 
 static void supervisor_restart(struct supervisor *s, uint32_t i, const struct policy_verdict *v)
@@ -231,7 +219,7 @@ static void supervisor_restart(struct supervisor *s, uint32_t i, const struct po
     const struct process *p = &s->plan->crew->process[i];
     say_warn("%s %s; starting it again in %.1f s (restart %u of %u)", p->name, v->why,
              v->delay_ms / 1e3, s->policy.restarts, s->policy.restarts_max);
-    struct timeval after = supervisor_after_ms(v->delay_ms);
+    struct timeval after = clock_timeval(v->delay_ms);
     s->restart[i].waiting = true;
     monitor_keep(&s->monitor);
     (void)event_add(s->restart[i].timer, &after);
@@ -306,17 +294,17 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 static enum err supervisor_guard_all(const struct supervisor *s, struct errmsg *e)
 {
     const struct crew *c = s->plan->crew;
-    enum err err = s->plan->fleet ? fleet_guard(s->plan->fleet, &c->local.guardian, e) : ERR_OK;
+    enum err err = s->plan->fleet ? fleet_guard(s->plan->fleet, &c->guardian, e) : ERR_OK;
     for (uint32_t i = 0; !err && i < c->n; i++)
         if (!c->process[i].host && c->process[i].pid > 0)
-            err = guardian_register_child(&c->local.guardian, c->process[i].pid, e);
+            err = guardian_register(&c->guardian, c->process[i].pid, WARD_PROCESS, e);
     return err;
 }
 
 static void supervisor_renew_guardian(struct supervisor *s)
 {
     struct errmsg e;
-    struct guardian *g = &s->plan->crew->local.guardian;
+    struct guardian *g = &s->plan->crew->guardian;
     (void)close(g->fd);
     enum err err = guardian_start(g, &e);
     if (!err)
@@ -328,7 +316,7 @@ static void supervisor_renew_guardian(struct supervisor *s)
 static void supervisor_reaped(struct supervisor *s, pid_t pid, int status, const struct rusage *use)
 {
     struct crew *c = s->plan->crew;
-    if (pid == c->local.guardian.pid)
+    if (pid == c->guardian.pid)
         supervisor_renew_guardian(s);
     if (s->plan->fleet)
         fleet_reaped(s->plan->fleet, pid);
@@ -390,8 +378,7 @@ static void remote_ended(void *arg, struct process *p, int wait_status)
 {
     struct supervisor *s = arg;
     supervisor_on_exit(s, supervisor_index(s, p), wait_status);
-    supervisor_write_pids(s);
-    supervisor_stop_if_over(s);
+    supervisor_changed(s);
 }
 
 static void remote_lost(void *arg, struct process *p)
@@ -400,8 +387,7 @@ static void remote_lost(void *arg, struct process *p)
     bool was_ending = s->policy.ending;
     struct policy_verdict v = policy_lost(&s->policy, supervisor_index(s, p));
     supervisor_follow(s, supervisor_index(s, p), &v, was_ending, false);
-    supervisor_write_pids(s);
-    supervisor_stop_if_over(s);
+    supervisor_changed(s);
 }
 
 static void remote_end(void *arg, const char *who, const char *why)
@@ -498,14 +484,8 @@ static void supervisor_close(struct supervisor *s)
 static enum err supervisor_init(struct supervisor *s)
 {
     const struct crew *c = s->plan->crew;
-    const struct monitor_config config = {.base = s->plan->base,
-                                          .job = s->plan->job,
-                                          .dir = s->plan->dir,
-                                          .start_s = s->plan->start_s,
-                                          .policy = &s->policy,
-                                          .result = s->result};
     if (policy_init(&s->policy, c->n, c->chief, s->plan->restarts_max) ||
-        monitor_init(&s->monitor, &config))
+        monitor_init(&s->monitor, s->plan, &s->policy, s->result))
         return ERR_NOMEM;
     if (c->evaluators)
         s->policy.spare = c->n - 1;
@@ -532,7 +512,7 @@ static void supervisor_undo_start(const struct supervisor *s)
 static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 {
     struct crew *c = s->plan->crew;
-    enum err err = guardian_start(&c->local.guardian, e);
+    enum err err = guardian_start(&c->guardian, e);
     if (err)
         return err;
     err = supervisor_guard_all(s, e);
@@ -543,7 +523,7 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
     supervisor_undo_start(s);
     if (s->plan->fleet)
         fleet_close(s->plan->fleet);
-    guardian_close(&c->local.guardian);
+    guardian_close(&c->guardian);
     return err;
 }
 
@@ -570,7 +550,7 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
         monitor_save(&s->monitor);
         if (plan->fleet)
             fleet_close(plan->fleet);
-        guardian_close(&plan->crew->local.guardian);
+        guardian_close(&plan->crew->guardian);
         result->restarts = s->policy.restarts;
     }
     supervisor_close(s);

@@ -145,7 +145,7 @@ static size_t format_text(char line[LOG_LINE_BYTES], const char *time, enum log_
     return n < LOG_LINE_BYTES - 2 ? n : LOG_LINE_BYTES - 2;
 }
 
-static void log_line(enum log_level level, const char *fmt, va_list args)
+void log_at(enum log_level level, const char *fmt, ...)
 {
     char line[LOG_LINE_BYTES], text[LOG_LINE_BYTES], time[40];
     if (level < log_least)
@@ -156,39 +156,14 @@ static void log_line(enum log_level level, const char *fmt, va_list args)
     gmtime_r(&t.tv_sec, &tm);
     size_t n = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(time + n, sizeof time - n, ".%03ldZ", t.tv_nsec / 1000000);
+    va_list args;
+    va_start(args, fmt);
     if (vsnprintf(text, sizeof text, fmt, args) < 0)
         text[0] = 0;
+    va_end(args);
     remember(level, text);
     n = log_is_json ? format_json(line, time, level, text) : format_text(line, time, level, text);
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, n);
     (void)written; /* there is nowhere else to say that stderr is gone */
-}
-
-#define LOG_AT(level)                                                                              \
-    do {                                                                                           \
-        va_list args;                                                                              \
-        va_start(args, fmt);                                                                       \
-        log_line(level, fmt, args);                                                                \
-        va_end(args);                                                                              \
-    } while (0)
-
-void log_debug(const char *fmt, ...)
-{
-    LOG_AT(LOG_DEBUG);
-}
-
-void log_info(const char *fmt, ...)
-{
-    LOG_AT(LOG_INFO);
-}
-
-void log_warn(const char *fmt, ...)
-{
-    LOG_AT(LOG_WARN);
-}
-
-void log_error(const char *fmt, ...)
-{
-    LOG_AT(LOG_ERROR);
 }

@@ -33,9 +33,11 @@ struct log_budget {
  * Thread: one for a budget. */
 bool log_may(struct log_budget *b, int64_t now_ms, uint32_t *left_out);
 
-void log_debug(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void log_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void log_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* One line. */
+void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 
 #endif

@@ -5,6 +5,7 @@
 #include <openssl/params.h>
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "common/base/mem.h"
 
@@ -42,6 +43,17 @@ void sha256_free(struct sha256 *h)
         return;
     EVP_MD_CTX_free(h->ctx);
     mem_free(h);
+}
+
+int sha256_hex(struct sha256 *take, char hex[static SHA256_HEX_BYTES])
+{
+    uint8_t digest[SHA256_BYTES];
+    int failed = !take || sha256_final(take, digest);
+    hex[0] = 0;
+    for (size_t i = 0; !failed && i < sizeof digest; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    sha256_free(take);
+    return failed;
 }
 
 int sha256_hmac(uint8_t out[static SHA256_BYTES], const void *key, size_t key_bytes,

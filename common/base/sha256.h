@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SHA256_BYTES = 32 };
+enum { SHA256_BYTES = 32, SHA256_HEX_BYTES = 65 /* with the NUL */ };
 
 struct sha256;
 
@@ -19,6 +19,8 @@ void sha256_add(struct sha256 *h, const void *data, size_t bytes);
 int sha256_final(struct sha256 *h, uint8_t out[static SHA256_BYTES])
     __attribute__((warn_unused_result));
 void sha256_free(struct sha256 *h);
+/* The digest as hex, or "" where it could not be made; `take` is freed, and may be NULL. Nonzero as of sha256_final. */
+int sha256_hex(struct sha256 *take, char hex[static SHA256_HEX_BYTES]);
 
 struct sha256_part {
     const void *data;

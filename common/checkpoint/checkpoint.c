@@ -187,6 +187,12 @@ static bool cut_of_name(const char *name, uint64_t *cut)
     return strcmp(name, again) == 0;
 }
 
+static int is_cut(const struct dirent *entry)
+{
+    uint64_t cut;
+    return cut_of_name(entry->d_name, &cut);
+}
+
 static bool is_published(const char *dir, uint64_t cut)
 {
     char path[FILES_PATH_MAX];
@@ -205,38 +211,22 @@ static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct
 {
     *cuts = NULL;
     *n = 0;
-    DIR *d = opendir(dir);
-    if (!d)
+    struct dirent **entry;
+    int found = scandir(dir, &entry, is_cut, NULL);
+    if (found < 0)
         return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", dir, strerror(errno));
-    size_t count = 0, room = 0;
-    uint64_t *list = NULL, cut;
-    enum err err = ERR_OK;
-    struct dirent *entry;
-    while (!err && (errno = 0, entry = readdir(d)) != NULL) {
-        if (!cut_of_name(entry->d_name, &cut))
-            continue;
-        if (count == room) {
-            room = room ? room * 2 : 16;
-            uint64_t *more = mem_resize(list, room, sizeof *list);
-            if (!more) {
-                err = err_set(e, ERR_NOMEM, "%s: out of memory", dir);
-                break;
-            }
-            list = more;
-        }
-        list[count++] = cut;
+    uint64_t *list = mem_zalloc((size_t)found, sizeof *list);
+    for (int i = 0; i < found; i++) {
+        if (list)
+            (void)cut_of_name(entry[i]->d_name, &list[i]);
+        free(entry[i]);
     }
-    if (!err && errno)
-        err = err_set(e, ERR_IO, "%s: %s", dir, strerror(errno));
-    closedir(d);
-    if (err) {
-        mem_free(list);
-        return err;
-    }
-    if (count)
-        qsort(list, count, sizeof *list, newest_first);
+    free(entry);
+    if (!list)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", dir);
+    qsort(list, (size_t)found, sizeof *list, newest_first);
     *cuts = list;
-    *n = count;
+    *n = (size_t)found;
     return ERR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The manifest: struct <-> protobuf <-> file. What it says is checked both ways, as in a cluster
  * the numbers of its files come from other processes. */
 #include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/store.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,6 +13,25 @@
 #include "proto/checkpoint.pb-c.h"
 
 enum { UUID_CHARACTERS = 36 };
+
+/* What the struct and the protobuf form have under the same name. */
+#define MANIFEST_NUMBERS(X)                                                                        \
+    X(cut)                                                                                         \
+    X(generation)                                                                                  \
+    X(final)                                                                                       \
+    X(step)                                                                                        \
+    X(t)                                                                                           \
+    X(dealt)                                                                                       \
+    X(duplicates)                                                                                  \
+    X(lost)                                                                                        \
+    X(clipped)                                                                                     \
+    X(dropped)                                                                                     \
+    X(total_elems)                                                                                 \
+    X(slots)                                                                                       \
+    X(microbatches)                                                                                \
+    X(mark)                                                                                        \
+    X(seconds)                                                                                     \
+    X(restarts)
 
 void manifest_close(struct manifest *m)
 {
@@ -37,17 +57,6 @@ uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)
     return m->redo.there ? m->redo.epoch : m->step / per_epoch;
 }
 
-/* "shard-<i>.gw" and nothing else: names are joined to a path. */
-static bool is_shard_name(const char *name)
-{
-    uint32_t shard;
-    char again[32];
-    if (sscanf(name, "shard-%" SCNu32 ".gw", &shard) != 1)
-        return false;
-    (void)snprintf(again, sizeof again, "shard-%" PRIu32 ".gw", shard);
-    return strcmp(name, again) == 0;
-}
-
 /* Do the files cover [0, total_elems) once, in order? `why` says what does not fit. */
 static bool files_cover(const struct manifest *m, char why[128])
 {
@@ -60,7 +69,7 @@ static bool files_cover(const struct manifest *m, char why[128])
     for (uint32_t i = 0; i < m->files; i++) {
         const struct checkpoint_file *f = &m->file[i];
         bool empty = f->elems == 0 && f->first_elem <= m->total_elems;
-        if (!is_shard_name(f->name)) {
+        if (!store_is_shard(f->name)) { /* names are joined to a path */
             (void)snprintf(why, 128, "\"%.31s\" is no name of a file", f->name);
             return false;
         }
@@ -152,26 +161,13 @@ static enum err pack(struct packed *p, struct manifest *m)
     *p = (struct packed){0};
     Checkpoint__Manifest *h = &p->head;
     checkpoint__manifest__init(h);
-    h->cut = m->cut;
-    h->generation = m->generation;
+#define X(name) h->name = m->name;
+    MANIFEST_NUMBERS(X)
+#undef X
     h->uuid = m->uuid;
     h->run = m->run;
-    h->final = m->final;
-    h->step = m->step;
-    h->t = m->t;
-    h->dealt = m->dealt;
-    h->duplicates = m->duplicates;
-    h->lost = m->lost;
-    h->clipped = m->clipped;
-    h->dropped = m->dropped;
-    h->total_elems = m->total_elems;
-    h->slots = m->slots;
-    h->microbatches = m->microbatches;
-    h->mark = m->mark;
     h->window_bits.len = m->window_bits_bytes;
     h->window_bits.data = m->window_bits;
-    h->seconds = m->seconds;
-    h->restarts = m->restarts;
     if (m->identity_text)
         h->identity_text = m->identity_text;
     h->data_fingerprint.len = sizeof m->data_fingerprint;
@@ -296,7 +292,7 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)
-        if (!is_shard_name(h->file[i]->name))
+        if (!store_is_shard(h->file[i]->name))
             return "a file's name is none of ours";
     return NULL;
 }
@@ -307,24 +303,9 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
     const char *why = misfit(h);
     if (why)
         return checkpoint_corrupt(e, path, "%s", why);
-    struct manifest made = {
-        .cut = h->cut,
-        .generation = h->generation,
-        .final = h->final,
-        .step = h->step,
-        .t = h->t,
-        .dealt = h->dealt,
-        .duplicates = h->duplicates,
-        .lost = h->lost,
-        .clipped = h->clipped,
-        .dropped = h->dropped,
-        .total_elems = h->total_elems,
-        .slots = h->slots,
-        .microbatches = h->microbatches,
-        .mark = h->mark,
-        .seconds = h->seconds,
-        .restarts = h->restarts,
-    };
+#define X(name) .name = h->name,
+    struct manifest made = {MANIFEST_NUMBERS(X)};
+#undef X
     memcpy(made.uuid, h->uuid, strlen(h->uuid));
     memcpy(made.run, h->run, strlen(h->run));
     memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);

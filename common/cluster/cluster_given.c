@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/cluster/address.h"
 #include "common/base/words.h"
@@ -151,15 +152,6 @@ static struct addresses *addresses_of(struct cluster_given *g, enum role role)
 
 /* ---- TF_CONFIG ---- */
 
-static bool decimal(const char *text, uint32_t *out)
-{
-    size_t n = strlen(text);
-    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
-        return false;
-    *out = (uint32_t)strtoul(text, NULL, 10);
-    return true;
-}
-
 static enum err task_index(struct cluster_given *g, const json_t *index, struct errmsg *e)
 {
     if (!index)
@@ -173,7 +165,7 @@ static enum err task_index(struct cluster_given *g, const json_t *index, struct 
         g->index = (uint32_t)i;
         return ERR_OK;
     }
-    if (json_is_string(index) && decimal(json_string_value(index), &g->index))
+    if (json_is_string(index) && digits_read(json_string_value(index), 0, UINT32_MAX, &g->index))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "TF_CONFIG: task.index is %s%.*s%s, but a number from 0 is meant: the pod's "
@@ -231,7 +223,7 @@ static enum err worker_object(struct cluster_given *g, json_t *workers, struct e
     json_object_foreach(workers, key, value)
     {
         (void)snprintf(where, sizeof where, "TF_CONFIG: cluster.worker.%.32s", key);
-        if (!decimal(key, &index) || !json_is_string(value))
+        if (!digits_read(key, 0, UINT32_MAX, &index) || !json_is_string(value))
             return err_set(e, ERR_INPUT, "%s is no {\"index\": \"host:port\"}", where);
         const char *problem = cluster_address_problem(json_string_value(value));
         if (problem)

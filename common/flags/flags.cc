@@ -121,12 +121,12 @@ bool is_left_out(const flag &f)
 
 /* ---- the words ---- */
 
-/* The first program that has this flag, or NULL. */
+/* The first program that people start and that has this flag, or NULL. */
 const char *owner(const std::string &name)
 {
     for (const flags_program *p = flags_programs; p->name; p++)
         for (const flag *f = flags_table; f->programs; f++)
-            if ((p->is & f->programs) && f->name && name == f->name)
+            if ((p->is & f->programs & ~FLAGS_ENTRYPOINT) && f->name && name == f->name)
                 return p->name;
     return nullptr;
 }

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -90,11 +89,6 @@ static int try_bind(const char *host_port, const struct addrinfo *found)
     return no_v6 && host_port[0] == ':' ? bind_all_v4(host_port) : fd;
 }
 
-static void wait_ms(long ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct errmsg *e)
 {
     struct addrinfo *found = NULL;
@@ -106,7 +100,7 @@ enum err listen_bind(int *fd, const char *host_port, int64_t taken_ms, struct er
     if (got < 0 && errno == EADDRINUSE && taken_ms > 0)
         log_warn("port of %s is taken; trying for %lld s", host_port, (long long)taken_ms / 1000);
     while (got < 0 && errno == EADDRINUSE && clock_now_ms() < until) {
-        wait_ms(TRY_EVERY_MS);
+        clock_sleep_ms(TRY_EVERY_MS);
         got = try_bind(host_port, found);
     }
     int error = errno;

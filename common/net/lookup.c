@@ -54,14 +54,8 @@ static void *lookup_main(void *arg)
 
 static bool thread_start(struct lookup *u)
 {
-    pthread_attr_t attr;
     pthread_t thread;
-    if (pthread_attr_init(&attr) != 0)
-        return false;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    bool started = pthread_create(&thread, &attr, lookup_main, u) == 0;
-    (void)pthread_attr_destroy(&attr);
-    return started;
+    return pthread_create(&thread, NULL, lookup_main, u) == 0 && pthread_detach(thread) == 0;
 }
 
 struct lookup *lookup_start(const char *host, uint16_t port)

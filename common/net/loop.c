@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "common/base/clock.h"
+
 enum err loop_init(struct loop *l)
 {
     struct event_config *config = event_config_new();
@@ -73,13 +75,6 @@ void loop_close(struct loop *l)
     *l = (struct loop){0};
 }
 
-static struct timeval to_timeval(int64_t ms)
-{
-    if (ms < 0)
-        ms = 0;
-    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-}
-
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -97,7 +92,7 @@ void loop_timer_init(struct loop_timer *t, struct loop *l, void (*fn)(void *arg)
 /* A pending event cannot change its kind: it is taken out, assigned and put in again. */
 static enum err timer_start(struct loop_timer *t, int64_t ms, short kind)
 {
-    struct timeval tv = to_timeval(ms);
+    struct timeval tv = clock_timeval(ms);
     struct event_base *base = event_get_base(&t->event);
     event_del(&t->event);
     event_assign(&t->event, base, -1, kind, on_timer, t);

@@ -102,8 +102,7 @@ static void look_up(struct dialer *d)
     event_assign(&d->looked_up, d->loop->base, lookup_fd(d->lookup), EV_READ, on_looked_up, d);
     if (event_add(&d->looked_up, NULL) == 0)
         return;
-    lookup_drop(d->lookup);
-    d->lookup = NULL;
+    lookup_end(d);
     round_failed(d, "no memory to look the name up");
 }
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -103,7 +102,7 @@ enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir,
         if (!said && on_wait)
             on_wait(dir, holder);
         said = true;
-        nanosleep(&(struct timespec){.tv_nsec = DIRLOCK_TRY_MS * 1000000L}, NULL);
+        clock_sleep_ms(DIRLOCK_TRY_MS);
     }
 }
 

@@ -76,6 +76,14 @@ static void write_labels(char out[LABELS_BYTES], va_list labels)
     }
 }
 
+/* `labels` of those that follow the parameter `last`. */
+#define TAKE_LABELS(last)                                                                          \
+    char labels[LABELS_BYTES];                                                                     \
+    va_list list;                                                                                  \
+    va_start(list, last);                                                                          \
+    write_labels(labels, list);                                                                    \
+    va_end(list)
+
 static const char *number_text(char out[32], double value)
 {
     if (isnan(value))
@@ -101,9 +109,7 @@ static void add_sample(struct metrics *m, const char *suffix, const char *labels
 
 static void add_count(struct metrics *m, const char *suffix, const char *labels, uint64_t value)
 {
-    char text[32];
-    (void)snprintf(text, sizeof text, "%" PRIu64, value);
-    add_sample(m, suffix, labels, text);
+    add_sample(m, suffix, labels, METRICS_NUMBER(value));
 }
 
 static void add_number(struct metrics *m, const char *suffix, const char *labels, double value)
@@ -129,31 +135,19 @@ void metrics_family(struct metrics *m, const char *name, enum metrics_type type,
 
 void metrics_put(struct metrics *m, double value, ...)
 {
-    char labels[LABELS_BYTES];
-    va_list list;
-    va_start(list, value);
-    write_labels(labels, list);
-    va_end(list);
+    TAKE_LABELS(value);
     add_number(m, "", labels, value);
 }
 
 void metrics_put_count(struct metrics *m, uint64_t value, ...)
 {
-    char labels[LABELS_BYTES];
-    va_list list;
-    va_start(list, value);
-    write_labels(labels, list);
-    va_end(list);
+    TAKE_LABELS(value);
     add_count(m, "", labels, value);
 }
 
 void metrics_put_seconds(struct metrics *m, const struct metrics_seconds *h, ...)
 {
-    char labels[LABELS_BYTES];
-    va_list list;
-    va_start(list, h);
-    write_labels(labels, list);
-    va_end(list);
+    TAKE_LABELS(h);
     uint64_t count = 0;
     for (uint32_t i = 0; i <= METRICS_BOUNDS; i++) {
         count += atomic_load_explicit(&h->bucket[i], memory_order_relaxed);
@@ -166,11 +160,7 @@ void metrics_put_seconds(struct metrics *m, const struct metrics_seconds *h, ...
 void metrics_put_counts(struct metrics *m, uint32_t n, const double *bound, const uint64_t *bucket,
                         uint64_t sum, ...)
 {
-    char labels[LABELS_BYTES];
-    va_list list;
-    va_start(list, sum);
-    write_labels(labels, list);
-    va_end(list);
+    TAKE_LABELS(sum);
     uint64_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
         count += bucket[i];

@@ -1,5 +1,6 @@
 #include "common/process/signals.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -55,6 +56,29 @@ static void mask(int how)
 void signals_block(void)
 {
     mask(SIG_BLOCK);
+}
+
+pid_t signals_fork(void)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid != 0) {
+        int why = errno;
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = why;
+    }
+    return pid;
+}
+
+void signals_reset(void)
+{
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number, SIG_DFL);
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 void signals_init(void)

@@ -6,25 +6,14 @@
 #include <string.h>
 
 #include "common/cluster/cluster_given.h"
+#include "common/base/digits.h"
 #include "common/flags/flags.h"
 #include "common/cluster/address.h"
-
-static bool number(const char *text, uint32_t most, uint32_t *out)
-{
-    size_t n = strlen(text);
-    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
-        return false;
-    unsigned long value = strtoul(text, NULL, 10);
-    if (value > most)
-        return false;
-    *out = (uint32_t)value;
-    return true;
-}
 
 enum err place_ordinal(const char *pod, uint32_t *ordinal, struct errmsg *e)
 {
     const char *dash = strrchr(pod, '-');
-    if (dash && number(dash + 1, INT32_MAX, ordinal))
+    if (dash && digits_read(dash + 1, 0, INT32_MAX, ordinal))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "--index=I is missing: JOB_COMPLETION_INDEX is not set, and the host's name, "
@@ -70,7 +59,7 @@ static enum err own_index(const char *completion, const char *pod, uint32_t *ind
     const char *flag = flags_given("index"), *given = flag ? flag : completion;
     if (!given || !*given)
         return place_ordinal(pod, index, e);
-    if (number(given, INT32_MAX, index))
+    if (digits_read(given, 0, INT32_MAX, index))
         return ERR_OK;
     return err_set(e, ERR_INPUT, "%s: '%.40s' is not allowed; allowed: a number from 0",
                    flag ? "--index" : "JOB_COMPLETION_INDEX", given);

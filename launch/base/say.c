@@ -6,8 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
-
 enum { SAY_LINE_BYTES = 1024, SAY_WIDTH = 80 };
 #define SAY_CLEAR_LINE "\r\033[K"
 
@@ -39,38 +37,17 @@ static void say_line(const char *before, const char *text)
     say_bytes(line);
 }
 
-#define SAY_TEXT                                                                                   \
-    char text[SAY_LINE_BYTES];                                                                     \
-    va_list args;                                                                                  \
-    va_start(args, fmt);                                                                           \
-    (void)vsnprintf(text, sizeof text, fmt, args);                                                 \
-    va_end(args)
-
-void say_info(const char *fmt, ...)
+void say(enum log_level level, const char *fmt, ...)
 {
-    SAY_TEXT;
+    char text[SAY_LINE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
     if (say_terminal)
-        say_line("", text);
+        say_line(level == LOG_INFO ? "" : "gradwire: ", text);
     else
-        log_info("%s", text);
-}
-
-void say_warn(const char *fmt, ...)
-{
-    SAY_TEXT;
-    if (say_terminal)
-        say_line("gradwire: ", text);
-    else
-        log_warn("%s", text);
-}
-
-void say_error(const char *fmt, ...)
-{
-    SAY_TEXT;
-    if (say_terminal)
-        say_line("gradwire: ", text);
-    else
-        log_error("%s", text);
+        log_at(level, "%s", text);
 }
 
 void say_status(const char *text)

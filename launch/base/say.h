@@ -4,15 +4,17 @@
 
 #include <stdbool.h>
 
-#include "common/base/err.h"
+#include "common/base/log.h"
 
 /* Look at stderr (again): on a terminal lines stand plain, elsewhere with time and level. */
 void say_init(void);
 bool say_on_terminal(void);
 
-void say_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void say_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
-void say_error(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* A line of the level LOG_INFO, LOG_WARN or LOG_ERROR. */
+void say(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define say_info(...) say(LOG_INFO, __VA_ARGS__)
+#define say_warn(...) say(LOG_WARN, __VA_ARGS__)
+#define say_error(...) say(LOG_ERROR, __VA_ARGS__)
 
 /* The line that redraws, cut to the terminal's width; "" takes it away. Nothing elsewhere. */
 void say_status(const char *text);

@@ -3,22 +3,41 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* ---- in the child, between fork and exec: only what is safe there ---- */
+#include "common/base/mem.h"
+#include "common/process/signals.h"
 
-static void child_reset_signals(void)
+/* ---- a command line ---- */
+
+void args_add(struct args *a, const char *fmt, ...)
 {
-    for (int sig = 1; sig < NSIG; sig++)
-        (void)signal(sig, SIG_DFL); /* the parent's handlers would wake the parent */
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    va_list args;
+    char *text, **more = mem_resize(a->argv, a->n + 2, sizeof *more);
+    a->argv = more ? more : a->argv;
+    va_start(args, fmt);
+    if (!more || vasprintf(&text, fmt, args) < 0)
+        a->failed = true;
+    else
+        a->argv[a->n++] = text;
+    va_end(args);
+    if (a->argv)
+        a->argv[a->n] = NULL;
 }
+
+void argv_free(char **argv)
+{
+    for (char **one = argv; one && *one; one++)
+        free(*one);
+    mem_free(argv);
+}
+
+/* ---- in the child, between fork and exec: only what is safe there ---- */
 
 static void child_keep_fd(int fd)
 {
@@ -33,7 +52,8 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     (void)dup2(in_fd, STDIN_FILENO);
     (void)dup2(c->out_fd, STDOUT_FILENO);
     (void)dup2(c->out_fd, STDERR_FILENO);
-    if (!guardian_register_self(g)) { /* a kernel before 5.3: die with the parent, at once */
+    if (guardian_register(g, getpid(), WARD_PROCESS,
+                          NULL)) { /* a kernel before 5.3: die with the parent, at once */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(CHILD_EXIT_NO_EXEC);
@@ -41,7 +61,7 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     child_keep_fd(c->listen_fd);
     child_keep_fd(c->progress_fd);
     child_keep_fd(c->http_fd);
-    child_reset_signals();
+    signals_reset();
     execv(c->argv[0], c->argv);
     (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", c->argv[0], strerror(errno));
     _exit(CHILD_EXIT_NO_EXEC);
@@ -74,14 +94,10 @@ enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g
     if (in_fd < 0)
         return err_set(e, ERR_IO, "standard input: %s", strerror(errno));
     pid_t parent = getpid();
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t child = fork();
+    pid_t child = signals_fork();
     if (child == 0)
         child_become(c, in_fd, g, parent);
     int why = errno;
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)close(in_fd);
     if (child < 0)
         return err_set(e, ERR_IO, "fork: %s", strerror(why));

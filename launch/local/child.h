@@ -2,12 +2,23 @@
 #ifndef GRADWIRE_LAUNCH_LOCAL_CHILD_H
 #define GRADWIRE_LAUNCH_LOCAL_CHILD_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "common/base/err.h"
 #include "launch/local/guardian.h"
 
 enum { CHILD_EXIT_NO_EXEC = 127 };
+
+/* A command line that grows, NULL at its end; a failed allocation sticks. All zero at first. */
+struct args {
+    char **argv; /* free with argv_free */
+    size_t n;
+    bool failed;
+};
+void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void argv_free(char **argv); /* NULL is ignored */
 
 struct child {
     char *const *argv; /* NULL-terminated */

@@ -1,7 +1,6 @@
 #include "launch/local/crew.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,7 @@
 
 #include "common/process/cores.h"
 #include "common/base/mem.h"
-
-enum { ARGS_MORE = 16 };
+#include "launch/local/child.h"
 
 /* ---- programs ---- */
 
@@ -72,8 +70,7 @@ static enum err crew_add(struct crew *c, enum role role, uint32_t count, const c
 
 enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
 {
-    *c = (struct crew){
-        .local = {.guardian = {.fd = -1}}, .chief = o->ps, .evaluators = o->evaluator};
+    *c = (struct crew){.guardian = {.fd = -1}, .chief = o->ps, .evaluators = o->evaluator};
     c->process = mem_zalloc(options_processes(o), sizeof *c->process);
     if (!c->process)
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -90,9 +87,7 @@ enum err crew_init(struct crew *c, const struct options *o, const char *dir, str
 void crew_close(struct crew *c)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        for (char **arg = c->process[i].argv; arg && *arg; arg++)
-            free(*arg);
-        mem_free(c->process[i].argv);
+        argv_free(c->process[i].argv);
         if (c->local_place && c->process[i].place)
             local_leave(&c->local_place[i]);
     }
@@ -123,43 +118,6 @@ static enum err crew_list_hosts(struct crew *c, struct errmsg *e)
     if (!c->worker_hosts)
         c->worker_hosts = crew_hosts(c, ROLE_WORKER);
     return c->ps_hosts && c->worker_hosts ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
-}
-
-/* A command line that grows, NULL at its end; a failed allocation sticks. */
-struct args {
-    char **argv;
-    size_t n, room;
-    bool failed;
-};
-
-static bool args_have_room(struct args *a)
-{
-    if (a->n + 1 < a->room)
-        return true;
-    char **more = mem_resize(a->argv, a->room + ARGS_MORE, sizeof *more);
-    if (!more)
-        return false;
-    a->argv = more;
-    a->room += ARGS_MORE;
-    return true;
-}
-
-static void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void args_add(struct args *a, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    char *text = NULL;
-    if (vasprintf(&text, fmt, args) < 0)
-        text = NULL;
-    va_end(args);
-    if (!text || !args_have_room(a)) {
-        a->failed = true;
-        free(text);
-        return;
-    }
-    a->argv[a->n++] = text;
-    a->argv[a->n] = NULL;
 }
 
 static bool is_ps(const struct process *p)
@@ -266,14 +224,13 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
     if (!c->local_place)
         return err_set(e, ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; !err && i < c->n; i++)
-        err = local_settle(&c->process[i], &c->local_place[i], &c->local, e);
+        err = local_settle(&c->process[i], &c->local_place[i], &c->guardian, e);
     if (err)
         return err;
-    for (uint32_t i = 0; i < c->n; i++)
-        if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
-            c->local_place[i].progress_fd = progress_fd;
     for (uint32_t i = 0; !err && i < c->n; i++) {
-        const struct local_place *place = &c->local_place[i];
+        struct local_place *place = &c->local_place[i];
+        if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
+            place->progress_fd = progress_fd;
         const struct crew_fds fds = {place->listen_fd, place->http_fd, place->progress_fd};
         err = crew_make_argv(c, i, o, job, site, NULL, &fds, e);
     }

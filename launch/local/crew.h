@@ -26,7 +26,7 @@ struct crew {
     uint32_t evaluators; /* 0 or 1 */
     char *ps_hosts, *worker_hosts;
     const char *token_flag; /* "--token_file=FILE" for each; NULL: none. Not owned */
-    struct local local;
+    struct guardian guardian;
     struct local_place *local_place; /* of each process; NULL: they run on other hosts */
 };
 

@@ -14,11 +14,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/process/signals.h"
 
 /* ---- the launcher's side ---- */
-
-/* What a ward is: the byte that its pidfd comes with. */
-enum { WARD_PROCESS, WARD_LINK };
 
 static enum err guardian_send(int socket, int pidfd, char byte, struct errmsg *e)
 {
@@ -43,29 +41,15 @@ static enum err guardian_send(int socket, int pidfd, char byte, struct errmsg *e
     return n == 1 ? ERR_OK : err_set(e, ERR_IO, "guardian: %s", strerror(errno));
 }
 
-static enum err guardian_register(const struct guardian *g, pid_t pid, char byte, struct errmsg *e)
+enum err guardian_register(const struct guardian *g, pid_t pid, enum ward_kind kind,
+                           struct errmsg *e)
 {
     int pidfd = pidfd_open(pid, 0);
     if (pidfd < 0)
         return err_set(e, ERR_IO, "pidfd_open: %s", strerror(errno));
-    enum err err = guardian_send(g->fd, pidfd, byte, e);
+    enum err err = guardian_send(g->fd, pidfd, (char)kind, e);
     (void)close(pidfd);
     return err;
-}
-
-int guardian_register_self(const struct guardian *g)
-{
-    return guardian_register(g, getpid(), WARD_PROCESS, NULL) == ERR_OK;
-}
-
-enum err guardian_register_child(const struct guardian *g, pid_t child, struct errmsg *e)
-{
-    return guardian_register(g, child, WARD_PROCESS, e);
-}
-
-enum err guardian_register_link(const struct guardian *g, pid_t child, struct errmsg *e)
-{
-    return guardian_register(g, child, WARD_LINK, e);
 }
 
 /* In the forked process: become the guardian, under its own name. */
@@ -88,17 +72,12 @@ enum err guardian_start(struct guardian *g, struct errmsg *e)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return err_set(e, ERR_IO, "guardian: socketpair: %s", strerror(errno));
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all,
-                      &before); /* no handler of the launcher's runs in the fork */
-    pid_t pid = fork();
+    pid_t pid = signals_fork();
     if (pid == 0) {
         (void)close(pair[0]);
         guardian_become(pair[1]);
     }
     int why = errno;
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)close(pair[1]);
     if (pid < 0) {
         (void)close(pair[0]);
@@ -124,23 +103,16 @@ void guardian_close(struct guardian *g)
 struct wards {
     struct pollfd *fd;
     bool *is_link;
-    nfds_t n, room;
+    nfds_t n;
 };
-
-static bool wards_grow(struct wards *w)
-{
-    nfds_t room = w->room ? 2 * w->room : 16;
-    struct pollfd *fd = mem_resize(w->fd, room, sizeof *fd);
-    w->fd = fd ? fd : w->fd;
-    bool *is_link = mem_resize(w->is_link, room, sizeof *is_link);
-    w->is_link = is_link ? is_link : w->is_link;
-    w->room = fd && is_link ? room : w->room;
-    return fd && is_link;
-}
 
 static bool wards_add(struct wards *w, int fd, bool is_link)
 {
-    if (w->n == w->room && !wards_grow(w))
+    struct pollfd *fds = mem_resize(w->fd, w->n + 1, sizeof *fds);
+    w->fd = fds ? fds : w->fd;
+    bool *links = mem_resize(w->is_link, w->n + 1, sizeof *links);
+    w->is_link = links ? links : w->is_link;
+    if (!fds || !links)
         return false;
     w->is_link[w->n] = is_link;
     w->fd[w->n++] = (struct pollfd){.fd = fd, .events = POLLIN};

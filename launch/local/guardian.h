@@ -35,17 +35,12 @@ struct guardian {
 
 enum err guardian_start(struct guardian *g, struct errmsg *e) MUST_CHECK;
 
-/* In a child between fork and exec: register this process. False if the guardian could not be told.
- */
-int guardian_register_self(const struct guardian *g);
-
-/* In the launcher: register a child that is not yet reaped. */
-enum err guardian_register_child(const struct guardian *g, pid_t child,
-                                 struct errmsg *e) MUST_CHECK;
-
-/* The same for a remote shell: it ends by itself when the launcher is gone and what it started on
- * its host has ended. It gets no SIGTERM, and SIGKILL only after GUARDIAN_LINK_MS. */
-enum err guardian_register_link(const struct guardian *g, pid_t child, struct errmsg *e) MUST_CHECK;
+/* A remote shell (WARD_LINK) ends by itself when the launcher is gone and what it started on its
+ * host has ended. It gets no SIGTERM, and SIGKILL only after GUARDIAN_LINK_MS. */
+enum ward_kind { WARD_PROCESS, WARD_LINK };
+/* Register a child that is not yet reaped; or, in a child between fork and exec, itself. */
+enum err guardian_register(const struct guardian *g, pid_t pid, enum ward_kind kind,
+                           struct errmsg *e) MUST_CHECK;
 
 /* Close our end and wait until the guardian is gone; all children must have ended before. */
 void guardian_close(struct guardian *g);

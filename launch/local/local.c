@@ -22,7 +22,7 @@ static enum err local_start(struct process *p, struct errmsg *e)
                       .progress_fd = place->progress_fd,
                       .http_fd = place->http_fd,
                       .out_fd = log_fd};
-    err = child_start(&p->pid, &c, &place->local->guardian, e);
+    err = child_start(&p->pid, &c, place->guardian, e);
     (void)close(log_fd);
     if (err)
         return err_wrap(e, err, "%s: ", p->name);
@@ -63,11 +63,11 @@ static enum err local_listen(const struct process *p, int *out, char address[PRO
     return ERR_OK;
 }
 
-enum err local_settle(struct process *p, struct local_place *place, struct local *local,
+enum err local_settle(struct process *p, struct local_place *place, const struct guardian *guardian,
                       struct errmsg *e)
 {
-    *place =
-        (struct local_place){.local = local, .listen_fd = -1, .http_fd = -1, .progress_fd = -1};
+    *place = (struct local_place){
+        .guardian = guardian, .listen_fd = -1, .http_fd = -1, .progress_fd = -1};
     enum err err = local_listen(p, &place->listen_fd, p->address, e);
     if (!err)
         err = local_listen(p, &place->http_fd, p->http, e);

@@ -6,21 +6,16 @@
 #include "launch/local/guardian.h"
 #include "launch/local/process.h"
 
-/* What all of them share; the guardian runs before the first start. */
-struct local {
-    struct guardian guardian;
-};
-
 /* Where one of them is kept. */
 struct local_place {
-    struct local *local;
-    int listen_fd;   /* bound for the whole job, handed down at every start */
-    int http_fd;     /* the same, for HTTP */
+    const struct guardian *guardian; /* it runs before the first start */
+    int listen_fd;                   /* bound for the whole job, handed down at every start */
+    int http_fd;                     /* the same, for HTTP */
     int progress_fd; /* handed down too; -1: none (chief and evaluator have one). Not owned */
 };
 
 /* Bind and listen on free ports of 127.0.0.1: p->address and p->http. `place` outlives p. Errors: ERR_IO. */
-enum err local_settle(struct process *p, struct local_place *place, struct local *local,
+enum err local_settle(struct process *p, struct local_place *place, const struct guardian *guardian,
                       struct errmsg *e) MUST_CHECK;
 /* The process has ended or was never started. */
 void local_leave(struct local_place *place);

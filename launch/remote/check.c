@@ -47,17 +47,7 @@ json_t *check_clock(void)
 
 /* ---- the job file, the programs ---- */
 
-static bool hash_end(struct sha256 *take, char hex[CHECK_HASH_HEX])
-{
-    uint8_t digest[SHA256_BYTES];
-    bool ok = !sha256_final(take, digest);
-    for (int i = 0; ok && i < SHA256_BYTES; i++)
-        (void)sprintf(hex + 2 * i, "%02x", digest[i]);
-    sha256_free(take);
-    return ok;
-}
-
-bool check_hash_file(const char *path, char hex[CHECK_HASH_HEX])
+bool check_hash_file(const char *path, char hex[static SHA256_HEX_BYTES])
 {
     uint8_t *text = NULL;
     size_t bytes;
@@ -67,7 +57,7 @@ bool check_hash_file(const char *path, char hex[CHECK_HASH_HEX])
     if (h)
         sha256_add(h, text, bytes);
     mem_free(text);
-    return h && hash_end(h, hex);
+    return sha256_hex(h, hex) == 0;
 }
 
 static void check_programs(json_t *answer, const json_t *programs)
@@ -113,13 +103,13 @@ static void check_key(json_t *answer, const char *key, const char *patterns, str
 
 static void check_data(json_t *answer, const struct job *job)
 {
-    char hex[CHECK_HASH_HEX];
+    char hex[SHA256_HEX_BYTES];
     struct sha256 *h = sha256_new();
     if (!h)
         return;
     check_key(answer, "data.train", job->data.train, h);
     check_key(answer, "data.eval", job->data.eval, h);
-    if (hash_end(h, hex))
+    if (!sha256_hex(h, hex))
         (void)json_object_set_new(answer, "data_sha256", json_string(hex));
 }
 
@@ -146,7 +136,7 @@ json_t *check_job(const json_t *ask)
     json_t *answer = check_answer_new(), *sets = json_object_get(ask, "sets");
     const char *path = json_string_value(json_object_get(ask, "job"));
     const char *wanted = json_string_value(json_object_get(ask, "job_sha256"));
-    char hex[CHECK_HASH_HEX];
+    char hex[SHA256_HEX_BYTES];
     struct job job;
     struct errmsg e = {""};
     size_t n = json_array_size(sets);

@@ -6,9 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum {
-    CHECK_HASH_HEX = 65 /* with the NUL */
-};
+#include "common/base/sha256.h"
 
 /* An answer without problems so far. */
 json_t *check_answer_new(void);
@@ -26,6 +24,6 @@ json_t *check_reach(const json_t *ask);
 json_t *check_shared(const json_t *ask);
 
 /* SHA-256 of a file as hex. False: it cannot be read. */
-bool check_hash_file(const char *path, char hex[CHECK_HASH_HEX]);
+bool check_hash_file(const char *path, char hex[static SHA256_HEX_BYTES]);
 
 #endif

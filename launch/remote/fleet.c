@@ -1,6 +1,7 @@
 #include "launch/remote/fleet.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,13 +142,24 @@ static bool remote_message(struct fleet *f, struct process *p, enum talk_type ty
 
 /* ---- remote hosts ---- */
 
+void remote_problem(const struct remote *c, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
+                 c->line->name, text);
+}
+
 void remote_ask(struct remote *c, json_t *take_ask)
 {
     c->asked_ms = clock_wall_ms();
     talk_send(&c->link.talk, TALK_ASK, 0, take_ask);
 }
 
-json_t *remote_ask_bind(const struct remote *c)
+json_t *remote_ask_bind(struct remote *c)
 {
     const struct fleet *f = c->fleet;
     json_t *processes = json_array(), *ports = json_array();
@@ -164,7 +176,7 @@ enum err remote_open(struct remote *c, struct errmsg *e)
 {
     struct fleet *f = c->fleet;
     enum err err = link_open(&c->link, f->rsh, c->line->name, c->command, e);
-    if (!err && f->guardian && guardian_register_link(f->guardian, c->link.pid, e))
+    if (!err && f->guardian && guardian_register(f->guardian, c->link.pid, WARD_LINK, e))
         say_warn("host %s: %s; if the launcher is killed, its remote shell may stay", c->line->name,
                  e->text);
     return err;
@@ -172,7 +184,7 @@ enum err remote_open(struct remote *c, struct errmsg *e)
 
 static void remote_again(struct remote *c)
 {
-    struct timeval after = {.tv_sec = c->again_ms / 1000, .tv_usec = c->again_ms % 1000 * 1000};
+    struct timeval after = clock_timeval(c->again_ms);
     c->again_ms = 2 * c->again_ms < FLEET_AGAIN_MAX_MS ? 2 * c->again_ms : FLEET_AGAIN_MAX_MS;
     (void)event_add(c->again, &after);
 }
@@ -314,8 +326,7 @@ static void on_ready(void *arg, struct link *l, const json_t *about)
     (void)snprintf(why, sizeof why, "version %.32s is there, %s here: build the same on all hosts",
                    version ? version : "?", GRADWIRE_VERSION);
     if (!same && !c->fleet->running) {
-        problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file,
-                     c->line->line, c->line->name, why);
+        remote_problem(c, "%s", why);
         c->failed = true;
     } else if (!same) {
         remote_say_away(c, why);
@@ -352,13 +363,11 @@ static bool remote_says_missing(const struct remote *c)
     bool program = strstr(words, c->program),
          folder = strstr(words, "cd") && strstr(words, workdir);
     if (program)
-        problems_add(c->fleet->problems, "%s:%u: %s: %s does not run there (%s): build it there%s",
-                     c->fleet->config.hosts->file, c->line->line, c->line->name, c->program, words,
-                     c->line->workdir ? "" : ", or say with workdir= where it is");
+        remote_problem(c, "%s does not run there (%s): build it there%s", c->program, words,
+                       c->line->workdir ? "" : ", or say with workdir= where it is");
     else if (folder)
-        problems_add(c->fleet->problems, "%s:%u: %s: the folder %s cannot be entered there (%s)%s",
-                     c->fleet->config.hosts->file, c->line->line, c->line->name, workdir, words,
-                     c->line->workdir ? "" : ": say with workdir= which stands for it");
+        remote_problem(c, "the folder %s cannot be entered there (%s)%s", workdir, words,
+                       c->line->workdir ? "" : ": say with workdir= which stands for it");
     return program || folder;
 }
 
@@ -393,14 +402,26 @@ static enum err remote_map(const struct remote *c, char out[PATH_MAX], const cha
                                   : err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
 }
 
-/* Each host has certificates of its own, under the same path. */
-static enum err remote_map_tls(struct remote *c, const struct tls_files *here, struct errmsg *e)
+/* Where all that a command line names is on that host. It has certificates of its own, under the same paths. */
+static enum err remote_map_all(struct remote *c, const char *launcher, struct errmsg *e)
 {
-    const char *const from[] = {here->cert, here->key, here->ca};
+    const struct fleet_config *config = &c->fleet->config;
+    const struct tls_files *tls = &config->options->tls;
+    const struct {
+        char *there;
+        const char *here;
+    } path[] = {{c->program, launcher},
+                {c->site.ps_program, config->here->ps_program},
+                {c->site.worker_program, config->here->worker_program},
+                {c->site.job, config->here->job},
+                {c->site.output, config->output},
+                {c->tls_file[0], tls->cert},
+                {c->tls_file[1], tls->key},
+                {c->tls_file[2], tls->ca}};
     enum err err = ERR_OK;
-    for (int i = 0; i < 3 && !err; i++)
-        err = remote_map(c, c->tls_file[i], from[i], e);
-    c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], here->names};
+    for (size_t i = 0; i < sizeof path / sizeof *path && !err; i++)
+        err = remote_map(c, path[i].there, path[i].here, e);
+    c->site.tls = (struct tls_files){c->tls_file[0], c->tls_file[1], c->tls_file[2], tls->names};
     return err;
 }
 
@@ -414,38 +435,32 @@ static void quote(char *out, size_t room, const char *text)
 
 /* One job at a time has this lock on a host: made of who launches it, where to, and for which
  * line. */
-static enum err remote_key(const struct remote *c, char key[FLEET_KEY_HEX + 1], struct errmsg *e)
+static enum err remote_key(const struct remote *c, char key[static SHA256_HEX_BYTES],
+                           struct errmsg *e)
 {
     char name[256] = "", text[2 * PATH_MAX + 1024];
-    uint8_t digest[SHA256_BYTES];
     const char *output = c->fleet->config.output;
     (void)gethostname(name, sizeof name - 1);
     int n = snprintf(text, sizeof text, "%s\n%s%s%s\n%s\n%d", name,
                      output[0] == '/' ? "" : c->fleet->cwd, output[0] == '/' ? "" : "/", output,
                      c->line->address, c->line->has_role ? (int)c->line->role : -1);
     struct sha256 *h = sha256_new();
-    if (!h)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    sha256_add(h, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
-    bool ok = !sha256_final(h, digest);
-    sha256_free(h);
-    for (int i = 0; i < FLEET_KEY_HEX / 2; i++)
-        (void)sprintf(key + 2 * i, "%02x", digest[i]);
-    return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+    if (h)
+        sha256_add(h, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return sha256_hex(h, key) ? err_set(e, ERR_NOMEM, "out of memory") : ERR_OK;
 }
 
-static enum err remote_make_command(struct remote *c, const char *launcher, struct errmsg *e)
+static enum err remote_make_command(struct remote *c, struct errmsg *e)
 {
-    char key[FLEET_KEY_HEX + 1], text[4 * PATH_MAX] = "cd '";
+    char key[SHA256_HEX_BYTES], text[4 * PATH_MAX] = "cd '";
     enum err err = remote_key(c, key, e);
-    if (!err)
-        err = remote_map(c, c->program, launcher, e);
     if (err)
         return err;
     quote(text, sizeof text, remote_workdir(c));
     strcat(text, "' && exec '");
     quote(text, sizeof text - 64, c->program);
-    (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %s", key);
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %.*s", FLEET_KEY_HEX,
+                   key);
     c->command = mem_strdup(text);
     return c->command ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }
@@ -453,7 +468,6 @@ static enum err remote_make_command(struct remote *c, const char *launcher, stru
 static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, const char *launcher,
                             struct errmsg *e)
 {
-    const struct site *here = f->config.here;
     c->fleet = f;
     c->index = index;
     c->line = &f->config.hosts->host[index];
@@ -462,17 +476,9 @@ static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, c
         c->n += f->config.host_of[i] == index;
     if (!c->n)
         return ERR_OK;
-    enum err err = remote_make_command(c, launcher, e);
+    enum err err = remote_map_all(c, launcher, e);
     if (!err)
-        err = remote_map(c, c->site.ps_program, here->ps_program, e);
-    if (!err)
-        err = remote_map(c, c->site.worker_program, here->worker_program, e);
-    if (!err)
-        err = remote_map(c, c->site.job, here->job, e);
-    if (!err)
-        err = remote_map(c, c->site.output, f->config.output, e);
-    if (!err)
-        err = remote_map_tls(c, &f->config.options->tls, e);
+        err = remote_make_command(c, e);
     if (err)
         return err;
     c->again = evtimer_new(f->config.base, on_again, c);
@@ -536,7 +542,7 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
     f->guardian = g;
     for (uint32_t i = 0; !err && i < f->config.hosts->n; i++)
         if (f->remote[i].link.pid > 0)
-            err = guardian_register_link(g, f->remote[i].link.pid, e);
+            err = guardian_register(g, f->remote[i].link.pid, WARD_LINK, e);
     return err;
 }
 

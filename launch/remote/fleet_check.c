@@ -17,12 +17,6 @@
 
 enum { FLEET_ANSWER_MS = 60000 };
 
-static void remote_problem(struct remote *c, const char *text)
-{
-    problems_add(c->fleet->problems, "%s:%u: %s: %s", c->fleet->config.hosts->file, c->line->line,
-                 c->line->name, text);
-}
-
 /* ---- one question to all ---- */
 
 static bool fleet_waits(const struct fleet *f)
@@ -56,7 +50,7 @@ static void remote_take_problems(struct remote *c)
     if (!json_is_array(list))
         remote_problem(c, "its answer makes no sense");
     json_array_foreach(list, i, one) if (json_is_string(one))
-        remote_problem(c, json_string_value(one));
+        remote_problem(c, "%s", json_string_value(one));
 }
 
 /* `make` gives the question to a host (NULL: none), `judge` looks at an answer without problems. */
@@ -96,16 +90,14 @@ static json_t *ask_clock(struct remote *c)
 
 static void judge_clock(struct remote *c)
 {
-    char text[200], off[80];
+    char off[80];
     int64_t there_ms = json_integer_value(json_object_get(c->answer, "time_ms"));
     const struct skew skew = skew_of(c->asked_ms, c->answered_ms, there_ms);
     if (!skew_is_large(&skew))
         return;
     skew_text(&skew, off, sizeof off);
-    (void)snprintf(text, sizeof text,
-                   "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
+    remote_problem(c, "its clock is %s; up to %d s are allowed: let chrony or ntpd set both", off,
                    SKEW_MAX_MS / 1000);
-    remote_problem(c, text);
 }
 
 /* ---- the job file and the data ---- */
@@ -160,17 +152,14 @@ static void judge_check(struct remote *c)
 {
     static const char key[] = "data_sha256";
     const char *mine = json_string_value(json_object_get(c->answer, key));
-    char text[400];
     for (uint32_t i = 0; mine && i < c->index; i++) {
         const struct remote *other = &c->fleet->remote[i];
         if (!other->data_hash[0])
             continue;
-        if (strcmp(other->data_hash, mine) != 0) {
-            (void)snprintf(text, sizeof text,
+        if (strcmp(other->data_hash, mine) != 0)
+            remote_problem(c,
                            "its data are not those of %.200s: names or sizes of the files differ",
                            other->line->name);
-            remote_problem(c, text);
-        }
         break;
     }
     if (mine)
@@ -178,11 +167,6 @@ static void judge_check(struct remote *c)
 }
 
 /* ---- ports ---- */
-
-static json_t *ask_bind(struct remote *c)
-{
-    return remote_ask_bind(c);
-}
 
 static void judge_bind(struct remote *c)
 {
@@ -237,7 +221,7 @@ static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
 
 enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
 {
-    char hash[CHECK_HASH_HEX];
+    char hash[SHA256_HEX_BYTES];
     f->problems = p;
     if (!check_hash_file(f->config.options->job, hash))
         return err_set(e, ERR_INPUT, "%s: %s", f->config.options->job, strerror(errno));
@@ -248,7 +232,7 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
     fleet_ask(f, ask_clock, judge_clock);
     fleet_ask(f, ask_check, judge_check);
     if (!p->n)
-        fleet_ask(f, ask_bind, judge_bind);
+        fleet_ask(f, remote_ask_bind, judge_bind);
     if (!p->n)
         fleet_ask(f, ask_reach, NULL);
     err = problems_verdict(p);

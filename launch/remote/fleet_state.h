@@ -25,7 +25,7 @@ struct remote {
     bool failed, asked, answered;
     int64_t asked_ms, answered_ms; /* CLOCK_REALTIME */
     json_t *answer;
-    char data_hash[CHECK_HASH_HEX]; /* "": it needs no data */
+    char data_hash[SHA256_HEX_BYTES]; /* "": it needs no data */
 };
 
 /* Where one process is kept. */
@@ -57,6 +57,8 @@ enum err remote_open(struct remote *c, struct errmsg *e) MUST_CHECK;
 /* Ask the runner; the answer comes to remote_answered or, before the run, to c->answer. */
 void remote_ask(struct remote *c, json_t *take_ask);
 /* {"what": "bind"} for all processes of the host, on the ports that they had. */
-json_t *remote_ask_bind(const struct remote *c);
+json_t *remote_ask_bind(struct remote *c);
+/* Before the run: something is wrong with this host. */
+void remote_problem(const struct remote *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "common/cluster/cluster_given.h"
 #include "common/process/files.h"
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/base/words.h"
 
@@ -22,23 +23,9 @@ struct at {
 
 /* ---- one line ---- */
 
-/* All of `text` is digits, and the number is within least .. most. */
-static bool number_within(const char *text, unsigned long least, unsigned long most,
-                          unsigned long *out)
-{
-    size_t n = strlen(text);
-    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
-        return false;
-    *out = strtoul(text, NULL, 10);
-    return *out >= least && *out <= most;
-}
-
 static void take_slots(struct host_line *h, const char *value, const struct at *at)
 {
-    unsigned long n;
-    if (number_within(value, 1, HOSTS_SLOTS_MAX, &n))
-        h->slots = (uint32_t)n;
-    else
+    if (!digits_read(value, 1, HOSTS_SLOTS_MAX, &h->slots))
         problems_add(at->problems, "%s:%u: slots=%.*s: a number from 1 to %d is wanted", at->file,
                      at->line, SHOWN_BYTES, value, HOSTS_SLOTS_MAX);
 }
@@ -55,24 +42,12 @@ static void take_role(struct host_line *h, const char *value, const struct at *a
                  at->file, at->line, SHOWN_BYTES, value);
 }
 
-static void take_ports(struct host_line *h, char *value, const struct at *at)
+static void take_ports(struct host_line *h, const char *value, const struct at *at)
 {
-    char *dash = strchr(value, '-');
-    unsigned long low = 0, high = 0;
-    if (dash)
-        *dash = 0;
-    bool ok = dash && number_within(value, 1, 65535, &low) &&
-              number_within(dash + 1, 1, 65535, &high) && low <= high;
-    if (dash)
-        *dash = '-';
-    if (!ok) {
+    if (!digits_ports(value, &h->port_low, &h->port_high))
         problems_add(at->problems,
                      "%s:%u: ports=%.*s: a range of ports is wanted, such as 20000-20099", at->file,
                      at->line, SHOWN_BYTES, value);
-        return;
-    }
-    h->port_low = (uint16_t)low;
-    h->port_high = (uint16_t)high;
 }
 
 static enum err take_workdir(struct host_line *h, const char *value, const struct at *at)

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/process/signals.h"
 
 enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_STEP_MS = 10 };
 
@@ -27,7 +28,7 @@ static void link_kill(struct link *l)
     l->pid = 0;
 }
 
-static void link_stop_listening(struct link *l)
+void link_hang_up(struct link *l)
 {
     talk_close(&l->talk);
     if (l->errors)
@@ -42,7 +43,7 @@ static void link_stop_listening(struct link *l)
 
 void link_drop(struct link *l)
 {
-    link_stop_listening(l);
+    link_hang_up(l);
     link_kill(l);
 }
 
@@ -153,11 +154,7 @@ static _Noreturn void link_become(char **argv, const int in[2], const int out[2]
     (void)dup2(in[0], STDIN_FILENO);
     (void)dup2(out[1], STDOUT_FILENO);
     (void)dup2(err[1], STDERR_FILENO);
-    for (int sig = 1; sig < NSIG; sig++)
-        (void)signal(sig, SIG_DFL);
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    signals_reset();
     execvp(argv[0], argv);
     (void)dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
@@ -173,15 +170,11 @@ static void close_pair(const int pair[2])
 static enum err link_fork(struct link *l, char **argv, int *in_fd, int *out_fd, struct errmsg *e)
 {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
-    sigset_t all, before;
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
         goto failed;
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
+    pid_t pid = signals_fork();
     if (pid == 0)
         link_become(argv, in, out, err);
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         goto failed;
     (void)setpgid(pid, pid);
@@ -248,20 +241,14 @@ enum err link_init(struct link *l, struct event_base *base, const struct link_op
     return l->tick ? ERR_OK : ERR_NOMEM;
 }
 
-void link_hang_up(struct link *l)
-{
-    link_stop_listening(l);
-}
-
 void link_wait(struct link *l, int64_t began_ms)
 {
-    const struct timespec step = {.tv_nsec = LINK_WAIT_STEP_MS * 1000000L};
     while (l->pid > 0 && clock_now_ms() - began_ms < LINK_CLOSE_MS) {
         pid_t got = waitpid(l->pid, NULL, WNOHANG);
         if (got == l->pid || (got < 0 && errno != EINTR))
             l->pid = 0;
         else
-            (void)nanosleep(&step, NULL);
+            clock_sleep_ms(LINK_WAIT_STEP_MS);
     }
     link_kill(l);
 }

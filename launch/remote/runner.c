@@ -213,7 +213,7 @@ static void runner_renew_guardian(struct runner *r)
     enum err err = guardian_start(&r->guardian, NULL);
     for (uint32_t i = 0; !err && i < r->n; i++)
         if (r->ward[i].pid)
-            err = guardian_register_child(&r->guardian, r->ward[i].pid, NULL);
+            err = guardian_register(&r->guardian, r->ward[i].pid, WARD_PROCESS, NULL);
     if (err)
         log_warn("no guardian: if this runner is killed, what it started may stay");
 }
@@ -236,34 +236,22 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
         (void)event_base_loopbreak(r->base);
 }
 
-/* argv of the message, with what only this host knows behind it. NULL: no memory, or no argv. */
-static char **ward_argv(const json_t *argv, int listen_fd, int progress_fd, bool token)
+/* argv of the message, with what only this host knows behind it. It fails without memory, or without an argv. */
+static struct args ward_argv(const json_t *argv, int listen_fd, int progress_fd, bool token)
 {
-    size_t n = json_array_size(argv), at = 0;
-    char **out = n ? calloc(n + 4, sizeof *out) : NULL;
-    bool ok = out;
-    for (; ok && at < n; at++)
-        ok = json_is_string(json_array_get(argv, at)) &&
-             (out[at] = strdup(json_string_value(json_array_get(argv, at))));
-    if (ok && listen_fd >= 0)
-        ok = asprintf(&out[at++], "--listen_fd=%d", listen_fd) > 0;
-    if (ok && progress_fd >= 0)
-        ok = asprintf(&out[at++], "--progress_fd=%d", progress_fd) > 0;
-    if (ok && token)
-        ok = (out[at++] = strdup("--token_fd=0"));
-    if (ok)
-        return out;
-    for (size_t i = 0; out && i < at; i++)
-        free(out[i]);
-    free(out);
-    return NULL;
-}
-
-static void argv_free(char **argv)
-{
-    for (char **one = argv; one && *one; one++)
-        free(*one);
-    free(argv);
+    struct args a = {.failed = json_array_size(argv) == 0};
+    for (size_t i = 0; i < json_array_size(argv); i++) {
+        const char *word = json_string_value(json_array_get(argv, i));
+        a.failed |= !word;
+        args_add(&a, "%s", word ? word : "");
+    }
+    if (listen_fd >= 0)
+        args_add(&a, "--listen_fd=%d", listen_fd);
+    if (progress_fd >= 0)
+        args_add(&a, "--progress_fd=%d", progress_fd);
+    if (token)
+        args_add(&a, "--token_fd=0");
+    return a;
 }
 
 static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct errmsg *e)
@@ -274,13 +262,12 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
     if (!err && json_is_true(json_object_get(m, "progress")))
         err = outlet_open(&w->progress, r, i, TALK_PROGRESS, &progress_fd);
     const char *token = json_string_value(json_object_get(m, "token"));
-    char **argv =
-        err ? NULL : ward_argv(json_object_get(m, "argv"), w->listen_fd, progress_fd, token);
-    if (!err && !argv)
+    struct args args = ward_argv(json_object_get(m, "argv"), w->listen_fd, progress_fd, token);
+    if (!err && args.failed)
         err = ERR_NOMEM;
     if (err)
         err_set(e, err, "pipes: %s", err_str(err));
-    struct child c = {.argv = argv,
+    struct child c = {.argv = args.argv,
                       .listen_fd = w->listen_fd,
                       .progress_fd = progress_fd,
                       .http_fd = -1,
@@ -288,7 +275,7 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
                       .token = token};
     if (!err)
         err = child_start(&w->pid, &c, &r->guardian, e);
-    argv_free(argv);
+    argv_free(args.argv);
     if (out_fd >= 0)
         (void)close(out_fd);
     if (progress_fd >= 0)
@@ -465,7 +452,6 @@ static enum err runner_talk(struct runner *r)
     r->talking = true;
     char host[256] = "?";
     (void)gethostname(host, sizeof host - 1);
-    talk_send_hello(&r->talk);
     talk_send(&r->talk, TALK_READY, 0,
               json_pack("{s:s, s:s, s:i, s:I}", "version", GRADWIRE_VERSION, "host", host, "cores",
                         (int)cores_usable(), "memory_bytes", (json_int_t)cgroup_memory_bytes()));

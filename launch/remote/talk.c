@@ -1,5 +1,6 @@
 #include "launch/remote/talk.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -12,10 +13,12 @@
 
 /* ---- in ---- */
 
-static void talk_fail(struct talk *t, const char *why)
+/* False, for its callers to hand on. */
+static bool talk_fail(struct talk *t, const char *why)
 {
     if (t->in)
         t->ops->on_end(t->arg, why);
+    return false;
 }
 
 /* Skip lines until the hello. False: it has not come yet. */
@@ -29,54 +32,37 @@ static bool talk_greet(struct talk *t, struct evbuffer *in)
         free(line);
     }
     if (!t->greeted && t->greetings + evbuffer_get_length(in) > TALK_GREETINGS_MAX)
-        talk_fail(t,
-                  "it says much, and nothing of it is a runner's: what does a shell print there?");
+        return talk_fail(
+            t, "it says much, and nothing of it is a runner's: what does a shell print there?");
     return t->greeted;
-}
-
-static uint32_t get_u32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static void put_u32(unsigned char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(v >> 8 * i);
 }
 
 /* Serve the message at the front of the buffer, if it is whole. False: it is not, or the talk is
  * over. */
 static bool talk_serve_one(struct talk *t, struct evbuffer *in)
 {
-    unsigned char header[TALK_HEADER_BYTES];
+    uint32_t header[TALK_HEADER_WORDS];
     if (evbuffer_copyout(in, header, sizeof header) < (ev_ssize_t)sizeof header)
         return false;
-    uint32_t bytes = get_u32(header), type = get_u32(header + 4);
-    if (bytes > TALK_PAYLOAD_MAX || type >= TALK_TYPES) {
-        talk_fail(t, "it sends what is no message of a runner");
-        return false;
-    }
+    uint32_t bytes = le32toh(header[0]), type = le32toh(header[1]);
+    if (bytes > TALK_PAYLOAD_MAX || type >= TALK_TYPES)
+        return talk_fail(t, "it sends what is no message of a runner");
     if (evbuffer_get_length(in) < sizeof header + bytes)
         return false;
     char *data = malloc((size_t)bytes + 1);
-    if (!data) {
-        talk_fail(t, "out of memory");
-        return false;
-    }
+    if (!data)
+        return talk_fail(t, "out of memory");
     (void)evbuffer_drain(in, sizeof header);
     (void)evbuffer_remove(in, data, bytes);
     data[bytes] = 0;
     bool gone = false;
     t->gone = &gone;
-    bool right = t->ops->on_message(t->arg, (enum talk_type)type, get_u32(header + 8), data, bytes);
+    bool right = t->ops->on_message(t->arg, (enum talk_type)type, le32toh(header[2]), data, bytes);
     free(data);
     if (gone)
         return false;
     t->gone = NULL;
-    if (!right)
-        talk_fail(t, "it sends a message that makes no sense");
-    return right;
+    return right || talk_fail(t, "it sends a message that makes no sense");
 }
 
 static void on_read(struct bufferevent *bev, void *arg)
@@ -94,7 +80,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 {
     (void)bev;
     struct talk *t = arg;
-    talk_fail(t, what & BEV_EVENT_ERROR ? strerror(errno) : "the connection is closed");
+    (void)talk_fail(t, what & BEV_EVENT_ERROR ? strerror(errno) : "the connection is closed");
 }
 
 /* ---- life ---- */
@@ -102,6 +88,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 enum err talk_init(struct talk *t, struct event_base *base, int take_in, int take_out,
                    bool wait_hello, const struct talk_ops *ops, void *arg)
 {
+    static const char hello[] = TALK_HELLO "\n";
     *t = (struct talk){.in_fd = take_in,
                        .out_fd = take_out,
                        .ops = ops,
@@ -116,7 +103,8 @@ enum err talk_init(struct talk *t, struct event_base *base, int take_in, int tak
         bufferevent_setcb(t->in, on_read, NULL, on_event, t);
         bufferevent_setcb(t->out, NULL, NULL, on_event, t);
         if (bufferevent_enable(t->in, EV_READ) == 0 && bufferevent_enable(t->out, EV_WRITE) == 0 &&
-            bufferevent_disable(t->out, EV_READ) == 0)
+            bufferevent_disable(t->out, EV_READ) == 0 &&
+            (wait_hello || bufferevent_write(t->out, hello, sizeof hello - 1) == 0))
             return ERR_OK;
     }
     talk_close(t);
@@ -152,12 +140,10 @@ void talk_close(struct talk *t)
 void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const void *data,
                    size_t bytes)
 {
-    unsigned char header[TALK_HEADER_BYTES];
+    const uint32_t header[TALK_HEADER_WORDS] = {htole32((uint32_t)bytes), htole32(type),
+                                                htole32(process)};
     if (!t->out)
         return;
-    put_u32(header, (uint32_t)bytes);
-    put_u32(header + 4, type);
-    put_u32(header + 8, process);
     if (bytes > TALK_PAYLOAD_MAX || bufferevent_write(t->out, header, sizeof header) != 0 ||
         bufferevent_write(t->out, data, bytes) != 0)
         t->heard_ms = -TALK_SILENCE_MS; /* half a message may stand there: it counts as lost */
@@ -172,13 +158,6 @@ void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *ta
     else
         t->heard_ms = -TALK_SILENCE_MS;
     free(text);
-}
-
-void talk_send_hello(struct talk *t)
-{
-    static const char hello[] = TALK_HELLO "\n";
-    if (bufferevent_write(t->out, hello, sizeof hello - 1) != 0)
-        t->heard_ms = -TALK_SILENCE_MS;
 }
 
 size_t talk_queued(const struct talk *t)

@@ -18,7 +18,7 @@
 
 #define TALK_HELLO "gradwire-runner 1"
 enum {
-    TALK_HEADER_BYTES = 12,
+    TALK_HEADER_WORDS = 3,
     TALK_PAYLOAD_MAX = 4 << 20,
     TALK_GREETINGS_MAX = 64 << 10,
     TALK_PING_MS = 2000,
@@ -65,7 +65,8 @@ struct talk {
     bool *gone; /* set by talk_close while a message is served */
 };
 
-/* Take both descriptors, even on error. `wait_hello`: the other side is a runner. Errors:
+/* Take both descriptors, even on error. `wait_hello`: the other side is a runner; this
+ * side is one, and says so, otherwise. Errors:
  * ERR_NOMEM. */
 enum err talk_init(struct talk *t, struct event_base *base, int take_in, int take_out,
                    bool wait_hello, const struct talk_ops *ops, void *arg) MUST_CHECK;
@@ -76,8 +77,6 @@ void talk_close(struct talk *t);
 void talk_send(struct talk *t, enum talk_type type, uint32_t process, json_t *take_object);
 void talk_send_raw(struct talk *t, enum talk_type type, uint32_t process, const void *data,
                    size_t bytes);
-/* The runner's first line. */
-void talk_send_hello(struct talk *t);
 /* Bytes that wait to be sent. */
 size_t talk_queued(const struct talk *t);
 

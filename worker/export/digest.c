@@ -17,15 +17,8 @@ static void add_tensor(struct sha256 *h, const struct tensor *t, const float *w)
 
 void export_digest(const struct layout *l, const float *w, char hex[65])
 {
-    hex[0] = 0;
     struct sha256 *h = sha256_new();
-    if (!h)
-        return;
-    for (uint32_t i = 0; i < l->tensors; i++)
+    for (uint32_t i = 0; h && i < l->tensors; i++)
         add_tensor(h, &l->tensor[i], w);
-    uint8_t sum[SHA256_BYTES];
-    if (sha256_final(h, sum) == 0)
-        for (size_t i = 0; i < sizeof sum; i++)
-            (void)snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-    sha256_free(h);
+    (void)sha256_hex(h, hex);
 }

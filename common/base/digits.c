@@ -1,0 +1,31 @@
+#include "common/base/digits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool digits_read(const char *text, uint32_t least, uint32_t most, uint32_t *out)
+{
+    size_t n = strlen(text);
+    if (n == 0 || n > 9 || strspn(text, "0123456789") != n)
+        return false;
+    uint32_t value = (uint32_t)strtoul(text, NULL, 10);
+    if (value < least || value > most)
+        return false;
+    *out = value;
+    return true;
+}
+
+bool digits_ports(const char *text, uint16_t *low, uint16_t *high)
+{
+    char first[10] = "";
+    uint32_t from, to;
+    size_t n = strcspn(text, "-");
+    if (n >= sizeof first || !text[n])
+        return false;
+    memcpy(first, text, n);
+    if (!digits_read(first, 1, 65535, &from) || !digits_read(text + n + 1, from, 65535, &to))
+        return false;
+    *low = (uint16_t)from;
+    *high = (uint16_t)to;
+    return true;
+}

@@ -4,6 +4,8 @@
  * promise of equal bits. */
 
 enum { SLOTS_MAX = 3 };
+#define HAS_ROOM(NUMBER, name, slots, ...) _Static_assert((slots) <= SLOTS_MAX, #name);
+OPTIMIZER_STEPS(HAS_ROOM)
 typedef vf optimizer_step(vf w, vf *slot, vf g, const struct update_rates *r);
 
 /* sgd.py: w - lr g */

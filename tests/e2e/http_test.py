@@ -220,7 +220,7 @@ class HttpTest(TrainCase):
     def test_wrong_places_are_refused(self):
         flags = ["--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{free_ports(1)[0]}", f"--job={self.JOB}",
                  f"--output={self.out}", *self.sets({})]
-        for wrong, code, words in ((["--http_port=65536"], 2, "--http_port: '65536' is no port"),
+        for wrong, code, words in ((["--http_port=65536"], 2, "--http_port: '65536' is not allowed; allowed: 0 to 65535"),
                                   (["--log_format=xml"], 2, "allowed: text, json"),
                                   (["--http_address=127.0.0.1"], 2, "wants --http_port=PORT as well"),
                                   (["--http_port=80", "--http_address=192.0.2.1"], 1, "--http_port: listen on 192.0.2.1:80")):

@@ -91,7 +91,7 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
 }
 
 /* A family with `value`, an expression of worker or ps i, for each of the first n. */
-#define PUT_PEERS(m, type, name, help, label, n, value)                                            \
+#define PUT_PEERS(m, name, type, help, label, n, value)                                            \
     do {                                                                                           \
         metrics_family(m, name, type, help);                                                       \
         for (uint32_t i = 0; i < (n); i++)                                                         \
@@ -102,17 +102,17 @@ static void put_peers(const struct host *h, struct metrics *m)
 {
     int64_t now = clock_now_ms();
     uint32_t workers = chief_workers(h->chief), ps = h->control->config.cluster->n_ps;
-    PUT_PEERS(m, METRICS_GAUGE, "gradwire_job_worker_up", "Whether a worker is connected.",
+    PUT_PEERS(m, "gradwire_job_worker_up", METRICS_GAUGE, "Whether a worker is connected.",
               "worker", workers, chief_peer_worker(h->chief, i, now).up);
-    PUT_PEERS(m, METRICS_GAUGE, "gradwire_job_worker_member", "Whether a worker is dealt work.",
+    PUT_PEERS(m, "gradwire_job_worker_member", METRICS_GAUGE, "Whether a worker is dealt work.",
               "worker", workers, chief_peer_worker(h->chief, i, now).member);
-    PUT_PEERS(m, METRICS_GAUGE, "gradwire_job_worker_incarnation",
+    PUT_PEERS(m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
               "Number of the worker's process; a larger one is a later one.", "worker", workers,
               chief_peer_worker(h->chief, i, now).incarnation);
-    PUT_PEERS(m, METRICS_COUNTER, "gradwire_job_worker_dropped_microbatches_total",
+    PUT_PEERS(m, "gradwire_job_worker_dropped_microbatches_total", METRICS_COUNTER,
               "The same of each worker, as far as this chief decided.", "worker", workers,
               chief_dropped(h->chief, i));
-    PUT_PEERS(m, METRICS_GAUGE, "gradwire_job_ps_up", "Whether a ps is connected.", "ps", ps,
+    PUT_PEERS(m, "gradwire_job_ps_up", METRICS_GAUGE, "Whether a ps is connected.", "ps", ps,
               chief_peer_ps(h->chief, i, now).up);
 }
 

@@ -45,7 +45,7 @@ static const struct shard_report *next_shard(const struct server_http *w, uint32
 /* ---- /metrics ---- */
 
 /* A family with `value`, an expression of report r, for each shard. */
-#define PUT_SHARDS(w, m, type, name, help, value)                                                  \
+#define PUT_SHARDS(w, m, name, type, help, value)                                                  \
     do {                                                                                           \
         const struct shard_report *r;                                                              \
         metrics_family(m, name, type, help);                                                       \
@@ -55,26 +55,26 @@ static const struct shard_report *next_shard(const struct server_http *w, uint32
 
 static void put_families(const struct server_http *w, struct metrics *m)
 {
-    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_generation", "Generation that the shard is in.",
+    PUT_SHARDS(w, m, "gradwire_shard_generation", METRICS_GAUGE, "Generation that the shard is in.",
                r->generation.number);
-    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_step",
+    PUT_SHARDS(w, m, "gradwire_shard_step", METRICS_GAUGE,
                "Steps made (sync), or batches applied whole.", r->status->step);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_updates_total",
+    PUT_SHARDS(w, m, "gradwire_shard_updates_total", METRICS_COUNTER,
                "Updates applied to the parameters.", r->status->t);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_duplicates_total",
+    PUT_SHARDS(w, m, "gradwire_shard_duplicates_total", METRICS_COUNTER,
                "Pushes that were there already.", r->status->duplicates);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_clipped_updates_total",
+    PUT_SHARDS(w, m, "gradwire_shard_clipped_updates_total", METRICS_COUNTER,
                "Updates whose gradient was scaled down; counted by the first shard alone.",
                r->status->clipped);
-    PUT_SHARDS(w, m, METRICS_GAUGE, "gradwire_shard_elements",
+    PUT_SHARDS(w, m, "gradwire_shard_elements", METRICS_GAUGE,
                "Elements of the parameter block that it holds.", r->elems);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_pushes_total",
+    PUT_SHARDS(w, m, "gradwire_shard_pushes_total", METRICS_COUNTER,
                "Frames with gradients that came.", r->counts.pushes);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_pulls_total", "Pulls that came.",
+    PUT_SHARDS(w, m, "gradwire_shard_pulls_total", METRICS_COUNTER, "Pulls that came.",
                r->counts.pulls);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_received_bytes_total", "Bytes from workers.",
+    PUT_SHARDS(w, m, "gradwire_shard_received_bytes_total", METRICS_COUNTER, "Bytes from workers.",
                r->counts.in_bytes);
-    PUT_SHARDS(w, m, METRICS_COUNTER, "gradwire_shard_sent_bytes_total", "Bytes to workers.",
+    PUT_SHARDS(w, m, "gradwire_shard_sent_bytes_total", METRICS_COUNTER, "Bytes to workers.",
                r->counts.out_bytes);
 }
 

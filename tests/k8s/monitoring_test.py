@@ -51,7 +51,6 @@ def series():
         for name, kind in re.findall(r'"((?:gradwire|process)_[a-z0-9_]+)",\s*METRICS_([A-Z]+)', text):
             found |= {name + end for end in ("_bucket", "_sum", "_count")} if kind == "HISTOGRAM" else {name}
         found |= set(re.findall(r'metrics_(?:gauge|counter)\(\w+,\s*"([a-z0-9_]+)"', text))
-        found |= set(re.findall(r'\{"(gradwire_shard_[a-z0-9_]+)",', text))
     return found
 
 

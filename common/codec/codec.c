@@ -33,6 +33,11 @@ uint32_t codec_kind_mask(enum codec_kind kind)
     return mask;
 }
 
+bool codec_is_choice(uint32_t number)
+{
+    return number < CODECS || number == CODEC_AUTO;
+}
+
 uint32_t codec_mask(enum codec choice, uint32_t allow)
 {
     uint32_t mask = choice == CODEC_AUTO        ? allow | codec_kind_mask(CODEC_IS_EXACT)

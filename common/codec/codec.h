@@ -69,7 +69,8 @@ struct coder;
 enum err coder_new(struct coder **c) MUST_CHECK;
 void coder_free(struct coder *c);
 
-const char *codec_str(enum codec c); /* as in job files; "none" for CODEC_RAW */
+bool codec_is_choice(uint32_t number); /* a peer's number is a codec, or CODEC_AUTO */
+const char *codec_str(enum codec c);   /* as in job files; "none" for CODEC_RAW */
 bool codec_is_lossless(enum codec c);
 uint32_t codec_kind_mask(enum codec_kind kind); /* bit i for each codec i of this kind */
 /* What may travel where `choice` (a codec or CODEC_AUTO) is configured: bit i for codec i; CODEC_RAW always may. */

@@ -121,7 +121,7 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
     uint64_t end = 0;
     for (size_t i = 0; i < p->n_tensors; i++) {
         struct tensor *t = &out.tensor[out.tensors++];
-        if (tensor_get(p->tensors[i], end, p->elems, t)) {
+        if (tensor_get(p->tensors[i], end, p->elems, t) || (i == 0 && t->offset_elems != 0)) {
             mem_free(out.tensor);
             return err_set(e, ERR_PROTO, "tensor %zu of the plan does not fit the flat block", i);
         }

@@ -131,9 +131,9 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     t->offset = p.elems; /* behind the end */
     assert_layout_refused(&p);
     *t = was;
-    t->shape[0] = 8;
+    t->shape[0]++;
     assert_layout_refused(&p);
-    *t = was;
+    t->shape[0]--; /* `was` shares it */
     t->init = INIT_CONSTANT + 1;
     assert_layout_refused(&p);
     *t = was;
@@ -143,6 +143,9 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     t->name = (char *)"";
     assert_layout_refused(&p);
     *t = was;
+    p.tensors[0]->offset = 1; /* elements before the first belong to no tensor */
+    assert_layout_refused(&p);
+    p.tensors[0]->offset = 0;
     msg_plan_close(&p);
     layout_close(&l);
 }

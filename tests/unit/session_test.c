@@ -402,6 +402,30 @@ static void session_drops_everything_at_a_new_generation(void **state)
     session_free(f.s);
 }
 
+static void a_welcome_of_a_mode_or_codec_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__ASYNC);
+    assert_int_equal(welcome(&f, 6, GRADWIRE__UPDATE__GEO + 1), ERR_PROTO);
+    assert_int_equal(welcome_with(&f, 6, GRADWIRE__UPDATE__ASYNC, CODECS), ERR_PROTO);
+    session_free(f.s);
+}
+
+static void ranges_beyond_the_last_id_are_left_out(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct session_range held[4];
+    open_fixture(&f, GRADWIRE__UPDATE__ASYNC);
+    lease(&f, UINT64_MAX, 1, false); /* its end is no id */
+    lease(&f, 10, UINT64_MAX, false);
+    assert_int_equal(session_leases(f.s, held, 4), 0);
+    lease(&f, 10, 4, false);
+    assert_int_equal(session_leases(f.s, held, 4), 1);
+    session_free(f.s);
+}
+
 static void session_is_as_before_when_a_welcome_finds_no_memory(void **state)
 {
     (void)state;
@@ -553,6 +577,8 @@ int main(void)
         cmocka_unit_test(session_withholds_nothing_from_the_last_step),
         cmocka_unit_test(session_pushes_what_is_withheld_before_it_holds_in_async),
         cmocka_unit_test(session_reports_its_last_batch_when_nothing_of_it_is_withheld),
+        cmocka_unit_test(a_welcome_of_a_mode_or_codec_that_is_none_is_refused),
+        cmocka_unit_test(ranges_beyond_the_last_id_are_left_out),
         cmocka_unit_test(session_is_as_before_when_a_welcome_finds_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

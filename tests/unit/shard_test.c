@@ -266,6 +266,22 @@ static void takeover_refuses_another_compression_by_its_key(void **state)
     }
 }
 
+static void enter_refuses_a_codec_that_is_none(void **state)
+{
+    (void)state;
+    const uint32_t wrong[][2] = {
+        {CODECS, CODEC_RAW}, {CODEC_RAW, CODECS}, {CODEC_RAW, CODEC_TOP_K}};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+        f.settings.push_codec = wrong[i][0];
+        f.settings.reply_codec = wrong[i][1];
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        assert_string_equal(f.entered_error, "the chief's settings are out of range");
+        close_fixture(&f);
+    }
+}
+
 /* What a restarted chief may say otherwise holds from the next update; all else stays. */
 static void takeover_brings_the_run_time_keys(void **state)
 {
@@ -687,6 +703,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
         cmocka_unit_test(takeover_refuses_another_compression_by_its_key),
+        cmocka_unit_test(enter_refuses_a_codec_that_is_none),
         cmocka_unit_test(takeover_brings_the_run_time_keys),
         cmocka_unit_test(a_pull_ends_what_was_pushed_before),
         cmocka_unit_test(shard_starts_its_slots_as_the_optimizer_says),

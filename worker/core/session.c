@@ -147,7 +147,8 @@ static bool is_possible(const Gradwire__Welcome *m)
     const Gradwire__Settings *s = m->settings;
     return m->plan && s && s->microbatches > 0 && s->microbatches <= TREE_LEAVES_MAX &&
            (s->microbatches & (s->microbatches - 1)) == 0 && s->metrics <= SUMS_MAX &&
-           s->batches_per_epoch > 0 && s->update <= GRADWIRE__UPDATE__GEO;
+           s->batches_per_epoch > 0 && s->update <= GRADWIRE__UPDATE__GEO &&
+           codec_is_choice(s->push_codec) && codec_is_choice(s->reply_codec);
 }
 
 /* Plain values: what the message points to is its own. */

@@ -185,7 +185,7 @@ void lease_on_lease(struct session *s, const Gradwire__Lease *m)
     if (m->redo)
         l->list.n = 0;
     for (size_t i = 0; i < m->n_ranges; i++)
-        if (m->ranges[i]->count)
+        if (m->ranges[i]->count && m->ranges[i]->first <= UINT64_MAX - m->ranges[i]->count)
             session_ranges_add(&l->list, m->ranges[i]->first, m->ranges[i]->count);
     if (m->redo) {
         l->redo_left = session_ranges_count(&l->list);

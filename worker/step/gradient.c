@@ -380,7 +380,7 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
     for (uint32_t i = 0; i < task->runs; i++) {
         enum err err = add_run(g, task->first[i], task->count[i]);
         if (err)
-            return err;
+            return err_set(e, err, "no memory for the gradient of a microbatch");
     }
     bool others = others_work(g);
     if (others)

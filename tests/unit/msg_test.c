@@ -134,7 +134,7 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     t->shape[0]++;
     assert_layout_refused(&p);
     t->shape[0]--; /* `was` shares it */
-    t->init = INIT_CONSTANT + 1;
+    t->init = INIT_TRUNCATED_NORMAL + 1;
     assert_layout_refused(&p);
     *t = was;
     t->n_shape = TENSOR_RANK_MAX + 1;

@@ -262,7 +262,7 @@ static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e)
 {
-    /* Who pulls drops what was on its way: its next push gets every run again. */
+    /* A pull drops the runs that were on their way: the next push gets every run again. */
     peer->sync.answered_step = 0;
     peer->sync.answered_push = 0;
     peer->sync.pushed = (struct tree_leaves){{0}};

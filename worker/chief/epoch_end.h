@@ -30,7 +30,7 @@ struct epoch_end_epoch {
     struct evaluation eval;
 };
 
-/* What it has found. */
+/* The findings. */
 struct epoch_end_result {
     double first_step_s; /* since the process began; NAN: none */
     bool has_eval;

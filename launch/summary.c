@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,18 +56,6 @@ static void summary_agree_on_status(json_t *summary, const struct supervisor_res
         summary_set(summary, "error", json_string(result->error));
 }
 
-static enum err summary_write(const char *path, const json_t *summary, struct errmsg *e)
-{
-    char *text = json_dumps(summary, JSON_INDENT(2) | JSON_REAL_PRECISION(SUMMARY_REAL_DIGITS));
-    if (!text)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    size_t n = strlen(text);
-    text[n++] = '\n'; /* in place of the NUL */
-    enum err err = files_write(path, text, n, e);
-    free(text);
-    return err;
-}
-
 enum err summary_complete(const char *dir, const struct supervisor_result *result,
                           const struct options *o, const struct job *job, const struct crew *crew,
                           struct errmsg *e)
@@ -88,9 +75,8 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
                 isnan(result->first_step_s) ? json_null() : json_real(result->first_step_s));
     summary_set(summary, "restarts", json_integer(result->restarts));
     summary_set(summary, "peak_rss_bytes", summary_rss(crew));
-    err = summary_write(path, summary, e);
-    json_decref(summary);
-    return err;
+    return files_write_json(path, summary,
+                            JSON_INDENT(2) | JSON_REAL_PRECISION(SUMMARY_REAL_DIGITS), e);
 }
 
 bool summary_restore(const char *dir)

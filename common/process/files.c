@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -171,6 +172,19 @@ enum err files_write(const char *path, const void *data, size_t bytes, struct er
         return err;
     }
     return files_commit(&w, e);
+}
+
+enum err files_write_json(const char *path, json_t *take, size_t flags, struct errmsg *e)
+{
+    char *text = take ? json_dumps(take, flags) : NULL;
+    json_decref(take);
+    if (!text)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
+    size_t bytes = strlen(text);
+    text[bytes] = '\n'; /* in the place of the NUL: files are written by length */
+    enum err err = files_write(path, text, bytes + 1, e);
+    free(text);
+    return err;
 }
 
 /* Read to the end of fd into *data of `room` bytes, which grows: what stat says of a pipe or of

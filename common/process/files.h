@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "common/base/err.h"
 
 enum { FILES_PATH_MAX = 4096 };
@@ -16,6 +18,11 @@ enum { FILES_PATH_MAX = 4096 };
  * whole new one in its place). Errors: ERR_IO ("PATH: No space left on device"). Thread: any;
  * blocks on the disk. */
 enum err files_write(const char *path, const void *data, size_t bytes, struct errmsg *e) MUST_CHECK;
+
+/* The same for JSON with an end of line; flags: json_dumps'. Without JSON_REAL_PRECISION reals read back to the same bits.
+ * take: NULL says that there was no memory for it. Errors: as files_write; ERR_NOMEM. */
+enum err files_write_json(const char *path, json_t *take, size_t flags,
+                          struct errmsg *e) MUST_CHECK;
 
 /* The same in pieces: begin, append..., then commit or abort. */
 struct files_writer {

@@ -1,4 +1,4 @@
-/* What the flags of `gradwire train` and `gradwire rank` ask for. */
+/* The flags of `gradwire train` and `gradwire rank` as values. */
 #ifndef GRADWIRE_LAUNCH_BASE_OPTIONS_H
 #define GRADWIRE_LAUNCH_BASE_OPTIONS_H
 

@@ -208,7 +208,7 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
     say_enough(end);
 }
 
-/* What this process computed last: the mean over the examples of its own leaves. */
+/* The gradient that this process computed last: the mean over the examples of its own leaves. */
 static struct events_values last_gradient(struct epoch_end *end, const float **block)
 {
     uint32_t nodes, examples = 0;

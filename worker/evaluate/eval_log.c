@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -120,16 +119,7 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
 {
     char path[FILES_PATH_MAX];
     path_of(path, output);
-    json_t *all = log_json(l, job);
-    char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL; /* reals by %.17g: they read back */
-    json_decref(all);
-    if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    size_t bytes = strlen(text);
-    text[bytes] = '\n'; /* in the place of the NUL: files are written by length */
-    enum err err = files_write(path, text, bytes + 1, e);
-    free(text);
-    return err;
+    return files_write_json(path, log_json(l, job), JSON_INDENT(1), e);
 }
 
 static double number(const json_t *object, const char *key)

@@ -1,7 +1,5 @@
 /* summary.json: what a script reads at the end of a job. */
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <jansson.h>
 
@@ -187,13 +185,9 @@ enum err export_summary(const char *path, const struct summary *s, struct errmsg
 {
     int ok = 1;
     json_t *all = document(s, &ok);
-    char *text = ok ? json_dumps(all, JSON_INDENT(2)) : NULL; /* reals by %.17g: they read back */
-    json_decref(all);
-    if (!text)
-        return err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    size_t bytes = strlen(text);
-    text[bytes] = '\n'; /* in the place of the NUL: files are written by length */
-    enum err err = files_write(path, text, bytes + 1, e);
-    free(text);
-    return err;
+    if (!ok) {
+        json_decref(all);
+        all = NULL;
+    }
+    return files_write_json(path, all, JSON_INDENT(2), e);
 }

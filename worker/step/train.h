@@ -20,7 +20,7 @@ struct train_config {
     struct fault fault; /* for tests and benchmarks */
 };
 
-/* What training works with, for the chief to look at between two tasks; as long as the struct train lives. */
+/* The parts that training works with. The chief may look at them between two tasks, as long as the struct train lives. */
 struct train_parts {
     struct driver *driver;
     struct pool *pool;

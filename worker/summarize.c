@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/codec/codec.h"
-#include "common/parameters/epochs.h"
+#include <jansson.h>
+
+#include "common/base/json_number.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
-#include "worker/export/export.h"
+#include "common/parameters/epochs.h"
+#include "common/process/files.h"
 #include "worker/model/metric.h"
+
+/* ---- what is made of the facts ---- */
 
 /* Of the last update that `t` gradients made; before the first, of that. */
 static double last_rate(const struct optimizer *o, uint64_t t)
@@ -88,122 +92,6 @@ static double examples_of_run(const struct summarize *what, const struct chief_f
     return batches / (double)what->batches_per_epoch * (double)what->rows;
 }
 
-/* The metrics of an evaluation; NAN where there is none. */
-static void put_eval(const struct evaluation *eval, double *loss, double metric[METRICS_MAX])
-{
-    *loss = eval ? eval->loss : NAN;
-    for (uint32_t i = 0; i < METRICS_MAX; i++)
-        metric[i] = eval ? eval->metric[i] : NAN;
-}
-
-static enum err put_history(const struct epoch_end_result *r, struct summary *s,
-                            struct summary_epoch **out)
-{
-    struct summary_epoch *all = mem_zalloc(r->epochs + 1, sizeof *all);
-    if (!all)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < r->epochs; i++) {
-        const struct epoch_end_epoch *from = &r->history[i];
-        all[i].epoch = from->epoch;
-        all[i].seconds = from->seconds;
-        put_eval(from->has_eval ? &from->eval : NULL, &all[i].eval_loss, all[i].eval_metric);
-    }
-    s->history_epochs = r->epochs;
-    s->history = *out = all;
-    return ERR_OK;
-}
-
-/* What the evaluator found stands where the chief's own evaluations would. */
-static void put_evaluator(const struct summarize *what, const struct chief_facts *f,
-                          struct summary *s, struct summary_epoch *history)
-{
-    const struct eval_result *last = eval_log_last(what->evaluator, f->uuid);
-    put_eval(last ? &last->eval : NULL, &s->eval_loss, s->eval_metric);
-    s->has_evaluator = true;
-    s->evaluated = last != NULL;
-    s->evaluated_cut = last ? last->cut : 0;
-    s->evaluated_step = last ? last->eval.step : 0;
-    s->evaluated_final = last && last->final && last->eval.step == f->steps;
-    for (size_t i = 0; i < s->history_epochs; i++) {
-        const struct eval_result *at =
-            eval_log_at(what->evaluator, f->uuid, what->learned->history[i].step);
-        put_eval(at ? &at->eval : NULL, &history[i].eval_loss, history[i].eval_metric);
-    }
-}
-
-/* The chief's own account is its result's; the others sent theirs. */
-static enum err put_accounts(const struct driver_result *own, const struct host *host,
-                             uint32_t workers, struct summary *s, struct summary_worker **out)
-{
-    struct summary_worker *all = mem_zalloc(workers + 1, sizeof *all);
-    if (!all)
-        return ERR_NOMEM;
-    for (uint32_t i = 0; host && i < workers; i++) {
-        struct worker_account a = own->account;
-        if (i > 0 && !host_account(host, i, &a))
-            continue;
-        all[s->accounts++] = (struct summary_worker){.worker = i,
-                                                     .tasks = a.tasks,
-                                                     .dropped = host_dropped(host, i),
-                                                     .bytes_out = a.bytes_out,
-                                                     .bytes_in = a.bytes_in,
-                                                     .examples = a.examples,
-                                                     .computed_s = a.computed_s,
-                                                     .waited_s = a.waited_s};
-    }
-    s->account = *out = all;
-    return ERR_OK;
-}
-
-static enum err put_staleness(const struct host *host, uint32_t workers, struct summary *s,
-                              struct summary_staleness **out)
-{
-    struct summary_staleness *all = mem_zalloc(workers + 1, sizeof *all);
-    if (!all)
-        return ERR_NOMEM;
-    for (uint32_t i = 0; host && i < workers; i++) {
-        all[s->stales].worker = i;
-        s->stales += host_staleness(host, i, &all[s->stales].counted);
-    }
-    s->stale = *out = all;
-    return ERR_OK;
-}
-
-static struct summary_codec codec_summary(enum codec codec, const struct codec_cost *c)
-{
-    bool lossless = codec != CODEC_AUTO && codec_is_lossless(codec);
-    return (struct summary_codec){.codec = codec_str(codec),
-                                  .raw_bytes = c->raw_bytes,
-                                  .bytes = c->bytes,
-                                  .encode_s = c->encode_s,
-                                  .decode_s = c->decode_s,
-                                  .error = c->norm > 0 ? sqrt(c->error / c->norm)
-                                           : lossless  ? 0
-                                                       : NAN};
-}
-
-/* Bytes are the workers' count; each side counted its own seconds. */
-static void put_compression(const struct summarize *what, const struct chief_facts *f,
-                            struct summary *s)
-{
-    struct codec_cost push = what->result->account.push, reply = what->result->account.reply;
-    for (uint32_t i = 1; what->host && i < s->workers; i++) {
-        struct worker_account a;
-        if (!host_account(what->host, i, &a))
-            continue;
-        codec_cost_add(&push, &a.push);
-        codec_cost_add(&reply, &a.reply);
-    }
-    push.decode_s += f->push.decode_s;
-    reply.encode_s += f->reply.encode_s;
-    reply.error += f->reply.error;
-    reply.norm += f->reply.norm;
-    s->push = codec_summary(what->job->compression.push, &push);
-    s->push.feedback = what->job->compression.push == CODEC_TOP_K;
-    s->push.residuals_lost = f->residuals_lost + f->residuals_away;
-    s->reply = codec_summary(what->job->compression.reply, &reply);
-}
-
 static struct chief_facts facts(const struct summarize *what)
 {
     struct chief_facts f = {.running = false};
@@ -220,71 +108,268 @@ static struct chief_facts facts(const struct summarize *what)
     return f;
 }
 
-enum err summarize(const struct summarize *what, struct errmsg *e)
+/* ---- JSON ---- */
+
+/* null where there is no text; '?' for what is beyond ASCII in text that is no UTF-8 (an error may
+ * quote a file). */
+static json_t *text_or_null(const char *text)
+{
+    if (!text)
+        return json_null();
+    json_t *json = json_string(text);
+    if (json)
+        return json;
+    char *ascii = mem_strdup(text);
+    if (!ascii)
+        return NULL;
+    for (char *p = ascii; *p; p++)
+        if ((unsigned char)*p >= 0x80)
+            *p = '?';
+    json = json_string(ascii);
+    mem_free(ascii);
+    return json;
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+/* Add to an object that may have failed before: *ok says whether all went well. */
+static void put(json_t *object, const char *key, json_t *take_value, bool *ok)
+{
+    if (json_object_set_new(object, key, take_value) != 0)
+        *ok = false;
+}
+
+/* The same for a list. */
+static void add(json_t *list, json_t *take_value, bool *ok)
+{
+    if (json_array_append_new(list, take_value) != 0)
+        *ok = false;
+}
+
+/* {"loss":..,"accuracy":..}; null where there is no evaluation. */
+static json_t *results(const struct job *job, const struct evaluation *found, bool *ok)
+{
+    json_t *object = json_object();
+    put(object, "loss", json_number(found ? found->loss : NAN), ok);
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        put(object, metric_name(job->model.metric[i]), json_number(found ? found->metric[i] : NAN),
+            ok);
+    return object;
+}
+
+static json_t *trained(const struct job *job, const struct epoch_sums *last, bool *ok)
+{
+    struct evaluation found;
+    if (!last)
+        return results(job, NULL, ok);
+    found.loss = last->loss / last->examples;
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        found.metric[i] = metric_value(job, i, last->metric, last->examples);
+    return results(job, &found, ok);
+}
+
+static json_t *batches(const struct chief_facts *f)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "dealt", count(f->dealt),
+                     "applied_min", count(f->applied_min), "applied_max", count(f->applied_max),
+                     "duplicates", count(f->duplicates), "lost", count(f->lost), "clipped",
+                     count(f->clipped), "dropped", count(f->dropped), "redone",
+                     count(f->redo.redone), "rejected", count(f->rejected), "recoveries",
+                     count(f->recoveries));
+}
+
+/* What the evaluator found stands where the chief's own evaluations would. */
+static json_t *history(const struct summarize *what, const char *uuid, bool *ok)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < what->learned->epochs; i++) {
+        const struct epoch_end_epoch *from = &what->learned->history[i];
+        const struct evaluation *found = from->has_eval ? &from->eval : NULL;
+        if (what->evaluator) {
+            const struct eval_result *at = eval_log_at(what->evaluator, uuid, from->step);
+            found = at ? &at->eval : NULL;
+        }
+        add(all,
+            json_pack("{s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
+                      json_number(from->seconds), "eval", results(what->job, found, ok)),
+            ok);
+    }
+    return all;
+}
+
+static json_t *accounts(const struct summary_worker *worker, uint32_t workers, bool *ok)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct worker_account *a = &worker[i].account;
+        if (worker[i].accounted)
+            add(all,
+                json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", count(i), "tasks",
+                          count(a->tasks), "examples", json_number(a->examples), "computed_s",
+                          json_number(a->computed_s), "waited_s", json_number(a->waited_s),
+                          "bytes_out", count(a->bytes_out), "bytes_in", count(a->bytes_in),
+                          "dropped", count(worker[i].dropped)),
+                ok);
+    }
+    return all;
+}
+
+static json_t *mean_staleness(const struct staleness *of)
+{
+    return of->count ? json_real((double)of->sum / (double)of->count) : json_null();
+}
+
+/* The least staleness of each bucket, up to the last one that is of use. */
+static json_t *buckets(const struct staleness *of, bool bounds, bool *ok)
+{
+    json_t *list = json_array();
+    uint32_t end = of->count ? staleness_bucket(of->max) + 1 : 0;
+    for (uint32_t i = 0; i < end; i++)
+        add(list, count(bounds ? staleness_least(i) : of->bucket[i]), ok);
+    return list;
+}
+
+static json_t *staleness(const struct summary_worker *worker, uint32_t workers, bool *ok)
+{
+    struct staleness all = {0};
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct staleness *of = &worker[i].stale;
+        if (!worker[i].stales)
+            continue;
+        staleness_join(&all, of);
+        add(list,
+            json_pack("{s:o, s:o, s:o, s:o}", "worker", count(i), "mean", mean_staleness(of), "max",
+                      count(of->max), "histogram", buckets(of, false, ok)),
+            ok);
+    }
+    if (json_array_size(list) == 0) {
+        json_decref(list);
+        return json_null();
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", mean_staleness(&all), "max", count(all.max),
+                     "from", buckets(&all, true, ok), "workers", list);
+}
+
+static json_t *direction(enum codec codec, const struct codec_cost *c)
+{
+    bool lossless = codec != CODEC_AUTO && codec_is_lossless(codec);
+    double error = c->norm > 0 ? sqrt(c->error / c->norm) : lossless ? 0 : NAN;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "codec", codec_str(codec), "raw_bytes",
+                     count(c->raw_bytes), "bytes", count(c->bytes), "ratio",
+                     json_number((double)c->raw_bytes / (double)c->bytes), "encode_s",
+                     json_number(c->encode_s), "decode_s", json_number(c->decode_s), "error",
+                     json_number(error));
+}
+
+/* Bytes are the workers' count; each side counted its own seconds. */
+static json_t *compression(const struct summarize *what, const struct chief_facts *f,
+                           const struct summary_worker *worker, uint32_t workers, bool *ok)
+{
+    struct codec_cost push = what->result->account.push, reply = what->result->account.reply;
+    for (uint32_t i = 1; i < workers; i++) {
+        if (!worker[i].accounted)
+            continue;
+        codec_cost_add(&push, &worker[i].account.push);
+        codec_cost_add(&reply, &worker[i].account.reply);
+    }
+    push.decode_s += f->push.decode_s;
+    reply.encode_s += f->reply.encode_s;
+    reply.error += f->reply.error;
+    reply.norm += f->reply.norm;
+    json_t *pushed = direction(what->job->compression.push, &push);
+    if (what->job->compression.push == CODEC_TOP_K)
+        put(pushed, "residuals_lost", count(f->residuals_lost + f->residuals_away), ok);
+    return json_pack("{s:o, s:o}", "push", pushed, "reply",
+                     direction(what->job->compression.reply, &reply));
+}
+
+static json_t *evaluator(const struct eval_result *last, uint64_t steps)
+{
+    return json_pack("{s:o, s:o, s:b}", "cut", last ? count(last->cut) : json_null(), "step",
+                     last ? count(last->eval.step) : json_null(), "final",
+                     last && last->final && last->eval.step == steps);
+}
+
+/* Keys in the order in which they are read. */
+static json_t *document(const struct summarize *what, const struct chief_facts *f,
+                        const struct summary_worker *worker, uint32_t workers, bool *ok)
 {
     const struct job *job = what->job;
     const struct driver_result *r = what->result;
     const struct epoch_end_result *l = what->learned;
-    const struct chief_facts f = facts(what);
-    const struct epoch_sums *last = last_epoch(f.epoch);
-    uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
-    struct summary s = {
-        .status = r->exit_code == 0     ? "done"
-                  : r->exit_code == 143 ? "interrupted"
-                                        : "failed",
-        .error = r->exit_code ? r->error : NULL,
-        .job = job->name,
-        .update = job_update_word(job->training.update),
-        .exit_code = r->exit_code,
-        .ps = what->cluster->n_ps,
-        .workers = trainers ? trainers : 1,
-        .microbatches = job->training.microbatches,
-        .steps = f.steps,
-        .epochs = epochs_made(what, &f),
-        .train_loss = last ? last->loss / last->examples : NAN,
-        .metrics = job->model.metrics,
-        .learning_rate = last_rate(&job->optimizer, f.t),
-        .examples_per_s = r->train_s > 0 ? examples_of_run(what, &f) / r->train_s : NAN,
-        .seconds = (what->base ? what->base->seconds : 0) + r->train_s,
-        .first_step_s = l->first_step_s,
-        .dealt = f.dealt,
-        .applied_min = f.applied_min,
-        .applied_max = f.applied_max,
-        .duplicates = f.duplicates,
-        .lost = f.lost,
-        .clipped = f.clipped,
-        .dropped = f.dropped,
-        .redone = f.redo.redone,
-        .rejected = f.rejected,
-        .recoveries = f.recoveries,
-        .exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what),
-        .averaged = job->optimizer.use_ema,
-        .digest = l->digest,
-    };
-    put_eval(l->has_eval ? &l->eval : NULL, &s.eval_loss, s.eval_metric);
-    for (uint32_t i = 0; i < job->model.metrics; i++) {
-        s.metric_name[i] = metric_name(job->model.metric[i]);
-        s.train_metric[i] = last ? metric_value(job, i, last->metric, last->examples) : NAN;
-    }
-    put_compression(what, &f, &s);
-    struct summary_epoch *history = NULL;
-    struct summary_worker *accounts = NULL;
-    struct summary_staleness *stale = NULL;
-    enum err err = put_history(l, &s, &history);
-    if (!err && what->evaluator)
-        put_evaluator(what, &f, &s, history);
-    if (!err)
-        err = put_accounts(r, what->host, s.workers, &s, &accounts);
-    if (!err)
-        err = put_staleness(what->host, s.workers, &s, &stale);
+    const struct eval_result *judged =
+        what->evaluator ? eval_log_last(what->evaluator, f->uuid) : NULL;
+    const struct evaluation *own = l->has_eval ? &l->eval : NULL;
+    bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what);
+    const char *status = r->exit_code == 0     ? "done"
+                         : r->exit_code == 143 ? "interrupted"
+                                               : "failed";
+    json_t *all = json_object();
+    put(all, "status", json_string(status), ok);
+    put(all, "exit_code", json_integer(r->exit_code), ok);
+    put(all, "error", text_or_null(r->exit_code ? r->error : NULL), ok);
+    put(all, "job", text_or_null(job->name), ok);
+    put(all, "update", json_string(job_update_word(job->training.update)), ok);
+    put(all, "ps", count(what->cluster->n_ps), ok);
+    put(all, "workers", count(workers), ok);
+    put(all, "microbatches", count(job->training.microbatches), ok);
+    put(all, "steps", count(f->steps), ok);
+    put(all, "epochs", count(epochs_made(what, f)), ok);
+    put(all, "train", trained(job, last_epoch(f->epoch), ok), ok);
+    put(all, "eval", results(job, !what->evaluator ? own : judged ? &judged->eval : NULL, ok), ok);
+    put(all, "examples_per_s",
+        json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
+    put(all, "seconds", json_number((what->base ? what->base->seconds : 0) + r->train_s), ok);
+    put(all, "first_step_s", json_number(l->first_step_s), ok);
+    put(all, "peak_rss_bytes", json_object(), ok);
+    put(all, "restarts", count(0), ok);
+    put(all, "batches", batches(f), ok);
+    put(all, "exact", json_boolean(exact), ok);
+    put(all, "digest", text_or_null(l->digest[0] ? l->digest : NULL), ok);
+    put(all, "staleness", staleness(worker, workers, ok), ok);
+    put(all, "history", history(what, f->uuid, ok), ok);
+    put(all, "per_worker", accounts(worker, workers, ok), ok);
+    put(all, "compression", compression(what, f, worker, workers, ok), ok);
+    put(all, "evaluator", what->evaluator ? evaluator(judged, f->steps) : json_null(), ok);
+    put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
+    put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
+    return all;
+}
+
+enum err summary_write(const struct summarize *what, const struct chief_facts *f,
+                       const struct summary_worker *worker, uint32_t workers, struct errmsg *e)
+{
     char path[4200];
+    bool ok = true;
     (void)snprintf(path, sizeof path, "%s/summary.json", what->output);
-    if (err)
-        err_set(e, err, "%s: out of memory", path);
-    else
-        err = export_summary(path, &s, e);
-    mem_free(history);
-    mem_free(accounts);
-    mem_free(stale);
+    json_t *all = document(what, f, worker, workers, &ok);
+    if (!ok) {
+        json_decref(all);
+        all = NULL;
+    }
+    return files_write_json(path, all, JSON_INDENT(2), e);
+}
+
+enum err summarize(const struct summarize *what, struct errmsg *e)
+{
+    const struct chief_facts f = facts(what);
+    uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
+    uint32_t workers = trainers ? trainers : 1;
+    struct summary_worker *worker = mem_zalloc(workers, sizeof *worker);
+    if (!worker)
+        return err_set(e, ERR_NOMEM, "%s/summary.json: out of memory", what->output);
+    for (uint32_t i = 0; what->host && i < workers; i++) {
+        struct summary_worker *w = &worker[i];
+        w->account = what->result->account; /* the chief's own; the others sent theirs */
+        w->accounted = i == 0 || host_account(what->host, i, &w->account);
+        w->dropped = host_dropped(what->host, i);
+        w->stales = host_staleness(what->host, i, &w->stale);
+    }
+    enum err err = summary_write(what, &f, worker, workers, e);
+    mem_free(worker);
     return err;
 }

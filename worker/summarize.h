@@ -22,7 +22,23 @@ struct summarize {
     const struct host *host;          /* after control_close; NULL: the chief never was */
 };
 
-/* Write DIR/summary.json. Errors: ERR_IO, ERR_NOMEM. */
+/* One worker's process. */
+struct summary_worker {
+    bool accounted; /* what it did is known. Its idle share: waited_s / (computed_s + waited_s) */
+    struct worker_account account;
+    uint64_t dropped; /* microbatches */
+    bool stales;      /* it is known how stale its pushes were */
+    struct staleness stale;
+};
+
+/* Write DIR/summary.json as docs/design.md lists it, atomic; doubles read back to the same bits, and what is not finite
+ * is null. peak_rss_bytes is {} here: a launcher completes it. Text that is no UTF-8 is written with '?'.
+ * Errors: ERR_IO, ERR_NOMEM. */
 enum err summarize(const struct summarize *what, struct errmsg *e) MUST_CHECK;
+
+/* The same of values that are worked out already, with (workers) of them; what->host is not looked at. */
+enum err summary_write(const struct summarize *what, const struct chief_facts *f,
+                       const struct summary_worker *worker, uint32_t workers,
+                       struct errmsg *e) MUST_CHECK;
 
 #endif

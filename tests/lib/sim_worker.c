@@ -75,7 +75,7 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         m.examples = n->examples;
         m.first_chunk = first;
         m.chunks = count;
-        m.ack_only = session_wants_acks(k->session);
+        m.ack_only = k->terms->acks;
         m.remainder = round && !k->local;
         struct session_ranges_said said;
         Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
@@ -524,7 +524,7 @@ static void on_link_refused(struct sim *sim, struct sim_worker *k, uint32_t shar
                             const Gradwire__Refuse *m)
 {
     if (k->link_up[shard]) {
-        session_on_refuse(k->session, shard, m);
+        session_on_refuse(k->session, shard);
         return;
     }
     sim_close(sim, k->link[shard], DIALER);

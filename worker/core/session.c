@@ -53,34 +53,9 @@ uint64_t session_step(const struct session *s)
     return s->step;
 }
 
-bool session_has_backups(const struct session *s)
-{
-    return s->terms.settings.replicas_to_aggregate > 0;
-}
-
-bool session_wants_acks(const struct session *s)
-{
-    return s->mode->acks;
-}
-
-bool session_running(const struct session *s)
-{
-    return s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
-}
-
-bool session_is_going(const struct session *s)
-{
-    return s->stay != STAY;
-}
-
-bool session_is_clean(const struct session *s)
-{
-    return (!s->mode->is_clean || s->mode->is_clean(s)) && feedback_is_clean(s);
-}
-
 bool session_exchanges(const struct session *s)
 {
-    return s->phase == SESSION_PUSHED || (session_has_backups(s) && s->phase == SESSION_PULLING);
+    return s->phase == SESSION_PUSHED || (s->terms.backups && s->phase == SESSION_PULLING);
 }
 
 bool session_pushes_round(const struct session *s)
@@ -90,57 +65,30 @@ bool session_pushes_round(const struct session *s)
 
 const struct session_ranges *session_round(const struct session *s)
 {
-    static const struct session_ranges none = {.n = 0};
-    return s->mode->round ? s->mode->round(s) : &none;
+    return &s->lease.pending;
 }
 
 /* ---- to the chief ---- */
 
-void session_say_held(struct session *s)
-{
-    struct session_ranges_said done;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
-    Gradwire__Held m = GRADWIRE__HELD__INIT;
-    m.generation = &g;
-    m.cut = s->hold_cut;
-    m.n_done = lease_take_done(s, &done);
-    m.done = done.at;
-    s->io->to_chief(s->ctx, FRAME_HELD, &m.base);
-}
-
 static void say_going(struct session *s)
 {
     struct session_ranges_said done;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
     Gradwire__Going m = GRADWIRE__GOING__INIT;
-    m.generation = &g;
-    m.n_done = lease_take_done(s, &done);
+    m.generation = &s->generation;
+    m.n_done = session_take_done(s, &done);
     m.done = done.at;
     s->stay = STAY_SAID;
     s->io->to_chief(s->ctx, FRAME_GOING, &m.base);
 }
 
-void session_wake(struct session *s)
-{
-    if (s->phase == SESSION_IDLE)
-        s->mode->wake(s);
-}
-
 /* ---- from the chief ---- */
 
-static const struct session_mode *mode_of(Gradwire__Update update)
-{
-    switch (update) {
-    case GRADWIRE__UPDATE__SYNC:
-        return &session_sync;
-    case GRADWIRE__UPDATE__SSP:
-        return &session_ssp;
-    case GRADWIRE__UPDATE__GEO:
-        return &session_geo;
-    default:
-        return &session_async;
-    }
-}
+static const struct session_mode *const modes[] = {
+    [GRADWIRE__UPDATE__SYNC] = &session_sync,
+    [GRADWIRE__UPDATE__ASYNC] = &session_async,
+    [GRADWIRE__UPDATE__SSP] = &session_ssp,
+    [GRADWIRE__UPDATE__GEO] = &session_geo,
+};
 
 static bool is_possible(const Gradwire__Welcome *m)
 {
@@ -156,6 +104,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
 {
     struct session_terms *t = &s->terms;
     t->generation = msg_generation_get(m->generation);
+    s->generation = msg_generation(t->generation);
     (void)snprintf(t->uuid, sizeof t->uuid, "%s", m->uuid);
     t->worker = m->worker;
     t->incarnation = m->incarnation;
@@ -166,8 +115,10 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     t->settings.n_values = 0;
     t->plan = plan;
     t->leaves = m->settings->microbatches;
-    s->mode = mode_of(m->settings->update);
+    s->mode = modes[m->settings->update];
     t->sync = s->mode == &session_sync;
+    t->backups = t->settings.replicas_to_aggregate > 0;
+    t->acks = s->mode->acks;
     t->feedback = m->settings->push_codec == CODEC_TOP_K && s->mode->feeds_back;
 }
 
@@ -182,8 +133,7 @@ static void begin_generation(struct session *s)
     s->remainders = 0;
     if (s->stay == STAY_SAID)
         s->stay = STAY_GOES;
-    if (s->mode->leases)
-        s->lease = (struct lease_state){.asked = false};
+    s->lease = (struct lease_state){.asked = false};
     if (s->mode->begin)
         s->mode->begin(s);
 }
@@ -277,24 +227,17 @@ void session_on_chief_up(struct session *s)
 void session_hello_chief(const struct session *s, struct session_hello *room, Gradwire__Hello *m)
 {
     struct session_range held[WORKER_RANGES_MAX + 1];
-    const struct session_ranges *recent = s->mode && s->mode->recent ? s->mode->recent(s) : NULL;
     room->generation = msg_generation(s->terms.generation);
     m->generation = &room->generation;
     m->uuid = (char *)s->terms.uuid;
     m->incarnation = s->terms.incarnation;
     m->n_leases = session_leases(s, held, WORKER_RANGES_MAX + 1);
     m->leases = session_ranges_say(&room->leases, held, m->n_leases);
-    m->n_done = recent ? recent->n : 0;
-    m->done = session_ranges_say(&room->done, recent ? recent->range : NULL, m->n_done);
+    m->n_done = s->lease.recent.n;
+    m->done = session_ranges_say(&room->done, s->lease.recent.range, m->n_done);
 }
 
 /* ---- links and replies ---- */
-
-void session_push_again(struct session *s, uint32_t shard)
-{
-    s->link[shard].state = LINK_STREAMS;
-    s->io->push_again(s->ctx, shard);
-}
 
 void session_on_link_up(struct session *s, uint32_t shard)
 {
@@ -308,12 +251,12 @@ void session_on_link_down(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     bool whole = l->pull == PULL_WHOLE;
+    bool acked = l->acked_chunks >= s->terms.plan.shard[shard].chunks; /* else it is pushed again */
     *l = (struct session_link){.pull = whole ? PULL_WHOLE : PULL_NONE,
                                .got_step = l->got_step,
                                .got_chunks = whole ? l->got_chunks : 0,
-                               .ssp = l->ssp};
-    if (s->mode->link_down)
-        s->mode->link_down(s, shard);
+                               .acked_chunks = acked ? l->acked_chunks : 0,
+                               .entered_clock = l->entered_clock};
     session_check(s);
 }
 
@@ -321,33 +264,6 @@ void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hell
 {
     if (s->mode->hello_clock)
         s->mode->hello_clock(s, shard, m);
-}
-
-bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
-{
-    const struct plan_shard *p = &s->terms.plan.shard[shard];
-    return m->chunks > 0 && m->first_chunk >= p->first_chunk && m->chunks <= p->chunks &&
-           m->first_chunk - p->first_chunk <= p->chunks - m->chunks;
-}
-
-struct codec_shape session_shape(const struct session *s)
-{
-    return (struct codec_shape){&s->terms.plan, s->layout, 0};
-}
-
-bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes)
-{
-    const Gradwire__Settings *settings = &s->terms.settings;
-    enum codec c = (enum codec)m->codec;
-    uint32_t may = codec_mask((enum codec)settings->reply_codec, settings->codecs_allowed);
-    if (c == CODEC_RAW)
-        return body_bytes ==
-               plan_run_elems(&s->terms.plan, m->first_chunk, m->chunks) * sizeof(float);
-    if ((uint32_t)c >= CODECS || !(may >> c & 1) || !s->layout)
-        return false;
-    const struct codec_shape shape = session_shape(s);
-    uint64_t most = codec_body_bytes(&shape, c, m->first_chunk, m->chunks);
-    return codec_is_sized(c) ? body_bytes == most : body_bytes > 0 && body_bytes < most;
 }
 
 enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
@@ -358,17 +274,11 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
     *first_elem = 0;
     if (!generation_equal(msg_generation_get(m->generation), s->terms.generation))
         return ERR_OK;
-    if (m->averages)
-        return averages_reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
-    return s->mode->reply_fits(s, shard, m, body_bytes, first_elem, wanted, e);
-}
-
-bool session_all_whole(const struct session *s)
-{
-    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        if (s->link[i].pull != PULL_WHOLE)
-            return false;
-    return true;
+    enum err err = (m->averages ? averages_reply_fits : s->mode->reply_fits)(s, shard, m,
+                                                                             body_bytes, wanted, e);
+    if (!err && m->chunks)
+        *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
+    return err;
 }
 
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
@@ -381,9 +291,8 @@ void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *
     session_check(s);
 }
 
-void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m)
+void session_on_refuse(struct session *s, uint32_t shard)
 {
-    (void)m;
     if (s->link[shard].pull == PULL_ASKED)
         s->link[shard].pull = PULL_NONE; /* the chief's WELCOME of the new generation starts
                                             everything anew */
@@ -411,7 +320,7 @@ static void say_what_is_due(struct session *s)
 
 static bool may_begin(const struct session *s)
 {
-    bool leaves = s->stay >= STAY_SAID && lease_redo_left(s) == 0;
+    bool leaves = s->stay >= STAY_SAID && s->lease.redo_left == 0;
     return s->phase == SESSION_READY && !leaves && (s->final == FINAL_NONE || !session_is_clean(s));
 }
 
@@ -436,14 +345,12 @@ struct session_task session_task(struct session *s)
         t.whole = feedback_whole(s);
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
         struct session_link *l = &s->link[i];
-        l->got_chunks = 0;
+        l->got_chunks = l->acked_chunks = 0;
         if (l->pull == PULL_WHOLE)
             l->pull = PULL_NONE;
         if (l->state != LINK_DOWN)
             l->state = LINK_STREAMS;
     }
-    if (s->mode->begun)
-        s->mode->begun(s);
     session_check(s);
     return t;
 }
@@ -473,9 +380,9 @@ void session_computed(struct session *s)
 
 bool session_take_made(struct session *s, struct session_made *made)
 {
-    *made = (struct session_made){.own = false};
     session_check(s);
-    return s->mode->take_made(s, made);
+    *made = (struct session_made){.own = s->mode->leases, .id = s->lease.running};
+    return made->own || s->mode->take_made(s, made);
 }
 
 void session_go(struct session *s)

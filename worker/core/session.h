@@ -91,8 +91,6 @@ void session_hello_chief(const struct session *s, struct session_hello *room, Gr
 /* Links. */
 /* What the hello to a shard says of clocks. */
 void session_hello_clock(const struct session *s, uint32_t shard, Gradwire__Hello *m);
-/* Pushes are answered without parameters. */
-bool session_wants_acks(const struct session *s);
 void session_on_link_up(struct session *s, uint32_t shard);
 void session_on_link_down(struct session *s, uint32_t shard);
 
@@ -105,7 +103,7 @@ struct codec_shape session_shape(const struct session *s);
 /* The whole frame is here; `stored` tells whether the body was wanted. Averages (m->averages) are stored apart. */
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
 /* A shard refused a push or pull of ours: another generation is on; wait for the chief's word. */
-void session_on_refuse(struct session *s, uint32_t shard, const Gradwire__Refuse *m);
+void session_on_refuse(struct session *s, uint32_t shard);
 
 /* What to compute or push now. */
 struct session_task {
@@ -182,13 +180,13 @@ struct session_terms {
     uint64_t incarnation;
     Gradwire__Settings settings; /* plain values */
     bool sync;                   /* one step of all workers at a time */
+    bool backups;                /* sync: a step may be made without this worker */
+    bool acks;                   /* pushes are answered without parameters */
     bool feedback;               /* what a codec withholds is kept, and goes out later */
     struct plan plan;
     uint32_t leaves; /* of a batch */
 };
 const struct session_terms *session_terms(const struct session *s);
-/* Sync with backup workers: a step may be made without this worker. */
-bool session_has_backups(const struct session *s);
 enum session_phase session_phase(const struct session *s);
 uint64_t session_step(const struct session *s); /* whose parameters are held (READY and after) */
 /* For people: what it waits for. */

@@ -47,7 +47,6 @@ const struct session_mode session_async = {
     .pull_newest = exchange_pull_newest,
     .task = task,
     .pushed = exchange_pushed,
-    .take_made = lease_take_made,
     .link_up = exchange_link_up,
     .reply_fits = exchange_reply_fits,
     .on_reply = exchange_on_reply,

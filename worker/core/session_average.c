@@ -10,11 +10,10 @@ static void ask(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
     l->averages = 0;
     if (l->state == LINK_DOWN)
         return; /* when it is up */
-    m.generation = &g;
+    m.generation = &s->generation;
     m.averages = true;
     m.any = !s->terms.sync;
     m.step = s->step;
@@ -50,13 +49,11 @@ void averages_link_up(struct session *s, uint32_t shard)
 }
 
 enum err averages_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                             struct errmsg *e)
+                             uint64_t body_bytes, bool *wanted, struct errmsg *e)
 {
     if (!session_run_fits(s, shard, m) || m->codec != GRADWIRE__CODEC__RAW ||
         body_bytes != plan_run_elems(&s->terms.plan, m->first_chunk, m->chunks) * sizeof(float))
         return err_set(e, ERR_PROTO, "averages do not fit the plan of shard %u", shard);
-    *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
     *wanted = s->phase == SESSION_AVERAGES && m->number == s->averages.number &&
               s->link[shard].averages < s->terms.plan.shard[shard].chunks;
     return ERR_OK;

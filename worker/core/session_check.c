@@ -21,11 +21,27 @@ static void check_phase(const struct session *s)
     assert(s->averages.state == AVERAGES_NONE || s->averages.number > 0);
     assert(!session_running(s) || s->at_hand != TASK_NONE);
     assert(!session_running(s) || s->averages.state == AVERAGES_NONE);
-    assert(s->at_hand != TASK_PUSH || s->mode->round || s->remainders > 0);
+    assert(s->at_hand != TASK_PUSH || s->mode->learned || s->remainders > 0);
     assert(s->remainders == 0 || (s->terms.feedback && s->mode->leases));
     assert(s->hold != HOLD_SAID || (s->terms.feedback && s->terms.sync));
     assert(!s->terms.feedback || s->mode->feeds_back);
     (void)s;
+}
+
+static void check_ranges(const struct session_ranges *r)
+{
+    assert(r->n <= WORKER_RANGES_MAX);
+    for (size_t i = 0; i < r->n; i++)
+        assert(r->range[i].count > 0);
+    (void)r;
+}
+
+static void check_lease(const struct session *s)
+{
+    const struct lease_state *l = &s->lease;
+    check_ranges(&l->list);
+    check_ranges(&l->done);
+    (void)l;
 }
 
 void session_check(const struct session *s)
@@ -38,7 +54,6 @@ void session_check(const struct session *s)
     assert(s->terms.sync == (s->mode == &session_sync) && s->terms.sync == !s->mode->leases);
     check_links(s);
     check_phase(s);
-    if (s->mode->leases)
-        lease_check(s);
+    check_lease(s);
     s->mode->check(s);
 }

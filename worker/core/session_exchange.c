@@ -17,8 +17,7 @@ static void pull_from(struct session *s, uint32_t shard)
     if (l->state == LINK_DOWN)
         return; /* asked when it is up */
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
-    m.generation = &g;
+    m.generation = &s->generation;
     m.any = s->pull.any;
     m.step = s->pull.step;
     l->pull = PULL_ASKED;
@@ -91,12 +90,10 @@ void exchange_link_up(struct session *s, uint32_t shard)
 }
 
 enum err exchange_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                             struct errmsg *e)
+                             uint64_t body_bytes, bool *wanted, struct errmsg *e)
 {
     if (!session_run_fits(s, shard, m) || !session_codec_fits(s, m, body_bytes))
         return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
-    *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
     const struct session_link *l = &s->link[shard];
     if (s->phase == SESSION_PULLING)
         *wanted = m->pulled && l->pull == PULL_ASKED;

@@ -20,6 +20,11 @@ bool feedback_is_clean(const struct session *s)
     return !s->terms.feedback || !may_push(s) || !s->io->withholds || !s->io->withholds(s->ctx);
 }
 
+bool session_is_clean(const struct session *s)
+{
+    return (!s->mode->is_clean || s->mode->is_clean(s)) && feedback_is_clean(s);
+}
+
 void feedback_say_held(struct session *s)
 {
     if (!s->terms.feedback || s->hold != HOLD_WANTED ||

@@ -20,14 +20,15 @@ static void begin(struct session *s)
 static void check(const struct session *s)
 {
     const struct geo_state *g = &s->geo;
+    const struct lease_state *l = &s->lease;
     exchange_check(s);
-    assert(g->pending.n == 0 || g->moved);
-    assert(g->pending.n <= WORKER_RANGES_MAX && g->recent.n <= WORKER_RANGES_MAX);
+    assert(l->pending.n == 0 || g->moved);
+    assert(l->pending.n <= WORKER_RANGES_MAX && l->recent.n <= WORKER_RANGES_MAX);
     assert(g->members > 0);
     assert(s->at_hand != TASK_PUSH || g->round > 0);
     assert(s->phase != SESSION_PUSHED || (s->at_hand == TASK_PUSH && g->moved));
-    assert(g->recent.n == 0 || g->round > 0);
-    (void)g;
+    assert(l->recent.n == 0 || g->round > 0);
+    (void)g, (void)l;
 }
 
 static void on_lease(struct session *s, const Gradwire__Lease *m)
@@ -39,23 +40,13 @@ static void on_lease(struct session *s, const Gradwire__Lease *m)
 
 static bool is_clean(const struct session *s)
 {
-    return s->geo.pending.n == 0 && !s->geo.moved;
-}
-
-static const struct session_ranges *pending(const struct session *s)
-{
-    return &s->geo.pending;
-}
-
-static const struct session_ranges *recent(const struct session *s)
-{
-    return &s->geo.recent;
+    return s->lease.pending.n == 0 && !s->geo.moved;
 }
 
 /* Of an epoch that is not in the round yet? */
 static bool full(const struct session *s)
 {
-    const struct session_ranges *of = &s->geo.pending;
+    const struct session_ranges *of = &s->lease.pending;
     uint64_t per_epoch = s->terms.settings.batches_per_epoch, epochs = 0;
     for (size_t i = 0; i < of->n; i++)
         epochs += (of->range[i].first + of->range[i].count - 1) / per_epoch -
@@ -78,7 +69,7 @@ static struct session_task task(struct session *s)
 /* A batch is computed and its update made. */
 static void learned(struct session *s)
 {
-    session_ranges_add(&s->geo.pending, s->lease.running, 1);
+    session_ranges_add(&s->lease.pending, s->lease.running, 1);
     s->geo.moved = true;
     s->phase = SESSION_READY;
 }
@@ -97,7 +88,7 @@ static void pulled(struct session *s)
 
 static void remember(struct session *s, struct session_range r)
 {
-    struct session_ranges *to = &s->geo.recent;
+    struct session_ranges *to = &s->lease.recent;
     if (to->n == WORKER_RANGES_MAX)
         memmove(to->range, to->range + 1, --to->n * sizeof *to->range);
     session_ranges_add(to, r.first, r.count);
@@ -107,14 +98,15 @@ static void remember(struct session *s, struct session_range r)
 static void answered(struct session *s)
 {
     struct geo_state *g = &s->geo;
+    struct lease_state *l = &s->lease;
     s->io->merge(s->ctx, g->whole);
-    for (size_t i = 0; i < g->pending.n; i++) {
-        session_ranges_add(&s->lease.done, g->pending.range[i].first, g->pending.range[i].count);
-        remember(s, g->pending.range[i]);
+    for (size_t i = 0; i < l->pending.n; i++) {
+        session_ranges_add(&l->done, l->pending.range[i].first, l->pending.range[i].count);
+        remember(s, l->pending.range[i]);
     }
-    g->pending.n = 0;
+    l->pending.n = 0;
     g->moved = !g->whole;
-    s->phase = s->lease.list.n == 0 && g->whole ? SESSION_IDLE : SESSION_READY;
+    s->phase = l->list.n == 0 && g->whole ? SESSION_IDLE : SESSION_READY;
     lease_pushed(s, true);
 }
 
@@ -128,10 +120,7 @@ const struct session_mode session_geo = {
     .task = task,
     .learned = learned,
     .pushed = exchange_pushed,
-    .take_made = lease_take_made,
     .is_clean = is_clean,
-    .round = pending,
-    .recent = recent,
     .link_up = exchange_link_up,
     .reply_fits = exchange_reply_fits,
     .on_reply = exchange_on_reply,

@@ -1,7 +1,8 @@
 /* The inside of a session, for the files that make it up. The update mode is a table of operations with a state of its
- * own; session.c has what all modes share, session_exchange.c what those share that pull whole parameters by step (all
- * but ssp), session_lease.c what those share that compute batches by id (all but sync). Error feedback and averages are
- * layers over any of them. */
+ * own; session.c has the events, session_state.c what all parts share, session_exchange.c what those modes share that
+ * pull whole parameters by step (all but ssp), session_lease.c what those share that compute batches by id (all but
+ * sync). Error feedback and averages are layers over any of them. Calls between the files go one way, from session.c to
+ * session_state.c; upwards there are the operations of the mode alone. */
 #ifndef GRADWIRE_WORKER_CORE_SESSION_INNER_H
 #define GRADWIRE_WORKER_CORE_SESSION_INNER_H
 
@@ -24,12 +25,9 @@ struct session_link {
     uint32_t got_chunks;
     bool holds; /* all parameters of holds_step came over this connection */
     uint64_t holds_step;
-    uint32_t averages;         /* chunks of them that are here */
-    struct {                   /* bounded staleness */
-        uint32_t acked_chunks; /* of the running batch */
-        bool entered;
-        uint64_t entered_clock;
-    } ssp;
+    uint32_t averages;      /* chunks of them that are here */
+    uint32_t acked_chunks;  /* of the running push, where that is answered by itself */
+    uint64_t entered_clock; /* bounded staleness; UINT64_MAX: not said yet */
 };
 
 /* Sync: the deal, and what the lead says of steps. */
@@ -56,23 +54,22 @@ struct sync_state {
 /* Not sync: batches are leased by id. */
 struct lease_state {
     struct session_ranges list, done; /* done: not yet reported */
+    struct session_ranges pending;    /* learned here, and in no round yet */
+    struct session_ranges recent;     /* in the last rounds: a report may have been lost */
     uint64_t running;                 /* the id in the works */
     bool asked;
     bool none_left;     /* no lease is to be had now */
     uint64_t redo_left; /* ids to be done during the hold */
 
     struct { /* the NaN guard: of the running batch, said to the chief */
-        bool there;
         uint64_t batch;
-        char what[192];
+        char what[192]; /* "": none */
     } rejected;
 };
 
 struct geo_state {
-    struct session_ranges pending; /* computed, and in no round yet */
-    struct session_ranges recent;  /* in the last rounds: a report of them may have been lost */
-    bool moved;                    /* something is left to be pushed */
-    bool whole;                    /* the task at hand takes all that is left */
+    bool moved; /* something is left to be pushed */
+    bool whole; /* the task at hand takes all that is left */
     uint64_t round;
     uint32_t members; /* workers that train, as the chief said last */
 };
@@ -95,6 +92,7 @@ struct session {
     const struct session_mode *mode; /* NULL: NEW */
     enum session_phase phase;
     struct session_terms terms;
+    Gradwire__Generation generation; /* that of the terms, for messages */
     size_t n_skipped;
     uint64_t *skipped; /* pushed as batches without examples, whatever their gradient is */
 
@@ -123,21 +121,17 @@ struct session {
     } averages;
     uint64_t remainders; /* error feedback, async: pushes of what was withheld alone */
 
+    struct lease_state lease; /* empty in sync */
     union {
         struct sync_state sync;
-        struct {
-            struct lease_state lease;
-            union {
-                struct geo_state geo;
-                struct ssp_state ssp;
-            };
-        };
+        struct geo_state geo;
+        struct ssp_state ssp;
     };
 };
 
 /* An update mode. An operation that is NULL has nothing to do. */
 struct session_mode {
-    bool leases;                            /* s->lease is there */
+    bool leases;                            /* batches are leased by id */
     bool acks;                              /* pushes are answered without parameters */
     bool feeds_back;                        /* top-k keeps what it does not send */
     void (*check)(const struct session *s); /* asserts what holds of its state between two events */
@@ -148,20 +142,15 @@ struct session_mode {
     void (*on_lease)(struct session *s, const Gradwire__Lease *m); /* its ids are in the list */
 
     struct session_task (*task)(struct session *s); /* READY: what to do now */
-    void (*begun)(struct session *s);
     void (*learned)(struct session *s); /* the update of a batch is made here: nothing is pushed */
     void (*pushed)(struct session *s);  /* to all shards that are connected */
-    bool (*take_made)(struct session *s, struct session_made *made);
+    bool (*take_made)(struct session *s, struct session_made *made); /* NULL: the task was one */
     bool (*is_clean)(const struct session *s); /* nothing is left to be pushed that could be */
-    const struct session_ranges *(*round)(const struct session *s);
-    const struct session_ranges *(*recent)(const struct session *s);
 
     void (*link_up)(struct session *s, uint32_t shard);
-    void (*link_down)(struct session *s, uint32_t shard);
     void (*hello_clock)(const struct session *s, uint32_t shard, Gradwire__Hello *m);
     enum err (*reply_fits)(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                           uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                           struct errmsg *e);
+                           uint64_t body_bytes, bool *wanted, struct errmsg *e);
     void (*on_reply)(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
 
     /* session_exchange.c */
@@ -172,18 +161,21 @@ struct session_mode {
 };
 extern const struct session_mode session_sync, session_async, session_geo, session_ssp;
 
-/* session.c */
+/* session_state.c */
 bool session_running(
     const struct session *s); /* a batch is being computed, or pushed and not acknowledged */
 bool session_is_going(const struct session *s); /* told to go */
-void session_wake(struct session *s);
-void session_say_held(struct session *s);
-bool session_is_clean(const struct session *s);
 bool session_all_whole(const struct session *s);
+void session_wake(struct session *s);
 void session_push_again(struct session *s, uint32_t shard);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
 /* The body's length is what its codec makes of such a run, and that codec may be here. */
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);
+void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
+uint64_t session_ranges_count(const struct session_ranges *r);
+/* What is done and not reported; it counts as reported then. */
+size_t session_take_done(struct session *s, struct session_ranges_said *said);
+void session_say_held(struct session *s);
 
 /* session_exchange.c */
 void exchange_pull(struct session *s, bool any, uint64_t step);
@@ -199,26 +191,17 @@ void exchange_check(const struct session *s);
 void exchange_pushed(struct session *s);
 void exchange_link_up(struct session *s, uint32_t shard);
 enum err exchange_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                             struct errmsg *e) MUST_CHECK;
+                             uint64_t body_bytes, bool *wanted, struct errmsg *e) MUST_CHECK;
 void exchange_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored);
 
 /* session_lease.c */
-void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
-uint64_t session_ranges_count(const struct session_ranges *r);
-/* What is done and not reported; it counts as reported then. Sync: 0. */
-size_t lease_take_done(struct session *s, struct session_ranges_said *said);
 void lease_on_lease(struct session *s, const Gradwire__Lease *m);
 void lease_report(struct session *s); /* what is done, and ask for more */
 struct session_task lease_task(struct session *s);
 void lease_wake(struct session *s);
 /* The running push is taken everywhere: of a batch, or of what may be pushed before a hold. */
 void lease_pushed(struct session *s, bool counts);
-uint64_t lease_redo_left(const struct session *s); /* sync: 0 */
 void lease_chief_up(struct session *s);
-bool lease_take_made(struct session *s, struct session_made *made);
-
-void lease_check(const struct session *s);
 
 /* session_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
 void session_check(const struct session *s);
@@ -226,12 +209,12 @@ void session_check(const struct session *s);
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);
 enum err averages_reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                             uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                             struct errmsg *e) MUST_CHECK;
+                             uint64_t body_bytes, bool *wanted, struct errmsg *e) MUST_CHECK;
 void averages_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m);
 
 /* session_feedback.c */
 bool feedback_is_clean(const struct session *s); /* true without */
+bool session_is_clean(const struct session *s);  /* the same, and the mode has nothing to push */
 void feedback_say_held(struct session *s);       /* sync: if there is nothing to wait for */
 bool feedback_whole(const struct session *s);    /* sync: the task goes whole */
 bool feedback_pushes(struct session *s, struct session_task *t); /* async: a remainder is due */

@@ -10,15 +10,6 @@
 
 #include "worker/core/session_inner.h"
 
-void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count)
-{
-    struct session_range *last = r->n ? &r->range[r->n - 1] : NULL;
-    if (last && last->first + last->count == first)
-        last->count += count;
-    else if (r->n < WORKER_RANGES_MAX)
-        r->range[r->n++] = (struct session_range){first, count};
-}
-
 static uint64_t ranges_take(struct session_ranges *r)
 {
     uint64_t id = r->range[0].first++;
@@ -27,54 +18,7 @@ static uint64_t ranges_take(struct session_ranges *r)
     return id;
 }
 
-uint64_t session_ranges_count(const struct session_ranges *r)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < r->n; i++)
-        n += r->range[i].count;
-    return n;
-}
-
-Gradwire__Range **session_ranges_say(struct session_ranges_said *to,
-                                     const struct session_range *range, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        gradwire__range__init(&to->range[i]);
-        to->range[i].first = range[i].first;
-        to->range[i].count = range[i].count;
-        to->at[i] = &to->range[i];
-    }
-    return to->at;
-}
-
 /* ---- to the chief ---- */
-
-static void check_ranges(const struct session_ranges *r)
-{
-    assert(r->n <= WORKER_RANGES_MAX);
-    for (size_t i = 0; i < r->n; i++)
-        assert(r->range[i].count > 0);
-    (void)r;
-}
-
-void lease_check(const struct session *s)
-{
-    const struct lease_state *l = &s->lease;
-    check_ranges(&l->list);
-    check_ranges(&l->done);
-    assert(!l->rejected.there || l->rejected.what[0]);
-    (void)l;
-}
-
-size_t lease_take_done(struct session *s, struct session_ranges_said *said)
-{
-    if (!s->mode->leases)
-        return 0;
-    size_t n = s->lease.done.n;
-    (void)session_ranges_say(said, s->lease.done.range, n);
-    s->lease.done.n = 0;
-    return n;
-}
 
 /* The chief takes a job for learned when all batches are reported: the last one waits for what it withheld. */
 static bool keep_last(struct session *s, struct session_range *kept)
@@ -94,10 +38,9 @@ static void report_done(struct session *s, uint32_t want)
     struct session_ranges_said said;
     struct session_range kept;
     bool keeps = keep_last(s, &kept);
-    Gradwire__Generation g = msg_generation(s->terms.generation);
     Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
-    m.generation = &g;
-    m.n_done = lease_take_done(s, &said);
+    m.generation = &s->generation;
+    m.n_done = session_take_done(s, &said);
     m.done = said.at;
     m.want = want;
     s->lease.asked = s->lease.asked || want > 0;
@@ -121,9 +64,8 @@ void lease_report(struct session *s)
 
 static void say_rejected(struct session *s)
 {
-    Gradwire__Generation g = msg_generation(s->terms.generation);
     Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
-    m.generation = &g;
+    m.generation = &s->generation;
     m.batch = s->lease.rejected.batch;
     m.what = s->lease.rejected.what;
     s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
@@ -132,7 +74,7 @@ static void say_rejected(struct session *s)
 void lease_chief_up(struct session *s)
 {
     struct lease_state *l = &s->lease;
-    if (l->rejected.there && session_running(s) && s->at_hand == TASK_COMPUTE &&
+    if (l->rejected.what[0] && session_running(s) && s->at_hand == TASK_COMPUTE &&
         l->rejected.batch == l->running)
         say_rejected(s);
     l->asked = false;
@@ -141,7 +83,6 @@ void lease_chief_up(struct session *s)
 void session_reject(struct session *s, const char *what)
 {
     assert(s->phase == SESSION_COMPUTING && s->at_hand == TASK_COMPUTE && what[0]);
-    s->lease.rejected.there = true;
     s->lease.rejected.batch = s->lease.running;
     (void)snprintf(s->lease.rejected.what, sizeof s->lease.rejected.what, "%s", what);
     say_rejected(s);
@@ -161,9 +102,8 @@ size_t session_leases(const struct session *s, struct session_range *out, size_t
     size_t n = 0;
     if (!s->mode || !s->mode->leases)
         return 0;
-    const struct session_ranges *round = session_round(s);
-    for (size_t i = 0; i < round->n && n < room; i++)
-        out[n++] = round->range[i];
+    for (size_t i = 0; i < s->lease.pending.n && n < room; i++)
+        out[n++] = s->lease.pending.range[i];
     if (session_running(s) && s->at_hand == TASK_COMPUTE && n < room)
         out[n++] = (struct session_range){s->lease.running, 1};
     for (size_t i = 0; i < s->lease.list.n && n < room; i++)
@@ -200,11 +140,6 @@ void lease_on_lease(struct session *s, const Gradwire__Lease *m)
 
 /* ---- work ---- */
 
-uint64_t lease_redo_left(const struct session *s)
-{
-    return s->mode->leases ? s->lease.redo_left : 0;
-}
-
 struct session_task lease_task(struct session *s)
 {
     struct lease_state *l = &s->lease;
@@ -236,11 +171,4 @@ void lease_pushed(struct session *s, bool counts)
     if (s->hold != HOLD_NONE && s->lease.redo_left == 0 && session_is_clean(s))
         session_say_held(s);
     session_wake(s);
-}
-
-bool lease_take_made(struct session *s, struct session_made *made)
-{
-    made->id = s->lease.running;
-    made->own = true;
-    return true;
 }

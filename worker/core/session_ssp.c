@@ -21,8 +21,7 @@ static void begin(struct session *s)
 static void send_tick(struct session *s, uint32_t shard, bool enter)
 {
     Gradwire__Tick m = GRADWIRE__TICK__INIT;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
-    m.generation = &g;
+    m.generation = &s->generation;
     m.entry = s->ssp.entry;
     m.enter = enter;
     m.clock = enter ? 0 : s->ssp.clock + 1;
@@ -33,8 +32,7 @@ static void send_tick(struct session *s, uint32_t shard, bool enter)
 static void send_pull(struct session *s, uint32_t shard)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(s->terms.generation);
-    m.generation = &g;
+    m.generation = &s->generation;
     m.any = true;
     m.number = s->ssp.pull.number;
     m.bounded = s->ssp.pull.bounded;
@@ -69,7 +67,7 @@ static void enter(struct session *s)
     s->phase = SESSION_ENTERING;
     s->ssp.entry++;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
-        s->link[i].ssp.entered = false;
+        s->link[i].entered_clock = UINT64_MAX;
         if (s->link[i].state != LINK_DOWN)
             send_tick(s, i, true);
     }
@@ -151,7 +149,7 @@ static void batch_done(struct session *s)
 /* The shard has the running batch, all of it. */
 static bool is_acked(const struct session *s, uint32_t shard)
 {
-    return s->link[shard].ssp.acked_chunks >= s->terms.plan.shard[shard].chunks;
+    return s->link[shard].acked_chunks >= s->terms.plan.shard[shard].chunks;
 }
 
 static bool all_acked(const struct session *s)
@@ -160,12 +158,6 @@ static bool all_acked(const struct session *s)
         if (!is_acked(s, i))
             return false;
     return true;
-}
-
-static void begun(struct session *s)
-{
-    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        s->link[i].ssp.acked_chunks = 0;
 }
 
 static void pushed(struct session *s)
@@ -188,10 +180,10 @@ static void entered_all(struct session *s)
 {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
-        if (!s->link[i].ssp.entered)
+        if (s->link[i].entered_clock == UINT64_MAX)
             return;
-        if (s->link[i].ssp.entered_clock > largest)
-            largest = s->link[i].ssp.entered_clock;
+        if (s->link[i].entered_clock > largest)
+            largest = s->link[i].entered_clock;
     }
     s->ssp.clock = largest;
     s->ssp.live = true;
@@ -204,7 +196,7 @@ static void link_up(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     l->state = LINK_UP;
-    if (s->phase == SESSION_ENTERING && !l->ssp.entered) {
+    if (s->phase == SESSION_ENTERING && l->entered_clock == UINT64_MAX) {
         send_tick(s, shard, true);
     } else if (s->phase == SESSION_PULLING && l->pull != PULL_WHOLE) {
         send_pull(s, shard);
@@ -217,13 +209,6 @@ static void link_up(struct session *s, uint32_t shard)
         else if (!s->ssp.outside && l->pull != PULL_WHOLE)
             send_pull(s, shard);
     }
-}
-
-/* A part of a push that is not acknowledged is pushed again with the rest. */
-static void link_down(struct session *s, uint32_t shard)
-{
-    if (!is_acked(s, shard))
-        s->link[shard].ssp.acked_chunks = 0;
 }
 
 static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
@@ -240,8 +225,7 @@ static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
 /* ---- replies ---- */
 
 static enum err reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
-                           uint64_t body_bytes, uint64_t *first_elem, bool *wanted,
-                           struct errmsg *e)
+                           uint64_t body_bytes, bool *wanted, struct errmsg *e)
 {
     const struct session_link *l = &s->link[shard];
     bool has_body = m->pulled && m->chunks;
@@ -250,10 +234,9 @@ static enum err reply_fits(const struct session *s, uint32_t shard, const Gradwi
     if (m->difference || (m->codec != GRADWIRE__CODEC__RAW && !m->bounded) ||
         (has_body ? !session_codec_fits(s, m, body_bytes) : body_bytes > 0))
         return err_set(e, ERR_PROTO, "a reply of shard %u has a body that does not fit", shard);
-    if (m->chunks)
-        *first_elem = plan_chunk_elem(&s->terms.plan, m->first_chunk);
     if (m->chunks == 0)
-        *wanted = s->phase == SESSION_ENTERING && !l->ssp.entered && m->entry == s->ssp.entry;
+        *wanted = s->phase == SESSION_ENTERING && l->entered_clock == UINT64_MAX &&
+                  m->entry == s->ssp.entry;
     else if (m->pulled)
         *wanted = (s->phase == SESSION_PULLING || s->phase == SESSION_PUSHED) &&
                   l->pull == PULL_ASKED && m->number == s->ssp.pull.number;
@@ -268,8 +251,7 @@ static void on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m
     if (!stored)
         return;
     if (m->chunks == 0) {
-        l->ssp.entered = true;
-        l->ssp.entered_clock = m->clock;
+        l->entered_clock = m->clock;
         entered_all(s);
     } else if (m->pulled) {
         l->got_step = m->step;
@@ -279,7 +261,7 @@ static void on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m
         if (s->phase == SESSION_PULLING && session_all_whole(s))
             pulled_all(s);
     } else {
-        l->ssp.acked_chunks += m->chunks;
+        l->acked_chunks += m->chunks;
         if (s->phase == SESSION_PUSHED && all_acked(s))
             batch_done(s);
     }
@@ -308,11 +290,8 @@ const struct session_mode session_ssp = {
     .pull_newest = pull_newest,
     .on_lease = on_lease,
     .task = lease_task,
-    .begun = begun,
     .pushed = pushed,
-    .take_made = lease_take_made,
     .link_up = link_up,
-    .link_down = link_down,
     .hello_clock = hello,
     .reply_fits = reply_fits,
     .on_reply = on_reply,

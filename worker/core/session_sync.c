@@ -101,7 +101,7 @@ static void pulled(struct session *s)
     if (got.least == got.most) {
         arrive(s, got.least);
         s->phase = SESSION_READY;
-    } else if (session_has_backups(s)) {
+    } else if (s->terms.backups) {
         exchange_pull_others(s, got.most);
     } else if (!s->pull.any && s->pull.step == got.least) {
         exchange_pull_newest(s); /* it was asked for, and is gone: so all have made the next one */
@@ -113,11 +113,11 @@ static void pulled(struct session *s)
 static void answered(struct session *s)
 {
     struct exchange_steps got = exchange_steps(s);
-    if (session_has_backups(s) && got.least != got.most) {
+    if (s->terms.backups && got.least != got.most) {
         exchange_pull_others(s, got.most);
         return;
     }
-    if (!session_has_backups(s) && (got.least != got.most || got.least != s->step + 1)) {
+    if (!s->terms.backups && (got.least != got.most || got.least != s->step + 1)) {
         exchange_pull_newest(s); /* others went on without me */
         return;
     }
@@ -188,7 +188,7 @@ static bool take_made(struct session *s, struct session_made *made)
 {
     struct sync_state *y = &s->sync;
     bool seen = y->sums_step != UINT64_MAX && y->sums_step != y->told_step;
-    if (!seen && (!session_has_backups(s) || s->phase != SESSION_READY || s->step == 0))
+    if (!seen && (!s->terms.backups || s->phase != SESSION_READY || s->step == 0))
         return false;
     made->id = seen ? y->sums_step : s->step - 1; /* the others made it without me */
     if (!seen)

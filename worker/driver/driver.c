@@ -132,7 +132,7 @@ static void close_account(struct driver *d)
 void driver_finish(struct driver *d)
 {
     /* with backup workers this one may be slow, and see some steps only */
-    bool all_seen = d->terms->sync && !session_has_backups(d->session);
+    bool all_seen = d->terms->sync && !d->terms->backups;
     close_account(d);
     if (!all_seen && d->first_s > 0) /* others may have learned longer than this one */
         d->result->train_s = driver_trained_s(d, clock_now_s());

@@ -164,7 +164,7 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
     }
     if (m->reason == GRADWIRE__REASON__OTHER_NAME)
         log_warn("shard %u refuses us: %s", k->shard, m->text);
-    session_on_refuse(config->session, k->shard, m);
+    session_on_refuse(config->session, k->shard);
 }
 
 /* What is not raw becomes parameters; raw ones came where they belong. */
@@ -380,7 +380,7 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
     m.clipped = n->clipped;
     m.first_chunk = first;
     m.chunks = chunks;
-    m.ack_only = session_wants_acks(l->config.session);
+    m.ack_only = l->terms->acks;
     m.remainder = n == &l->remainder;
     struct round_head round;
     if (l->config.local) {

@@ -22,11 +22,11 @@ static void check(const struct session *s)
     const struct geo_state *g = &s->geo;
     const struct lease_state *l = &s->lease;
     exchange_check(s);
-    assert(l->pending.n == 0 || g->moved);
+    assert(l->pending.n == 0 || g->left != GEO_CLEAN);
     assert(l->pending.n <= WORKER_RANGES_MAX && l->recent.n <= WORKER_RANGES_MAX);
     assert(g->members > 0);
     assert(s->at_hand != TASK_PUSH || g->round > 0);
-    assert(s->phase != SESSION_PUSHED || (s->at_hand == TASK_PUSH && g->moved));
+    assert(s->phase != SESSION_PUSHED || (s->at_hand == TASK_PUSH && g->left != GEO_CLEAN));
     assert(l->recent.n == 0 || g->round > 0);
     (void)g, (void)l;
 }
@@ -40,7 +40,7 @@ static void on_lease(struct session *s, const Gradwire__Lease *m)
 
 static bool is_clean(const struct session *s)
 {
-    return s->lease.pending.n == 0 && !s->geo.moved;
+    return s->geo.left == GEO_CLEAN;
 }
 
 /* Of an epoch that is not in the round yet? */
@@ -60,7 +60,7 @@ static struct session_task task(struct session *s)
     bool whole = s->hold != HOLD_NONE || session_is_going(s) || s->lease.list.n == 0;
     if (is_clean(s) || (!whole && !full(s)))
         return lease_task(s);
-    s->geo.whole = whole;
+    s->geo.left = whole ? GEO_LEAVES : GEO_MOVED;
     s->geo.round++;
     return (struct session_task){
         .kind = TASK_PUSH, .name = s->geo.round, .divisor = whole ? 1 : s->geo.members};
@@ -70,7 +70,7 @@ static struct session_task task(struct session *s)
 static void learned(struct session *s)
 {
     session_ranges_add(&s->lease.pending, s->lease.running, 1);
-    s->geo.moved = true;
+    s->geo.left = GEO_MOVED;
     s->phase = SESSION_READY;
 }
 
@@ -99,14 +99,15 @@ static void answered(struct session *s)
 {
     struct geo_state *g = &s->geo;
     struct lease_state *l = &s->lease;
-    s->io->merge(s->ctx, g->whole);
+    bool whole = g->left == GEO_LEAVES;
+    s->io->merge(s->ctx, whole);
     for (size_t i = 0; i < l->pending.n; i++) {
         session_ranges_add(&l->done, l->pending.range[i].first, l->pending.range[i].count);
         remember(s, l->pending.range[i]);
     }
     l->pending.n = 0;
-    g->moved = !g->whole;
-    s->phase = l->list.n == 0 && g->whole ? SESSION_IDLE : SESSION_READY;
+    g->left = whole ? GEO_CLEAN : GEO_MOVED;
+    s->phase = l->list.n == 0 && whole ? SESSION_IDLE : SESSION_READY;
     lease_pushed(s, true);
 }
 

@@ -68,8 +68,8 @@ struct lease_state {
 };
 
 struct geo_state {
-    bool moved; /* something is left to be pushed */
-    bool whole; /* the task at hand takes all that is left */
+    /* Of what the parameters have moved: something is left to be pushed; all of it goes with the task at hand. */
+    enum { GEO_CLEAN, GEO_MOVED, GEO_LEAVES } left;
     uint64_t round;
     uint32_t members; /* workers that train, as the chief said last */
 };

@@ -1,4 +1,5 @@
-/* What all parts of a session ask of its state, and what several of them send. It calls none of them. */
+/* Questions that all parts of a session ask of its state, and messages that several of them send. It calls none of the
+ * other files. */
 #include "worker/core/session_inner.h"
 
 bool session_running(const struct session *s)

@@ -419,11 +419,10 @@ static enum err run_chief(struct process *p, struct train *train, struct errmsg 
 /* How it ended, for a worker that stays, or that came when all was over. */
 static void remember(struct process *p, const struct train *train, const struct control *control)
 {
-    uint64_t generation;
-    const char *uuid = driver_welcomed(train_parts(train)->driver, &generation);
-    if (generation) {
-        (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", uuid);
-        p->over.generation = generation;
+    const struct session_terms *terms = session_terms(driver_session(train_parts(train)->driver));
+    if (terms->generation.number) {
+        (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", terms->uuid);
+        p->over.generation = terms->generation.number;
     }
     if (control->nobody_came)
         p->over = (struct idle_run){.generation = 0}; /* who called is news again */

@@ -281,7 +281,7 @@ static json_t *compression(const struct summarize *what, const struct chief_fact
     reply.error += f->reply.error;
     reply.norm += f->reply.norm;
     json_t *pushed = direction(what->job->compression.push, &push);
-    if (what->job->compression.push == CODEC_TOP_K)
+    if (codec_feeds_back(what->job->compression.push))
         put(pushed, "residuals_lost", count(f->residuals_lost + f->residuals_away), ok);
     return json_pack("{s:o, s:o}", "push", pushed, "reply",
                      direction(what->job->compression.reply, &reply));

@@ -152,6 +152,16 @@ static uint8_t *coder_room(struct coder *c, size_t bytes)
     return grown;
 }
 
+float *coder_floats(struct coder *c, uint64_t elems)
+{
+    if (elems > c->floats_elems) {
+        mem_free(c->floats);
+        c->floats = mem_floats(elems);
+        c->floats_elems = c->floats ? elems : 0;
+    }
+    return c->floats;
+}
+
 /* ---- encode ---- */
 
 static enum err units_encode(const struct codec_shape *s, const struct codec_ops *ops, uint64_t key,

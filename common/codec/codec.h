@@ -68,9 +68,16 @@ void codec_cost_add(struct codec_cost *to, const struct codec_cost *c);
 struct coder;
 enum err coder_new(struct coder **c) MUST_CHECK;
 void coder_free(struct coder *c);
+/* At least `elems` floats for what comes before or behind a codec; NULL without memory. Valid until the next call. */
+float *coder_floats(struct coder *c, uint64_t elems);
 
 bool codec_is_choice(uint32_t number); /* a peer's number is a codec, or CODEC_AUTO */
-const char *codec_str(enum codec c);   /* as in job files; "none" for CODEC_RAW */
+/* A choice for gradients that keeps what it does not send, and sends it later: error feedback. */
+static inline bool codec_feeds_back(uint32_t choice)
+{
+    return choice == CODEC_TOP_K;
+}
+const char *codec_str(enum codec c); /* as in job files; "none" for CODEC_RAW */
 bool codec_is_lossless(enum codec c);
 uint32_t codec_kind_mask(enum codec_kind kind); /* bit i for each codec i of this kind */
 /* What may travel where `choice` (a codec or CODEC_AUTO) is configured: bit i for codec i; CODEC_RAW always may. */

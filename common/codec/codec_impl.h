@@ -24,6 +24,8 @@ struct coder {
     void *compress, *decompress;
     uint8_t *room;
     size_t room_bytes;
+    float *floats; /* its user's */
+    uint64_t floats_elems;
 };
 
 /* codec_zstd.c */

@@ -14,6 +14,7 @@ void coder_free(struct coder *c)
     ZSTD_freeCCtx(c->compress);
     ZSTD_freeDCtx(c->decompress);
     mem_free(c->room);
+    mem_free(c->floats);
     mem_free(c);
 }
 

@@ -10,4 +10,12 @@ struct sums { /* over examples, in example order, double */
                                                 metric: worker/model/metric.h */
 };
 
+static inline void sums_add(struct sums *to, const struct sums *from)
+{
+    to->examples += from->examples;
+    to->loss += from->loss;
+    for (int i = 0; i < SUMS_MAX; i++)
+        to->metric[i] += from->metric[i];
+}
+
 #endif

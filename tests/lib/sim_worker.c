@@ -1,5 +1,6 @@
 /* A worker process of the simulated cluster: what worker/step/train.c and its links do around the session. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,26 @@ static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const P
         k->clock = pull->clock;
     }
     sim_send(sim_of(k), k->link[shard], ACCEPTOR, type, m);
+}
+
+static void most(const struct residual *r, uint32_t chunk, const float *x, double weight,
+                 double *sum)
+{
+    uint64_t at = plan_chunk_elem(r->plan, chunk), elems = plan_run_elems(r->plan, chunk, 1);
+    for (uint64_t i = at; weight > 0 && i < at + elems; i++)
+        sum[i] += fabs((double)x[i]) / weight;
+}
+
+/* Add to sum[i]: the most that the end of this worker may lose of element i, as part of a mean gradient. */
+static void residual_most(const struct residual *r, double *sum)
+{
+    for (uint32_t c = 0; c < r->plan->chunks; c++) {
+        most(r, c, r->e, r->weight[c], sum);
+        for (const struct residual_push *p = r->pushes; p; p = p->next) {
+            most(r, c, p->left, p->weight[c], sum);
+            most(r, c, p->carried, p->carries[c], sum);
+        }
+    }
 }
 
 /* What this worker withholds is gone, or is not in a cut that has all the others'. */
@@ -137,7 +158,6 @@ static void io_merge(void *ctx, bool fresh)
 {
     struct sim_worker *k = ctx;
     local_merge(k->local, k->w, fresh);
-    local_round_done(k->local);
 }
 
 static bool io_withholds(void *ctx)
@@ -550,10 +570,10 @@ static void on_reply(struct sim *sim, struct sim_worker *k, uint32_t shard,
     }
     if (wanted && head->codec != GRADWIRE__CODEC__RAW) {
         const struct codec_shape shape = session_shape(k->session);
-        struct reply_codec *r = NULL;
-        if (reply_codec_new(&r) || reply_codec_store(r, &shape, head, m->body, m->body_bytes, k->w))
+        struct coder *r = NULL;
+        if (coder_new(&r) || reply_codec_store(r, &shape, head, m->body, m->body_bytes, k->w))
             sim_fail(sim, "worker %u: a reply does not decode", k->proc.index);
-        reply_codec_free(r);
+        coder_free(r);
     } else if (wanted && m->body_bytes) {
         memcpy(place_of(k, head) + first, m->body, m->body_bytes);
     }

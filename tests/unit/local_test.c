@@ -87,7 +87,7 @@ static void the_sums_of_a_round_are_kept_by_epoch(void **state)
     assert_int_equal(l->epoch[0].batches, 2);
     assert_true(l->epoch[0].loss == 2 && l->epoch[0].examples == 4);
     assert_int_equal(l->epoch[1].epoch, 1);
-    local_round_done(l);
+    local_merge(l, w, false);
     assert_int_equal(l->epochs, 0);
     local_free(l);
     layout_close(&layout);

@@ -30,7 +30,7 @@ static const struct session_io io = {
 struct fixture {
     struct session *session;
     struct layout layout;
-    struct reply_codec *codec;
+    struct coder *codec;
     Gradwire__Generation g;
     float w[ELEMS];
     uint8_t body[ELEMS * 4];
@@ -50,7 +50,7 @@ static void fixture_open(struct fixture *f)
     memset(f, 0, sizeof *f);
     assert_int_equal(layout_add(&f->layout, &(struct tensor){.rank = 1, .shape = {ELEMS}}, &e),
                      ERR_OK);
-    assert_int_equal(reply_codec_new(&f->codec), ERR_OK);
+    assert_int_equal(coder_new(&f->codec), ERR_OK);
     f->g = msg_generation((struct generation){5, 7});
     plan.elems = ELEMS;
     plan.threads = &threads;
@@ -80,7 +80,7 @@ static void fixture_close(struct fixture *f)
 {
     session_free(f->session);
     layout_close(&f->layout);
-    reply_codec_free(f->codec);
+    coder_free(f->codec);
 }
 
 static void body_of(struct fixture *f, float value)

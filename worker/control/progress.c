@@ -53,10 +53,7 @@ static double mean(double sum, double n)
 void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
                    uint64_t steps, double now_s)
 {
-    p->sums.examples += sums->examples;
-    p->sums.loss += sums->loss;
-    for (int i = 0; i < SUMS_MAX; i++)
-        p->sums.metric[i] += sums->metric[i];
+    sums_add(&p->sums, sums);
     p->window_examples += sums->examples;
     if (!p->first_told) {
         write_line(p->fd, "{\"type\":\"first_step\"}\n");

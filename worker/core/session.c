@@ -119,7 +119,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     t->sync = s->mode == &session_sync;
     t->backups = t->settings.replicas_to_aggregate > 0;
     t->acks = s->mode->acks;
-    t->feedback = m->settings->push_codec == CODEC_TOP_K && s->mode->feeds_back;
+    t->feedback = codec_feeds_back(m->settings->push_codec) && s->mode->feeds_back;
 }
 
 static void begin_generation(struct session *s)

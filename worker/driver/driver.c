@@ -75,7 +75,6 @@ static void io_merge(void *ctx, bool fresh)
 {
     struct driver *d = ctx;
     local_merge(d->local, d->config.w, fresh);
-    local_round_done(d->local);
 }
 
 static bool io_withholds(void *ctx)
@@ -124,8 +123,7 @@ static void close_account(struct driver *d)
     struct worker_account *a = &d->result->account;
     if (d->first_s > 0)
         a->waited_s = driver_trained_s(d, clock_now_s()) - a->computed_s;
-    links_bytes(d->links, &a->bytes_out, &a->bytes_in);
-    links_costs(d->links, &a->push, &a->reply);
+    links_count(d->links, a);
     d->accounted = true;
 }
 
@@ -377,15 +375,13 @@ static void count_step(struct driver *d, double now_s)
 
 static void count_exchange(struct driver *d, double now_s)
 {
-    uint64_t out, in;
-    struct codec_cost push, reply;
+    struct worker_account a;
     metrics_observe(&d->meter.phase[METER_WAIT], now_s - d->pushed_s);
     metrics_observe(&d->meter.push_pull, now_s - d->computed_s);
-    links_bytes(d->links, &out, &in);
-    meter_bytes(&d->meter, out, in);
-    links_costs(d->links, &push, &reply);
-    meter_codecs(&d->meter, &push, &reply);
-    for (uint32_t i = 0; i < links_shards(d->links); i++)
+    links_count(d->links, &a);
+    meter_bytes(&d->meter, a.bytes_out, a.bytes_in);
+    meter_codecs(&d->meter, &a.push, &a.reply);
+    for (uint32_t i = 0; i < d->terms->plan.shards; i++)
         meter_push_codec(&d->meter, i, links_codec(d->links, i));
 }
 
@@ -467,12 +463,6 @@ struct control *driver_control(struct driver *d)
     return d->control;
 }
 
-const char *driver_welcomed(const struct driver *d, uint64_t *generation)
-{
-    *generation = d->terms->generation.number;
-    return d->terms->uuid;
-}
-
 static enum err new_parts(struct driver *d, struct errmsg *e)
 {
     const struct driver_config *c = &d->config;
@@ -502,23 +492,17 @@ enum err driver_new(struct driver **out, const struct driver_config *config, str
         return err_set(e, ERR_NOMEM, "no memory to train");
     d->config = *config;
     meter_init(&d->meter);
-    enum err err = session_new(&d->session, &session_io, d, config->layout);
-    if (err) {
+    if (session_new(&d->session, &session_io, d, config->layout)) {
         mem_free(d);
-        return err_set(e, err, "no memory to train");
+        return err_set(e, ERR_NOMEM, "no memory to train");
     }
     d->terms = session_terms(d->session);
-    err = loop_init(&d->loop);
-    if (!err) {
-        err = mailbox_init(&d->in, &d->loop, on_letter, d);
-        if (err)
-            loop_close(&d->loop);
-    }
-    if (err) {
-        session_free(d->session);
-        mem_free(d);
-        return err_set(e, err, "no event loop: %s", err_str(err));
-    }
+    enum err err = loop_init(&d->loop);
+    if (err)
+        goto no_loop;
+    err = mailbox_init(&d->in, &d->loop, on_letter, d);
+    if (err)
+        goto no_mailbox;
     loop_timer_init(&d->tick, &d->loop, on_tick, d);
     err = loop_timer_every(&d->tick, 1000);
     if (!err)
@@ -529,6 +513,12 @@ enum err driver_new(struct driver **out, const struct driver_config *config, str
     }
     *out = d;
     return ERR_OK;
+no_mailbox:
+    loop_close(&d->loop);
+no_loop:
+    session_free(d->session);
+    mem_free(d);
+    return err_set(e, err, "no event loop: %s", err_str(err));
 }
 
 void driver_free(struct driver *d)

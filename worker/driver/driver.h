@@ -80,7 +80,4 @@ void driver_paused(struct driver *d, double seconds);
 /* All is learned: what follows is no training, and is not counted. */
 void driver_finish(struct driver *d);
 
-/* The run and the generation that it was welcomed to last; "" and 0: none. */
-const char *driver_welcomed(const struct driver *d, uint64_t *generation);
-
 #endif

@@ -38,8 +38,8 @@ struct links {
     uint8_t *scratch;             /* where bodies go that nobody wants */
     struct push_codec *codec;
     struct gradient_node
-        remainder; /* async with top-k: a push of what is withheld has no gradient */
-    struct reply_codec *replies;
+        remainder;       /* async with top-k: a push of what is withheld has no gradient */
+    struct coder *coder; /* of replies */
     struct codec_cost reply_cost;
 };
 
@@ -47,8 +47,7 @@ enum err links_new(struct links **out, const struct links_config *config, struct
 {
     struct links *l = mem_zalloc(1, sizeof *l);
     uint8_t *scratch = mem_zalloc(SCRATCH_BYTES, 1);
-    if (!l || !scratch || push_codec_new(&l->codec, config->layout) ||
-        reply_codec_new(&l->replies)) {
+    if (!l || !scratch || push_codec_new(&l->codec, config->layout) || coder_new(&l->coder)) {
         if (l)
             push_codec_free(l->codec);
         mem_free(l);
@@ -85,7 +84,7 @@ void links_free(struct links *l)
     mem_free(l->scratch);
     mem_free(l->remainder.value);
     push_codec_free(l->codec);
-    reply_codec_free(l->replies);
+    coder_free(l->coder);
     mem_free(l);
 }
 
@@ -180,7 +179,7 @@ static enum err store_reply(struct link *k, const Gradwire__Reply *m)
         return ERR_OK;
     double began = clock_now_s();
     const struct codec_shape shape = session_shape(l->config.session);
-    enum err err = reply_codec_store(l->replies, &shape, m, k->encoded, k->body_bytes, l->config.w);
+    enum err err = reply_codec_store(l->coder, &shape, m, k->encoded, k->body_bytes, l->config.w);
     l->reply_cost.decode_s += clock_now_s() - began;
     return err;
 }
@@ -469,11 +468,7 @@ void links_push_again(struct links *l, uint32_t shard, const struct gradient_nod
 
 void links_push_round(struct links *l, uint32_t shard)
 {
-    const struct plan_shard *p = &l->terms->plan.shard[shard];
-    struct link *k = &l->link[shard];
-    const struct gradient_node *n = l->config.local ? &l->config.local->round : &l->remainder;
-    if (k->conn)
-        send_chunks(l, k, n, p->first_chunk, p->first_chunk + p->chunks);
+    links_push_again(l, shard, l->config.local ? &l->config.local->round : &l->remainder, 1);
 }
 
 bool links_withhold(const struct links *l)
@@ -488,27 +483,18 @@ void links_send(struct links *l, uint32_t shard, enum frame_type type, const Pro
         msg_send(l->link[shard].conn, type, m, NULL, 0);
 }
 
-void links_bytes(const struct links *l, uint64_t *out, uint64_t *in)
+void links_count(const struct links *l, struct worker_account *a)
 {
-    *out = l->out_bytes;
-    *in = l->in_bytes;
+    a->bytes_out = l->out_bytes;
+    a->bytes_in = l->in_bytes;
     for (uint32_t i = 0; i < l->n; i++) {
         if (!l->link[i].conn)
             continue;
-        *out += conn_stats(l->link[i].conn)->out_bytes;
-        *in += conn_stats(l->link[i].conn)->in_bytes;
+        a->bytes_out += conn_stats(l->link[i].conn)->out_bytes;
+        a->bytes_in += conn_stats(l->link[i].conn)->in_bytes;
     }
-}
-
-void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply)
-{
-    *push = *push_codec_cost(l->codec);
-    *reply = l->reply_cost;
-}
-
-uint32_t links_shards(const struct links *l)
-{
-    return l->n;
+    a->push = *push_codec_cost(l->codec);
+    a->reply = l->reply_cost;
 }
 
 enum codec links_codec(const struct links *l, uint32_t shard)

@@ -4,6 +4,7 @@
 #define GRADWIRE_WORKER_DRIVER_LINKS_H
 
 #include "common/net/loop.h"
+#include "worker/core/account.h"
 #include "worker/driver/gradient_node.h"
 #include "worker/driver/local.h"
 #include "worker/driver/push_codec.h"
@@ -47,14 +48,12 @@ void links_push_again(struct links *l, uint32_t shard, const struct gradient_nod
 /* Geo: the round, all of it, to this shard; async: what was withheld. */
 void links_push_round(struct links *l, uint32_t shard);
 void links_send(struct links *l, uint32_t shard, enum frame_type type, const ProtobufCMessage *m);
-/* Bytes on all connections so far, those of former generations too. */
-void links_bytes(const struct links *l, uint64_t *out, uint64_t *in);
+/* Fill in bytes on all connections so far, those of former generations too, and what encoding gradients and decoding
+ * parameters cost. */
+void links_count(const struct links *l, struct worker_account *a);
 /* Error feedback: something is withheld. */
 bool links_withhold(const struct links *l);
-/* What encoding gradients and decoding parameters cost. */
-void links_costs(const struct links *l, struct codec_cost *push, struct codec_cost *reply);
-/* How many shards there are; what each one's pushes travel in. */
-uint32_t links_shards(const struct links *l);
+/* What the pushes to this shard travel in. */
 enum codec links_codec(const struct links *l, uint32_t shard);
 /* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
 void links_before_write(struct links *l);

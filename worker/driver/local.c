@@ -123,11 +123,6 @@ void local_round(struct local *l, const float *w, uint32_t divisor)
     }
 }
 
-void local_round_done(struct local *l)
-{
-    l->epochs = 0;
-}
-
 void local_merge(struct local *l, float *w, bool fresh)
 {
     if (fresh)
@@ -136,4 +131,5 @@ void local_merge(struct local *l, float *w, bool fresh)
         for (uint64_t i = 0; i < l->layout->elems; i++)
             w[i] += l->server[i] - l->old[i];
     memcpy(l->old, l->server, l->layout->elems * sizeof *w);
+    l->epochs = 0;
 }

@@ -34,10 +34,9 @@ void local_step(struct local *l, float *w, const struct gradient_node *n, uint64
 
 /* The round: value = (w - old) / divisor, old += value; with divisor 1 all of it. */
 void local_round(struct local *l, const float *w, uint32_t divisor);
-/* The sums of the round went out with it: those of the next begin. */
-void local_round_done(struct local *l);
 
-/* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. */
+/* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. The sums
+ * of the round went out with it: those of the next begin. */
 void local_merge(struct local *l, float *w, bool fresh);
 
 #endif

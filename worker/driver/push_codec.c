@@ -34,8 +34,6 @@ struct push_codec {
         [GRADIENT_NODES_MAX]; /* of each node: a run's bytes stand where its elements would */
     struct push_task task;
     struct residual *residual; /* top-k; else NULL */
-    float *decoded;            /* a run as it travels */
-    uint64_t decoded_elems;
     uint64_t runs;
     struct codec_cost cost;
 };
@@ -68,7 +66,6 @@ void push_codec_free(struct push_codec *p)
         return;
     drop_encoded(p);
     residual_free(p->residual);
-    mem_free(p->decoded);
     mem_free(p->link);
     coder_free(p->coder);
     mem_free(p);
@@ -153,21 +150,11 @@ static void count_error(struct push_codec *p, const float *x, const float *back,
     }
 }
 
-static float *room(struct push_codec *p, uint64_t elems)
-{
-    if (elems <= p->decoded_elems)
-        return p->decoded;
-    mem_free(p->decoded);
-    p->decoded = mem_floats(elems);
-    p->decoded_elems = p->decoded ? elems : 0;
-    return p->decoded;
-}
-
 static void measure_error(struct push_codec *p, enum codec codec, uint32_t first, uint32_t chunks,
                           const float *x, const uint8_t *in, uint64_t bytes)
 {
     uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
-    float *back = codec_is_lossless(codec) ? NULL : room(p, elems);
+    float *back = codec_is_lossless(codec) ? NULL : coder_floats(p->coder, elems);
     if (back && codec_decode(p->coder, &p->shape, codec, first, chunks, in, bytes, back) == ERR_OK)
         count_error(p, x, back, elems);
 }
@@ -193,7 +180,7 @@ static enum err withhold(struct push_codec *p, struct residual_push *push, doubl
     uint64_t at = plan_chunk_elem(p->shape.plan, first);
     uint64_t elems = plan_run_elems(p->shape.plan, first, chunks);
     uint8_t *out = (uint8_t *)(push->body + at);
-    float *back = room(p, elems);
+    float *back = coder_floats(p->coder, elems);
     double began = clock_now_s();
     run->codec = p->configured;
     enum err err = back ? codec_encode(p->coder, &p->shape, &run->codec, key, first, chunks,
@@ -286,7 +273,7 @@ void push_codec_answered(struct push_codec *p, const Gradwire__Reply *m)
 {
     if (!p->residual)
         return;
-    for (struct residual_push *push = residual_pushes(p->residual); push; push = push->next) {
+    for (struct residual_push *push = p->residual->pushes; push; push = push->next) {
         if (push->open == 0 || !tells_of(p, m, &push->name))
             continue;
         for (uint32_t c = m->first_chunk; c < m->first_chunk + m->chunks; c++)
@@ -311,7 +298,7 @@ static bool try_codec(struct push_codec *p, struct push_link *l, enum codec code
                       uint32_t chunks, const float *x)
 {
     uint64_t elems = plan_run_elems(p->shape.plan, first, chunks), bytes = elems * sizeof(float);
-    float *out = room(p, elems);
+    float *out = coder_floats(p->coder, elems);
     enum codec made_by = codec;
     double began = clock_now_s();
     enum err err = out ? codec_encode(p->coder, &p->shape, &made_by, 0, first, chunks, x,

@@ -7,14 +7,6 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 
-struct residual {
-    const struct plan *plan;
-    float *e;       /* (elems) */
-    double *weight; /* (chunks) 0: nothing is withheld there */
-    uint64_t numbers;
-    struct residual_push *pushes;
-};
-
 static void push_free(struct residual_push *p)
 {
     if (!p)
@@ -75,11 +67,6 @@ void residual_free(struct residual *r)
     mem_free(r->e);
     mem_free(r->weight);
     mem_free(r);
-}
-
-struct residual_push *residual_pushes(struct residual *r)
-{
-    return r->pushes;
 }
 
 static bool same(const struct residual_name *a, const struct residual_name *b)
@@ -227,23 +214,4 @@ bool residual_any(const struct residual *r)
                 return true;
     }
     return false;
-}
-
-static void most(const struct residual *r, uint32_t chunk, const float *x, double weight,
-                 double *sum)
-{
-    struct span s = span_of(r, chunk);
-    for (size_t i = 0; weight > 0 && i < s.elems; i++)
-        sum[s.at + i] += fabs((double)x[s.at + i]) / weight;
-}
-
-void residual_most(const struct residual *r, double *sum)
-{
-    for (uint32_t c = 0; c < r->plan->chunks; c++) {
-        most(r, c, r->e, r->weight[c], sum);
-        for (const struct residual_push *p = r->pushes; p; p = p->next) {
-            most(r, c, p->left, p->weight[c], sum);
-            most(r, c, p->carried, p->carries[c], sum);
-        }
-    }
 }

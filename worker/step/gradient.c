@@ -8,8 +8,6 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 
-enum { LEAVES_MAX = TREE_LEAVES_MAX };
-
 /* A subtree that one thread computes. */
 struct piece {
     struct tree_node node;
@@ -45,7 +43,7 @@ struct gradient {
     uint32_t pieces, nodes;
     struct piece piece[GRADIENT_NODES_MAX * 4];
     struct gradient_node node[GRADIENT_NODES_MAX];
-    struct sums leaf_sums[LEAVES_MAX];
+    struct sums leaf_sums[TREE_LEAVES_MAX];
     gradient_range *ready;
     void *ctx;
     atomic_int failed; /* enum err of the thread that failed first */
@@ -298,8 +296,8 @@ static uint64_t node_ready_from(const struct gradient *g, struct tree_node n)
 static void sum_leaves(struct gradient *g, struct gradient_node *n)
 {
     enum { K = 2 + SUMS_MAX };
-    struct tree_node leaf[LEAVES_MAX];
-    double sums[LEAVES_MAX * K], out[K];
+    struct tree_node leaf[TREE_LEAVES_MAX];
+    double sums[TREE_LEAVES_MAX * K], out[K];
     uint32_t leaves = 1u << n->node.level;
     for (uint32_t i = 0; i < leaves; i++) {
         const struct sums *from = &g->leaf_sums[tree_first_leaf(n->node) + i];
@@ -401,11 +399,7 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
 struct sums gradient_sums(const struct gradient *g)
 {
     struct sums all = {0};
-    for (uint32_t i = 0; i < g->nodes; i++) {
-        all.examples += g->node[i].sums.examples;
-        all.loss += g->node[i].sums.loss;
-        for (int k = 0; k < SUMS_MAX; k++)
-            all.metric[k] += g->node[i].sums.metric[k];
-    }
+    for (uint32_t i = 0; i < g->nodes; i++)
+        sums_add(&all, &g->node[i].sums);
     return all;
 }

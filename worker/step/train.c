@@ -60,14 +60,6 @@ static void straggle(struct train *t, double took_s)
         ;
 }
 
-static void push(struct train *t)
-{
-    uint32_t nodes;
-    struct gradient_node *node = gradient_nodes(t->is.gradient, &nodes);
-    const struct sums sums = gradient_sums(t->is.gradient);
-    driver_push(t->is.driver, node, nodes, &sums);
-}
-
 /* Batch -> forward and backward, which push what is final -> push the rest. */
 static void step(struct train *t, const struct session_task *task)
 {
@@ -82,7 +74,10 @@ static void step(struct train *t, const struct session_task *task)
         return;
     }
     straggle(t, clock_now_s() - began_s);
-    push(t);
+    uint32_t nodes;
+    struct gradient_node *node = gradient_nodes(t->is.gradient, &nodes);
+    const struct sums sums = gradient_sums(t->is.gradient);
+    driver_push(t->is.driver, node, nodes, &sums);
 }
 
 void train_run(struct train *t, struct control *control, const struct driver_chief *chief,

@@ -55,14 +55,6 @@ void curves_close(struct curves *c, bool success)
 
 /* ---- training ---- */
 
-static void add(struct sums *to, const struct sums *from)
-{
-    to->examples += from->examples;
-    to->loss += from->loss;
-    for (int i = 0; i < SUMS_MAX; i++)
-        to->metric[i] += from->metric[i];
-}
-
 static void put_means(struct events_note *n, const struct job *job, const char *prefix,
                       const struct sums *sums)
 {
@@ -82,8 +74,8 @@ void curves_step(struct curves *c, uint64_t step, const struct sums *sums, doubl
     if (!c->begun || rolled_back)
         begin(c, step, now_s);
     c->seen = step > c->seen ? step : c->seen;
-    add(&c->epoch, sums);
-    add(&c->window, sums);
+    sums_add(&c->epoch, sums);
+    sums_add(&c->window, sums);
     if (now_s - c->window_s < every_s)
         return;
     struct events_note *n = events_note(EVENTS_TRAIN, c->seen);

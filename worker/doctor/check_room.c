@@ -17,7 +17,7 @@
 #include "common/base/mem.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 
 /* ---- memory ---- */
 

@@ -53,8 +53,8 @@ struct process {
     int listen_fd, http_fd;
     bool listens;
     struct interim interim; /* answers by HTTP while no loop of ours does */
-    enum process_state
-        rests; /* STATE_DONE, STATE_IDLE: before it trains (again), it waits to be called; else LOADING */
+    /* DONE, IDLE: before it trains (again), it waits to be called; else LOADING. */
+    enum process_state rests;
     struct idle_run over; /* what it trained last, or has found to be over */
     bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */

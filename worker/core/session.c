@@ -14,9 +14,7 @@ enum err session_new(struct session **out, const struct session_io *io, void *ct
     struct session *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return ERR_NOMEM;
-    s->io = io;
-    s->ctx = ctx;
-    s->layout = layout;
+    *s = (struct session){.io = io, .ctx = ctx, .layout = layout};
     *out = s;
     return ERR_OK;
 }
@@ -108,11 +106,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     (void)snprintf(t->uuid, sizeof t->uuid, "%s", m->uuid);
     t->worker = m->worker;
     t->incarnation = m->incarnation;
-    t->settings = *m->settings;
-    t->settings.boundaries = NULL;
-    t->settings.n_boundaries = 0;
-    t->settings.values = NULL;
-    t->settings.n_values = 0;
+    t->settings = msg_settings(m->settings);
     t->plan = plan;
     t->leaves = m->settings->microbatches;
     s->mode = modes[m->settings->update];

@@ -112,8 +112,8 @@ struct session_task {
     uint64_t name;  /* sync: step; async: batch id */
     uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
     uint64_t end;   /* [batch, end): are likely to be computed here next */
-    const struct epochs_work
-        *work; /* sync.dropped: redo: what the step is made of, until the next task; else NULL */
+    /* sync.dropped: redo: what the step is made of, until the next task; else NULL. */
+    const struct epochs_work *work;
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
     uint32_t runs;
     uint32_t divisor; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */

@@ -9,18 +9,10 @@
 #include "worker/core/session.h"
 
 struct session_link {
-    enum {
-        LINK_DOWN,
-        LINK_UP,
-        LINK_STREAMS
-    } state; /* UP: the shard has accepted our hello;
-                                 STREAMS: everything of the running push goes over this connection */
-    enum {
-        PULL_NONE,
-        PULL_ASKED,
-        PULL_WHOLE
-    } pull;            /* ASKED: a pull is on its way; WHOLE: all
-                                                         chunks of what is awaited are here */
+    /* UP: the shard has accepted our hello; STREAMS: everything of the running push goes over this connection. */
+    enum { LINK_DOWN, LINK_UP, LINK_STREAMS } state;
+    /* ASKED: a pull is on its way; WHOLE: all chunks of what is awaited are here. */
+    enum { PULL_NONE, PULL_ASKED, PULL_WHOLE } pull;
     uint64_t got_step; /* whose parameters they are */
     uint32_t got_chunks;
     bool holds; /* all parameters of holds_step came over this connection */
@@ -108,13 +100,8 @@ struct session {
     enum { HOLD_NONE, HOLD_WANTED, HOLD_SAID } hold; /* SAID: in sync: HELD was sent for it */
     uint64_t hold_cut;
     enum { FINAL_NONE, FINAL_WANTED, FINAL_ASKED } final; /* the newest parameters, nothing else */
-    enum {
-        STAY,
-        STAY_GOES,
-        STAY_SAID,
-        STAY_ENDS
-    } stay; /* GOES: told to go; SAID: so is the chief;
-                                                            ENDS: it has agreed */
+    /* GOES: told to go; SAID: so is the chief; ENDS: it has agreed. */
+    enum { STAY, STAY_GOES, STAY_SAID, STAY_ENDS } stay;
     struct {
         uint64_t number; /* of the pull */
         enum { AVERAGES_NONE, AVERAGES_HERE, AVERAGES_GONE } state;
@@ -162,8 +149,8 @@ struct session_mode {
 extern const struct session_mode session_sync, session_async, session_geo, session_ssp;
 
 /* session_state.c */
-bool session_running(
-    const struct session *s); /* a batch is being computed, or pushed and not acknowledged */
+/* A batch is being computed, or pushed and not acknowledged. */
+bool session_running(const struct session *s);
 bool session_is_going(const struct session *s); /* told to go */
 bool session_all_whole(const struct session *s);
 void session_wake(struct session *s);

@@ -37,9 +37,8 @@ struct links {
     uint64_t out_bytes, in_bytes; /* of connections that are closed */
     uint8_t *scratch;             /* where bodies go that nobody wants */
     struct push_codec *codec;
-    struct gradient_node
-        remainder;       /* async with top-k: a push of what is withheld has no gradient */
-    struct coder *coder; /* of replies */
+    struct gradient_node remainder; /* async: of a push of what top-k withheld */
+    struct coder *coder;            /* of replies */
     struct codec_cost reply_cost;
 };
 
@@ -398,8 +397,7 @@ static void send_chunks(struct links *l, struct link *k, const struct gradient_n
                         uint32_t first, uint32_t end)
 {
     uint32_t run = l->terms->plan.run_chunks;
-    bool several =
-        end - first > run; /* one frame alone leaves from the stack: a cork would queue it */
+    bool several = end - first > run; /* one frame leaves from the stack: a cork would queue it */
     if (several)
         conn_cork(k->conn);
     while (end > first) {

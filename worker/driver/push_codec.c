@@ -30,8 +30,8 @@ struct push_codec {
     enum codec configured;
     struct push_link *link; /* by shard */
     struct coder *coder;
-    float *encoded
-        [GRADIENT_NODES_MAX]; /* of each node: a run's bytes stand where its elements would */
+    /* Of each node: the bytes of a run stand where its elements would. */
+    float *encoded[GRADIENT_NODES_MAX];
     struct push_task task;
     struct residual *residual; /* top-k; else NULL */
     uint64_t runs;

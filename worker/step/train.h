@@ -25,9 +25,8 @@ struct train_parts {
     struct driver *driver;
     struct pool *pool;
     struct gradient *gradient;
-    float *w; /* the flat block */
-    float
-        *averages; /* use_ema, the chief: of the parameters, as they were pulled last; else NULL */
+    float *w;        /* the flat block */
+    float *averages; /* of them, as they were pulled last: use_ema, the chief; else NULL */
 };
 
 struct train;

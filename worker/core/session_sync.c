@@ -32,6 +32,7 @@ static void check(const struct session *s)
     const struct sync_state *y = &s->sync;
     exchange_check(s);
     assert(y->first_leaf + y->my_leaves <= s->terms.leaves);
+    assert(y->my_leaves > 0 || y->first_leaf == 0);
     assert(s->at_hand != TASK_PUSH);
     assert(!y->work.there || (s->terms.settings.redo && y->work.step >= y->work.is.begin));
     assert(!y->knows || (s->terms.settings.redo && s->step >= y->here.begin));

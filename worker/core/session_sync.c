@@ -57,7 +57,7 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
     s->sync.first_leaf = s->sync.my_leaves = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
         const Gradwire__Part *p = m->parts[i];
-        if (p->worker == s->terms.worker && p->leaves <= s->terms.leaves &&
+        if (p->worker == s->terms.worker && p->leaves > 0 && p->leaves <= s->terms.leaves &&
             p->first_leaf <= s->terms.leaves - p->leaves) {
             s->sync.first_leaf = p->first_leaf;
             s->sync.my_leaves = p->leaves;

@@ -75,6 +75,7 @@ static void enter(struct session *s)
     }
 }
 
+static bool is_acked(const struct session *s, uint32_t shard);
 static bool all_acked(const struct session *s);
 
 static void check(const struct session *s)
@@ -91,6 +92,8 @@ static void check(const struct session *s)
     if (s->phase == SESSION_PUSHED)
         assert(!all_acked(s) && (p->outside || !p->live || p->pull.clock == p->clock + 1));
     assert(s->at_hand != TASK_PUSH);
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        assert(s->link[i].state != LINK_DOWN || s->link[i].ssp.acked_chunks == 0 || is_acked(s, i));
     (void)p, (void)idle;
 }
 

@@ -85,6 +85,7 @@ static void check(const struct chief *c)
     assert(c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH));
     assert(!c->entered || (c->shard && c->phase != CHIEF_ENTER));
     assert(c->named.number == c->generation.number && c->named.tag == c->generation.tag);
+    assert(!c->entered || c->published_cut == UINT64_MAX || c->published_cut < c->next_cut);
     if (c->entered && c->mode->check)
         c->mode->check(c);
     if (k->stage == STAGE_NONE)
@@ -101,6 +102,7 @@ static void check_worker(const struct chief *c, uint32_t worker)
     (void)w;
     assert(!w->welcomed || (w->up && w->member && w->hello));
     assert(!w->given || w->incarnation);
+    assert(!w->fencing || !w->given);
     check(c);
 }
 

@@ -73,8 +73,19 @@ static void enter(struct session *s)
     }
 }
 
-static bool is_acked(const struct session *s, uint32_t shard);
-static bool all_acked(const struct session *s);
+/* The shard has the running batch, all of it. */
+static bool is_acked(const struct session *s, uint32_t shard)
+{
+    return s->link[shard].acked_chunks >= s->terms.plan.shard[shard].chunks;
+}
+
+static bool all_acked(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (!is_acked(s, i))
+            return false;
+    return true;
+}
 
 static void check(const struct session *s)
 {
@@ -91,7 +102,7 @@ static void check(const struct session *s)
         assert(!all_acked(s) && (p->outside || !p->live || p->pull.clock == p->clock + 1));
     assert(s->at_hand != TASK_PUSH);
     for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        assert(s->link[i].state != LINK_DOWN || s->link[i].ssp.acked_chunks == 0 || is_acked(s, i));
+        assert(s->link[i].state != LINK_DOWN || s->link[i].acked_chunks == 0 || is_acked(s, i));
     (void)p, (void)idle;
 }
 
@@ -147,20 +158,6 @@ static void batch_done(struct session *s)
         session_wake(s);
     else if (s->phase == SESSION_PULLING && session_all_whole(s))
         pulled_all(s);
-}
-
-/* The shard has the running batch, all of it. */
-static bool is_acked(const struct session *s, uint32_t shard)
-{
-    return s->link[shard].acked_chunks >= s->terms.plan.shard[shard].chunks;
-}
-
-static bool all_acked(const struct session *s)
-{
-    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        if (!is_acked(s, i))
-            return false;
-    return true;
 }
 
 static void pushed(struct session *s)

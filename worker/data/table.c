@@ -236,11 +236,6 @@ struct learning {
 };
 enum { LOOK_CELLS = 1 << 18 }; /* of a chunk in the file, at a time and thread */
 
-static int row_counts(const uint32_t *cells, uint32_t inputs)
-{
-    return !isnan(table_float(cells[inputs]));
-}
-
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
@@ -282,7 +277,7 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
 {
     const struct table_schema *s = l->table->schema;
     for (; n > 0; n--, cells += s->inputs + 1) {
-        if (!row_counts(cells, s->inputs))
+        if (isnan(table_float(cells[s->inputs]))) /* left out */
             continue;
         if (l->pass == 0)
             add_sums(part, s, cells);

@@ -25,8 +25,6 @@ struct check {
     double disk_bytes_per_s; /* of the folder of checkpoints; 0: not measured */
 };
 
-/* It holds parameters: a ps, or a lone worker, which starts one. */
-bool check_is_ps(const struct check *p);
 /* It reads data and computes. */
 bool check_computes(const struct check *p);
 

@@ -1,8 +1,8 @@
 /* The session in bounded staleness (docs/semantics.md, "Bounded staleness").
  *
- * Happy path: a lease -> ENTER to every shard -> each answers with its least clock -> the largest of them is mine: a
- * pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the same
- * connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
+ * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
+ * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the
+ * same connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
  * The pull tells the shard how far I am, and is answered when the bound allows.
  * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */

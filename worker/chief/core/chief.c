@@ -10,10 +10,12 @@
 
 static const struct chief_mode *mode_of(Gradwire__Update update)
 {
-    return update == GRADWIRE__UPDATE__SYNC  ? &chief_sync
-           : update == GRADWIRE__UPDATE__SSP ? &chief_ssp
-           : update == GRADWIRE__UPDATE__GEO ? &chief_geo
-                                             : &chief_async;
+    static const struct chief_mode *const mode[] = {[GRADWIRE__UPDATE__SYNC] = &chief_sync,
+                                                    [GRADWIRE__UPDATE__ASYNC] = &chief_async,
+                                                    [GRADWIRE__UPDATE__SSP] = &chief_ssp,
+                                                    [GRADWIRE__UPDATE__GEO] = &chief_geo};
+    assert(update < sizeof mode / sizeof *mode && mode[update]);
+    return mode[update];
 }
 
 enum err chief_new(struct chief **out, const struct chief_config *config, const struct chief_io *io,

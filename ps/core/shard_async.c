@@ -40,12 +40,6 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
     return ERR_OK;
 }
 
-const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
-{
-    bool copies = s->settings.delay_compensation > 0;
-    return copies == (m->delay_compensation > 0) ? NULL : "training.delay_compensation";
-}
-
 /* ---- a push ---- */
 
 enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
@@ -64,14 +58,6 @@ static void apply_chunk(struct shard *s, uint32_t worker, uint32_t chunk, const 
         return;
     s->io->before_write(s->ctx, s->block[0] + at, elems);
     shard_stale_apply(s, worker, chunk, at, elems, g, 1.0f / (float)examples);
-}
-
-/* The id is resolved: what counts once per batch. */
-static void count_batch(struct shard *s, const Gradwire__Push *m)
-{
-    s->step++;
-    if (m->examples)
-        s->t++;
 }
 
 static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
@@ -104,8 +90,10 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
-        if (v == ONCE_LAST)
-            count_batch(s, m);
+        if (v == ONCE_LAST) { /* the batch is resolved */
+            s->step++;
+            s->t += m->examples > 0;
+        }
         g += elems;
     }
     return ERR_OK;
@@ -119,13 +107,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     if (err)
         return err;
     assert(applied <= m->chunks && (applied == 0 || body));
-    s->duplicates += applied == 0;
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = s->step;
-    reply.name = m->name;
-    reply.outcome = applied ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
-    shard_send(s, peer, &reply, m->ack_only ? NULL : s->block[0],
-               m->first_chunk - s->me.first_chunk, m->chunks);
+    shard_send_pushed(s, peer, m, applied, m->ack_only ? NULL : s->block[0]);
     if (!m->ack_only)
         shard_reply_sent(s, peer);
     return ERR_OK;
@@ -154,12 +136,10 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
     m->partial.len = once->partials * sizeof(uint64_t);
 }
 
-const struct shard_mode shard_async = {.name = "async",
-                                       .optimizes = true,
+const struct shard_mode shard_async = {.optimizes = true,
                                        .open = shard_async_open,
                                        .close = shard_async_close,
                                        .restore = shard_async_restore,
-                                       .laid_out_otherwise = shard_async_laid_out_otherwise,
                                        .join = shard_stale_join,
                                        .push_fits = shard_async_push_fits,
                                        .on_push = shard_async_push,

@@ -19,7 +19,6 @@ enum err shard_async_open(struct shard *s, const Gradwire__Settings *m,
 void shard_async_close(struct shard *s);
 enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t cut,
                              struct errmsg *e) MUST_CHECK;
-const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,

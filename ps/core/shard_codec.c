@@ -19,12 +19,12 @@ enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64
 enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void *in, uint64_t bytes,
                            float *out, struct errmsg *e)
 {
-    if (!s->entered || !generation_equal(msg_generation_get(m->generation), s->generation))
+    if (!shard_same_generation(s, m->generation))
         return err_set(e, ERR_STATE, "another generation is on");
-    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
+    double began = s->io->now_s(s->ctx);
     enum err err = codec_decode(s->codec.coder, &s->codec.shape, (enum codec)m->codec,
                                 m->first_chunk, m->chunks, in, bytes, out);
-    s->codec.push_cost.decode_s += s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
+    s->codec.push_cost.decode_s += s->io->now_s(s->ctx) - began;
     return err ? err_set(e, err, "a %s body of chunks %u + %u does not decode",
                          codec_str((enum codec)m->codec), m->first_chunk, m->chunks)
                : ERR_OK;

@@ -71,24 +71,20 @@ enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, cons
     return ERR_OK;
 }
 
-static bool admit(struct delta *of, uint32_t chunk)
-{
-    uint8_t mask = (uint8_t)(1u << (chunk % 8));
-    if (of->there[chunk / 8] & mask)
-        return false;
-    of->there[chunk / 8] |= mask;
-    of->added++;
-    return true;
-}
-
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
-                      const float *delta, shard_delta_add *add, uint32_t *added)
+                      const struct buffer *body, shard_delta_add *add, uint32_t *added)
 {
+    if (!body || m->name != of->rounds + 1)
+        return false;
+    const float *delta = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
     assert(of->added < s->me.chunks); /* else the round were over */
     for (uint32_t c = first; c < first + m->chunks; c++) {
         uint64_t at = shard_chunk_at(s, c), elems = shard_chunk_at(s, c + 1) - at;
-        if (admit(of, c)) {
+        uint8_t mask = (uint8_t)(1u << (c % 8));
+        if (!(of->there[c / 8] & mask)) {
+            of->there[c / 8] |= mask;
+            of->added++;
             s->io->before_write(s->ctx, s->block[0] + at, elems);
             add(s, m, c, at, elems, delta);
             ++*added;
@@ -101,16 +97,4 @@ bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m
     of->rounds++;
     begin_round(s, of);
     return true;
-}
-
-void shard_delta_answer(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
-                        uint32_t added)
-{
-    s->duplicates += added == 0;
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = s->step;
-    reply.name = m->name;
-    reply.remainder = m->remainder;
-    reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
-    shard_send(s, peer, &reply, s->block[0], m->first_chunk - s->me.first_chunk, m->chunks);
 }

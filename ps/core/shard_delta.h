@@ -25,11 +25,9 @@ void shard_delta_close(struct delta **all);
 /* Whose round the push is of. Errors: ERR_PROTO: it comes out of turn. */
 enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, const Gradwire__Push *m,
                           struct delta **of, struct errmsg *e) MUST_CHECK;
-/* Add what the running round has not got yet; *added: so many chunks. True: the round is whole, and over. */
+/* Add what the running round has not got yet; *added: so many chunks. `body` NULL, or of a round that is over: nothing.
+ * True: the round is whole, and over. */
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
-                      const float *delta, shard_delta_add *add, uint32_t *added);
-/* Answer with the parameters as they are; added 0: it was a duplicate. */
-void shard_delta_answer(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
-                        uint32_t added);
+                      const struct buffer *body, shard_delta_add *add, uint32_t *added);
 
 #endif

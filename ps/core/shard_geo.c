@@ -16,7 +16,6 @@ static void begin(struct shard *s)
 
 static void close_mode(struct shard *s)
 {
-    begin(s);
     s->geo = (struct shard_geo){.deltas = NULL};
 }
 
@@ -83,11 +82,10 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     enum err err = shard_delta_turn(s->geo.deltas, peer, m, &of, e);
     if (!err)
         err = check_ids(s, m, e);
-    if (!err && body && m->name == of->rounds + 1 &&
-        shard_delta_take(s, of, m, body->data, add, &added))
+    if (!err && shard_delta_take(s, of, m, body, add, &added))
         err = resolve(s, m, e);
     if (!err)
-        shard_delta_answer(s, peer, m, added);
+        shard_send_pushed(s, peer, m, added, s->block[0]);
     return err;
 }
 
@@ -109,8 +107,7 @@ static void status(struct shard *s, Gradwire__ShardStatus *m)
     shard_status_ids(s, &s->geo.resolved);
 }
 
-const struct shard_mode shard_geo = {.name = "geo",
-                                     .close = close_mode,
+const struct shard_mode shard_geo = {.close = close_mode,
                                      .restore = restore,
                                      .begin = begin,
                                      .join = join,

@@ -121,6 +121,7 @@ struct shard {
 
     bool entered;
     struct generation generation;
+    Gradwire__Generation wire_generation; /* the same, for messages to point to */
     char uuid[37];
 
     /* what the chief said */
@@ -219,31 +220,29 @@ enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64
 /* shard_reply.c */
 enum err shard_reply_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_reply_close(struct shard *s);
-void shard_reply_start(
-    struct shard *s); /* the weights are there: workers will hold them as they are */
+enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
 /* What workers hold of block[which]: what is sent raw, and what a cut saves. */
 const float *shard_seen(const struct shard *s, int which);
-/* The run's weights of step + 1 are there: decide how they travel. first: it is the step's first run. */
+/* Decide how a run, which is raw, travels: the weights of step + 1 (first: of the step's first run), or without steps
+ * values of `block`. */
 void shard_reply_make(struct shard *s, struct shard_run *run, bool first);
+void shard_reply_values(struct shard *s, const Gradwire__Reply *head, const float *block,
+                        struct shard_run *run);
 /* A step, or without steps an answer, is written to the peer. */
 void shard_reply_sent(struct shard *s, struct shard_peer *to);
-/* All of `step` was sent to the peer: differences to it may follow. */
-void shard_reply_whole(struct shard_peer *to, uint64_t step);
-/* Send a run of step + 1, or values without steps, encoded; false: raw is the way. */
-bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                     const struct shard_run *run);
-bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                        const float *block, uint32_t first, uint32_t count);
 
 /* shard_send.c */
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g);
 bool shard_mine(const struct shard *s,
                 const Gradwire__Generation *g); /* of this generation, and it owns something */
-void shard_refuse_generation(struct shard *s, struct shard_peer *peer);
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count);
+/* A run of the step in the making, as it was made. */
 void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                     const struct shard_run *run);
+/* A push is answered with its chunks; added 0: it was a duplicate. `block` NULL: without them. */
+void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                       uint32_t added, const float *block);
 /* A pull is answered with what is there. */
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;

@@ -67,7 +67,6 @@ struct shard_sync {
 };
 
 /* shard_accept.c: all but the outcome do nothing where there are no backup workers. */
-void shard_accept_init(struct shard *s, const Gradwire__Settings *m);
 void shard_accept_came(struct shard *s); /* a push of the running step */
 void shard_accept_report(struct shard *s);
 /* True: it is taken, and the step may go on. */
@@ -117,9 +116,14 @@ struct shard_sum { /* what a complete chunk's gradient is summed from */
     struct tree_values values;
     struct tree_node root;
 };
-void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum);
+/* The chunk is complete. Its place in the other weight block is free to be written from now on. */
+void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum);
 /* Elements [at, at + n) of the chunk, at most SHARD_SUM_ELEMS; valid until the next call. */
 const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n);
+/* Make the chunk's parameters of the next step from its gradient, which is `sum`, or stands in their place (NULL). Without
+ * examples they stay as they are. scale, ratio: as in shard_update. */
+void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *sum,
+                       uint64_t examples, float scale, const float *ratio);
 void shard_step_taken(struct shard *s, uint32_t chunk); /* its leaves are of no more use */
 void shard_step_publish(struct shard *s, uint32_t first, uint32_t count);
 /* A run of the step in the making, to one who waits for it. */

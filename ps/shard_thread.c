@@ -430,10 +430,9 @@ static void tell_snapshot(struct shard_thread *t, double seconds)
 
 static void fence(struct shard_thread *t, const Gradwire__Fence *m)
 {
-    bool fenced = shard_fence(t->shard, m->worker, m->incarnation) == ERR_OK;
+    shard_fence(t->shard, m->worker, m->incarnation);
     close_fenced(t);
-    if (fenced) /* else the chief says it again */
-        post_out(t, SHARD_FENCED, m->incarnation, NULL, NULL);
+    post_out(t, SHARD_FENCED, m->incarnation, NULL, NULL);
 }
 
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)

@@ -53,7 +53,7 @@ enum gate_verdict {
     GATE_DUPLICATE, /* all of its leaves were there (where it picks: the node): nothing changed */
 };
 
-/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM. */
+/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM: *g is zeros. */
 enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks) MUST_CHECK;
 void gate_close(struct gate *g);
 

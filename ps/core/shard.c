@@ -58,7 +58,6 @@ void shard_free(struct shard *s)
         return;
     close_blocks(s);
     shard_cut_reset(s);
-    mem_free(s->fences.fence);
     coder_free(s->codec.coder);
     mem_free(s);
 }
@@ -70,10 +69,10 @@ static const struct shard_mode *mode_of(const Gradwire__Settings *m)
 {
     static const struct {
         const struct shard_mode *plain, *withholding; /* the latter: with error feedback (top_k) */
-    } mode[] = {[GRADWIRE__UPDATE__SYNC] = {&shard_sync, &shard_sync},
-                [GRADWIRE__UPDATE__ASYNC] = {&shard_async, &shard_remainder},
-                [GRADWIRE__UPDATE__SSP] = {&shard_ssp, NULL},
-                [GRADWIRE__UPDATE__GEO] = {&shard_geo, NULL}};
+    } mode[] = {[GRADWIRE__UPDATE__SYNC] = {&shard_mode_sync, &shard_mode_sync},
+                [GRADWIRE__UPDATE__ASYNC] = {&shard_mode_async, &shard_mode_remainder},
+                [GRADWIRE__UPDATE__SSP] = {&shard_mode_ssp, NULL},
+                [GRADWIRE__UPDATE__GEO] = {&shard_mode_geo, NULL}};
     return m->push_codec == CODEC_TOP_K ? mode[m->update].withholding : mode[m->update].plain;
 }
 
@@ -249,7 +248,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     if (s->me.chunks && s->mode->take_over)
-        s->mode->take_over(s, m);
+        s->mode->take_over(s, m->settings, m->round_from);
     return ERR_OK;
 }
 
@@ -303,38 +302,18 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
 
 /* ---- peers ---- */
 
-static uint64_t least_incarnation(const struct shard *s, uint32_t worker)
+void shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    for (size_t i = 0; i < s->fences.n; i++)
-        if (s->fences.fence[i].worker == worker)
-            return s->fences.fence[i].incarnation;
-    return 0;
-}
-
-enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
-{
-    assert(least_incarnation(s, worker) <= s->fences.max_incarnation);
-    if (incarnation > s->fences.max_incarnation)
-        s->fences.max_incarnation = incarnation;
-    for (size_t i = 0; i < s->fences.n; i++) {
-        if (s->fences.fence[i].worker == worker) {
-            if (incarnation > s->fences.fence[i].incarnation)
-                s->fences.fence[i].incarnation = incarnation;
-            return ERR_OK;
-        }
-    }
-    struct shard_fence *grown = mem_resize(s->fences.fence, s->fences.n + 1, sizeof *grown);
-    if (!grown)
-        return ERR_NOMEM;
-    s->fences.fence = grown;
-    s->fences.fence[s->fences.n++] = (struct shard_fence){worker, incarnation};
-    assert(least_incarnation(s, worker) == incarnation);
-    return ERR_OK;
+    assert(worker < WORKERS_MAX && s->least_incarnation[worker] <= s->max_incarnation);
+    if (incarnation > s->max_incarnation)
+        s->max_incarnation = incarnation;
+    if (incarnation > s->least_incarnation[worker])
+        s->least_incarnation[worker] = incarnation;
 }
 
 bool shard_peer_fenced(const struct shard *s, const struct shard_peer *peer)
 {
-    return peer->incarnation < least_incarnation(s, peer->worker);
+    return peer->incarnation < s->least_incarnation[peer->worker];
 }
 
 static Gradwire__Refuse refusal(struct shard *s, Gradwire__Reason reason, const char *text)
@@ -353,12 +332,13 @@ static Gradwire__Refuse other_generation(struct shard *s)
 
 static enum err let_in(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m)
 {
+    shard_fence(s, m->worker, m->incarnation);
     *peer =
         (struct shard_peer){.next = s->peers, .worker = m->worker, .incarnation = m->incarnation};
     s->peers = peer;
     if (s->mode->on_hello)
         s->mode->on_hello(s, m);
-    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->fences.max_incarnation);
+    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->max_incarnation);
     shard_check(s);
     return ERR_OK;
 }
@@ -373,11 +353,10 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
         *refuse = other_generation(s);
     else if (m->worker >= WORKERS_MAX)
         *refuse = refusal(s, GRADWIRE__REASON__BAD_MESSAGE, "there is no such worker");
-    else if (m->incarnation < least_incarnation(s, m->worker))
+    else if (m->incarnation < s->least_incarnation[m->worker])
         *refuse = refusal(s, GRADWIRE__REASON__OLD_INCARNATION,
                           "a later process has taken this worker's place");
-    else if (shard_fence(s, m->worker, m->incarnation) ||
-             (s->mode->join && s->mode->join(s, m->worker, m->incarnation)) ||
+    else if ((s->mode->join && s->mode->join(s, m->worker, m->incarnation)) ||
              shard_taken_join(s, m->worker, m->incarnation))
         *refuse = refusal(s, GRADWIRE__REASON__NOT_READY, "no memory");
     else
@@ -481,7 +460,7 @@ struct shard_facts shard_facts(const struct shard *s)
 {
     return (struct shard_facts){.entered = s->entered,
                                 .generation = s->generation,
-                                .max_incarnation = s->fences.max_incarnation,
+                                .max_incarnation = s->max_incarnation,
                                 .elems = s->me.elems,
                                 .state_bytes =
                                     s->entered ? s->me.elems * sizeof(float) * (1 + s->slots) : 0,

@@ -96,9 +96,9 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
 enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
                         Gradwire__Refuse *refuse) MUST_CHECK;
 void shard_peer_gone(struct shard *s, struct shard_peer *peer);
-/* Turn away incarnations of `worker` below this one; peers of such are closed by the shell (shard_peer_fenced).
- * Errors: ERR_NOMEM: not fenced, and nobody may be told so. */
-enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+/* Turn away incarnations of `worker`, which is below WORKERS_MAX, below this one; peers of such are closed by the shell
+ * (shard_peer_fenced). */
+void shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation);
 bool shard_peer_fenced(const struct shard *s, const struct shard_peer *peer);
 
 /* A push's head: is it well-formed for this shard, and is its body wanted? *elems: the elements that it is about, or

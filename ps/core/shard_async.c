@@ -50,16 +50,6 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
     return ERR_OK;
 }
 
-static void apply_chunk(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
-                        uint64_t elems, uint32_t examples)
-{
-    uint64_t at = shard_chunk_at(s, chunk);
-    if (examples == 0)
-        return;
-    s->io->before_write(s->ctx, s->block[0] + at, elems);
-    shard_stale_apply(s, worker, chunk, at, elems, g, 1.0f / (float)examples);
-}
-
 static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
                       struct buffer *body, uint32_t *applied, struct errmsg *e)
 {
@@ -79,7 +69,7 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                            (unsigned long long)m->name);
         if (v == ONCE_APPLY || v == ONCE_LAST) {
             ++*applied;
-            apply_chunk(s, peer->worker, c, g, elems, m->examples);
+            shard_stale_apply(s, peer->worker, c, g, m->examples);
             shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
                 double sums[GATE_SUMS_MAX] = {0};
@@ -136,14 +126,14 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
     m->partial.len = once->partials * sizeof(uint64_t);
 }
 
-const struct shard_mode shard_async = {.optimizes = true,
-                                       .open = shard_async_open,
-                                       .close = shard_async_close,
-                                       .restore = shard_async_restore,
-                                       .join = shard_stale_join,
-                                       .push_fits = shard_async_push_fits,
-                                       .on_push = shard_async_push,
-                                       .on_pull = shard_send_present,
-                                       .sent = shard_stale_sent,
-                                       .check = shard_async_check,
-                                       .status = shard_async_status};
+const struct shard_mode shard_mode_async = {.optimizes = true,
+                                            .open = shard_async_open,
+                                            .close = shard_async_close,
+                                            .restore = shard_async_restore,
+                                            .join = shard_stale_join,
+                                            .push_fits = shard_async_push_fits,
+                                            .on_push = shard_async_push,
+                                            .on_pull = shard_send_present,
+                                            .sent = shard_stale_sent,
+                                            .check = shard_async_check,
+                                            .status = shard_async_status};

@@ -7,11 +7,21 @@
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-static struct delta *find(struct delta *all, uint32_t worker)
+struct delta {
+    struct delta *next;
+    uint32_t worker;
+    uint64_t incarnation;
+    uint64_t rounds; /* that are added whole */
+    uint32_t added;  /* chunks of the next one */
+    uint8_t *there;  /* which, as bits */
+};
+
+static struct delta *find(const struct shard *s, uint32_t worker)
 {
-    while (all && all->worker != worker)
-        all = all->next;
-    return all;
+    struct delta *of = s->deltas;
+    while (of && of->worker != worker)
+        of = of->next;
+    return of;
 }
 
 static size_t bytes_of(const struct shard *s)
@@ -25,10 +35,9 @@ static void begin_round(const struct shard *s, struct delta *of)
     memset(of->there, 0, bytes_of(s));
 }
 
-enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t worker,
-                          uint64_t incarnation)
+enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    struct delta *of = find(*all, worker);
+    struct delta *of = find(s, worker);
     if (s->me.chunks == 0)
         return ERR_OK;
     if (!of) {
@@ -39,8 +48,8 @@ enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t wo
             mem_free(there);
             return ERR_NOMEM;
         }
-        *of = (struct delta){.next = *all, .worker = worker, .there = there};
-        *all = of;
+        *of = (struct delta){.next = s->deltas, .worker = worker, .there = there};
+        s->deltas = of;
     }
     if (incarnation > of->incarnation) {
         of->incarnation = incarnation;
@@ -50,20 +59,20 @@ enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t wo
     return ERR_OK;
 }
 
-void shard_delta_close(struct delta **all)
+void shard_delta_close(struct shard *s)
 {
-    while (*all) {
-        struct delta *of = *all;
-        *all = of->next;
+    while (s->deltas) {
+        struct delta *of = s->deltas;
+        s->deltas = of->next;
         mem_free(of->there);
         mem_free(of);
     }
 }
 
-enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, const Gradwire__Push *m,
-                          struct delta **of, struct errmsg *e)
+enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
+                          const Gradwire__Push *m, struct delta **of, struct errmsg *e)
 {
-    struct delta *g = find(all, peer->worker);
+    struct delta *g = find(s, peer->worker);
     if (!g || m->name > g->rounds + 1)
         return err_set(e, ERR_PROTO, "round %" PRIu64 " of worker %u comes out of turn",
                        (uint64_t)m->name, peer->worker);

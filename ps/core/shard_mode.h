@@ -17,7 +17,8 @@ struct shard_mode {
     void (*close)(struct shard *s);
     /* What a cut has beside weights, slots and counters; these are there. Errors: ERR_CORRUPT with a text. */
     enum err (*restore)(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e);
-    void (*take_over)(struct shard *s, const Gradwire__Enter *m); /* a new chief's run-time keys */
+    /* A new chief's run-time keys. Those of a round hold from a step on that no shard has begun. */
+    void (*take_over)(struct shard *s, const Gradwire__Settings *m, uint64_t round_from);
     /* A generation is entered, or was to be: workers begin anew. Also comes before close. */
     void (*begin)(struct shard *s);
 
@@ -52,7 +53,7 @@ struct shard_mode {
     bool (*waits_for)(const struct shard *s, char *out, size_t bytes);
 };
 
-extern const struct shard_mode shard_sync, shard_async, shard_ssp, shard_geo;
-extern const struct shard_mode shard_remainder; /* async, where workers withhold: top_k */
+extern const struct shard_mode shard_mode_sync, shard_mode_async, shard_mode_ssp, shard_mode_geo;
+extern const struct shard_mode shard_mode_remainder; /* async, where workers withhold: top_k */
 
 #endif

@@ -16,16 +16,10 @@
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
 
-static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
-{
-    return guard || clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
-}
-
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->sync.round;
-    *r = (struct shard_round){.guard = m->nan_guard != NAN_GUARD_OFF, .clip_norm = m->clip_norm};
-    r->on = is_wanted(s, r->guard, r->clip_norm);
+    shard_round_adopt(s, m, 0);
     r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
     return r->squares ? shard_trust_init(s) : ERR_NOMEM;
 }
@@ -49,7 +43,7 @@ void shard_round_turn(struct shard *s)
     r->next.there = false;
     r->guard = r->next.guard;
     r->clip_norm = r->next.clip_norm;
-    r->on = is_wanted(s, r->guard, r->clip_norm);
+    r->on = r->guard || r->clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
 }
 
 void shard_round_close(struct shard *s)

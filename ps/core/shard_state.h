@@ -35,13 +35,6 @@ struct shard_ssp {
 
 struct shard_geo {
     struct ids resolved;
-    struct delta *deltas; /* of each worker that said hello: shard_delta.h */
-};
-
-/* Async where workers withhold; `async` first, too. */
-struct shard_remainder {
-    struct shard_async async;
-    struct delta *deltas;
 };
 
 /* How bodies of pushes come in. */
@@ -95,17 +88,6 @@ struct shard_cut {
     char error[256]; /* or why it could not be */
 };
 
-struct shard_fence {
-    uint32_t worker;
-    uint64_t incarnation; /* the least that is let in */
-};
-
-struct shard_fences {
-    size_t n;
-    struct shard_fence *fence;
-    uint64_t max_incarnation;
-};
-
 /* Memory of shard_status. */
 struct shard_told {
     Gradwire__ShardStatus status;
@@ -152,8 +134,9 @@ struct shard {
         struct shard_async async;
         struct shard_ssp ssp;
         struct shard_geo geo;
-        struct shard_remainder remainder;
     };
+    struct delta
+        *deltas; /* where workers push differences: of each that said hello (shard_delta.h) */
 
     struct shard_codec codec;
     struct shard_reply reply;
@@ -161,7 +144,7 @@ struct shard {
     struct shard_taken taken;
     struct shard_cut cut;
     struct shard_peer *peers;
-    struct shard_fences fences;
+    uint64_t least_incarnation[WORKERS_MAX], max_incarnation; /* let in of each worker; ever said */
     struct shard_told told;
 };
 

@@ -37,19 +37,6 @@ static void close_mode(struct shard *s)
     s->sync = (struct shard_sync){.made = NULL};
 }
 
-static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
-{
-    if (shard_redo_restore(s, &m->redo))
-        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its place in its epoch is out of range",
-                       cut);
-    return ERR_OK;
-}
-
-static void take_over(struct shard *s, const Gradwire__Enter *m)
-{
-    shard_round_adopt(s, m->settings, m->round_from);
-}
-
 /* Nodes that wait on are of workers of a former generation, who begin anew. */
 static void begin(struct shard *s)
 {
@@ -307,20 +294,20 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     return true;
 }
 
-const struct shard_mode shard_sync = {.steps = true,
-                                      .optimizes = true,
-                                      .open = open_mode,
-                                      .close = close_mode,
-                                      .restore = restore,
-                                      .take_over = take_over,
-                                      .begin = begin,
-                                      .push_fits = push_fits,
-                                      .on_push = on_push,
-                                      .on_pull = on_pull,
-                                      .on_decision = on_decision,
-                                      .on_step_ask = on_step_ask,
-                                      .at_boundary = at_boundary,
-                                      .release = release,
-                                      .check = check,
-                                      .status = shard_redo_status,
-                                      .waits_for = waits_for};
+const struct shard_mode shard_mode_sync = {.steps = true,
+                                           .optimizes = true,
+                                           .open = open_mode,
+                                           .close = close_mode,
+                                           .restore = shard_redo_restore,
+                                           .take_over = shard_round_adopt,
+                                           .begin = begin,
+                                           .push_fits = push_fits,
+                                           .on_push = on_push,
+                                           .on_pull = on_pull,
+                                           .on_decision = on_decision,
+                                           .on_step_ask = on_step_ask,
+                                           .at_boundary = at_boundary,
+                                           .release = release,
+                                           .check = check,
+                                           .status = shard_redo_status,
+                                           .waits_for = waits_for};

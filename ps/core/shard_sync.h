@@ -89,7 +89,8 @@ enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m,
                          struct errmsg *e) MUST_CHECK; /* a generation of these settings begins */
 void shard_redo_close(struct shard *s);
 /* The cut's step, s->step, stands there in its epoch. Errors: ERR_CORRUPT. */
-enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m) MUST_CHECK;
+enum err shard_redo_restore(struct shard *s, const struct manifest *m, uint64_t cut,
+                            struct errmsg *e) MUST_CHECK;
 void shard_redo_turn(struct shard *s); /* s->step is made, and still the present one */
 /* The reply has the parameters of this step, which is step - 1, step or step + 1: what it is made of, from the lead. */
 void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,

@@ -56,7 +56,7 @@ void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const
     struct sim *sim = t->sim;
     uint64_t s = sim->config.settings.staleness;
     const struct sim_update *u = NULL;
-    if (t->core->mode != &shard_ssp ||
+    if (t->core->mode != &shard_mode_ssp ||
         !generation_equal(msg_generation_get(m->generation), shard_facts(t->core).generation) ||
         ids_has(&t->core->async.once.resolved, m->name))
         return;
@@ -106,7 +106,7 @@ static uint64_t live(const struct clocks *c)
 
 void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m)
 {
-    if (t->core->mode != &shard_ssp) {
+    if (t->core->mode != &shard_mode_ssp) {
         shard_on_chief(t->core, FRAME_GONE, &m->base);
         return;
     }

@@ -198,15 +198,6 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 
 /* ---- the chief's hello reply, when every shard thread has reported ---- */
 
-static bool all_entered(const struct server *s)
-{
-    for (uint32_t i = 0; i < s->threads; i++)
-        if (!s->report[i]->facts.entered ||
-            !generation_equal(s->report[i]->facts.generation, s->report[0]->facts.generation))
-            return false;
-    return true;
-}
-
 static void forget_reports(struct server *s)
 {
     for (uint32_t i = 0; i < s->threads; i++) {
@@ -221,8 +212,11 @@ static void send_hello_reply(struct server *s)
     struct generation largest = {0, 0};
     Gradwire__ShardStatus *status[PLAN_SHARDS_MAX];
     m.shards = status;
+    m.entered = true;
     for (uint32_t i = 0; i < s->threads; i++) {
         struct shard_report *r = s->report[i];
+        m.entered = m.entered && r->facts.entered &&
+                    generation_equal(r->facts.generation, s->report[0]->facts.generation);
         if (r->facts.generation.number >= largest.number)
             largest = r->facts.generation;
         if (r->facts.max_incarnation > m.incarnation)
@@ -242,7 +236,6 @@ static void send_hello_reply(struct server *s)
     m.n_leases = s->leases;
     m.generation = &g;
     m.uuid = s->uuid;
-    m.entered = all_entered(s);
     m.threads = s->threads;
     m.chief_address = s->chief_address;
     m.going = life_is[s->life].told;

@@ -124,6 +124,13 @@ static void post_out(struct shard_thread *t, int type, uint64_t number, void *da
         log_error("shard thread %u: a letter to the server is lost: %s", t->thread, err_str(err));
 }
 
+static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
+                        void (*release)(void *))
+{
+    struct mail m = {.type = type, .number = number, .data = data, .free = release};
+    return mailbox_post(&t->in, &m);
+}
+
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct shard_thread *t = ctx;
@@ -169,8 +176,7 @@ static void write_image(void *arg)
     }
     saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
     shard_image_free(image);
-    struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
-    enum err err = mailbox_post(&t->in, &m);
+    enum err err = post_in(t, TO_SAVED, 0, saved, mem_free);
     if (err)
         log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
                   err_str(err));
@@ -181,8 +187,7 @@ static void io_save(void *ctx, struct shard_image *take_image)
     struct shard_thread *t = ctx;
     uint64_t cut = take_image->cut;
     t->next_cut = cut + 1;
-    disk_thread_settle(
-        &t->writer); /* one of a cut that was given up: the chief has seen the end of all others */
+    disk_thread_settle(&t->writer); /* of a cut that was given up: the chief saw all others end */
     struct saved *saved = mem_zalloc(1, sizeof *saved);
     if (saved)
         *saved = (struct saved){.t = t, .image = take_image, .remote = t->remote, .cut = cut};
@@ -565,13 +570,6 @@ no_memory:
     mem_free(t->scratch);
     mem_free(t);
     return err_set(e, err, "shard thread %u cannot be started: %s", thread, err_str(err));
-}
-
-static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
-                        void (*release)(void *))
-{
-    struct mail m = {.type = type, .number = number, .data = data, .free = release};
-    return mailbox_post(&t->in, &m);
 }
 
 void shard_thread_free(struct shard_thread *t)

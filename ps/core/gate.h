@@ -26,8 +26,7 @@ struct gate_chunk {
     uint32_t nodes;
     bool picked;
     struct tree_leaves there;
-    struct gate_node *
-        node; /* room for as many as there are leaves; where it picks, for as many as there are nodes */
+    struct gate_node *node; /* room for one of each leaf; where it picks, of each node */
 };
 
 /* Where backup workers are, a step is made of some leaves, which are picked when it is decided: until then every node is

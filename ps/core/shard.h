@@ -16,14 +16,9 @@
 
 #include "common/base/buffer.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/parameters/limits.h"
 #include "common/codec/codec_choice.h"
-#include "common/parameters/layout.h"
+#include "common/parameters/tree.h"
 #include "common/wire/msg.h"
-#include "common/math/optimizer.h"
-#include "common/parameters/plan.h"
-#include "ps/core/gate.h"
-#include "ps/core/once.h"
 
 /* A worker's connection as the shard sees it; the shell embeds it. */
 struct shard_peer {
@@ -31,15 +26,14 @@ struct shard_peer {
     uint32_t worker;
     uint64_t incarnation;
     struct codec_link link;
-    uint64_t
-        holds; /* 1 + the step all of whose parameters it was sent: differences may follow; 0: none */
+    uint64_t holds; /* 1 + the step of which it was sent all: differences may follow; 0: none */
     union {
         struct {
             uint64_t want_step;     /* waits for the parameters of this step; 0: for none */
             bool want_pulled;       /* it asked by a pull, not by a push */
             uint64_t answered_step; /* its parameters were sent whole since the last pull */
             uint64_t
-                answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+                answered_push; /* since then: 1 + the step of the last push answered; 0: none */
             struct tree_leaves pushed; /* backup workers: of the step before want_step */
         } sync;
         struct {

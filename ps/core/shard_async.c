@@ -72,11 +72,8 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
             shard_stale_apply(s, peer->worker, c, g, m->examples);
             shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
-                double sums[GATE_SUMS_MAX] = {0};
-                for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
-                    sums[i] = m->sums[i];
                 shard_add_epoch_sums(s, m->name / s->settings.batches_per_epoch, 1, m->examples,
-                                     sums);
+                                     m->sums, m->n_sums);
                 s->clipped += m->clipped ? 1 : 0;
             }
         }

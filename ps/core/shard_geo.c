@@ -52,7 +52,7 @@ static void add_epochs(struct shard *s, const Gradwire__Push *m)
         double sums[GATE_SUMS_MAX] = {from->loss};
         for (size_t k = 0; k < from->n_metric && k + 1 < GATE_SUMS_MAX; k++)
             sums[1 + k] = from->metric[k];
-        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums);
+        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums, GATE_SUMS_MAX);
     }
 }
 

@@ -78,7 +78,7 @@ enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Grad
 }
 
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
-                          const double *sums)
+                          const double *sums, size_t n)
 {
     struct epoch_sums *to = &s->epoch[epoch % CHECKPOINT_EPOCHS];
     if (to->batches && to->epoch > epoch)
@@ -87,7 +87,7 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
         *to = (struct epoch_sums){.epoch = epoch};
     to->batches += batches;
     to->examples += examples;
-    to->loss += sums[0];
-    for (uint32_t i = 0; i < s->settings.metrics; i++)
-        to->metric[i] += sums[1 + i];
+    to->loss += n ? sums[0] : 0;
+    for (size_t i = 1; i < n && i <= s->settings.metrics; i++)
+        to->metric[i - 1] += sums[i];
 }

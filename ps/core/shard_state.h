@@ -3,7 +3,7 @@
  *
  * Calls go one way: a file calls only files that stand before it here. Upwards there is the mode's table alone.
  *     check                           what holds between two events
- *     taken, reply, codec, average    what becomes of pushes; how parameters leave; averages
+ *     taken, reply, average           what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     cut                             a shard's part of a cut
  *     accept, redo, trust, step, round, sync
@@ -13,6 +13,7 @@
 #define GRADWIRE_PS_CORE_SHARD_STATE_H
 
 #include "common/codec/codec.h"
+#include "common/parameters/limits.h"
 #include "common/parameters/staleness.h"
 #include "ps/core/clocks.h"
 #include "ps/core/shard.h"
@@ -49,8 +50,8 @@ struct shard_codec {
 struct shard_reply {
     enum codec codec, step_codec; /* the latter of the step that is being made */
     struct codec_choice choice;
-    float *
-        encoded; /* (elems) NULL: replies are raw; else a run's bytes stand where its elements would */
+    float
+        *encoded; /* (elems) a run's bytes, where its elements would stand; NULL: replies are raw */
     float *view[2];    /* what workers hold, beside block[]; NULL: the same */
     bool view_same[2]; /* it is what block[] holds: the step travelled raw */
     struct codec_cost cost;
@@ -61,8 +62,7 @@ struct shard_reply {
 struct shard_average {
     bool on;
     uint32_t slot; /* which one */
-    float *
-        next; /* steps: of the step in the making; of step - 1 while before_there. NULL: updated in place */
+    float *next;   /* steps: of step + 1; while before_there of step - 1. NULL: updated in place */
 };
 
 /* What was applied of each worker's last push (shard_taken.c). */
@@ -117,8 +117,7 @@ struct shard {
     Gradwire__Settings settings; /* without lists */
 
     /* parameters */
-    float *block
-        [2]; /* steps: block[now] is step's, the other one is made into step + 1's; else block[0] */
+    float *block[2]; /* steps: block[now], and step + 1 in the making; else block[0] */
     int now;
     bool before_there; /* steps: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];
@@ -126,8 +125,7 @@ struct shard {
     uint64_t step, t, duplicates;
     uint64_t clipped; /* the lead: updates whose gradient was scaled down */
     uint64_t dropped; /* backup workers: microbatches that no step has */
-    struct epoch_sums
-        epoch[CHECKPOINT_EPOCHS]; /* the lead: sums of epoch e at e % CHECKPOINT_EPOCHS */
+    struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* the lead: of epoch e at e % CHECKPOINT_EPOCHS */
 
     union {
         struct shard_sync sync;
@@ -135,8 +133,7 @@ struct shard {
         struct shard_ssp ssp;
         struct shard_geo geo;
     };
-    struct delta
-        *deltas; /* where workers push differences: of each that said hello (shard_delta.h) */
+    struct delta *deltas; /* shard_delta.h: of each worker that said hello */
 
     struct shard_codec codec;
     struct shard_reply reply;
@@ -173,8 +170,7 @@ void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, c
  * first. */
 enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_average_close(struct shard *s);
-void shard_average_start(
-    struct shard *s); /* the initial weights are there, and are their average */
+void shard_average_start(struct shard *s); /* the initial weights are their own average */
 /* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
 float *shard_average_at(struct shard *s, uint64_t at, size_t n);
 void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */
@@ -195,10 +191,6 @@ void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step
 /* Put it to a reply about chunks [first, first + count); valid until the next call. */
 void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
                      uint32_t first, uint32_t count);
-
-/* shard_codec.c: the codec of a push's body is allowed, and its length is what the plan predicts or may be. */
-enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
-                          struct errmsg *e) MUST_CHECK;
 
 /* shard_reply.c */
 enum err shard_reply_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
@@ -229,8 +221,9 @@ void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire_
 /* A pull is answered with what is there. */
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
+/* sums: n of loss and metrics; what is missing is 0. */
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
-                          const double *sums);
+                          const double *sums, size_t n);
 
 /* shard_status.c: put the resolved ids to what is told. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);

@@ -142,7 +142,8 @@ void shard_step_finish(struct shard *s)
         }
     }
     if (s->index == 0)
-        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->sync.examples, s->sync.sums);
+        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->sync.examples, s->sync.sums,
+                             GATE_SUMS_MAX);
     shard_accept_finish(s);
     if (s->sync.examples > 0)
         s->t++;

@@ -65,25 +65,17 @@ static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
 /* Make what is complete among [first, first + count), and publish it in as few runs as there are. */
 static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 {
-    struct shard_run run = {.count = 0};
     if (s->sync.round.on) {
         sum_complete(s, first, count);
         return;
     }
     for (uint32_t c = first; c < first + count; c++) {
-        if (s->sync.made[c] || !gate_complete(&s->sync.gate, c)) {
-            if (run.count)
-                shard_step_publish(s, run.first, run.count);
-            run.count = 0;
-            continue;
-        }
-        if (run.count == 0)
-            run.first = c;
-        run.count++;
-        make_chunk(s, c);
+        uint32_t from = c;
+        while (c < first + count && !s->sync.made[c] && gate_complete(&s->sync.gate, c))
+            make_chunk(s, c++);
+        if (c > from)
+            shard_step_publish(s, from, c - from);
     }
-    if (run.count)
-        shard_step_publish(s, run.first, run.count);
     if (s->sync.chunks_made == s->me.chunks) {
         shard_step_finish(s);
         shard_round_turn(s);

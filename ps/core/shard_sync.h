@@ -6,9 +6,7 @@
 #include "ps/core/gate.h"
 #include "ps/core/shard.h"
 
-enum {
-    SHARD_SUM_ELEMS = 4096
-}; /* summed and updated at a time: what stays in the first-level cache */
+enum { SHARD_SUM_ELEMS = 4096 }; /* in the works at a time: what stays in the first-level cache */
 
 /* Where the shards decide together what becomes of a step (shard_round.c). */
 struct shard_round {

@@ -8,9 +8,7 @@
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-enum {
-    PUSHES_MAX = 1024
-}; /* of one task: each of its nodes, and again where a part was dealt anew */
+enum { PUSHES_MAX = 1024 }; /* of one task: its nodes, and again where a part was dealt anew */
 
 struct taken_push {
     uint64_t number;

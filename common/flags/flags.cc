@@ -400,7 +400,7 @@ extern "C" void flags_answer(const char *name)
     else if (flags_on("version"))
         printf("gradwire %s " GRADWIRE_VERSION "\n", name);
     else
-        job_print_reference();
+        job_reference_write(stdout);
     exit(fflush(stdout) == 0 ? 0 : 1);
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/job/identity.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
@@ -326,9 +325,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         check_ema,     settle_microbatches,   job_check_update, check_files,        check_augment,
         job_check_csv, job_check_compression, check_monitor,    job_check_unused,
     };
-    enum err err = job_read_defaults(r);
-    if (!err)
-        err = job_read(r, root);
+    enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
         err = checks[i](r);
     if (!err && !r->job->name[0])

@@ -3,7 +3,7 @@
 extern "C" {
 #include "common/flags/flags.h"
 #include "common/flags/table.h"
-#include "common/job/job.h"
+#include "common/job/keys.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
 #include "common/base/words.h"

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "common/codec/codec.h"
 #include "common/base/err.h"
@@ -238,8 +237,5 @@ bool job_reads_csv(const struct job *job);
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 /* The same of the keys alone that say what the weights are, and how they are learned from: model, optimizer. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
-
-/* docs/job-file.md from the table of keys. */
-void job_reference_write(FILE *out);
 
 #endif

@@ -118,4 +118,7 @@ typedef enum err job_key_visit(void *ctx, const struct job_key *key, const struc
                                const void *element, const char *path);
 enum err job_keys_each(const struct job *job, job_key_visit *visit, void *ctx) MUST_CHECK;
 
+/* docs/job-file.md */
+void job_reference_write(FILE *out);
+
 #endif

@@ -1,5 +1,6 @@
 #include "worker/control/control.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
+    assert(type == FRAME_HELLO || frame_to(type) == FRAME_TO_CHIEF);
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
         post(&c->in, CONTROL_SEND, (uint64_t)type, copy, msg_free);

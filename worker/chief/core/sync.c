@@ -74,7 +74,11 @@ static void sync_facts(const struct chief *c, struct chief_facts *f)
 static void sync_check(const struct chief *c)
 {
     const struct chief_accept *a = &c->sync.accept;
+    const struct chief_commit *k = &c->sync.commit;
     (void)a;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        assert(!k->trusted || !k->trusted[i] || k->reported[i]);
+    (void)k;
     assert(!c->sync.commit.due.there || c->unwritten || c->rollback_due);
     assert(a->on ? a->reported && a->whole : !a->last.there);
     assert(!c->sync.commit.due.there || c->sync.commit.due.step == c->sync.commit.step);

@@ -32,12 +32,12 @@ static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const P
 static void most(const struct residual *r, uint32_t chunk, const float *x, double weight,
                  double *sum)
 {
-    uint64_t at = plan_chunk_elem(r->plan, chunk), elems = plan_run_elems(r->plan, chunk, 1);
-    for (uint64_t i = at; weight > 0 && i < at + elems; i++)
+    uint64_t end = plan_chunk_elem(r->plan, chunk + 1);
+    for (uint64_t i = plan_chunk_elem(r->plan, chunk); weight > 0 && i < end; i++)
         sum[i] += fabs((double)x[i]) / weight;
 }
 
-/* Add to sum[i]: the most that the end of this worker may lose of element i, as part of a mean gradient. */
+/* Add to sum[i] the most that the end of this worker may lose of element i, as part of a mean gradient. */
 static void residual_most(const struct residual *r, double *sum)
 {
     for (uint32_t c = 0; c < r->plan->chunks; c++) {

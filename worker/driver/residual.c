@@ -167,7 +167,7 @@ void residual_carry(struct residual *r, struct residual_push *push, uint32_t fir
 void residual_sent(struct residual *r, struct residual_push *push, uint32_t first, uint32_t chunks,
                    const float *sent, double weight)
 {
-    for (uint32_t c = first; c < first + chunks && sent; c++) {
+    for (uint32_t c = first; c < first + chunks; c++) {
         struct span s = span_of(r, c);
         float *left = push->left + s.at;
         for (size_t i = 0; i < s.elems; i++) {
@@ -188,20 +188,17 @@ void residual_give_back(struct residual *r, struct residual_push *push, uint32_t
     }
 }
 
-void residual_settle(struct residual *r, struct residual_push *push, uint32_t first,
-                     uint32_t chunks, bool taken)
+void residual_settle(struct residual *r, struct residual_push *push, uint32_t chunk, bool taken)
 {
-    for (uint32_t c = first; c < first + chunks; c++) {
-        if (!push->waits[c])
-            continue;
-        if (taken)
-            keep(r, c, push->left, push->weight[c]);
-        else
-            keep(r, c, push->carried, push->carries[c]);
-        push->waits[c] = false;
-        push->carries[c] = push->weight[c] = 0;
-        push->open--;
-    }
+    if (!push->waits[chunk])
+        return;
+    if (taken)
+        keep(r, chunk, push->left, push->weight[chunk]);
+    else
+        keep(r, chunk, push->carried, push->carries[chunk]);
+    push->waits[chunk] = false;
+    push->carries[chunk] = push->weight[chunk] = 0;
+    push->open--;
 }
 
 bool residual_any(const struct residual *r)

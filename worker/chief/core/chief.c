@@ -42,7 +42,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         gradwire__plan__init(&c->plan_message);
     }
     if (!c || !c->ps || !c->threads ||
-        (config->journal && journal_copy(&c->journal, config->journal)) ||
+        (config->journal && journal_join(&c->journal, config->journal)) ||
         (config->workers && !chief_worker(c, config->workers - 1))) {
         chief_free(c);
         return err_set(e, ERR_NOMEM, "no memory for a cluster of %u ps and %u workers", config->ps,
@@ -120,7 +120,6 @@ void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m,
     (void)snprintf(p->uuid, sizeof p->uuid, "%s", m->uuid);
     p->threads = m->threads;
     p->next_cut = m->cut;
-    p->incarnation = m->incarnation;
     p->going = m->going;
     msg_free(p->hello ? &p->hello->base : NULL);
     p->hello = (Gradwire__HelloReply *)msg_copy(&m->base);
@@ -129,11 +128,9 @@ void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m,
     if (c->phase >= CHIEF_DONE)
         return;
     bool ours = p->entered && generation_equal(p->generation, c->generation);
-    if (c->phase == CHIEF_GATHER || (c->entered && !ours))
-        generation_gathered(c);
-    else if (c->phase == CHIEF_ENTER && ours)
+    if (c->phase == CHIEF_ENTER && ours)
         generation_send_enter(c, ps); /* its answer was lost with the connection */
-    else if (c->phase == CHIEF_ENTER)
+    else if (c->phase <= CHIEF_ENTER || !ours)
         generation_gathered(c);
     else
         generation_resend(c, ps);
@@ -297,12 +294,10 @@ void chief_go(struct chief *c, int64_t now_ms)
     if (c->going)
         return;
     c->going = true;
-    if (c->phase == CHIEF_GATHER || c->phase == CHIEF_ENTER) {
-        if (!c->entered)
-            chief_end(c, 143, "told to go before training began");
-    } else if (c->phase == CHIEF_RUN) {
+    if (c->phase < CHIEF_RUN && !c->entered)
+        chief_end(c, 143, "told to go before training began");
+    else if (c->phase == CHIEF_RUN)
         cut_start(c, false);
-    }
     check(c);
 }
 
@@ -338,10 +333,8 @@ static void roll_back(struct chief *c)
 {
     if (c->unwritten || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
         return;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        if (!c->ps[i].up)
-            return;
-    generation_start(c);
+    if (chief_ps_away(c) == c->config.ps)
+        generation_start(c);
 }
 
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)

@@ -19,21 +19,11 @@ static bool is_done(const struct chief *c, uint64_t id)
     return ids_has(&c->async.leases.done, id);
 }
 
-static void mark_redo(struct chief *c, uint64_t id)
+static void set_owner(struct chief *c, uint64_t id, uint32_t owner)
 {
-    uint32_t *owner = owner_of(c, id);
-    if (is_done(c, id) || *owner == OWNER_REDO)
-        return;
-    *owner = OWNER_REDO;
-    c->async.leases.redo++;
-}
-
-static void set_owner(struct chief *c, uint64_t id, uint32_t worker)
-{
-    uint32_t *owner = owner_of(c, id);
-    if (*owner == OWNER_REDO)
-        c->async.leases.redo--;
-    *owner = OWNER_WORKER + worker;
+    c->async.leases.redo -= *owner_of(c, id) == OWNER_REDO;
+    c->async.leases.redo += owner == OWNER_REDO;
+    *owner_of(c, id) = owner;
 }
 
 void leases_done(struct chief *c, uint64_t id)
@@ -41,10 +31,7 @@ void leases_done(struct chief *c, uint64_t id)
     struct chief_leases *l = &c->async.leases;
     if (id >= l->next_id || is_done(c, id))
         return;
-    uint32_t *owner = owner_of(c, id);
-    if (*owner == OWNER_REDO)
-        l->redo--;
-    *owner = OWNER_NONE;
+    set_owner(c, id, OWNER_NONE);
     guard_batch_done(c, id);
     if (ids_add(&l->done, id))
         chief_fail(c, "batch %" PRIu64 " was reported done beyond the window", id);
@@ -103,9 +90,10 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
             continue;
         for (; l->next_id <= id; l->next_id++)
             if (!is_done(c, l->next_id))
-                mark_redo(c, l->next_id); /* dealt by a former chief, to whom is not known */
+                set_owner(c, l->next_id,
+                          OWNER_REDO); /* dealt by a former chief, to whom is not known */
         if (!is_done(c, id))
-            set_owner(c, id, worker);
+            set_owner(c, id, OWNER_WORKER + worker);
     }
 }
 
@@ -117,7 +105,8 @@ void leases_start(struct chief *c, bool by_some)
     l->redo = 0;
     done_from_shards(c, by_some);
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
-        mark_redo(c, id);
+        if (!is_done(c, id))
+            set_owner(c, id, OWNER_REDO);
     const Gradwire__HelloReply *hello = c->ps[0].hello;
     for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++) {
         const Gradwire__WorkerLease *lease = hello->leases[i];
@@ -222,7 +211,7 @@ static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t
     for (size_t i = 0; i < n; i++) {
         if (!ranges_put(&ranges, ids[i]))
             break;
-        set_owner(c, ids[i], worker);
+        set_owner(c, ids[i], OWNER_WORKER + worker);
     }
     send_lease(c, worker, &ranges, redo);
 }
@@ -232,12 +221,9 @@ static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t
 static bool next_to_deal(struct chief *c, uint64_t *id)
 {
     struct chief_leases *l = &c->async.leases;
-    for (uint64_t i = l->done.mark; l->redo && i < l->next_id; i++) {
-        if (*owner_of(c, i) == OWNER_REDO) {
-            *id = i;
+    for (*id = l->done.mark; l->redo && *id < l->next_id; ++*id)
+        if (*owner_of(c, *id) == OWNER_REDO)
             return true;
-        }
-    }
     uint64_t low = l->unsettled < l->done.mark ? l->unsettled : l->done.mark;
     if (l->next_id >= c->total || l->next_id - low >= IDS_WINDOW)
         return false;
@@ -262,7 +248,7 @@ static void serve(struct chief *c, uint32_t worker)
     uint64_t ids[CHIEF_LEASE_IDS], id;
     size_t n = 0;
     while (n < w->async.want && n < CHIEF_LEASE_IDS && next_to_deal(c, &id)) {
-        set_owner(c, id, worker);
+        set_owner(c, id, OWNER_WORKER + worker);
         ids[n++] = id;
     }
     if (n == 0) {
@@ -290,22 +276,23 @@ void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges)
             leases_done(c, ranges[i]->first + k);
 }
 
-void leases_return(struct chief *c, uint32_t worker)
+static void take_from(struct chief *c, uint32_t worker, uint32_t owner)
 {
     const struct chief_leases *l = &c->async.leases;
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
         if (is_of(c, id, OWNER_WORKER + worker))
-            mark_redo(c, id);
+            set_owner(c, id, owner);
     c->worker[worker].async.want = 0;
+}
+
+void leases_return(struct chief *c, uint32_t worker)
+{
+    take_from(c, worker, OWNER_REDO);
 }
 
 void leases_die(struct chief *c, uint32_t worker)
 {
-    const struct chief_leases *l = &c->async.leases;
-    for (uint64_t id = l->done.mark; id < l->next_id; id++)
-        if (is_of(c, id, OWNER_WORKER + worker))
-            *owner_of(c, id) = OWNER_DYING + worker;
-    c->worker[worker].async.want = 0;
+    take_from(c, worker, OWNER_DYING + worker);
 }
 
 void leases_lose(struct chief *c, uint32_t worker)

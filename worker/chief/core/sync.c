@@ -73,10 +73,9 @@ static void sync_facts(const struct chief *c, struct chief_facts *f)
 
 static void sync_check(const struct chief *c)
 {
-    const struct chief_accept *a = &c->sync.accept;
-    (void)a;
+    (void)c;
     assert(!c->sync.commit.due.there || c->unwritten || c->rollback_due);
-    assert(a->on ? a->reported && a->whole : !a->last.there);
+    assert(accept_is_on(c) || !c->sync.accept.last.there);
     assert(!c->sync.commit.due.there || c->sync.commit.due.step == c->sync.commit.step);
 }
 

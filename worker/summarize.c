@@ -132,19 +132,19 @@ static void put_evaluator(const struct summarize *what, const struct chief_facts
 }
 
 /* The chief's own account is its result's; the others sent theirs. */
-static enum err put_accounts(const struct driver_result *own, const struct host *host,
+static enum err put_accounts(const struct driver_result *own, const struct chief *chief,
                              uint32_t workers, struct summary *s, struct summary_worker **out)
 {
     struct summary_worker *all = mem_zalloc(workers + 1, sizeof *all);
     if (!all)
         return ERR_NOMEM;
-    for (uint32_t i = 0; host && i < workers; i++) {
+    for (uint32_t i = 0; chief && i < workers; i++) {
         struct worker_account a = own->account;
-        if (i > 0 && !host_account(host, i, &a))
+        if (i > 0 && !chief_account(chief, i, &a))
             continue;
         all[s->accounts++] = (struct summary_worker){.worker = i,
                                                      .tasks = a.tasks,
-                                                     .dropped = host_dropped(host, i),
+                                                     .dropped = chief_dropped(chief, i),
                                                      .bytes_out = a.bytes_out,
                                                      .bytes_in = a.bytes_in,
                                                      .examples = a.examples,
@@ -155,15 +155,15 @@ static enum err put_accounts(const struct driver_result *own, const struct host 
     return ERR_OK;
 }
 
-static enum err put_staleness(const struct host *host, uint32_t workers, struct summary *s,
+static enum err put_staleness(const struct chief *chief, uint32_t workers, struct summary *s,
                               struct summary_staleness **out)
 {
     struct summary_staleness *all = mem_zalloc(workers + 1, sizeof *all);
     if (!all)
         return ERR_NOMEM;
-    for (uint32_t i = 0; host && i < workers; i++) {
+    for (uint32_t i = 0; chief && i < workers; i++) {
         all[s->stales].worker = i;
-        s->stales += host_staleness(host, i, &all[s->stales].counted);
+        s->stales += chief_staleness(chief, i, &all[s->stales].counted);
     }
     s->stale = *out = all;
     return ERR_OK;
@@ -183,13 +183,13 @@ static struct summary_codec codec_summary(enum codec codec, const struct codec_c
 }
 
 /* Bytes are the workers' count; each side counted its own seconds. */
-static void put_compression(const struct summarize *what, const struct chief_facts *f,
-                            struct summary *s)
+static void put_compression(const struct summarize *what, const struct chief *chief,
+                            const struct chief_facts *f, struct summary *s)
 {
     struct codec_cost push = what->result->account.push, reply = what->result->account.reply;
-    for (uint32_t i = 1; what->host && i < s->workers; i++) {
+    for (uint32_t i = 1; chief && i < s->workers; i++) {
         struct worker_account a;
-        if (!host_account(what->host, i, &a))
+        if (!chief_account(chief, i, &a))
             continue;
         codec_cost_add(&push, &a.push);
         codec_cost_add(&reply, &a.reply);
@@ -225,6 +225,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     const struct job *job = what->job;
     const struct driver_result *r = what->result;
     const struct epoch_end_result *l = what->learned;
+    const struct chief *chief = what->host ? host_chief(what->host) : NULL;
     const struct chief_facts f = facts(what);
     const struct epoch_sums *last = last_epoch(f.epoch);
     uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
@@ -266,7 +267,7 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
         s.metric_name[i] = metric_name(job->model.metric[i]);
         s.train_metric[i] = last ? metric_value(job, i, last->metric, last->examples) : NAN;
     }
-    put_compression(what, &f, &s);
+    put_compression(what, chief, &f, &s);
     struct summary_epoch *history = NULL;
     struct summary_worker *accounts = NULL;
     struct summary_staleness *stale = NULL;
@@ -274,9 +275,9 @@ enum err summarize(const struct summarize *what, struct errmsg *e)
     if (!err && what->evaluator)
         put_evaluator(what, &f, &s, history);
     if (!err)
-        err = put_accounts(r, what->host, s.workers, &s, &accounts);
+        err = put_accounts(r, chief, s.workers, &s, &accounts);
     if (!err)
-        err = put_staleness(what->host, s.workers, &s, &stale);
+        err = put_staleness(chief, s.workers, &s, &stale);
     char path[4200];
     (void)snprintf(path, sizeof path, "%s/summary.json", what->output);
     if (err)

@@ -121,13 +121,12 @@ static void ps_on_open(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
     const struct control_config *config = &p->host->control->config;
-    struct chief_facts facts;
+    const struct chief_facts facts = chief_facts(p->host->chief);
     Gradwire__Hello m;
     p->conn = c;
     p->connection = ++p->host->connections;
-    chief_facts(p->host->chief, &facts);
     hello_make(&m, config->job, config->cluster, p->ps);
-    m.uuid = facts.uuid;
+    m.uuid = (char *)facts.uuid;
     m.chief_address = (char *)own_address(config);
     dial_hello(p->dialer, c, &m);
 }

@@ -127,7 +127,7 @@ struct chief_facts {
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };
-void chief_facts(const struct chief *c, struct chief_facts *f);
+struct chief_facts chief_facts(const struct chief *c);
 /* One of the others as the chief sees it. */
 struct chief_peer {
     bool up;

@@ -18,39 +18,40 @@ bool chief_account(const struct chief *c, uint32_t worker, struct worker_account
     return true;
 }
 
-void chief_facts(const struct chief *c, struct chief_facts *f)
+struct chief_facts chief_facts(const struct chief *c)
 {
-    *f = (struct chief_facts){.running = c->entered,
-                              .generation = c->generation.number,
-                              .cut = c->published_cut,
-                              .cut_step = c->published_step,
-                              .steps = c->mode->steps(c),
-                              .total = c->total,
-                              .rejected = journal_rejected(&c->journal),
-                              .recoveries = journal_all_recoveries(&c->journal),
-                              .residuals_lost = c->residuals_lost};
+    struct chief_facts f = {.running = c->entered,
+                            .generation = c->generation.number,
+                            .cut = c->published_cut,
+                            .cut_step = c->published_step,
+                            .steps = c->mode->steps(c),
+                            .total = c->total,
+                            .rejected = journal_rejected(&c->journal),
+                            .recoveries = journal_all_recoveries(&c->journal),
+                            .residuals_lost = c->residuals_lost};
     if (c->shard) {
-        f->t = c->shard[0].t;
-        f->clipped = c->shard[0].clipped;
-        f->applied_min = c->shard[0].step;
+        f.t = c->shard[0].t;
+        f.clipped = c->shard[0].clipped;
+        f.applied_min = c->shard[0].step;
     }
     for (uint32_t i = 0; c->shard && i < c->plan.shards; i++) {
         const struct chief_shard *s = &c->shard[i];
-        if (s->step < f->applied_min)
-            f->applied_min = s->step;
-        if (s->step > f->applied_max)
-            f->applied_max = s->step;
-        f->duplicates += s->duplicates;
-        codec_cost_add(&f->push, &s->push);
-        codec_cost_add(&f->reply, &s->reply);
+        if (s->step < f.applied_min)
+            f.applied_min = s->step;
+        if (s->step > f.applied_max)
+            f.applied_max = s->step;
+        f.duplicates += s->duplicates;
+        codec_cost_add(&f.push, &s->push);
+        codec_cost_add(&f.reply, &s->reply);
     }
-    c->mode->facts(c, f);
-    memcpy(f->epoch, c->epoch, sizeof f->epoch);
+    c->mode->facts(c, &f);
+    memcpy(f.epoch, c->epoch, sizeof f.epoch);
     for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
-        f->residuals_away += c->feedback && w->given && !w->up && !w->acked;
+        f.residuals_away += c->feedback && w->given && !w->up && !w->acked;
     }
-    memcpy(f->uuid, c->uuid, sizeof f->uuid);
+    memcpy(f.uuid, c->uuid, sizeof f.uuid);
+    return f;
 }
 
 uint32_t chief_workers(const struct chief *c)

@@ -127,7 +127,9 @@ void members_tick(struct chief *c)
         chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work", i,
                   away_ms / 1000);
         w->member = false;
-        c->mode->away(c, i);
+        if (c->mode->away)
+            c->mode->away(c, i);
+        c->mode->deal(c);
     }
     if (c->mode->tick)
         c->mode->tick(c);

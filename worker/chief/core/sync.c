@@ -123,12 +123,6 @@ static void sync_deal(struct chief *c)
     accept_progress(c);
 }
 
-static void sync_gone(struct chief *c, uint32_t worker)
-{
-    (void)worker;
-    sync_deal(c);
-}
-
 /* ---- shards, a cut ---- */
 
 static void sync_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m)
@@ -179,7 +173,6 @@ const struct chief_mode chief_sync = {
     .on_step = sync_on_step,
     .facts = sync_facts,
     .deal = sync_deal,
-    .away = sync_gone,
     .take_status = sync_take_status,
     .from_cut = sync_from_cut,
     .equal = sync_equal,

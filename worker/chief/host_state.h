@@ -25,7 +25,7 @@ struct ps_link {
     uint16_t type;
     uint8_t *body; /* of a STORE_PUT */
     size_t bytes;
-    char refusal[400];
+    char refusal[CONTROL_REFUSAL_BYTES];
 };
 
 /* A worker that dialed in. */

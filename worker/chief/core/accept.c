@@ -11,7 +11,6 @@
  * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
  * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
 #include <assert.h>
-#include <inttypes.h>
 
 #include "worker/chief/core/chief_state.h"
 

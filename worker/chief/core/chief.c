@@ -1,9 +1,7 @@
 #include "worker/chief/core/chief.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
@@ -34,7 +32,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->holds = c->mode->holds || c->feedback;
         c->slots = c->mode->has_slots ? optimizer_slots(&optimizer) : 0;
         c->lamb = optimizer_is_trusted(&optimizer);
-        c->total = redo_wanted(config);
+        c->total = sync_wanted(config);
         c->usable_below = c->published_cut = UINT64_MAX;
         c->named = msg_generation(c->generation);
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);
@@ -144,8 +142,8 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->ps[ps].lost_ms = now_ms;
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
-    c->ps[ps].told |=
-        c->phase == CHIEF_DONE_PS; /* it closed behind the word; it may stay, and be dialed again */
+    if (c->phase == CHIEF_DONE_PS) /* it closed behind the word; it may stay, and be dialed again */
+        c->ps[ps].told = true;
     finish_progress(c);
     check(c);
 }
@@ -191,7 +189,6 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     w->welcomed = false;
     if (c->phase == CHIEF_DONE || c->phase == CHIEF_DONE_PS) {
         Gradwire__Done done = GRADWIRE__DONE__INIT;
-        done.text = (char *)"";
         c->io->to_worker(c->ctx, worker, FRAME_DONE, &done.base);
     } else if (c->entered) {
         members_entered(c);

@@ -6,7 +6,7 @@
  *   journal guard          the NaN guard
  *   feedback               what workers withhold
  *   shards                 their state, as they told it last
- *   redo accept commit     layers of sync: dropped microbatches trained again, backup workers, the step commit
+ *   accept commit          layers of sync: backup workers, the step commit
  *   stale leases clocks    for the other modes: staleness, ids of batches, who is gone for good
  *   sync async ssp geo     the update modes
  *   cut                    a cut of the whole cluster
@@ -146,7 +146,7 @@ struct chief_accept {
     struct chief_accepted last;
 };
 
-struct chief_sync {
+struct sync_state {
     uint64_t step; /* as the own session knows */
     uint64_t deal;
     bool told_idle;
@@ -167,14 +167,14 @@ struct chief_stale {
     struct staleness counted;
 };
 
-struct chief_async {
+struct async_state {
     struct chief_leases leases;
     size_t stales;
     struct chief_stale *stale; /* as the shards told last: stale.c */
 };
 
-struct chief_geo {
-    struct chief_async async;
+struct geo_state {
+    struct async_state async;
     uint64_t lost;      /* batches that died with their worker, as far as cuts have shown */
     uint64_t losing;    /* the same with the cut in the works */
     struct ids settled; /* resolved with this cut, on every shard */
@@ -277,9 +277,9 @@ struct chief {
     bool told_momentum;
     uint64_t residuals_lost; /* feedback: of workers that are gone, or in a takeover */
     union {
-        struct chief_sync sync;
-        struct chief_async async; /* and ssp */
-        struct chief_geo geo;
+        struct sync_state sync;
+        struct async_state async; /* and ssp */
+        struct geo_state geo;
     };
 
     struct journal journal;
@@ -335,16 +335,6 @@ bool shards_equal(const struct chief *c);
 void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
 void shards_begin(struct chief *c); /* by c->begins */
 
-/* redo.c */
-/* Steps, or batches: with extra steps no more than these, until the last epoch's end shows how many (chief_enough). */
-uint64_t redo_wanted(const struct chief_config *config);
-/* The same with the extra steps of the epochs that are over; how many will follow is not known. */
-uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s, uint64_t total);
-void redo_forget(struct manifest_redo *r);
-/* Without memory there is none, and a cut of it fails. */
-void redo_take(struct manifest_redo *to, const struct manifest_redo *from);
-void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m);
-
 /* accept.c: nothing is done where there are no backup workers. */
 bool accept_is_on(const struct chief *c);
 void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
@@ -364,6 +354,10 @@ void feedback_lost(struct chief *c, bool had);
 void feedback_came(struct chief *c, uint32_t worker, struct chief_came how);
 void feedback_hold_tick(struct chief *c); /* of a mode that holds nobody by itself */
 
+/* sync.c */
+/* Steps, or batches: with extra steps no more than these, until the last epoch's end shows how many (chief_enough). */
+uint64_t sync_wanted(const struct chief_config *config);
+
 /* stale.c */
 void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
 void stale_forget(struct chief *c);
@@ -380,6 +374,7 @@ void leases_repeat(struct chief *c, uint32_t worker); /* told anew what it has, 
 void leases_note(struct chief *c, uint32_t worker);   /* on the lead's ps, for the next chief */
 void leases_serve(struct chief *c);
 void leases_check(const struct chief *c);
+uint32_t leases_resolved(const struct chief *c, uint64_t id); /* by how many shards */
 uint64_t leases_low(const struct chief *c); /* all shards have resolved all below */
 /* What a dead worker holds is not dealt again; then, once every shard refuses it, it is done with. */
 void leases_die(struct chief *c, uint32_t worker);

@@ -6,7 +6,6 @@
  * of a step that is decided (answered with the decision). A shard that makes step k + 1 proves that all have made k, so
  * one step at a time is enough. */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

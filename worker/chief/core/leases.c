@@ -52,6 +52,14 @@ static uint64_t end_of(const struct chief *c)
     return end;
 }
 
+uint32_t leases_resolved(const struct chief *c, uint64_t id)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        n += ids_has(&c->shard[i].async.resolved, id);
+    return n;
+}
+
 uint64_t leases_low(const struct chief *c)
 {
     uint64_t low = UINT64_MAX;
@@ -70,12 +78,7 @@ static void done_from_shards(struct chief *c, bool by_some)
         end = low + (end < low ? 0 : IDS_WINDOW);
     l->done = (struct ids){.mark = low, .count = low};
     for (uint64_t id = low; id < end && id - l->done.mark < IDS_WINDOW; id++) {
-        bool all = true, some = false;
-        for (uint32_t i = 0; i < c->plan.shards; i++) {
-            all = all && ids_has(&c->shard[i].async.resolved, id);
-            some = some || ids_has(&c->shard[i].async.resolved, id);
-        }
-        if ((by_some ? some : all) && ids_add(&l->done, id))
+        if (leases_resolved(c, id) >= (by_some ? 1 : c->plan.shards) && ids_add(&l->done, id))
             break;
     }
     l->next_id = end;
@@ -88,10 +91,9 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
         uint64_t id = r->first + i;
         if (id >= c->total || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
             continue;
-        for (; l->next_id <= id; l->next_id++)
+        for (; l->next_id <= id; l->next_id++) /* dealt by a former chief, to whom is not known */
             if (!is_done(c, l->next_id))
-                set_owner(c, l->next_id,
-                          OWNER_REDO); /* dealt by a former chief, to whom is not known */
+                set_owner(c, l->next_id, OWNER_REDO);
         if (!is_done(c, id))
             set_owner(c, id, OWNER_WORKER + worker);
     }
@@ -313,16 +315,11 @@ static size_t uneven(const struct chief *c, uint64_t *out, size_t room)
     size_t n = 0;
     uint64_t end = end_of(c);
     for (uint64_t id = c->async.leases.done.mark; id < end && n < room; id++) {
-        uint32_t some = 0, all = 0;
-        for (uint32_t i = 0; i < c->plan.shards; i++) {
-            const struct chief_shard *s = &c->shard[i];
-            bool part = false;
-            for (size_t k = 0; k < s->async.partials; k++)
-                part = part || s->async.partial[k] == id;
-            bool whole = ids_has(&s->async.resolved, id);
-            some += whole || part;
-            all += whole;
-        }
+        uint32_t all = leases_resolved(c, id);
+        bool some = all > 0;
+        for (uint32_t i = 0; i < c->plan.shards; i++)
+            for (size_t k = 0; k < c->shard[i].async.partials; k++)
+                some = some || c->shard[i].async.partial[k] == id;
         if (some && all < c->plan.shards)
             out[n++] = id;
     }

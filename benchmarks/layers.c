@@ -169,7 +169,7 @@ static struct product product_of(const struct op *op)
 /* What it reads and writes of an example. */
 static size_t moved_elems(const struct op *op)
 {
-    size_t in = op_in_elems(op), out = op_out_elems(op);
+    size_t in = (size_t)op->outer * op->in, out = op_out_elems(op);
     return op->layer->kind == LAYER_EMBEDDING ? 2 * out
            : op->layer->kind == LAYER_ADD     ? op->inputs * in + out
                                               : in + out;

@@ -18,12 +18,11 @@
 #include "common/process/dirlock.h"
 #include "common/flags/flags.h"
 #include "launch/progress.h"
+#include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/summary.h"
 
 enum {
-    CONTROL_FAILED = 1,
-    CONTROL_INPUT = 2,
     CONTROL_SAY_EVERY_MS = 10000,
     CONTROL_LOGS_MAX = 4096,
     CONTROL_LOGS_NAMED = 16 /* where none is of the wanted name */
@@ -102,7 +101,7 @@ int control_status(int argc, char **argv)
 {
     const char *dir = control_dir("status", argc, argv);
     if (!dir)
-        return CONTROL_INPUT;
+        return EXIT_INPUT;
     bool launcher_lives;
     pid_t holder = dirlock_holder(dir, &launcher_lives);
     if (holder > 0) {
@@ -158,7 +157,7 @@ int control_stop(int argc, char **argv)
 {
     const char *dir = control_dir("stop", argc, argv);
     if (!dir)
-        return CONTROL_INPUT;
+        return EXIT_INPUT;
     pid_t pid;
     int fd = control_launcher(dir, &pid);
     if (fd < 0) {
@@ -169,7 +168,7 @@ int control_stop(int argc, char **argv)
         (void)fprintf(stderr, "gradwire: %s: cannot stop pid %ld: %s\n", dir, (long)pid,
                       strerror(errno));
         (void)close(fd);
-        return CONTROL_FAILED;
+        return EXIT_FAILED;
     }
     (void)fprintf(stderr, "gradwire: %s: pid %ld is told to end\n", dir, (long)pid);
     control_wait(fd, dir);
@@ -244,7 +243,7 @@ int control_logs(int argc, char **argv)
     char pid_flag[32];
     const char *dir = control_dir("logs", argc, argv);
     if (!dir)
-        return CONTROL_INPUT;
+        return EXIT_INPUT;
     const char *const *wanted = flags_list(FLAGS_WORDS, NULL) + 1;
     bool follow = flags_on("follow");
     size_t n = 0;
@@ -261,9 +260,9 @@ int control_logs(int argc, char **argv)
     size_t logs = control_find_logs(dir, wanted, tail + n, CONTROL_LOGS_MAX);
     if (logs == 0) {
         control_no_log(dir, wanted);
-        return CONTROL_INPUT;
+        return EXIT_INPUT;
     }
     execvp(tail[0], tail);
     (void)fprintf(stderr, "gradwire: tail: %s\n", strerror(errno));
-    return CONTROL_FAILED;
+    return EXIT_FAILED;
 }

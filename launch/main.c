@@ -8,14 +8,13 @@
 #include "common/flags/flags.h"
 #include "common/base/log.h"
 #include "common/base/words.h"
+#include "launch/base/options.h"
 #include "launch/control.h"
 #include "launch/local/guardian.h"
 #include "launch/rank.h"
 #include "launch/remote/runner.h"
 #include "launch/base/say.h"
 #include "launch/train.h"
-
-enum { EXIT_USAGE = 2 };
 
 static int main_guardian(const char *fd)
 {
@@ -39,7 +38,7 @@ static int main_unknown(const char *name)
     (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", name,
                   near.best ? ", did you mean " : "", near.best ? near.best : "",
                   near.best ? "?" : "; --help lists them");
-    return EXIT_USAGE;
+    return EXIT_INPUT;
 }
 
 int main(int argc, char **argv)

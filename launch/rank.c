@@ -12,8 +12,6 @@
 #include "common/base/clock.h"
 #include "common/base/digits.h"
 #include "common/cluster/cluster_given.h"
-#include "common/process/cgroup.h"
-#include "common/process/cores.h"
 #include "common/process/files.h"
 #include "common/flags/flags.h"
 #include "common/job/job.h"
@@ -27,13 +25,7 @@
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 
-enum {
-    RANK_EXIT_FAILED = 1,
-    RANK_EXIT_INPUT = 2,
-    RANK_LOOK_EVERY_MS = 50,
-    RANK_SAY_EVERY_MS = 10000,
-    RANKS_MAX = 999999
-};
+enum { RANK_LOOK_EVERY_MS = 50, RANK_SAY_EVERY_MS = 10000, RANKS_MAX = 999999 };
 
 #define RANK_TOKEN "token" /* beside the ranks' addresses */
 
@@ -45,7 +37,8 @@ struct rank {
     struct job job;
     struct site site;
     struct crew crew;
-    char output[PATH_MAX - 256], folder[PATH_MAX], attempt[RANK_ATTEMPT_BYTES];
+    char output[PATH_MAX - 256], attempt[RANK_ATTEMPT_BYTES];
+    char folder[PATH_MAX]; /* output/rendezvous/attempt */
     int listen_fd;
 };
 
@@ -115,14 +108,6 @@ static enum err take_ports(struct rank *r, const char *text, struct errmsg *e)
                    "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", text);
 }
 
-/* The process that this becomes reads it again: what is wrong is told before the others are waited for. */
-static enum err check_token(const char *file, struct errmsg *e)
-{
-    enum err err = token_load(-1, file ? file : "", e);
-    token_forget();
-    return err;
-}
-
 static enum err rank_check(struct rank *r, struct errmsg *e)
 {
     const char *ports = flags_given("ports");
@@ -134,28 +119,24 @@ static enum err rank_check(struct rank *r, struct errmsg *e)
     if (!err && r->options.ps >= r->size)
         err = err_set(e, ERR_INPUT, "--ps %u of %u ranks leave nobody to train: start more ranks",
                       r->options.ps, r->size);
-    if (!err)
-        err = check_token(r->token_file, e);
+    if (!err) /* the process that this becomes reads it again */
+        err = token_load(-1, r->token_file ? r->token_file : "", e);
+    token_forget();
     if (!err)
         err = tls_try(&r->options.tls, NULL, e);
     if (!err)
-        err = crew_find_programs(&r->site, &r->options, e);
+        err = site_init(&r->site, &r->options, e);
     if (!err)
         err = job_load(&r->job, r->options.job, r->options.sets, r->options.n_sets, e);
     if (err)
         return err;
     r->options.workers = r->size - r->options.ps;
     err = job_check_workers(&r->job, r->options.workers, e);
+    if (!err)
+        err = job_output(&r->job, r->options.output, r->output, sizeof r->output, e);
     if (err)
         return err;
-    err = job_output(&r->job, r->options.output, r->output, sizeof r->output, e);
-    if (err)
-        return err;
-    if (strlen(r->options.job) >= sizeof r->site.job)
-        return err_set(e, ERR_INPUT, "the job file's path is too long");
-    memcpy(r->site.job, r->options.job, strlen(r->options.job) + 1);
     memcpy(r->site.output, r->output, strlen(r->output) + 1);
-    r->site.tls = r->options.tls;
     return crew_init(&r->crew, &r->options, r->output, e);
 }
 
@@ -311,8 +292,6 @@ static void rank_forget_others(const struct rank *r)
 /* Ranks on one host share its cores, unless the scheduler has given each its own. */
 static void rank_share(struct rank *r, uint32_t *site_of)
 {
-    r->site.cores = cores_usable();
-    r->site.memory_bytes = cgroup_memory_bytes();
     bool bound = (long)r->site.cores < sysconf(_SC_NPROCESSORS_ONLN);
     const char *mine = r->crew.process[r->rank].address;
     size_t host = (size_t)(strrchr(mine, ':') - mine);
@@ -336,14 +315,13 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     else
         (void)snprintf(token, sizeof token, "--token_file=%s/" RANK_TOKEN, r->folder);
     r->crew.token_flag = token;
-    const struct crew_fds fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
+    const struct handed fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
     enum err err =
         crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
     mem_free(site_of);
     if (err)
         return err;
-    (void)unsetenv("TF_CONFIG");
-    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    child_set_environment();
     char **argv = r->crew.process[r->rank].argv;
     (void)execv(argv[0], argv);
     return err_set(e, ERR_IO, "%s: %s", argv[0], strerror(errno));
@@ -354,9 +332,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     char address[PROCESS_ADDRESS_BYTES], who[32];
     (void)snprintf(who, sizeof who, "rank %u", r->rank);
     log_init(who, LOG_INFO);
-    int n = snprintf(r->folder, sizeof r->folder, "%s/rendezvous/%s", r->output, r->attempt);
-    if (n < 0 || (size_t)n >= sizeof r->folder)
-        return err_set(e, ERR_INPUT, "--output: the path is too long");
+    (void)snprintf(r->folder, sizeof r->folder, "%s/rendezvous/%s", r->output, r->attempt);
     enum err err = rundir_make(r->output, e);
     if (!err)
         err = rank_bind(r, e);
@@ -392,5 +368,5 @@ int rank_main(int argc, char **argv)
     if (!err)
         return 0;
     (void)fprintf(stderr, "gradwire: %s\n", e.text);
-    return err == ERR_INPUT ? RANK_EXIT_INPUT : RANK_EXIT_FAILED;
+    return options_exit_code(err);
 }

@@ -118,7 +118,8 @@ static void supervisor_cancel_restarts(struct supervisor *s)
         struct process *p = &s->plan->crew->process[i];
         s->restart[i].waiting = false;
         (void)event_del(s->restart[i].timer);
-        p->ops->cancel(p);
+        if (p->ops->cancel)
+            p->ops->cancel(p);
     }
 }
 

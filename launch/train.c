@@ -19,9 +19,7 @@
 
 #include <event2/event.h>
 
-#include "common/process/cgroup.h"
 #include "common/base/clock.h"
-#include "common/process/cores.h"
 #include "common/flags/flags.h"
 #include "common/job/job.h"
 #include "common/base/mem.h"
@@ -35,8 +33,6 @@
 #include "launch/base/say.h"
 #include "launch/summary.h"
 #include "launch/supervisor.h"
-
-enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 
 struct train {
     struct options options;
@@ -57,26 +53,7 @@ struct train {
     bool refused; /* before the first step: DIR still has the summary of the job that is done */
 };
 
-static int train_exit_code(enum err err)
-{
-    return err == ERR_INPUT ? EXIT_INPUT : EXIT_FAILED;
-}
-
 /* ---- checks, before anything is touched ---- */
-
-static enum err train_set_output(struct train *t, struct errmsg *e)
-{
-    enum err err = job_output(&t->job, t->options.output, t->output, sizeof t->output, e);
-    if (err)
-        return err;
-    if (strlen(t->options.job) >= sizeof t->here.job)
-        return err_set(e, ERR_INPUT, "the job file's path is too long");
-    memcpy(t->here.job, t->options.job, strlen(t->options.job) + 1);
-    t->here.tls = t->options.tls;
-    t->here.cores = cores_usable();
-    t->here.memory_bytes = cgroup_memory_bytes();
-    return ERR_OK;
-}
 
 /* The hosts file alone: who runs where. */
 static enum err train_place(struct train *t, struct errmsg *e)
@@ -97,7 +74,7 @@ static enum err train_place(struct train *t, struct errmsg *e)
 
 static enum err train_check(struct train *t, struct errmsg *e)
 {
-    enum err err = crew_find_programs(&t->here, &t->options, e);
+    enum err err = site_init(&t->here, &t->options, e);
     if (!err)
         err = job_load(&t->job, t->options.job, t->options.sets, t->options.n_sets, e);
     if (!err)
@@ -107,7 +84,7 @@ static enum err train_check(struct train *t, struct errmsg *e)
     if (!err && !t->options.hosts) /* with hosts the files are theirs, and each tells */
         err = tls_try(&t->options.tls, "127.0.0.1:0", e);
     if (!err)
-        err = train_set_output(t, e);
+        err = job_output(&t->job, t->options.output, t->output, sizeof t->output, e);
     if (!err)
         err = train_place(t, e);
     return err;
@@ -123,15 +100,6 @@ static void train_tell_problems(const struct problems *p, struct errmsg *e)
 }
 
 /* ---- the run ---- */
-
-/* The pipe that the chief writes progress to. Nobody blocks on it: a launcher that was stopped
- * (Ctrl-Z) misses lines, the job goes on. */
-static enum err train_open_progress(struct train *t, struct errmsg *e)
-{
-    if (pipe2(t->progress, O_CLOEXEC | O_NONBLOCK) != 0)
-        return err_set(e, ERR_IO, "pipe: %s", strerror(errno));
-    return ERR_OK;
-}
 
 /* --detach: all runs, so leave the terminal and let the one in front go. */
 static void train_on_started(void *arg)
@@ -204,16 +172,8 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
     train_remove_lists(t);
     t->refused = result->exit_code == EXIT_INPUT && isnan(result->first_step_s) &&
                  summary_restore(t->dir.path);
-    if (t->refused)
-        return ERR_OK;
-    return summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
-}
-
-/* What processes inherit: BLAS on one thread each (the compute threads are ours), and no identity but the flags'. */
-static void train_set_environment(void)
-{
-    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    (void)unsetenv("TF_CONFIG");
+    return t->refused ? ERR_OK
+                      : summary_complete(t->dir.path, result, &t->options, &t->job, &t->crew, e);
 }
 
 /* The other hosts, before anything is touched: they are looked at, and their ports bound. */
@@ -244,15 +204,14 @@ static enum err train_open_fleet(struct train *t, struct errmsg *e)
 /* DIR is locked. */
 static enum err train_locked(struct train *t, struct supervisor_result *result, struct errmsg *e)
 {
-    train_set_environment();
+    child_set_environment();
     (void)snprintf(t->here.output, sizeof t->here.output, "%s", t->dir.path);
-    enum err err = train_open_progress(t, e);
-    if (err)
-        return err;
-    if (t->fleet)
-        err = fleet_check_shared(t->fleet, &t->problems, e);
-    else
-        err = crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
+    /* Nobody blocks on it: a launcher that was stopped (Ctrl-Z) misses lines, the job goes on. */
+    if (pipe2(t->progress, O_CLOEXEC | O_NONBLOCK) != 0)
+        return err_set(e, ERR_IO, "pipe: %s", strerror(errno));
+    enum err err =
+        t->fleet ? fleet_check_shared(t->fleet, &t->problems, e)
+                 : crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
     if (!err && !t->fleet)
         train_write_http(t);
     if (!err)
@@ -303,7 +262,7 @@ static int train_run(struct train *t)
         (void)fprintf(stderr, "gradwire: %s\n", e.text);
     else
         say_error("%s", e.text);
-    return result.exit_code ? result.exit_code : train_exit_code(err);
+    return result.exit_code ? result.exit_code : options_exit_code(err);
 }
 
 /* ---- --detach ---- */
@@ -369,7 +328,7 @@ int train_main(int argc, char **argv)
     mem_free(t.host_of);
     if (err) {
         (void)fprintf(stderr, "gradwire: %s\n", e.text);
-        return train_exit_code(err);
+        return options_exit_code(err);
     }
     return exit_code;
 }

@@ -36,7 +36,7 @@
 #include "worker/control/interim.h"
 #include "worker/control/chief_link.h"
 #include "worker/lr_finder.h"
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";

@@ -5,18 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Decimal digits only: no sign, no space, no hex. -1 when it is no port. */
-static long parse_port(const char *s)
+#include "common/base/digits.h"
+
+bool address_port(const char *text, uint16_t least, uint16_t *port)
 {
-    long port = 0;
-    if (!*s || strlen(s) > 5)
-        return -1;
-    for (; *s; s++) {
-        if (*s < '0' || *s > '9')
-            return -1;
-        port = port * 10 + (*s - '0');
-    }
-    return port <= 65535 ? port : -1;
+    uint32_t number;
+    if (strlen(text) > 5 || !digits_read(text, least, UINT16_MAX, &number))
+        return false;
+    *port = (uint16_t)number;
+    return true;
 }
 
 enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HOST_MAX],
@@ -25,8 +22,8 @@ enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HO
     const char *colon = strrchr(host_port, ':');
     if (!colon)
         return err_set(e, ERR_INPUT, "\"%.300s\" has no port; wanted is host:port", host_port);
-    long number = parse_port(colon + 1);
-    if (number < 0 || (number == 0 && !zero_ok))
+    uint16_t number;
+    if (!address_port(colon + 1, !zero_ok, &number))
         return err_set(e, ERR_INPUT, "\"%.300s\": the port must be %d..65535", host_port,
                        zero_ok ? 0 : 1);
     const char *from = host_port;
@@ -43,7 +40,7 @@ enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HO
                        ADDRESS_HOST_MAX - 1);
     memcpy(host, from, n);
     host[n] = '\0';
-    *port = (uint16_t)number;
+    *port = number;
     return ERR_OK;
 }
 

@@ -19,6 +19,8 @@ struct address {
     socklen_t bytes;
 };
 
+/* A port of `least` or more: at most 5 decimal digits, no sign, no space, no hex. False: it is none; *port is unchanged. */
+bool address_port(const char *text, uint16_t least, uint16_t *port);
 /* "host:port", "[v6]:port", ":port" (host is "" then). Port 1..65535; 0 only if `zero_ok`.
  * Errors: ERR_INPUT with a line that names what is wrong; outputs unchanged. */
 enum err address_split(const char *host_port, bool zero_ok, char host[ADDRESS_HOST_MAX],

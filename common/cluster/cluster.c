@@ -28,23 +28,17 @@ static int place_compare(const void *a, const void *b)
     return strcasecmp(pa->address, pb->address);
 }
 
-static size_t places_add(struct place *out, size_t n, const struct addresses *a, enum role role)
-{
-    for (uint32_t i = 0; i < a->n; i++)
-        out[n++] = (struct place){a->at[i], role, i};
-    return n;
-}
-
 static enum err check_twins(const struct cluster_given *g, struct errmsg *e)
 {
-    size_t most = (size_t)g->ps.n + g->worker.n + g->chief.n + g->evaluator.n, n = 0;
+    size_t most = 0, n = 0;
+    for (int role = 0; role < ROLES; role++)
+        most += g->of[role].n;
     struct place *all = mem_zalloc(most, sizeof *all);
     if (!all)
         return err_set(e, ERR_NOMEM, "out of memory");
-    n = places_add(all, n, &g->chief, ROLE_CHIEF);
-    n = places_add(all, n, &g->worker, ROLE_WORKER);
-    n = places_add(all, n, &g->ps, ROLE_PS);
-    n = places_add(all, n, &g->evaluator, ROLE_EVALUATOR);
+    for (int role = 0; role < ROLES; role++)
+        for (uint32_t i = 0; i < g->of[role].n; i++)
+            all[n++] = (struct place){g->of[role].at[i], (enum role)role, i};
     qsort(all, n, sizeof *all, place_compare);
     enum err err = ERR_OK;
     for (size_t i = 1; i < n && !err; i++)
@@ -56,25 +50,10 @@ static enum err check_twins(const struct cluster_given *g, struct errmsg *e)
     return err;
 }
 
-static const struct addresses *own_list(const struct cluster_given *g)
-{
-    switch (g->role) {
-    case ROLE_CHIEF:
-        return &g->chief;
-    case ROLE_WORKER:
-        return &g->worker;
-    case ROLE_PS:
-        return &g->ps;
-    case ROLE_EVALUATOR:
-        break;
-    }
-    return &g->evaluator;
-}
-
 /* A sparse ps whose list holds itself alone, whatever its index. */
 static bool knows_itself_alone(const struct cluster_given *g)
 {
-    return g->role == ROLE_PS && g->part_of_ps && g->ps.n == 1;
+    return g->role == ROLE_PS && g->part_of_ps && g->of[ROLE_PS].n == 1;
 }
 
 /* Its own list may lack it: chief and evaluator need no address, a sparse worker has its own at
@@ -86,7 +65,7 @@ static bool index_is_free(const struct cluster_given *g)
 
 static enum err check_task(struct cluster_given *g, struct errmsg *e)
 {
-    const struct addresses *own = own_list(g);
+    const struct addresses *own = &g->of[g->role];
     if (!g->has_role)
         return err_set(e, ERR_INPUT,
                        "--job_name is missing; allowed: chief, worker, ps, evaluator");
@@ -101,13 +80,14 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
         return err_set(e, ERR_INPUT, "the evaluator's task index is %u; allowed: 0, one is enough",
                        g->index);
     /* where none is listed, worker 0 takes itself for it; without workers nobody does, nor dials it */
-    if (g->role == ROLE_CHIEF && g->chief.n == 0 && g->worker.n > 0 && !g->part_of_workers)
+    if (g->role == ROLE_CHIEF && g->of[ROLE_CHIEF].n == 0 && g->of[ROLE_WORKER].n > 0 &&
+        !g->part_of_workers)
         return err_set(
             e, ERR_INPUT,
             "this is the chief, but the cluster lists none, and with no chief worker 0 is "
             "it: list its address as chief (TF_CONFIG: cluster.chief; --chief_host) at all "
             "processes, or leave this one out");
-    bool lone = g->role == ROLE_WORKER && g->index == 0 && g->ps.n == 0;
+    bool lone = g->role == ROLE_WORKER && g->index == 0 && g->of[ROLE_PS].n == 0;
     bool may_lack = g->role == ROLE_CHIEF || g->role == ROLE_EVALUATOR || lone;
     if (own->n == 0 && !may_lack && !index_is_free(g))
         return err_set(e, ERR_INPUT, "this is %s %u, but the cluster lists no %s",
@@ -121,8 +101,9 @@ static enum err check_task(struct cluster_given *g, struct errmsg *e)
 
 static uint64_t processes(const struct cluster_given *g)
 {
-    uint64_t listed = (uint64_t)g->worker.n + g->chief.n + g->evaluator.n;
-    bool unlisted = own_list(g)->n == 0;
+    uint64_t listed =
+        (uint64_t)g->of[ROLE_WORKER].n + g->of[ROLE_CHIEF].n + g->of[ROLE_EVALUATOR].n;
+    bool unlisted = g->of[g->role].n == 0;
     return listed + unlisted;
 }
 
@@ -130,20 +111,21 @@ static uint64_t processes(const struct cluster_given *g)
  * chief. */
 static enum err check_sparse(const struct cluster_given *g, struct errmsg *e)
 {
-    bool chief_lost = g->role == ROLE_CHIEF && (g->ps.n == 0 || g->chief.n == 0);
-    bool evaluator_lost = g->role == ROLE_EVALUATOR && g->ps.n == 0;
+    bool chief_lost = g->role == ROLE_CHIEF && (g->of[ROLE_PS].n == 0 || g->of[ROLE_CHIEF].n == 0);
+    bool evaluator_lost = g->role == ROLE_EVALUATOR && g->of[ROLE_PS].n == 0;
     if (!g->part_of_workers || (!chief_lost && !evaluator_lost))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "under dynamic workers TF_CONFIG does not name %s to this %s: leave the Chief "
                    "replica out (worker 0 is the chief then), or give --ps_hosts and --chief_host "
                    "to all processes",
-                   g->ps.n == 0 ? "the ps" : "the chief", role_str(g->role));
+                   g->of[ROLE_PS].n == 0 ? "the ps" : "the chief", role_str(g->role));
 }
 
 static enum err check_ps(const struct cluster_given *g, struct errmsg *e)
 {
-    if (g->ps.n > 0 || (!g->part_of_workers && g->role != ROLE_EVALUATOR && processes(g) == 1))
+    if (g->of[ROLE_PS].n > 0 ||
+        (!g->part_of_workers && g->role != ROLE_EVALUATOR && processes(g) == 1))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "the cluster has no ps; add one, or give --ps_hosts (a lone worker needs none)");
@@ -160,7 +142,7 @@ static void take_list(char ***out, uint32_t *n, struct addresses *take)
 
 static const char *own_address(const struct cluster_given *g)
 {
-    const struct addresses *own = own_list(g);
+    const struct addresses *own = &g->of[g->role];
     if (own->n == 0)
         return NULL;
     bool first = knows_itself_alone(g) || (g->role == ROLE_WORKER && g->part_of_workers);
@@ -186,7 +168,7 @@ static bool is_literal(const char *address)
 static const char *bind_address(const struct cluster_given *g)
 {
     const char *own = own_address(g);
-    return !own || own_list(g)->by_flag || is_literal(own) ? own : strrchr(own, ':');
+    return !own || g->of[g->role].by_flag || is_literal(own) ? own : strrchr(own, ':');
 }
 
 static enum err copy_text(char **out, const char *text, struct errmsg *e)
@@ -199,22 +181,22 @@ static enum err copy_text(char **out, const char *text, struct errmsg *e)
 
 static const char *chief_address(const struct cluster_given *g)
 {
-    if (g->chief.n > 0)
-        return g->chief.at[0];
-    if (g->role == ROLE_CHIEF || g->worker.n == 0)
+    if (g->of[ROLE_CHIEF].n > 0)
+        return g->of[ROLE_CHIEF].at[0];
+    if (g->role == ROLE_CHIEF || g->of[ROLE_WORKER].n == 0)
         return NULL;
-    return !g->part_of_workers || g->index == 0 ? g->worker.at[0] : NULL;
+    return !g->part_of_workers || g->index == 0 ? g->of[ROLE_WORKER].at[0] : NULL;
 }
 
 static void settle_role(struct cluster *c, const struct cluster_given *g)
 {
     c->role = g->role;
     c->index = g->index;
-    c->separate_chief = g->chief.n > 0 || g->role == ROLE_CHIEF;
+    c->separate_chief = g->of[ROLE_CHIEF].n > 0 || g->role == ROLE_CHIEF;
     c->is_chief =
         g->role == ROLE_CHIEF || (g->role == ROLE_WORKER && g->index == 0 && !c->separate_chief);
     c->sparse = g->role == ROLE_PS ? g->part_of_ps : g->part_of_workers;
-    c->alone = g->ps.n == 0;
+    c->alone = g->of[ROLE_PS].n == 0;
     if (g->role == ROLE_WORKER)
         c->worker_id = g->index + (c->separate_chief ? 1 : 0);
 }
@@ -227,8 +209,8 @@ static enum err cluster_fill(struct cluster *c, struct cluster_given *g, struct 
         err = copy_text(&c->bind, bind_address(g), e);
     if (!err)
         err = copy_text(&c->chief, chief_address(g), e);
-    take_list(&c->ps, &c->n_ps, &g->ps);
-    take_list(&c->workers, &c->n_workers, &g->worker);
+    take_list(&c->ps, &c->n_ps, &g->of[ROLE_PS]);
+    take_list(&c->workers, &c->n_workers, &g->of[ROLE_WORKER]);
     return err;
 }
 
@@ -256,7 +238,8 @@ enum err cluster_init(struct cluster *c, const struct cluster_flags *flags, cons
         err = cluster_judge(&made, &g, e);
     else if (!err)
         made = (struct cluster){.role = ROLE_WORKER, .is_chief = true, .alone = true};
-    made.has_evaluator = g.evaluator.n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
+    made.has_evaluator =
+        g.of[ROLE_EVALUATOR].n > 0 || flags->evaluators || made.role == ROLE_EVALUATOR;
     if (!err && flags->evaluators > 1)
         err = err_set(e, ERR_INPUT, "--evaluators: %lld are too many; allowed: 0, 1",
                       (long long)flags->evaluators);

@@ -8,6 +8,7 @@
 #include "common/base/err.h"
 
 enum role { ROLE_CHIEF, ROLE_WORKER, ROLE_PS, ROLE_EVALUATOR };
+enum { ROLES = ROLE_EVALUATOR + 1 };
 
 struct cluster {
     enum role role; /* as it was given: worker 0 without a chief stays ROLE_WORKER, is_chief true */

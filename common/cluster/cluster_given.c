@@ -19,13 +19,6 @@ static enum err no_memory(struct errmsg *e)
 
 /* ---- addresses ---- */
 
-static const char *port_problem(const char *port)
-{
-    size_t n = strspn(port, "0123456789");
-    unsigned long value = n > 0 && n <= 5 && port[n] == 0 ? strtoul(port, NULL, 10) : 0;
-    return value >= 1 && value <= 65535 ? NULL : "its port is no number from 1 to 65535";
-}
-
 /* Would be an address, and is none: no resolver has to be waited for to know that. */
 static bool is_no_address(const char *text, size_t bytes)
 {
@@ -41,6 +34,7 @@ static bool is_no_address(const char *text, size_t bytes)
 const char *cluster_address_problem(const char *address)
 {
     const char *colon = strrchr(address, ':');
+    uint16_t port;
     if (!colon || colon == address)
         return "write it as host:port";
     size_t host = (size_t)(colon - address);
@@ -56,7 +50,7 @@ const char *cluster_address_problem(const char *address)
         return "write it as host:port";
     if (is_no_address(address, host))
         return "its host is no IP address";
-    return port_problem(colon + 1);
+    return address_port(colon + 1, 1, &port) ? NULL : "its port is no number from 1 to 65535";
 }
 
 static void addresses_close(struct addresses *a)
@@ -91,10 +85,8 @@ static enum err addresses_add(struct addresses *a, const char *address, const ch
 
 void cluster_given_close(struct cluster_given *g)
 {
-    addresses_close(&g->ps);
-    addresses_close(&g->worker);
-    addresses_close(&g->chief);
-    addresses_close(&g->evaluator);
+    for (int role = 0; role < ROLES; role++)
+        addresses_close(&g->of[role]);
 }
 
 /* ---- roles ---- */
@@ -133,21 +125,6 @@ static enum err refuse_role(const char *where, const char *name, struct errmsg *
         "%s: unknown type '%.*s'%s%s%s allowed: chief (or master), worker, ps, evaluator", where,
         SHOWN_BYTES, name, near.best ? ", did you mean " : "", near.best ? near.best : "",
         near.best ? "?" : ";");
-}
-
-static struct addresses *addresses_of(struct cluster_given *g, enum role role)
-{
-    switch (role) {
-    case ROLE_CHIEF:
-        return &g->chief;
-    case ROLE_WORKER:
-        return &g->worker;
-    case ROLE_PS:
-        return &g->ps;
-    case ROLE_EVALUATOR:
-        break;
-    }
-    return &g->evaluator;
 }
 
 /* ---- TF_CONFIG ---- */
@@ -231,7 +208,7 @@ static enum err worker_object(struct cluster_given *g, json_t *workers, struct e
                            json_string_value(value), problem);
         if (g->role != ROLE_WORKER || index != g->index)
             continue;
-        enum err err = addresses_add(&g->worker, json_string_value(value), where, e);
+        enum err err = addresses_add(&g->of[ROLE_WORKER], json_string_value(value), where, e);
         if (err)
             return err;
     }
@@ -253,14 +230,14 @@ static enum err cluster_object(struct cluster_given *g, json_t *cluster, bool sp
             return refuse_role("TF_CONFIG: cluster", type, e);
         enum err err = value == workers && json_is_object(workers)
                            ? worker_object(g, workers, e)
-                           : address_list(addresses_of(g, role), type, value, e);
+                           : address_list(&g->of[role], type, value, e);
         if (err)
             return err;
     }
-    if (g->chief.n > 1)
+    if (g->of[ROLE_CHIEF].n > 1)
         return err_set(e, ERR_INPUT,
                        "TF_CONFIG: %u chiefs (or masters) in the cluster; one is allowed",
-                       g->chief.n);
+                       g->of[ROLE_CHIEF].n);
     return ERR_OK;
 }
 
@@ -351,19 +328,20 @@ enum err cluster_given_flags(struct cluster_given *g, const struct cluster_flags
         return ERR_OK;
     enum err err = flag_task(g, flags, e);
     if (!err && said(flags->ps_hosts)) {
-        err = flag_hosts(&g->ps, "--ps_hosts", flags->ps_hosts, e);
+        err = flag_hosts(&g->of[ROLE_PS], "--ps_hosts", flags->ps_hosts, e);
         g->part_of_ps = false;
     }
     if (!err && said(flags->worker_hosts)) {
-        err = flag_hosts(&g->worker, "--worker_hosts", flags->worker_hosts, e);
+        err = flag_hosts(&g->of[ROLE_WORKER], "--worker_hosts", flags->worker_hosts, e);
         g->part_of_workers = false;
     } else if (alone && g->role != ROLE_CHIEF && said(flags->ps_hosts)) {
         g->part_of_workers = true;
     }
     if (!err && said(flags->chief_host))
-        err = flag_hosts(&g->chief, "--chief_host", flags->chief_host, e);
-    if (!err && g->chief.n > 1)
-        err = err_set(e, ERR_INPUT, "--chief_host: %u addresses; one is allowed", g->chief.n);
+        err = flag_hosts(&g->of[ROLE_CHIEF], "--chief_host", flags->chief_host, e);
+    if (!err && g->of[ROLE_CHIEF].n > 1)
+        err = err_set(e, ERR_INPUT, "--chief_host: %u addresses; one is allowed",
+                      g->of[ROLE_CHIEF].n);
     g->any = true;
     return err;
 }

@@ -20,9 +20,9 @@ struct cluster_given {
     bool has_role, has_index;
     enum role role;
     uint32_t index;
-    struct addresses ps, worker, chief, evaluator;
-    bool part_of_workers; /* sparse: at most this process's own worker is listed */
-    bool part_of_ps;      /* sparse: ps may list this process alone */
+    struct addresses of[ROLES]; /* by role */
+    bool part_of_workers;       /* sparse: at most this process's own worker is listed */
+    bool part_of_ps;            /* sparse: ps may list this process alone */
 };
 
 /* Add what `text` says; NULL or blank: nothing. Errors: ERR_INPUT, ERR_NOMEM. */

@@ -8,37 +8,22 @@ static size_t half_bytes(const struct codec_shape *s, size_t n)
     return 2 * n;
 }
 
-static enum err fp16_encode(uint8_t *out, const float *x, const struct codec_shape *s, uint64_t key,
-                            size_t n)
-{
-    (void)s, (void)key;
-    kernels()->fp16_encode(out, x, n);
-    return ERR_OK;
-}
-
-static enum err fp16_decode(float *out, const uint8_t *in, const struct codec_shape *s, size_t n)
-{
-    (void)s;
-    kernels()->fp16_decode(out, in, n);
-    return ERR_OK;
-}
-
-static enum err bf16_encode(uint8_t *out, const float *x, const struct codec_shape *s, uint64_t key,
-                            size_t n)
-{
-    (void)s, (void)key;
-    kernels()->bf16_encode(out, x, n);
-    return ERR_OK;
-}
-
-static enum err bf16_decode(float *out, const uint8_t *in, const struct codec_shape *s, size_t n)
-{
-    (void)s;
-    kernels()->bf16_decode(out, in, n);
-    return ERR_OK;
-}
-
-const struct codec_ops fp16_codec = {
-    .bytes = half_bytes, .encode = fp16_encode, .decode = fp16_decode};
-const struct codec_ops bf16_codec = {
-    .bytes = half_bytes, .encode = bf16_encode, .decode = bf16_decode};
+#define HALF_CODEC(name)                                                                           \
+    static enum err name##_encode(uint8_t *out, const float *x, const struct codec_shape *s,       \
+                                  uint64_t key, size_t n)                                          \
+    {                                                                                              \
+        (void)s, (void)key;                                                                        \
+        kernels()->name##_encode(out, x, n);                                                       \
+        return ERR_OK;                                                                             \
+    }                                                                                              \
+    static enum err name##_decode(float *out, const uint8_t *in, const struct codec_shape *s,      \
+                                  size_t n)                                                        \
+    {                                                                                              \
+        (void)s;                                                                                   \
+        kernels()->name##_decode(out, in, n);                                                      \
+        return ERR_OK;                                                                             \
+    }                                                                                              \
+    const struct codec_ops name##_codec = {                                                        \
+        .bytes = half_bytes, .encode = name##_encode, .decode = name##_decode};
+HALF_CODEC(fp16)
+HALF_CODEC(bf16)

@@ -20,12 +20,11 @@ static bool is_text(const struct job_node *node, size_t most)
     return true;
 }
 
-enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node,
-                       char out[static JOB_NAME_MAX])
+enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node)
 {
     if (!is_text(node, JOB_NAME_MAX - 1))
         return job_refuse_value(r, key, node);
-    (void)snprintf(out, JOB_NAME_MAX, "%s", node->text);
+    (void)snprintf(job_read_at(r, key), JOB_NAME_MAX, "%s", node->text);
     return ERR_OK;
 }
 
@@ -45,10 +44,10 @@ static enum err append(struct job_reader *r, char **lines, size_t *bytes, const 
 }
 
 enum err job_read_texts(struct job_reader *r, const struct job_key *key,
-                        const struct job_node *node, char **out)
+                        const struct job_node *node)
 {
     const struct job_node *c = node->kind == NODE_LIST ? node->child : node;
-    char *lines = NULL;
+    char *lines = NULL, **out = job_read_at(r, key);
     size_t bytes = 0;
     enum err err = c ? ERR_OK : job_refuse_value(r, key, node);
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
@@ -139,18 +138,18 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-enum err job_read_columns(struct job_reader *r, const struct job_node *node)
+enum err job_read_columns(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node)
 {
     struct job_csv *csv = &r->job->data.csv;
     size_t n = 0;
     if (node->kind != NODE_LIST)
-        return job_refuse(r, node, "data.columns",
-                          "a list of columns is meant, like - number: age");
+        return job_refuse(r, node, key->path, "a list of columns is meant, like - number: age");
     for (const struct job_node *c = node->child; c; c = c->next)
         n++;
     if (n < 2 || n > JOB_COLUMNS_MAX)
-        return job_refuse(r, node, "data.columns", "%zu columns are not allowed; allowed: 2 to %d",
-                          n, JOB_COLUMNS_MAX);
+        return job_refuse(r, node, key->path, "%zu columns are not allowed; allowed: 2 to %d", n,
+                          JOB_COLUMNS_MAX);
     job_columns_free(csv);
     csv->column = mem_zalloc(n, sizeof *csv->column);
     if (!csv->column)
@@ -160,7 +159,7 @@ enum err job_read_columns(struct job_reader *r, const struct job_node *node)
     enum err err = ERR_OK;
     for (const struct job_node *c = node->child; c && !err; c = c->next, r->column++) {
         job_read_forget(r, JOB_COLUMN_PREFIX);
-        err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), c, NULL);
+        err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), c);
         if (!err)
             err = refuse_twin(r, c);
         if (!err)
@@ -174,21 +173,20 @@ enum err job_read_columns(struct job_reader *r, const struct job_node *node)
 static enum err check_columns(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
-    const struct job_node *at = job_given(r, "data.columns");
     bool label = false, features = false;
     for (uint32_t i = 0; i < csv->columns; i++) {
         enum column_kind kind = csv->column[i].kind;
         label |= kind == COLUMN_LABEL;
         features |= kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY;
         if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
-            return job_refuse(r, at, "data.columns",
+            return job_refuse(r, NULL, "data.columns",
                               "column %u has no name; data.header: names finds columns by theirs",
                               i);
     }
     if (!label)
-        return job_refuse(r, at, "data.columns", "no column is the label, like - label: income");
+        return job_refuse(r, NULL, "data.columns", "no column is the label, like - label: income");
     if (!features)
-        return job_refuse(r, at, "data.columns",
+        return job_refuse(r, NULL, "data.columns",
                           "no column is a number or a category: there is nothing to learn from");
     return ERR_OK;
 }
@@ -208,10 +206,10 @@ enum err job_check_csv(struct job_reader *r)
         return job_refuse(r, job_given(r, "data.format"), "data.columns",
                           "it is missing; csv needs the list of columns");
     if (job->model.rank > 1)
-        return job_refuse(r, job_given(r, "model.input.shape"), "model.input.shape",
+        return job_refuse(r, NULL, "model.input.shape",
                           "rows of csv data have one dimension: [features], or auto");
     if (job->data.scale != 1)
-        return job_refuse(r, job_given(r, "data.scale"), "data.scale",
+        return job_refuse(r, NULL, "data.scale",
                           "csv columns have a scale of their own: - number: {scale: standard}");
     return check_columns(r);
 }

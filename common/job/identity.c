@@ -16,77 +16,60 @@ enum {
         32 + JOB_CLASS_WEIGHTS_MAX * 32 + JOB_NAMES_BYTES + JOB_INPUTS_MAX * (JOB_NAME_MAX + 2)
 };
 
-static void list_text(const uint32_t *number, uint32_t count, char *out, size_t bytes)
+static void integers_write(FILE *out, const uint32_t *number, uint32_t count)
 {
-    size_t n = (size_t)snprintf(out, bytes, "[");
-    for (uint32_t i = 0; i < count && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i ? ", " : "", number[i]);
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "]");
+    for (uint32_t i = 0; i < count; i++)
+        (void)fprintf(out, "%s%u", i ? ", " : "[", number[i]);
+    (void)fputs(count ? "]" : "[]", out);
 }
 
-static void metrics_text(const struct job_key *key, const struct job *job, char *out, size_t bytes)
+static void reals_write(FILE *out, const struct schedule_reals *reals)
 {
-    size_t n = (size_t)snprintf(out, bytes, "[");
-    for (uint32_t i = 0; i < job->model.metrics && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "",
-                              job_word_of(key->words, (int)job->model.metric[i]));
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "]");
-}
-
-static void inputs_text(const struct job *job, const struct job_layer *layer, char *out,
-                        size_t bytes)
-{
-    size_t n = (size_t)snprintf(out, bytes, "[");
-    for (uint32_t i = 0; i < layer->inputs && n < bytes; i++) {
-        uint32_t at = layer->input[i];
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "",
-                              at ? job->model.layer[at - 1].name : JOB_INPUT_NAME);
-    }
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "]");
-}
-
-static void numbers_text(const struct job_key *key, const void *at, char *out, size_t bytes)
-{
-    const struct schedule_integers *integers = at;
-    const struct schedule_reals *reals = at;
     char one[32];
-    uint32_t count = key->type == KEY_REALS ? reals->n : integers->n;
-    size_t n = (size_t)snprintf(out, bytes, "[");
-    for (uint32_t i = 0; i < count && n < bytes; i++) {
-        if (key->type == KEY_REALS)
-            job_real_text(reals->value[i], one, sizeof one);
-        else
-            (void)snprintf(one, sizeof one, "%u", integers->value[i]);
-        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i ? ", " : "", one);
+    for (uint32_t i = 0; i < reals->n; i++) {
+        job_real_text(reals->value[i], one, sizeof one);
+        (void)fprintf(out, "%s%s", i ? ", " : "[", one);
     }
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "]");
+    (void)fputs(reals->n ? "]" : "[]", out);
 }
 
-static void codecs_text(const struct job_key *key, uint32_t bits, char *out, size_t bytes)
+static void metrics_write(FILE *out, const struct job_key *key, const struct job *job)
 {
-    size_t n = (size_t)snprintf(out, bytes, "[");
-    for (const struct job_word *w = key->words; w->word; w++)
-        if (w->value != JOB_WORD_LATER && bits >> w->value & 1 && n < bytes)
-            n += (size_t)snprintf(out + n, bytes - n, "%s%s", n > 1 ? ", " : "", w->word);
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "]");
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        (void)fprintf(out, "%s%s", i ? ", " : "[",
+                      job_word_of(key->words, (int)job->model.metric[i]));
+    (void)fputs(job->model.metrics ? "]" : "[]", out);
 }
 
-static void class_weights_text(const struct job *job, char *out, size_t bytes)
+static void inputs_write(FILE *out, const struct job *job, const struct job_layer *layer)
+{
+    for (uint32_t i = 0; i < layer->inputs; i++) {
+        uint32_t at = layer->input[i];
+        (void)fprintf(out, "%s%s", i ? ", " : "[",
+                      at ? job->model.layer[at - 1].name : JOB_INPUT_NAME);
+    }
+    (void)fputs(layer->inputs ? "]" : "[]", out);
+}
+
+static void codecs_write(FILE *out, const struct job_key *key, uint32_t bits)
+{
+    const char *before = "[";
+    for (const struct job_word *w = key->words; w->word; w++)
+        if (w->value != JOB_WORD_LATER && bits >> w->value & 1) {
+            (void)fprintf(out, "%s%s", before, w->word);
+            before = ", ";
+        }
+    (void)fputs(bits ? "]" : "[]", out);
+}
+
+static void class_weights_write(FILE *out, const struct job *job)
 {
     char number[32];
-    size_t n = (size_t)snprintf(out, bytes, "{");
-    for (uint32_t i = 0; i < job->training.class_weights && n < bytes; i++) {
+    for (uint32_t i = 0; i < job->training.class_weights; i++) {
         job_real_text(job->training.class_weight[i].weight, number, sizeof number);
-        n += (size_t)snprintf(out + n, bytes - n, "%s%u: %s", i ? ", " : "",
-                              job->training.class_weight[i].label, number);
+        (void)fprintf(out, "%s%u: %s", i ? ", " : "{", job->training.class_weight[i].label, number);
     }
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, "}");
+    (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
 /* Not written out: the layer reads the one before it, no class has a weight. */
@@ -100,84 +83,79 @@ static bool is_default(const struct job_key *key, const struct job *job,
 }
 
 /* Any key but lists of paths and of layers. */
-static void value_text(const struct job_key *key, const struct job *job, const void *element,
-                       char *out, size_t bytes)
+static void value_write(FILE *out, const struct job_key *key, const struct job *job,
+                        const void *element)
 {
     const void *at = job_key_at(key, job, element);
+    const uint32_t *number = at;
+    char real[32];
     int word;
     switch (key->type) {
     case KEY_NAME:
-        (void)snprintf(out, bytes, "%s", (const char *)at);
-        return;
+    case KEY_TEXT:
+        (void)fputs(at, out);
+        break;
     case KEY_U32:
-        (void)snprintf(out, bytes, "%u", *(const uint32_t *)at);
-        return;
+        (void)fprintf(out, "%u", *number);
+        break;
     case KEY_U64:
-        (void)snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)at);
-        return;
+        (void)fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)at);
+        break;
     case KEY_REAL:
-        job_real_text(*(const float *)at, out, bytes);
-        return;
+        job_real_text(*(const float *)at, real, sizeof real);
+        (void)fputs(real, out);
+        break;
     case KEY_BOOL:
-        (void)snprintf(out, bytes, "%s", *(const bool *)at ? "true" : "false");
-        return;
+        (void)fputs(*(const bool *)at ? "true" : "false", out);
+        break;
     case KEY_WORD:
     case KEY_CHOICE:
         memcpy(&word, at, sizeof word);
-        (void)snprintf(out, bytes, "%s", job_word_of(key->words, word));
-        return;
+        (void)fputs(job_word_of(key->words, word), out);
+        break;
     case KEY_INTEGERS:
+        integers_write(out, number + 1, *number);
+        break;
     case KEY_REALS:
-        numbers_text(key, at, out, bytes);
-        return;
+        reals_write(out, at);
+        break;
     case KEY_NAMES:
-        (void)snprintf(out, bytes, "[%s]", (const char *)at);
-        return;
+        (void)fprintf(out, "[%s]", (const char *)at);
+        break;
     case KEY_METRICS:
-        metrics_text(key, job, out, bytes);
-        return;
+        metrics_write(out, key, job);
+        break;
     case KEY_CODECS:
-        codecs_text(key, *(const uint32_t *)at, out, bytes);
-        return;
+        codecs_write(out, key, *number);
+        break;
     case KEY_SHAPE:
-        if (*(const uint32_t *)at == 0)
-            (void)snprintf(out, bytes, "auto");
+        if (*number == 0)
+            (void)fputs("auto", out);
         else
-            list_text((const uint32_t *)at + 1, *(const uint32_t *)at, out, bytes);
-        return;
+            integers_write(out, number + 1, *number);
+        break;
     case KEY_PAIR:
-        list_text(at, 2, out, bytes);
-        return;
+        integers_write(out, number, 2);
+        break;
     case KEY_CLASS_WEIGHTS:
-        class_weights_text(job, out, bytes);
-        return;
+        class_weights_write(out, job);
+        break;
     case KEY_INPUTS:
-        inputs_text(job, element, out, bytes);
-        return;
-    case KEY_TEXT:
-        (void)snprintf(out, bytes, "%s", (const char *)at);
-        return;
-    case KEY_PATHS:
-    case KEY_FOLDER:
-    case KEY_TEXTS:
-    case KEY_LAYERS:
-    case KEY_COLUMNS:
-    case KEY_LATER:
+        inputs_write(out, job, element);
+        break;
+    default:
         break;
     }
-    out[0] = 0;
 }
 
 /* Texts, quoted: `"a", "b"`. */
-static bool write_texts(FILE *out, const char *texts)
+static void write_texts(FILE *out, const char *texts)
 {
     while (texts) {
         int n = (int)strcspn(texts, "\n");
-        if (fprintf(out, "\"%.*s\"%s", n, texts, texts[n] ? ", " : "") < 0)
-            return false;
+        (void)fprintf(out, "\"%.*s\"%s", n, texts, texts[n] ? ", " : "");
         texts = texts[n] ? texts + n + 1 : NULL;
     }
-    return true;
 }
 
 /* ---- the lines of the identity ---- */
@@ -199,17 +177,14 @@ static bool is_identity(const struct job_key *key, const struct job *job)
 static enum err identity_line(void *ctx, const struct job_key *key, const struct job *job,
                               const void *element, const char *path)
 {
-    char value[VALUE_BYTES];
     if (!is_identity(key, job) || is_default(key, job, element))
         return ERR_OK;
-    if (key->type == KEY_TEXTS) {
-        const char *texts = *(char *const *)job_key_at(key, job, element);
-        bool ok = fprintf(ctx, "%s = ", path) >= 0 && write_texts(ctx, texts ? texts : NULL) &&
-                  fprintf(ctx, "\n") >= 0;
-        return ok ? ERR_OK : ERR_NOMEM;
-    }
-    value_text(key, job, element, value, sizeof value);
-    return fprintf(ctx, "%s = %s\n", path, value) < 0 ? ERR_NOMEM : ERR_OK;
+    (void)fprintf(ctx, "%s = ", path);
+    if (key->type == KEY_TEXTS)
+        write_texts(ctx, *(char *const *)job_key_at(key, job, element));
+    else
+        value_write(ctx, key, job, element);
+    return fputc('\n', ctx) == EOF || ferror(ctx) ? ERR_NOMEM : ERR_OK;
 }
 
 static enum err identity_text(struct job *job)
@@ -287,7 +262,12 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
         const char *lines = *(char *const *)job_key_at(key, job, element);
         return lines ? put_lines(c, path, lines, key->type == KEY_TEXTS) : ERR_OK;
     }
-    value_text(key, job, element, value, sizeof value);
+    value[0] = 0; /* a stream that nothing is written to leaves it as it is */
+    FILE *out = fmemopen(value, sizeof value, "w");
+    if (!out)
+        return err_set(c->e, ERR_NOMEM, "out of memory");
+    value_write(out, key, job, element);
+    (void)fclose(out);
     if (key->type == KEY_CHOICE)
         return put_choice(c, key, path, value);
     if (key->type == KEY_SHAPE || key->type == KEY_PAIR || key->type == KEY_METRICS ||

@@ -12,18 +12,19 @@
 
 /* ---- what holds between keys ---- */
 
-/* "optimizer.NAME.learning_rate", which is training.learning_rate by another name. */
-static const char *own_rate_path(const struct job *job, char path[JOB_PATH_MAX])
+/* "optimizer.NAME.OPTION" */
+static const char *option_path(const struct job *job, const char *option, char path[JOB_PATH_MAX])
 {
-    (void)snprintf(path, JOB_PATH_MAX, "optimizer.%s.learning_rate",
-                   job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
+    (void)snprintf(path, JOB_PATH_MAX, "optimizer.%s.%s",
+                   job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind), option);
     return path;
 }
 
+/* The optimizer's learning_rate is training.learning_rate by another name. */
 static enum err settle_rate(struct job_reader *r)
 {
     char path[JOB_PATH_MAX];
-    const struct job_node *own = job_given(r, own_rate_path(r->job, path));
+    const struct job_node *own = job_given(r, option_path(r->job, "learning_rate", path));
     const struct job_node *rate = job_given(r, "training.learning_rate");
     if (own && rate)
         return job_refuse(r, rate, "training.learning_rate",
@@ -37,21 +38,20 @@ static enum err check_piecewise(struct job_reader *r)
     const char *group = "training.learning_rate_schedule.piecewise_constant_decay";
     char path[JOB_PATH_MAX], own_path[JOB_PATH_MAX];
     (void)snprintf(path, sizeof path, "%s.boundaries", group);
-    const struct job_node *at = job_given(r, path);
     const struct job_node *rate = job_given(r, "training.learning_rate");
-    const struct job_node *own = job_given(r, own_rate_path(r->job, own_path));
+    const struct job_node *own = job_given(r, option_path(r->job, "learning_rate", own_path));
     if (s->boundaries.n == 0)
-        return job_refuse(r, at, path, "at least one is meant, like [1000]");
+        return job_refuse(r, NULL, path, "at least one is meant, like [1000]");
     for (uint32_t i = 1; i < s->boundaries.n; i++)
         if (s->boundaries.value[i] <= s->boundaries.value[i - 1])
-            return job_refuse(r, at, path, "they must rise: %u stands behind %u",
+            return job_refuse(r, NULL, path, "they must rise: %u stands behind %u",
                               s->boundaries.value[i], s->boundaries.value[i - 1]);
     if (rate || own)
         return job_refuse(r, rate ? rate : own, rate ? "training.learning_rate" : own_path,
                           "piecewise_constant_decay has its own values; leave it out");
     (void)snprintf(path, sizeof path, "%s.values", group);
     if (s->values.n != s->boundaries.n + 1)
-        return job_refuse(r, job_given(r, path), path,
+        return job_refuse(r, NULL, path,
                           "%u rates for %u boundaries; one more than boundaries is meant",
                           s->values.n, s->boundaries.n);
     return ERR_OK;
@@ -67,64 +67,51 @@ static enum err check_schedule(struct job_reader *r)
     if (s->kind != SCHEDULE_COSINE_DECAY)
         return ERR_OK;
     if (s->warmup_target == 0 && s->warmup_target_steps)
-        return job_refuse(r, job_given(r, steps), steps,
+        return job_refuse(r, NULL, steps,
                           "it is of the climb to warmup_target; give that too, or "
                           "training.warmup_steps, which climbs to the rate");
     if (s->warmup_target > 0 && s->warmup_steps)
-        return job_refuse(r, job_given(r, own), own,
-                          "training.warmup_steps is a warm-up too; give one of them");
+        return job_refuse(r, NULL, own, "training.warmup_steps is a warm-up too; give one of them");
     return ERR_OK;
 }
 
 /* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
 static enum err check_trusted(struct job_reader *r)
 {
-    const struct job_node *at = job_given(r, "optimizer");
-    if (!optimizer_is_trusted(&r->job->optimizer))
+    if (!optimizer_is_trusted(&r->job->optimizer) || r->job->training.update == UPDATE_SYNC)
         return ERR_OK;
-    if (r->job->training.update != UPDATE_SYNC)
-        return job_refuse(
-            r, at, "optimizer", "%s needs training.update: sync",
-            job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
-    return ERR_OK;
+    return job_refuse(r, NULL, "optimizer", "%s needs training.update: sync",
+                      job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
 }
 
 /* Where each worker clips its own batch, the norm of what is accumulated is not known to anybody. */
 static enum err check_accumulation(struct job_reader *r)
 {
-    const char *path = "training.gradient_accumulation_steps";
-    const struct job_node *at = job_given(r, path);
-    if (r->job->optimizer.accumulation_steps <= 1 || r->job->training.update == UPDATE_SYNC)
+    const struct job *job = r->job;
+    if (job->optimizer.accumulation_steps <= 1 || job->training.update == UPDATE_SYNC ||
+        job->training.clip_norm <= 0)
         return ERR_OK;
-    if (r->job->training.clip_norm > 0)
-        return job_refuse(r, at, path,
-                          "training.clip_norm is the norm of accumulated gradients' mean, which is "
-                          "known in training.update: sync alone; give one of them");
-    return ERR_OK;
+    return job_refuse(r, NULL, "training.gradient_accumulation_steps",
+                      "training.clip_norm is the norm of accumulated gradients' mean, which is "
+                      "known in training.update: sync alone; give one of them");
 }
 
 static enum err check_decay(struct job_reader *r)
 {
-    const struct optimizer *o = &r->job->optimizer;
-    const char *word = job_word_of(job_key_find("optimizer")->words, (int)o->kind);
     char path[JOB_PATH_MAX];
-    (void)snprintf(path, sizeof path, "optimizer.%s.exclude_from_weight_decay", word);
-    if (!r->job->decay_exclude[0] || o->weight_decay > 0)
+    if (!r->job->decay_exclude[0] || r->job->optimizer.weight_decay > 0)
         return ERR_OK;
-    return job_refuse(r, job_given(r, path), path,
+    return job_refuse(r, NULL, option_path(r->job, "exclude_from_weight_decay", path),
                       "no tensor is decayed: weight_decay is 0; give that, or leave it out");
 }
 
 /* In geo the optimizer runs at workers, which come and go. */
 static enum err check_ema(struct job_reader *r)
 {
-    const struct optimizer *o = &r->job->optimizer;
     char path[JOB_PATH_MAX];
-    (void)snprintf(path, sizeof path, "optimizer.%s.use_ema",
-                   job_word_of(job_key_find("optimizer")->words, (int)o->kind));
-    if (!o->use_ema || r->job->training.update != UPDATE_GEO)
+    if (!r->job->optimizer.use_ema || r->job->training.update != UPDATE_GEO)
         return ERR_OK;
-    return job_refuse(r, job_given(r, path), path,
+    return job_refuse(r, NULL, option_path(r->job, "use_ema", path),
                       "with training.update: geo the optimizer runs at the workers, and no "
                       "average outlives them; allowed: false, or another training.update");
 }
@@ -168,40 +155,30 @@ static enum err check_augment(struct job_reader *r)
     if (!key)
         return ERR_OK;
     if (rank != 2 && rank != 3)
-        return job_refuse(r, job_given(r, key), key,
+        return job_refuse(r, NULL, key,
                           "it is for images: model.input.shape is to be [height, width] or "
                           "[height, width, channels]");
     if (r->job->model.shape[0] > JOB_AUGMENT_SIDE_MAX ||
         r->job->model.shape[1] > JOB_AUGMENT_SIDE_MAX)
-        return job_refuse(r, job_given(r, key), key, "it is for images of at most %d pixels a side",
+        return job_refuse(r, NULL, key, "it is for images of at most %d pixels a side",
                           JOB_AUGMENT_SIDE_MAX);
     return ERR_OK;
 }
 
-/* Who names files and leaves the format as an example has it would train on what is drawn. */
-static enum err check_synthetic(struct job_reader *r)
+/* A user who names files and leaves the format as an example has it would train on what is drawn. */
+static enum err check_files(struct job_reader *r)
 {
     const struct job *job = r->job;
     const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
-    if (job->data.format != DATA_SYNTHETIC || !key)
-        return ERR_OK;
-    return job_refuse(r, job_given(r, key), key,
-                      "data.format: synthetic reads no files; give the files' format, or leave it "
-                      "out");
-}
-
-static enum err check_data(struct job_reader *r)
-{
-    const struct job_node *format = job_given(r, "data.format");
-    if (r->job->data.format != DATA_SYNTHETIC && !r->job->data.train)
-        return job_refuse(
-            r, format, "data.train",
-            "it is missing; data.format: %s needs a path, glob, or list of these",
-            job_word_of(job_key_find("data.format")->words, (int)r->job->data.format));
-    enum err err = check_synthetic(r);
-    if (!err)
-        err = check_augment(r);
-    return err ? err : job_check_csv(r);
+    if (job->data.format == DATA_SYNTHETIC && key)
+        return job_refuse(r, NULL, key,
+                          "data.format: synthetic reads no files; give the files' format, or "
+                          "leave it out");
+    if (job->data.format != DATA_SYNTHETIC && !job->data.train)
+        return job_refuse(r, job_given(r, "data.format"), "data.train",
+                          "it is missing; data.format: %s needs a path, glob, or list of these",
+                          job_word_of(job_key_find("data.format")->words, (int)job->data.format));
+    return ERR_OK;
 }
 
 static bool has_metric(const struct job *job, uint32_t kind)
@@ -223,16 +200,15 @@ static enum err check_monitor(struct job_reader *r)
                           : job->early_stopping.restore_best_weights
                               ? "early_stopping.restore_best_weights"
                               : NULL;
-        return key ? job_refuse(r, job_given(r, key), key,
+        return key ? job_refuse(r, NULL, key,
                                 "training.monitor is to say what is looked at: loss, or a metric "
                                 "of model.metrics")
                    : ERR_OK;
     }
     if (monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC))
-        return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
-                          "it is to be loss or one of model.metrics");
+        return job_refuse(r, NULL, "training.monitor", "it is to be loss or one of model.metrics");
     if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return job_refuse(r, job_given(r, "training.monitor"), "training.monitor",
+        return job_refuse(r, NULL, "training.monitor",
                           "there is nothing to evaluate on: data.eval is missing");
     return ERR_OK;
 }
@@ -347,33 +323,16 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
+    static enum err (*const checks[])(struct job_reader *) = {
+        settle_rate,   check_schedule,        check_trusted,    check_accumulation, check_decay,
+        check_ema,     settle_microbatches,   job_check_update, check_files,        check_augment,
+        job_check_csv, job_check_compression, check_monitor,    job_check_unused,
+    };
     enum err err = job_read_defaults(r);
     if (!err)
         err = job_read(r, root);
-    if (!err)
-        err = settle_rate(r);
-    if (!err)
-        err = check_schedule(r);
-    if (!err)
-        err = check_trusted(r);
-    if (!err)
-        err = check_accumulation(r);
-    if (!err)
-        err = check_decay(r);
-    if (!err)
-        err = check_ema(r);
-    if (!err)
-        err = settle_microbatches(r);
-    if (!err)
-        err = job_check_update(r);
-    if (!err)
-        err = check_data(r);
-    if (!err)
-        err = job_check_compression(r);
-    if (!err)
-        err = check_monitor(r);
-    if (!err)
-        err = job_check_unused(r);
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
+        err = checks[i](r);
     if (!err && !r->job->name[0])
         default_name(r->job, r->name);
     note_places(r);

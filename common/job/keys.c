@@ -99,111 +99,88 @@ const char *job_word_of(const struct job_word *words, int value)
     return "?";
 }
 
-void job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes)
+int job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes)
 {
-    size_t n = 0;
+    int n = 0;
     out[0] = 0;
-    for (; words->word; words++) {
-        if ((words->value != JOB_WORD_LATER) != supported)
-            continue;
-        int more = snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", words->word);
-        if (more < 0 || (size_t)more >= bytes - n)
-            return;
-        n += (size_t)more;
-    }
+    for (; words->word && n >= 0 && (size_t)n < bytes; words++)
+        if ((words->value != JOB_WORD_LATER) == supported)
+            n += snprintf(out + n, bytes - (size_t)n, "%s%s", n ? ", " : "", words->word);
+    return n;
 }
 
 /* ---- what is allowed, in words ---- */
 
-static void real_allowed(const struct job_key *key, char *out, size_t bytes)
+static int real_allowed(const struct job_key *key, char *out, size_t bytes)
 {
     if (key->low <= -FLT_MAX && key->high >= FLT_MAX)
-        (void)snprintf(out, bytes, "number");
-    else if (key->low <= -FLT_MAX)
-        (void)snprintf(out, bytes, "number up to %g", (double)key->high);
-    else if (key->high >= FLT_MAX)
-        (void)snprintf(out, bytes, "number %s %g", key->low_open ? "above" : "from",
-                       (double)key->low);
-    else
-        (void)snprintf(out, bytes, "number from %g to %s%g", (double)key->low,
-                       key->high_open ? "below " : "", (double)key->high);
+        return snprintf(out, bytes, "number");
+    if (key->low <= -FLT_MAX)
+        return snprintf(out, bytes, "number up to %g", (double)key->high);
+    if (key->high >= FLT_MAX)
+        return snprintf(out, bytes, "number %s %g", key->low_open ? "above" : "from",
+                        (double)key->low);
+    return snprintf(out, bytes, "number from %g to %s%g", (double)key->low,
+                    key->high_open ? "below " : "", (double)key->high);
 }
 
-void job_key_allowed(const struct job_key *key, char *out, size_t bytes)
+int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
 {
     size_t n;
     switch (key->type) {
     case KEY_NAME:
-        (void)snprintf(out, bytes, "name of letters, digits, . _ -, at most %d of them",
-                       JOB_NAME_MAX - 1);
-        return;
+        return snprintf(out, bytes, "name of letters, digits, . _ -, at most %d of them",
+                        JOB_NAME_MAX - 1);
     case KEY_U32:
     case KEY_U64:
-        (void)snprintf(out, bytes, "integer from %llu to %llu%s", (unsigned long long)key->min,
-                       (unsigned long long)key->max, key->or_null ? ", or null" : "");
-        return;
+        return snprintf(out, bytes, "integer from %llu to %llu%s", (unsigned long long)key->min,
+                        (unsigned long long)key->max, key->or_null ? ", or null" : "");
     case KEY_REAL:
-        real_allowed(key, out, bytes);
-        return;
+        return real_allowed(key, out, bytes);
     case KEY_BOOL:
-        (void)snprintf(out, bytes, "true or false");
-        return;
+        return snprintf(out, bytes, "true or false");
     case KEY_INTEGERS:
-        (void)snprintf(out, bytes, "list of integers from %llu to %llu",
-                       (unsigned long long)key->min, (unsigned long long)key->max);
-        return;
+        return snprintf(out, bytes, "list of integers from %llu to %llu",
+                        (unsigned long long)key->min, (unsigned long long)key->max);
     case KEY_REALS:
         n = (size_t)snprintf(out, bytes, "list of, each: ");
-        real_allowed(key, out + n, bytes - n);
-        return;
+        return real_allowed(key, out + n, bytes - n);
     case KEY_NAMES:
-        (void)snprintf(out, bytes, "list of words of letters, digits, . _ - /, like [bias]");
-        return;
+        return snprintf(out, bytes, "list of words of letters, digits, . _ - /, like [bias]");
     case KEY_WORD:
     case KEY_CHOICE:
     case KEY_METRICS:
     case KEY_CODECS:
-        job_words_list(key->words, true, out, bytes);
-        return;
+        return job_words_list(key->words, true, out, bytes);
     case KEY_SHAPE:
-        (void)snprintf(out, bytes, "list of 1 to %d integers from 1, like [28, 28]%s",
-                       TENSOR_RANK_MAX, key->or_auto ? ", or auto" : "");
-        return;
+        return snprintf(out, bytes, "list of 1 to %d integers from 1, like [28, 28]%s",
+                        TENSOR_RANK_MAX, key->or_auto ? ", or auto" : "");
     case KEY_TEXT:
-        (void)snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
-        return;
+        return snprintf(out, bytes, "text of one line, at most %d bytes", JOB_NAME_MAX - 1);
     case KEY_TEXTS:
-        (void)snprintf(out, bytes, "text of one line, or list of these");
-        return;
+        return snprintf(out, bytes, "text of one line, or list of these");
     case KEY_COLUMNS:
-        (void)snprintf(out, bytes, "list of 2 to %d columns", JOB_COLUMNS_MAX);
-        return;
+        return snprintf(out, bytes, "list of 2 to %d columns", JOB_COLUMNS_MAX);
     case KEY_PAIR:
-        (void)snprintf(out, bytes,
-                       "integer from %llu to %llu, or [height, width] of such, like 3 or [3, 3]",
-                       (unsigned long long)key->min, (unsigned long long)key->max);
-        return;
+        return snprintf(out, bytes,
+                        "integer from %llu to %llu, or [height, width] of such, like 3 or [3, 3]",
+                        (unsigned long long)key->min, (unsigned long long)key->max);
     case KEY_PATHS:
-        (void)snprintf(out, bytes, "path, glob, or list of these");
-        return;
+        return snprintf(out, bytes, "path, glob, or list of these");
     case KEY_FOLDER:
-        (void)snprintf(out, bytes, "path of a folder");
-        return;
+        return snprintf(out, bytes, "path of a folder");
     case KEY_LAYERS:
-        (void)snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
-        return;
+        return snprintf(out, bytes, "list of 1 to %d layers", JOB_LAYERS_MAX);
     case KEY_CLASS_WEIGHTS:
-        (void)snprintf(out, bytes, "map of up to %d classes to numbers from 0, like {0: 1, 1: 5}",
-                       JOB_CLASS_WEIGHTS_MAX);
-        return;
+        return snprintf(out, bytes, "map of up to %d classes to numbers from 0, like {0: 1, 1: 5}",
+                        JOB_CLASS_WEIGHTS_MAX);
     case KEY_INPUTS:
-        (void)snprintf(out, bytes, "list of 1 to %d names of layers before this one, or input",
-                       JOB_INPUTS_MAX);
-        return;
+        return snprintf(out, bytes, "list of 1 to %d names of layers before this one, or input",
+                        JOB_INPUTS_MAX);
     case KEY_LATER:
-        (void)snprintf(out, bytes, "%s", key->fallback ? key->fallback : "nothing yet");
-        return;
+        return snprintf(out, bytes, "%s", key->fallback ? key->fallback : "nothing yet");
     }
+    return -1;
 }
 
 /* ---- hints ---- */

@@ -95,10 +95,10 @@ bool job_key_of_element(const struct job_key *key); /* of a layer, or of a colum
  * otherwise in *job. */
 const void *job_key_at(const struct job_key *key, const struct job *job, const void *element);
 
-/* What may stand there, in words: "integer, 1 to 8". */
-void job_key_allowed(const struct job_key *key, char *out, size_t bytes);
-/* The supported words, with commas. */
-void job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes);
+/* What may stand there, in words: "integer, 1 to 8". Returns as snprintf. */
+int job_key_allowed(const struct job_key *key, char *out, size_t bytes);
+/* The words that are supported, or those that are not, with commas. Returns as snprintf. */
+int job_words_list(const struct job_word *words, bool supported, char *out, size_t bytes);
 const struct job_word *job_word_find(const struct job_word *words, const char *word);
 const char *job_word_of(const struct job_word *words, int value); /* the first with that value */
 

@@ -86,11 +86,11 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
 {
     const char **base = at->base;
     struct job_layer *layer = &r->job->model.layer[r->layer];
-    const struct job_word *word;
     memset(layer, 0, sizeof *layer);
     job_read_forget(r, JOB_LAYER_PREFIX);
     r->inputs = NULL;
-    enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node, &word);
+    enum err err = job_read_choice(r, job_key_find(JOB_LAYER_PREFIX), node);
+    const struct job_word *word = r->word;
     if (!err)
         err = check_initializers(r, node);
     if (!err)
@@ -248,10 +248,11 @@ static enum err read_layers(struct job_reader *r, const struct job_node *node,
     return refuse_unused(r, at);
 }
 
-enum err job_read_layers(struct job_reader *r, const struct job_node *node)
+enum err job_read_layers(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node)
 {
     struct layer_nodes at;
     if (node->kind != NODE_LIST || !node->child)
-        return job_refuse(r, node, "model.layers", "a list of layers is meant, like - dense: 10");
+        return job_refuse(r, node, key->path, "a list of layers is meant, like - dense: 10");
     return read_layers(r, node, &at);
 }

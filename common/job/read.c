@@ -39,6 +39,8 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
     if (!r->e)
         return ERR_INPUT;
     char where[200], shown[JOB_PATH_MAX + 32], why[sizeof r->e->text];
+    if (!at)
+        at = job_given(r, path);
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(why, sizeof why, fmt, args);
@@ -99,7 +101,24 @@ static enum err refuse_word(struct job_reader *r, const struct job_key *key,
 
 /* ---- one value ---- */
 
-static void *value_at(struct job_reader *r, const struct job_key *key)
+/* A scalar that says something. */
+static bool has_text(const struct job_node *node)
+{
+    return node->kind == NODE_SCALAR && !job_tree_is_null(node);
+}
+
+/* The word of the key's that stands there. */
+static enum err find_word(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node, const struct job_word **word)
+{
+    if (!has_text(node))
+        return job_refuse_value(r, key, node);
+    *word = job_word_find(key->words, node->text);
+    return *word && (*word)->value != JOB_WORD_LATER ? ERR_OK
+                                                     : refuse_word(r, key, node, node->text);
+}
+
+void *job_read_at(struct job_reader *r, const struct job_key *key)
 {
     char *base = job_key_of_layer(key)    ? (char *)&r->job->model.layer[r->layer]
                  : job_key_of_column(key) ? (char *)&r->job->data.csv.column[r->column]
@@ -181,24 +200,30 @@ static bool name_is_well(const char *text)
            text[0] != '-';
 }
 
+/* An integer within the key's range, not in quotes. */
+static bool integer_read(const struct job_key *key, const struct job_node *node, uint64_t *out)
+{
+    return has_text(node) && !node->quoted && integer_parse(node->text, out) && *out >= key->min &&
+           *out <= key->max;
+}
+
 /* A number or a bool: plain, not in quotes. */
 static enum err read_plain(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
-    void *at = value_at(r, key);
+    void *at = job_read_at(r, key);
     if (key->or_null && job_tree_is_null(node)) {
         memset(at, 0, sizeof(uint32_t));
         return ERR_OK;
     }
-    if (node->kind != NODE_SCALAR || node->quoted || job_tree_is_null(node))
+    uint64_t integer = 0;
+    bool number = key->type == KEY_U32 || key->type == KEY_U64;
+    if (number ? !integer_read(key, node, &integer) : !has_text(node) || node->quoted)
         return job_refuse_value(r, key, node);
-    uint64_t integer;
     if (key->type == KEY_REAL)
         return real_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
     if (key->type == KEY_BOOL)
         return bool_parse(node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
-    if (!integer_parse(node->text, &integer) || integer < key->min || integer > key->max)
-        return job_refuse_value(r, key, node);
     if (key->type == KEY_U64)
         *(uint64_t *)at = integer;
     else
@@ -209,22 +234,20 @@ static enum err read_plain(struct job_reader *r, const struct job_key *key,
 static enum err read_name(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node)
 {
-    if (node->kind != NODE_SCALAR || job_tree_is_null(node) || !name_is_well(node->text))
+    if (!has_text(node) || !name_is_well(node->text))
         return job_refuse_value(r, key, node);
-    (void)snprintf(value_at(r, key), JOB_NAME_MAX, "%s", node->text);
+    (void)snprintf(job_read_at(r, key), JOB_NAME_MAX, "%s", node->text);
     return ERR_OK;
 }
 
 static enum err read_word(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node)
 {
-    if (node->kind != NODE_SCALAR || job_tree_is_null(node))
-        return job_refuse_value(r, key, node);
-    const struct job_word *w = job_word_find(key->words, node->text);
-    if (!w || w->value == JOB_WORD_LATER)
-        return refuse_word(r, key, node, node->text);
-    memcpy(value_at(r, key), &w->value, sizeof w->value);
-    return ERR_OK;
+    const struct job_word *w;
+    enum err err = find_word(r, key, node, &w);
+    if (!err)
+        memcpy(job_read_at(r, key), &w->value, sizeof w->value);
+    return err;
 }
 
 static enum err read_later(struct job_reader *r, const struct job_key *key,
@@ -248,11 +271,10 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
         return job_refuse(r, node, key->path, "a list is meant, like [accuracy]");
     job->model.metrics = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
-        if (c->kind != NODE_SCALAR || job_tree_is_null(c))
-            return job_refuse_value(r, key, c);
-        const struct job_word *w = job_word_find(key->words, c->text);
-        if (!w || w->value == JOB_WORD_LATER)
-            return refuse_word(r, key, c, c->text);
+        const struct job_word *w;
+        enum err err = find_word(r, key, c, &w);
+        if (err)
+            return err;
         for (uint32_t i = 0; i < job->model.metrics; i++)
             if (job->model.metric[i] == (enum metric_kind)w->value)
                 return job_refuse(r, c, key->path, "%s stands here twice", c->text);
@@ -276,8 +298,7 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
         if (!integer_parse(c->key, &label) || label > UINT32_MAX)
             return job_refuse(r, c, key->path, "%.*s is no class: a class is an integer from 0",
                               SHOWN_BYTES, c->key);
-        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || c->kind != NODE_SCALAR ||
-            c->quoted || job_tree_is_null(c))
+        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || !has_text(c) || c->quoted)
             return job_refuse_value(r, key, c);
         float weight = strtof(c->text, &end);
         if (!real_is_written_well(c->text) || *end || !isfinite(weight) || weight < 0)
@@ -298,23 +319,22 @@ static enum err read_numbers(struct job_reader *r, const struct job_key *key,
     if (node->kind != NODE_LIST)
         return job_refuse_value(r, key, node);
     for (const struct job_node *c = node->child; c; c = c->next) {
-        if (c->kind != NODE_SCALAR || c->quoted || job_tree_is_null(c))
+        if (!has_text(c) || c->quoted)
             return job_refuse_value(r, key, c);
         if (integers.n + reals.n == SCHEDULE_LIST_MAX)
             return job_refuse(r, c, key->path, "at most %d numbers are allowed", SCHEDULE_LIST_MAX);
-        if (key->type == KEY_REALS) {
-            if (!real_parse(key, c->text, &reals.value[reals.n++]))
-                return job_refuse_value(r, key, c);
-        } else {
-            if (!integer_parse(c->text, &integer) || integer < key->min || integer > key->max)
-                return job_refuse_value(r, key, c);
+        if (key->type == KEY_REALS ? !real_parse(key, c->text, &reals.value[reals.n])
+                                   : !integer_read(key, c, &integer))
+            return job_refuse_value(r, key, c);
+        if (key->type == KEY_REALS)
+            reals.n++;
+        else
             integers.value[integers.n++] = (uint32_t)integer;
-        }
     }
     if (key->type == KEY_REALS)
-        *(struct schedule_reals *)value_at(r, key) = reals;
+        *(struct schedule_reals *)job_read_at(r, key) = reals;
     else
-        *(struct schedule_integers *)value_at(r, key) = integers;
+        *(struct schedule_integers *)job_read_at(r, key) = integers;
     return ERR_OK;
 }
 
@@ -329,7 +349,7 @@ static enum err read_names(struct job_reader *r, const struct job_key *key,
     if (node->kind != NODE_LIST)
         return job_refuse_value(r, key, node);
     for (const struct job_node *c = node->child; c; c = c->next) {
-        size_t n = c->kind == NODE_SCALAR && !job_tree_is_null(c) ? strlen(c->text) : 0;
+        size_t n = has_text(c) ? strlen(c->text) : 0;
         if (n == 0 || strspn(c->text, allowed) != n)
             return job_refuse_value(r, key, c);
         if (n + 2 > sizeof joined - at)
@@ -337,7 +357,7 @@ static enum err read_names(struct job_reader *r, const struct job_key *key,
                               sizeof joined - 1);
         at += (size_t)snprintf(joined + at, sizeof joined - at, "%s%s", at ? "," : "", c->text);
     }
-    memcpy(value_at(r, key), joined, sizeof joined);
+    memcpy(job_read_at(r, key), joined, sizeof joined);
     return ERR_OK;
 }
 
@@ -348,16 +368,15 @@ static enum err read_codecs(struct job_reader *r, const struct job_key *key,
     if (node->kind != NODE_LIST)
         return job_refuse(r, node, key->path, "a list is meant, like [int8, fp16]");
     for (const struct job_node *c = node->child; c; c = c->next) {
-        if (c->kind != NODE_SCALAR || job_tree_is_null(c))
-            return job_refuse_value(r, key, c);
-        const struct job_word *w = job_word_find(key->words, c->text);
-        if (!w || w->value == JOB_WORD_LATER)
-            return refuse_word(r, key, c, c->text);
+        const struct job_word *w;
+        enum err err = find_word(r, key, c, &w);
+        if (err)
+            return err;
         if (bits >> w->value & 1)
             return job_refuse(r, c, key->path, "%s stands here twice", c->text);
         bits |= 1u << w->value;
     }
-    *(uint32_t *)value_at(r, key) = bits;
+    *(uint32_t *)job_read_at(r, key) = bits;
     return ERR_OK;
 }
 
@@ -367,7 +386,7 @@ static enum err read_shape(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
     uint64_t elems = 1, dim;
-    uint32_t rank = 0, *at = value_at(r, key);
+    uint32_t rank = 0, *at = job_read_at(r, key);
     at[0] = 0;
     if (key->or_auto && node->kind == NODE_SCALAR && node->text && strcmp(node->text, "auto") == 0)
         return ERR_OK;
@@ -387,26 +406,18 @@ static enum err read_shape(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-static bool read_one_of_pair(const struct job_key *key, const struct job_node *node, uint32_t *out)
-{
-    uint64_t value;
-    if (!node || node->kind != NODE_SCALAR || node->quoted || job_tree_is_null(node) ||
-        !integer_parse(node->text, &value) || value < key->min || value > key->max)
-        return false;
-    *out = (uint32_t)value;
-    return true;
-}
-
 static enum err read_pair(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node)
 {
-    uint32_t *at = value_at(r, key), pair[2];
+    uint32_t *at = job_read_at(r, key);
+    uint64_t height, width;
     const struct job_node *first = node->kind == NODE_LIST ? node->child : node;
     const struct job_node *second = node->kind == NODE_LIST && first ? first->next : first;
-    if (!read_one_of_pair(key, first, &pair[0]) || !read_one_of_pair(key, second, &pair[1]) ||
+    if (!second || !integer_read(key, first, &height) || !integer_read(key, second, &width) ||
         (first != second && second->next))
         return job_refuse_value(r, key, node);
-    memcpy(at, pair, sizeof pair);
+    at[0] = (uint32_t)height;
+    at[1] = (uint32_t)width;
     return ERR_OK;
 }
 
@@ -414,8 +425,8 @@ static enum err read_pair(struct job_reader *r, const struct job_key *key,
 
 static bool is_path(const struct job_node *node)
 {
-    return node->kind == NODE_SCALAR && !job_tree_is_null(node) && *node->text &&
-           strlen(node->text) <= 4096 && !strpbrk(node->text, "\n\r");
+    return has_text(node) && *node->text && strlen(node->text) <= 4096 &&
+           !strpbrk(node->text, "\n\r");
 }
 
 /* Where a relative path starts: an absolute folder. */
@@ -474,7 +485,7 @@ static enum err path_append(struct job_reader *r, const struct job_key *key,
 static enum err read_paths(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
-    char *paths = NULL, **at = value_at(r, key);
+    char *paths = NULL, **at = job_read_at(r, key);
     enum err err = ERR_OK;
     if (node->kind == NODE_LIST)
         for (const struct job_node *c = node->child; c && !err; c = c->next)
@@ -493,7 +504,7 @@ static enum err read_paths(struct job_reader *r, const struct job_key *key,
 static enum err read_folder(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node)
 {
-    char base[8192] = "", path[sizeof base + 4100], **at = value_at(r, key), *copy = NULL;
+    char base[8192] = "", path[sizeof base + 4100], **at = job_read_at(r, key), *copy = NULL;
     bool none = job_tree_is_null(node); /* as no value of paths: undoes what the file says */
     if (!none && !is_path(node))
         return job_refuse_value(r, key, node);
@@ -511,12 +522,31 @@ static enum err read_folder(struct job_reader *r, const struct job_key *key,
 
 /* ---- choices and maps ---- */
 
+static enum err read_map(struct job_reader *r, const struct job_node *map, const char *group);
+
+/* Every required key under `group` was given; `at` is where the group stands. */
+static enum err read_required(struct job_reader *r, const struct job_node *at, const char *group)
+{
+    size_t n = strlen(group);
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
+        bool within =
+            n ? strncmp(key->path, group, n) == 0 && key->path[n] == '.' : !job_key_of_element(key);
+        if (!key->required || !within || r->given[job_key_index(key)] ||
+            (!n && !job_key_active(key, r->job, NULL)))
+            continue;
+        char allowed[ALLOWED_BYTES];
+        job_key_allowed(key, allowed, sizeof allowed);
+        return job_refuse(r, at, key->path, "it is missing; allowed: %s", allowed);
+    }
+    return ERR_OK;
+}
+
 /* {word: value}: the value is the options, or the one that stands for itself (dense: 10). */
 static enum err read_options(struct job_reader *r, const struct job_word *w, const char *group,
                              const struct job_node *value)
 {
     if (value->kind == NODE_MAP)
-        return job_read_map(r, value, group);
+        return read_map(r, value, group);
     if (job_tree_is_null(value))
         return ERR_OK;
     if (!w->lone)
@@ -531,7 +561,7 @@ static enum err read_options(struct job_reader *r, const struct job_word *w, con
     option->key = (char *)(uintptr_t)w->lone;
     const struct job_node map = {
         .kind = NODE_MAP, .line = value->line, .set = value->set, .child = option};
-    enum err err = job_read_map(r, &map, group);
+    enum err err = read_map(r, &map, group);
     const struct job_key *key = job_key_find(path);
     if (key)
         r->given[job_key_index(key)] = value; /* it outlives `option` */
@@ -558,7 +588,7 @@ static enum err options_defaults(struct job_reader *r, const char *group)
 }
 
 enum err job_read_choice(struct job_reader *r, const struct job_key *key,
-                         const struct job_node *node, const struct job_word **word)
+                         const struct job_node *node)
 {
     const struct job_node *options = NULL;
     const char *name = node->text;
@@ -574,68 +604,57 @@ enum err job_read_choice(struct job_reader *r, const struct job_key *key,
     const struct job_word *w = job_word_find(key->words, name);
     if (!w || w->value == JOB_WORD_LATER)
         return refuse_word(r, key, options ? options : node, name);
-    memcpy(value_at(r, key), &w->value, sizeof w->value);
+    memcpy(job_read_at(r, key), &w->value, sizeof w->value);
     char group[2 * JOB_PATH_MAX];
     (void)snprintf(group, sizeof group, "%s.%s", key->path, w->word);
     enum err err = options_defaults(r, group);
     if (!err && options)
         err = read_options(r, w, group, options);
     if (!err)
-        err = job_read_required(r, options ? options : node, group);
-    if (!err && word)
-        *word = w;
+        err = read_required(r, options ? options : node, group);
+    r->word = w;
     return err;
+}
+
+/* Resolved when all layers have their names. */
+static enum err read_inputs(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node)
+{
+    (void)key;
+    r->inputs = node;
+    return ERR_OK;
 }
 
 static enum err read_value(struct job_reader *r, const struct job_key *key,
                            const struct job_node *node)
 {
-    switch (key->type) {
-    case KEY_NAME:
-        return read_name(r, key, node);
-    case KEY_U32:
-    case KEY_U64:
-    case KEY_REAL:
-    case KEY_BOOL:
-        return read_plain(r, key, node);
-    case KEY_WORD:
-        return read_word(r, key, node);
-    case KEY_CHOICE:
-        return job_read_choice(r, key, node, NULL);
-    case KEY_METRICS:
-        return read_metrics(r, key, node);
-    case KEY_INTEGERS:
-    case KEY_REALS:
-        return read_numbers(r, key, node);
-    case KEY_NAMES:
-        return read_names(r, key, node);
-    case KEY_CODECS:
-        return read_codecs(r, key, node);
-    case KEY_SHAPE:
-        return read_shape(r, key, node);
-    case KEY_PAIR:
-        return read_pair(r, key, node);
-    case KEY_TEXT:
-        return job_read_text(r, key, node, value_at(r, key));
-    case KEY_TEXTS:
-        return job_read_texts(r, key, node, value_at(r, key));
-    case KEY_COLUMNS:
-        return job_read_columns(r, node);
-    case KEY_PATHS:
-        return read_paths(r, key, node);
-    case KEY_FOLDER:
-        return read_folder(r, key, node);
-    case KEY_LAYERS:
-        return job_read_layers(r, node);
-    case KEY_CLASS_WEIGHTS:
-        return read_class_weights(r, key, node);
-    case KEY_INPUTS: /* resolved when all layers have their names */
-        r->inputs = node;
-        return ERR_OK;
-    case KEY_LATER:
-        return read_later(r, key, node);
-    }
-    return ERR_INPUT;
+    static enum err (*const readers[])(struct job_reader *, const struct job_key *,
+                                       const struct job_node *) = {
+        [KEY_NAME] = read_name,
+        [KEY_U32] = read_plain,
+        [KEY_U64] = read_plain,
+        [KEY_REAL] = read_plain,
+        [KEY_BOOL] = read_plain,
+        [KEY_WORD] = read_word,
+        [KEY_CHOICE] = job_read_choice,
+        [KEY_METRICS] = read_metrics,
+        [KEY_INTEGERS] = read_numbers,
+        [KEY_REALS] = read_numbers,
+        [KEY_NAMES] = read_names,
+        [KEY_CODECS] = read_codecs,
+        [KEY_SHAPE] = read_shape,
+        [KEY_PAIR] = read_pair,
+        [KEY_TEXT] = job_read_text,
+        [KEY_TEXTS] = job_read_texts,
+        [KEY_COLUMNS] = job_read_columns,
+        [KEY_PATHS] = read_paths,
+        [KEY_FOLDER] = read_folder,
+        [KEY_LAYERS] = job_read_layers,
+        [KEY_CLASS_WEIGHTS] = read_class_weights,
+        [KEY_INPUTS] = read_inputs,
+        [KEY_LATER] = read_later,
+    };
+    return readers[key->type](r, key, node);
 }
 
 static enum err read_entry(struct job_reader *r, const struct job_node *node, const char *path)
@@ -649,7 +668,7 @@ static enum err read_entry(struct job_reader *r, const struct job_node *node, co
         if (job_tree_is_null(node))
             return ERR_OK;
         if (node->kind == NODE_MAP)
-            return job_read_map(r, node, path);
+            return read_map(r, node, path);
         return job_refuse(r, node, path, "a map of keys is meant, like {key: value}");
     }
     char hint[ALLOWED_BYTES];
@@ -657,7 +676,7 @@ static enum err read_entry(struct job_reader *r, const struct job_node *node, co
     return job_refuse(r, node, path, "unknown key; %s", hint);
 }
 
-enum err job_read_map(struct job_reader *r, const struct job_node *map, const char *group)
+static enum err read_map(struct job_reader *r, const struct job_node *map, const char *group)
 {
     char path[JOB_PATH_MAX];
     enum err err = ERR_OK;
@@ -672,7 +691,7 @@ enum err job_read_map(struct job_reader *r, const struct job_node *map, const ch
     return err;
 }
 
-/* ---- defaults, required keys ---- */
+/* ---- defaults ---- */
 
 enum err job_read_default(struct job_reader *r, const struct job_key *key)
 {
@@ -693,28 +712,12 @@ enum err job_read_defaults(struct job_reader *r)
     return err;
 }
 
-enum err job_read_required(struct job_reader *r, const struct job_node *at, const char *group)
-{
-    size_t n = strlen(group);
-    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
-        bool within =
-            n ? strncmp(key->path, group, n) == 0 && key->path[n] == '.' : !job_key_of_element(key);
-        if (!key->required || !within || r->given[job_key_index(key)] ||
-            (!n && !job_key_active(key, r->job, NULL)))
-            continue;
-        char allowed[ALLOWED_BYTES];
-        job_key_allowed(key, allowed, sizeof allowed);
-        return job_refuse(r, at, key->path, "it is missing; allowed: %s", allowed);
-    }
-    return ERR_OK;
-}
-
 enum err job_read(struct job_reader *r, const struct job_node *root)
 {
     if (root->kind != NODE_MAP)
         return job_refuse(r, root, "", "a job file is a map of keys, like name: mnist");
-    enum err err = job_read_map(r, root, "");
-    return err ? err : job_read_required(r, root, "");
+    enum err err = read_map(r, root, "");
+    return err ? err : read_required(r, root, "");
 }
 
 void job_read_forget(struct job_reader *r, const char *prefix)

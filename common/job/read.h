@@ -10,6 +10,7 @@ struct job_reader {
     const char *name, *dir; /* the file in messages; where its relative paths start */
     struct errmsg *e;
     uint32_t layer, column;        /* the ones being read */
+    const struct job_word *word;   /* of the choice that was read last */
     const struct job_node *inputs; /* its list of inputs, or NULL */
     const struct job_node
         *given[JOB_KEYS_MAX]; /* by key: where it was given; of elements: in this one */
@@ -20,26 +21,26 @@ enum err job_read_defaults(struct job_reader *r) MUST_CHECK;
 /* Read all that the tree says. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_read(struct job_reader *r, const struct job_node *root) MUST_CHECK;
 
-/* Read one map of keys under `group`; used for the options of choices and layers. */
-enum err job_read_map(struct job_reader *r, const struct job_node *map,
-                      const char *group) MUST_CHECK;
-/* Read a choice: `word`, or `{word: {option: ..}}`. *word is what was written, from the key's
- * table. With `defaults` the options not given get theirs. */
+/* Where the key's value goes: in the job, or in the layer or column that is being read. */
+void *job_read_at(struct job_reader *r, const struct job_key *key);
+/* Read a choice: `word`, or `{word: {option: ..}}`. The options that are not given get their defaults. */
 enum err job_read_choice(struct job_reader *r, const struct job_key *key,
-                         const struct job_node *node, const struct job_word **word) MUST_CHECK;
+                         const struct job_node *node) MUST_CHECK;
 /* Set the key to its default; keys without one are left. */
 enum err job_read_default(struct job_reader *r, const struct job_key *key) MUST_CHECK;
 
 /* layers.c: the list of layers, with their names, and what each reads. */
-enum err job_read_layers(struct job_reader *r, const struct job_node *node) MUST_CHECK;
+enum err job_read_layers(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node) MUST_CHECK;
 
 /* columns.c: the list of columns, and a text or a list of them. */
-enum err job_read_columns(struct job_reader *r, const struct job_node *node) MUST_CHECK;
+enum err job_read_columns(struct job_reader *r, const struct job_key *key,
+                          const struct job_node *node) MUST_CHECK;
 void job_columns_free(struct job_csv *csv);
-enum err job_read_text(struct job_reader *r, const struct job_key *key, const struct job_node *node,
-                       char out[static JOB_NAME_MAX]) MUST_CHECK;
+enum err job_read_text(struct job_reader *r, const struct job_key *key,
+                       const struct job_node *node) MUST_CHECK;
 enum err job_read_texts(struct job_reader *r, const struct job_key *key,
-                        const struct job_node *node, char **out) MUST_CHECK;
+                        const struct job_node *node) MUST_CHECK;
 /* What holds between the keys of data.format: csv. */
 enum err job_check_csv(struct job_reader *r) MUST_CHECK;
 
@@ -52,11 +53,7 @@ enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
 /* compression.c: codecs that do not go with the rest of the job. */
 enum err job_check_compression(struct job_reader *r) MUST_CHECK;
 
-/* Every required key under `group` was given; `at` is where the group stands. */
-enum err job_read_required(struct job_reader *r, const struct job_node *at,
-                           const char *group) MUST_CHECK;
-
-/* Say what is wrong with the value of `path` at `at`: ERR_INPUT. */
+/* Say what is wrong with the value of `path` at `at`, or, if that is NULL, where it was given: ERR_INPUT. */
 enum err job_refuse(struct job_reader *r, const struct job_node *at, const char *path,
                     const char *fmt, ...) PRINTF_LIKE(4, 5);
 

@@ -20,7 +20,13 @@ extern const struct job_table job_table_model, job_table_data, job_table_trainin
         NULL, 0, NULL                                                                              \
     }
 
-#define IN_JOB(member) .offset = offsetof(struct job, member)
+/* A row: the key's path, its type, the member in which its value stands, what it means, and the rest. */
+#define ROW(key_path, key_type, in, member, text, ...)                                             \
+    {                                                                                              \
+        .path = key_path, .type = KEY_##key_type, .offset = offsetof(struct in, member),           \
+        .doc = text, __VA_ARGS__                                                                   \
+    }
+#define JOB_KEY(path, type, member, text, ...) ROW(path, type, job, member, text, __VA_ARGS__)
 #define RANGE(least, most) .min = least, .max = most
 #define HEEDED(where, otherwise) .heeded = where, .unheeded = otherwise
 #define POSITIVE .low = 0, .high = FLT_MAX, .low_open = true

@@ -99,25 +99,16 @@ static bool rolls_back(const struct job *job)
 /* ---- the rows ---- */
 
 #define OPTIMIZER_REAL(name, member, range, by_default, text)                                      \
-    {                                                                                              \
-        .path = "optimizer." name, .type = KEY_REAL, IN_JOB(optimizer.member), range,              \
-        .identity = true, .fallback = by_default, .doc = text                                      \
-    }
+    JOB_KEY("optimizer." name, REAL, optimizer.member, text, range, .identity = true,              \
+            .fallback = by_default)
 #define OPTIMIZER_BOOL(name, member, text)                                                         \
-    {                                                                                              \
-        .path = "optimizer." name, .type = KEY_BOOL, IN_JOB(optimizer.member), .identity = true,   \
-        .fallback = "false", .doc = text                                                           \
-    }
+    JOB_KEY("optimizer." name, BOOL, optimizer.member, text, .identity = true, .fallback = "false")
 #define UP_TO_ONE_OF_AVERAGE UP_TO_ONE, OF_AVERAGE
 /* What every optimizer has. */
 #define OPTIMIZER_KEYS(word, rate, decay)                                                          \
-    {.path = "optimizer." word ".learning_rate",                                                   \
-     .type = KEY_REAL,                                                                             \
-     IN_JOB(optimizer.learning_rate),                                                              \
-     POSITIVE,                                                                                     \
-     .alias = true,                                                                                \
-     .fallback = rate,                                                                             \
-     .doc = "the same key as `training.learning_rate`: one of them is given"},                     \
+    JOB_KEY("optimizer." word ".learning_rate", REAL, optimizer.learning_rate,                     \
+            "the same key as `training.learning_rate`: one of them is given", POSITIVE,            \
+            .alias = true, .fallback = rate),                                                      \
         OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
                        "before each update `w -= w * weight_decay * rate`, decoupled from the "    \
                        "gradient; 0: none"),                                                       \
@@ -127,20 +118,13 @@ static bool rolls_back(const struct job *job)
         OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE_OF_AVERAGE, "0.99",           \
                        "after each update `average = ema_momentum * average + (1 - "               \
                        "ema_momentum) * w`"),                                                      \
-        {.path = "optimizer." word ".ema_overwrite_frequency",                                     \
-         .type = KEY_U32,                                                                          \
-         IN_JOB(optimizer.ema_overwrite_frequency),                                                \
-         RANGE(0, UINT32_MAX),                                                                     \
-         OF_AVERAGE,                                                                               \
-         .or_null = true,                                                                          \
-         .identity = true,                                                                         \
-         .fallback = "0",                                                                          \
-         .doc = "every so many updates the weights become their average; 0 or null: never"},       \
-    {                                                                                              \
-        .path = "optimizer." word ".exclude_from_weight_decay", .type = KEY_NAMES,                 \
-        IN_JOB(decay_exclude), .identity = true, .fallback_doc = "`[]`",                           \
-        .doc = "parts of names, like `[bias]`: a tensor whose name has one is not decayed"         \
-    }
+        JOB_KEY(                                                                                   \
+            "optimizer." word ".ema_overwrite_frequency", U32, optimizer.ema_overwrite_frequency,  \
+            "every so many updates the weights become their average; 0 or null: never",            \
+            RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true, .identity = true, .fallback = "0"), \
+        JOB_KEY("optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,              \
+                "parts of names, like `[bias]`: a tensor whose name has one is not decayed",       \
+                .identity = true, .fallback_doc = "`[]`")
 #define ADAM_KEYS(word)                                                                            \
     OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9", "decay of the mean of gradients"),    \
         OPTIMIZER_REAL(word ".beta_2", beta_2, BELOW_ONE, "0.999",                                 \
@@ -150,21 +134,14 @@ static bool rolls_back(const struct job *job)
 /* A number of a schedule. */
 #define SCHEDULE "training.learning_rate_schedule."
 #define DECAY_STEPS(of, text)                                                                      \
-    {                                                                                              \
-        .path = SCHEDULE of ".decay_steps", .type = KEY_U32,                                       \
-        IN_JOB(optimizer.schedule.decay_steps), RANGE(1, UINT32_MAX), .required = true,            \
-        .doc = text                                                                                \
-    }
+    JOB_KEY(SCHEDULE of ".decay_steps", U32, optimizer.schedule.decay_steps, text,                 \
+            RANGE(1, UINT32_MAX), .required = true)
 #define DECAY_RATE(of, text)                                                                       \
-    {                                                                                              \
-        .path = SCHEDULE of ".decay_rate", .type = KEY_REAL,                                       \
-        IN_JOB(optimizer.schedule.decay_rate), NOT_NEGATIVE, .required = true, .doc = text         \
-    }
+    JOB_KEY(SCHEDULE of ".decay_rate", REAL, optimizer.schedule.decay_rate, text, NOT_NEGATIVE,    \
+            .required = true)
 #define STAIRCASE(of)                                                                              \
-    {                                                                                              \
-        .path = SCHEDULE of ".staircase", .type = KEY_BOOL, IN_JOB(optimizer.schedule.staircase),  \
-        .fallback = "false", .doc = "in steps of decay_steps"                                      \
-    }
+    JOB_KEY(SCHEDULE of ".staircase", BOOL, optimizer.schedule.staircase,                          \
+            "in steps of decay_steps", .fallback = "false")
 #define AMSGRAD_KEY(word)                                                                          \
     OPTIMIZER_BOOL(word ".amsgrad", amsgrad, "the largest second mean so far takes its place")
 
@@ -173,23 +150,15 @@ static bool rolls_back(const struct job *job)
     "less of it there"
 
 static const struct job_key keys[] = {
-    {.path = "optimizer",
-     .type = KEY_CHOICE,
-     IN_JOB(optimizer.kind),
-     .identity = true,
-     .required = true,
-     .words = optimizer_words,
-     .doc = "the optimizer, as Keras 3 defines it"},
+    JOB_KEY("optimizer", CHOICE, optimizer.kind, "the optimizer, as Keras 3 defines it",
+            .identity = true, .required = true, .words = optimizer_words),
     OPTIMIZER_KEYS("sgd", "0.01", "0"),
     OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",
                    "share of the last move that is kept" BESIDES_MOMENTUM),
-    {.path = "optimizer.sgd.nesterov",
-     .type = KEY_BOOL,
-     IN_JOB(optimizer.nesterov),
-     .identity = true,
-     HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out"),
-     .fallback = "false",
-     .doc = "Nesterov's momentum"},
+    JOB_KEY(
+        "optimizer.sgd.nesterov", BOOL, optimizer.nesterov, "Nesterov's momentum", .identity = true,
+        HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out"),
+        .fallback = "false"),
     OPTIMIZER_KEYS("adam", "0.001", "0"),
     ADAM_KEYS("adam"),
     AMSGRAD_KEY("adam"),
@@ -222,234 +191,121 @@ static const struct job_key keys[] = {
     OPTIMIZER_KEYS("lamb", "0.001", "0"),
     ADAM_KEYS("lamb"),
 
-    {.path = "training.epochs",
-     .type = KEY_U32,
-     IN_JOB(training.epochs),
-     RANGE(1, 1000000),
-     .fallback = "1",
-     .setting = "epochs",
-     .doc = "times through the training data; more of them reopen a finished job"},
-    {.path = "training.batch_size",
-     .type = KEY_U32,
-     IN_JOB(training.batch_size),
-     RANGE(1, 1048576),
-     .identity = true,
-     .fallback = "32",
-     .setting = "batch_size",
-     .doc = "examples of a step over all workers (sync), of one worker's batch (async)"},
-    {.path = "training.microbatches",
-     .type = KEY_U32,
-     IN_JOB(training.microbatches),
-     RANGE(1, JOB_MICROBATCHES_MAX),
-     .identity = true,
-     .fallback_doc = "batch_size / 32 rounded down to a power of two, within 1 to 8",
-     .setting = "microbatches",
-     .doc = "parts of a batch that workers and threads share; a power of two, at most batch_size"},
-    {.path = "training.learning_rate",
-     .type = KEY_REAL,
-     IN_JOB(optimizer.learning_rate),
-     POSITIVE,
-     .fallback_doc = "the optimizer's",
-     .doc = "the rate; where a schedule is on, its initial_learning_rate"},
-    {.path = "training.learning_rate_schedule",
-     .type = KEY_CHOICE,
-     IN_JOB(optimizer.schedule.kind),
-     .words = schedule_words,
-     .fallback = "constant",
-     .doc = "how the rate moves with the number of updates, as Keras's schedules of that name"},
+    JOB_KEY("training.epochs", U32, training.epochs,
+            "times through the training data; more of them reopen a finished job",
+            RANGE(1, 1000000), .fallback = "1", .setting = "epochs"),
+    JOB_KEY("training.batch_size", U32, training.batch_size,
+            "examples of a step over all workers (sync), of one worker's batch (async)",
+            RANGE(1, 1048576), .identity = true, .fallback = "32", .setting = "batch_size"),
+    JOB_KEY("training.microbatches", U32, training.microbatches,
+            "parts of a batch that workers and threads share; a power of two, at most batch_size",
+            RANGE(1, JOB_MICROBATCHES_MAX), .identity = true,
+            .fallback_doc = "batch_size / 32 rounded down to a power of two, within 1 to 8",
+            .setting = "microbatches"),
+    JOB_KEY("training.learning_rate", REAL, optimizer.learning_rate,
+            "the rate; where a schedule is on, its initial_learning_rate", POSITIVE,
+            .fallback_doc = "the optimizer's"),
+    JOB_KEY("training.learning_rate_schedule", CHOICE, optimizer.schedule.kind,
+            "how the rate moves with the number of updates, as Keras's schedules of that name",
+            .words = schedule_words, .fallback = "constant"),
     DECAY_STEPS("exponential_decay", "rate * decay_rate^(t / decay_steps)"),
     DECAY_RATE("exponential_decay", "what is left of the rate after decay_steps"),
     STAIRCASE("exponential_decay"),
     DECAY_STEPS("cosine_decay", "updates of half a cosine from the rate to alpha of it"),
-    {.path = SCHEDULE "cosine_decay.alpha",
-     .type = KEY_REAL,
-     IN_JOB(optimizer.schedule.alpha),
-     NOT_NEGATIVE,
-     .fallback = "0",
-     .doc = "what is left of the rate in the end, as a share"},
-    {.path = SCHEDULE "cosine_decay.warmup_target",
-     .type = KEY_REAL,
-     IN_JOB(optimizer.schedule.warmup_target),
-     NOT_NEGATIVE,
-     .fallback = "0",
-     .doc = "the rate that warmup_steps climb to before it decays; 0: none"},
-    {.path = SCHEDULE "cosine_decay.warmup_steps",
-     .type = KEY_U32,
-     IN_JOB(optimizer.schedule.warmup_target_steps),
-     RANGE(0, UINT32_MAX),
-     .fallback = "0",
-     .doc = "updates from the rate to warmup_target"},
+    JOB_KEY(SCHEDULE "cosine_decay.alpha", REAL, optimizer.schedule.alpha,
+            "what is left of the rate in the end, as a share", NOT_NEGATIVE, .fallback = "0"),
+    JOB_KEY(SCHEDULE "cosine_decay.warmup_target", REAL, optimizer.schedule.warmup_target,
+            "the rate that warmup_steps climb to before it decays; 0: none", NOT_NEGATIVE,
+            .fallback = "0"),
+    JOB_KEY(SCHEDULE "cosine_decay.warmup_steps", U32, optimizer.schedule.warmup_target_steps,
+            "updates from the rate to warmup_target", RANGE(0, UINT32_MAX), .fallback = "0"),
     DECAY_STEPS("polynomial_decay", "updates from the rate to end_learning_rate"),
-    {.path = SCHEDULE "polynomial_decay.end_learning_rate",
-     .type = KEY_REAL,
-     IN_JOB(optimizer.schedule.end_learning_rate),
-     NOT_NEGATIVE,
-     .fallback = "0.0001",
-     .doc = "the last rate"},
-    {.path = SCHEDULE "polynomial_decay.power",
-     .type = KEY_REAL,
-     IN_JOB(optimizer.schedule.power),
-     NOT_NEGATIVE,
-     .fallback = "1",
-     .doc = "of the part that is left: 1 is a line"},
-    {.path = SCHEDULE "polynomial_decay.cycle",
-     .type = KEY_BOOL,
-     IN_JOB(optimizer.schedule.cycle),
-     .fallback = "false",
-     .doc = "begin again beyond decay_steps, each time longer"},
-    {.path = SCHEDULE "piecewise_constant_decay.boundaries",
-     .type = KEY_INTEGERS,
-     IN_JOB(optimizer.schedule.boundaries),
-     RANGE(0, UINT32_MAX),
-     .required = true,
-     .doc = "rising numbers of updates: up to and with each, its value is the rate"},
-    {.path = SCHEDULE "piecewise_constant_decay.values",
-     .type = KEY_REALS,
-     IN_JOB(optimizer.schedule.values),
-     NOT_NEGATIVE,
-     .required = true,
-     .doc = "one rate more than boundaries; they take the place of training.learning_rate"},
+    JOB_KEY(SCHEDULE "polynomial_decay.end_learning_rate", REAL,
+            optimizer.schedule.end_learning_rate, "the last rate", NOT_NEGATIVE,
+            .fallback = "0.0001"),
+    JOB_KEY(SCHEDULE "polynomial_decay.power", REAL, optimizer.schedule.power,
+            "of the part that is left: 1 is a line", NOT_NEGATIVE, .fallback = "1"),
+    JOB_KEY(SCHEDULE "polynomial_decay.cycle", BOOL, optimizer.schedule.cycle,
+            "begin again beyond decay_steps, each time longer", .fallback = "false"),
+    JOB_KEY(SCHEDULE "piecewise_constant_decay.boundaries", INTEGERS, optimizer.schedule.boundaries,
+            "rising numbers of updates: up to and with each, its value is the rate",
+            RANGE(0, UINT32_MAX), .required = true),
+    JOB_KEY(SCHEDULE "piecewise_constant_decay.values", REALS, optimizer.schedule.values,
+            "one rate more than boundaries; they take the place of training.learning_rate",
+            NOT_NEGATIVE, .required = true),
     DECAY_STEPS("inverse_time_decay", "rate / (1 + decay_rate * t / decay_steps)"),
     DECAY_RATE("inverse_time_decay", "how fast"),
     STAIRCASE("inverse_time_decay"),
-    {.path = "training.gradient_accumulation_steps",
-     .type = KEY_U32,
-     IN_JOB(optimizer.accumulation_steps),
-     RANGE(1, 65536),
-     .identity = true,
-     .fallback = "1",
-     .doc = "steps (async: batches) whose mean gradient makes one update"},
-    {.path = "training.warmup_steps",
-     .type = KEY_U32,
-     IN_JOB(optimizer.schedule.warmup_steps),
-     RANGE(0, UINT32_MAX),
-     .fallback = "0",
-     .doc = "the first so many updates have t / warmup_steps of the schedule's rate"},
-    {.path = "training.update",
-     .type = KEY_WORD,
-     IN_JOB(training.update),
-     .identity = true,
-     .words = update_words,
-     .fallback = "sync",
-     .setting = "update",
-     .doc = "`sync`: one update from all workers' gradients; `async`: each batch on its own; "
-            "`ssp`: the same, and nobody is "
-            "further ahead than training.staleness; `geo`: each worker trains by itself, and "
-            "pushes what it has moved every training.geo_every batches"},
-    {.path = "training.class_weight",
-     .type = KEY_CLASS_WEIGHTS,
-     IN_JOB(training.class_weights),
-     .identity = true,
-     .fallback_doc = "1 for all",
-     .doc = "what an example of a class counts in the loss and its gradient, not in metrics and "
-            "evaluation: `{0: 1, 1: 5}`"},
-    {.path = "training.seed",
-     .type = KEY_U64,
-     IN_JOB(training.seed),
-     RANGE(0, UINT64_MAX),
-     .identity = true,
-     .fallback = "1",
-     .setting = "seed",
-     .doc = "all randomness comes from it"},
-    {.path = "training.clip_norm",
-     .type = KEY_REAL,
-     IN_JOB(training.clip_norm),
-     NOT_NEGATIVE,
-     .fallback = "0",
-     .setting = "clip_norm",
-     .doc = "a larger mean gradient is scaled down to this global norm, over all tensors; in async "
-            "each batch's, at its worker; 0: off"},
-    {.path = "training.nan_guard",
-     .type = KEY_WORD,
-     IN_JOB(training.nan_guard),
-     .words = nan_guard_words,
-     .fallback = "off",
-     .setting = "nan_guard",
-     .doc = "a gradient that is not finite, or optimizer state beyond 1e30: `skip` makes no update "
+    JOB_KEY("training.gradient_accumulation_steps", U32, optimizer.accumulation_steps,
+            "steps (async: batches) whose mean gradient makes one update", RANGE(1, 65536),
+            .identity = true, .fallback = "1"),
+    JOB_KEY("training.warmup_steps", U32, optimizer.schedule.warmup_steps,
+            "the first so many updates have t / warmup_steps of the schedule's rate",
+            RANGE(0, UINT32_MAX), .fallback = "0"),
+    JOB_KEY(
+        "training.update", WORD, training.update,
+        "`sync`: one update from all workers' gradients; `async`: each batch on its own; `ssp`: "
+        "the same, and nobody is further ahead than training.staleness; `geo`: each worker trains "
+        "by itself, and pushes what it has moved every training.geo_every batches",
+        .identity = true, .words = update_words, .fallback = "sync", .setting = "update"),
+    JOB_KEY("training.class_weight", CLASS_WEIGHTS, training.class_weights,
+            "what an example of a class counts in the loss and its gradient, not in metrics and "
+            "evaluation: `{0: 1, 1: 5}`",
+            .identity = true, .fallback_doc = "1 for all"),
+    JOB_KEY("training.seed", U64, training.seed, "all randomness comes from it",
+            RANGE(0, UINT64_MAX), .identity = true, .fallback = "1", .setting = "seed"),
+    JOB_KEY("training.clip_norm", REAL, training.clip_norm,
+            "a larger mean gradient is scaled down to this global norm, over all tensors; in async "
+            "each batch's, at its worker; 0: off",
+            NOT_NEGATIVE, .fallback = "0", .setting = "clip_norm"),
+    JOB_KEY("training.nan_guard", WORD, training.nan_guard,
+            "a gradient that is not finite, or optimizer state beyond 1e30: `skip` makes no update "
             "of that batch, `stop` ends the job, `rollback` goes back to the last checkpoint and "
-            "then skips the batch"},
-    {.path = "training.max_rejected",
-     .type = KEY_U32,
-     IN_JOB(training.max_rejected),
-     RANGE(1, 1000000),
-     .fallback = "10",
-     HEEDED(rejects, "it is of batches that training.nan_guard: skip rejects (in sync rollback, "
-                     "too); give that, or leave it out"),
-     .doc =
-         "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the job "
-         "fails"},
-    {.path = "training.max_recoveries",
-     .type = KEY_U32,
-     IN_JOB(training.max_recoveries),
-     RANGE(0, 1000000),
-     .fallback = "3",
-     HEEDED(rolls_back, "it is of training.nan_guard: rollback; give that, or leave it out"),
-     .doc =
-         "times that `nan_guard: rollback` goes back to the same checkpoint before the job fails"},
-    {.path = "training.monitor",
-     .type = KEY_WORD,
-     IN_JOB(training.monitor),
-     .words = monitor_words,
-     .fallback = "none",
-     .doc = "the best epoch's weights by this evaluation, the loss or one of model.metrics, are "
-            "kept in `DIR/best`"},
-    {.path = "early_stopping.patience",
-     .type = KEY_U32,
-     IN_JOB(early_stopping.patience),
-     RANGE(0, 1000000),
-     .fallback = "0",
-     .doc = "epochs without a better evaluation (training.monitor) after which training ends; 0: "
-            "never"},
-    {.path = "early_stopping.min_delta",
-     .type = KEY_REAL,
-     IN_JOB(early_stopping.min_delta),
-     NOT_NEGATIVE,
-     .fallback = "0",
-     .doc = "what a better evaluation is better by, at least"},
-    {.path = "early_stopping.start_from_epoch",
-     .type = KEY_U32,
-     IN_JOB(early_stopping.start_from_epoch),
-     RANGE(0, 1000000),
-     .fallback = "0",
-     .doc = "so many epochs are not looked at"},
-    {.path = "early_stopping.restore_best_weights",
-     .type = KEY_BOOL,
-     IN_JOB(early_stopping.restore_best_weights),
-     .fallback = "false",
-     .doc = "`model/` gets the best epoch's weights instead of the last ones"},
-    {.path = "training.staleness",
-     .type = KEY_U32,
-     IN_JOB(training.staleness),
-     RANGE(0, 1000000),
-     .fallback = "3",
-     HEEDED(in_ssp, "it is the bound of training.update: ssp, which is %s here; leave it out"),
-     .setting = "staleness",
-     .doc =
-         "ssp: so many batches a worker may be ahead of the slowest; 0: all wait for each other"},
-    {.path = "training.geo_every",
-     .type = KEY_U32,
-     IN_JOB(training.geo_every),
-     RANGE(1, 4096),
-     .fallback = "8",
-     HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
-     .setting = "geo_every",
-     .doc = "geo: batches that a worker trains by itself between two pushes"},
-    {.path = "training.delay_compensation",
-     .type = KEY_REAL,
-     IN_JOB(training.delay_compensation),
-     NOT_NEGATIVE,
-     .fallback = "0",
-     OF_STALE("0"),
-     .setting = "delay_compensation",
-     .doc = "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
-            "each worker on the ps"},
-    {.path = "training.staleness_rate",
-     .type = KEY_BOOL,
-     IN_JOB(training.staleness_rate),
-     .fallback = "false",
-     OF_STALE("false"),
-     .setting = "staleness_rate",
-     .doc = "async: the rate of an update is divided by its staleness"},
+            "then skips the batch",
+            .words = nan_guard_words, .fallback = "off", .setting = "nan_guard"),
+    JOB_KEY("training.max_rejected", U32, training.max_rejected,
+            "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the "
+            "job fails",
+            RANGE(1, 1000000), .fallback = "10",
+            HEEDED(rejects, "it is of batches that training.nan_guard: skip rejects (in sync "
+                            "rollback, too); give that, or leave it out")),
+    JOB_KEY(
+        "training.max_recoveries", U32, training.max_recoveries,
+        "times that `nan_guard: rollback` goes back to the same checkpoint before the job fails",
+        RANGE(0, 1000000), .fallback = "3",
+        HEEDED(rolls_back, "it is of training.nan_guard: rollback; give that, or leave it out")),
+    JOB_KEY("training.monitor", WORD, training.monitor,
+            "the best epoch's weights by this evaluation, the loss or one of model.metrics, are "
+            "kept in `DIR/best`",
+            .words = monitor_words, .fallback = "none"),
+    JOB_KEY(
+        "early_stopping.patience", U32, early_stopping.patience,
+        "epochs without a better evaluation (training.monitor) after which training ends; 0: never",
+        RANGE(0, 1000000), .fallback = "0"),
+    JOB_KEY("early_stopping.min_delta", REAL, early_stopping.min_delta,
+            "what a better evaluation is better by, at least", NOT_NEGATIVE, .fallback = "0"),
+    JOB_KEY("early_stopping.start_from_epoch", U32, early_stopping.start_from_epoch,
+            "so many epochs are not looked at", RANGE(0, 1000000), .fallback = "0"),
+    JOB_KEY("early_stopping.restore_best_weights", BOOL, early_stopping.restore_best_weights,
+            "`model/` gets the best epoch's weights instead of the last ones", .fallback = "false"),
+    JOB_KEY(
+        "training.staleness", U32, training.staleness,
+        "ssp: so many batches a worker may be ahead of the slowest; 0: all wait for each other",
+        RANGE(0, 1000000), .fallback = "3",
+        HEEDED(in_ssp, "it is the bound of training.update: ssp, which is %s here; leave it out"),
+        .setting = "staleness"),
+    JOB_KEY("training.geo_every", U32, training.geo_every,
+            "geo: batches that a worker trains by itself between two pushes", RANGE(1, 4096),
+            .fallback = "8",
+            HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
+            .setting = "geo_every"),
+    JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
+            "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
+            "each worker on the ps",
+            NOT_NEGATIVE, .fallback = "0", OF_STALE("0"), .setting = "delay_compensation"),
+    JOB_KEY("training.staleness_rate", BOOL, training.staleness_rate,
+            "async: the rate of an update is divided by its staleness", .fallback = "false",
+            OF_STALE("false"), .setting = "staleness_rate"),
 };
 const struct job_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -11,7 +11,7 @@ static enum err refuse(struct job_reader *r, const struct job_key *key)
 {
     const char *why = key->unheeded, *gap = strstr(why, "%s");
     int head = (int)(gap ? gap - why : (long)strlen(why));
-    return job_refuse(r, job_given(r, key->path), key->path, "%.*s%s%s", head, why,
+    return job_refuse(r, NULL, key->path, "%.*s%s%s", head, why,
                       gap ? job_update_word(r->job->training.update) : "", gap ? gap + 2 : "");
 }
 
@@ -20,7 +20,7 @@ static enum err check_bad_rows(struct job_reader *r)
     const struct job_key *most = job_key_find("data.bad_rows_max");
     if (r->job->data.csv.bad_rows != BAD_ROWS_STOP || job_key_is_default(most, r->job))
         return ERR_OK;
-    return job_refuse(r, job_given(r, most->path), most->path,
+    return job_refuse(r, NULL, most->path,
                       "it is of data.bad_rows: skip; give that, or leave it out");
 }
 

@@ -13,7 +13,7 @@ enum err job_check_update(struct job_reader *r)
     if (job->training.update != UPDATE_SYNC || job->sync.dropped != DROPPED_REDO ||
         job->training.nan_guard != NAN_GUARD_ROLLBACK)
         return ERR_OK;
-    return job_refuse(r, job_given(r, "sync.dropped"), "sync.dropped",
+    return job_refuse(r, NULL, "sync.dropped",
                       "redo goes with training.nan_guard: off, skip or stop: after a rollback "
                       "the step to be skipped may be made of other microbatches");
 }

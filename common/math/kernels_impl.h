@@ -368,25 +368,8 @@ static float reduce_max(const float *a, size_t n)
     return lane[0];
 }
 
-static double reduce_sum(const float *a, size_t n)
-{
-    vd sum[PARTS];
-    memset(sum, 0, sizeof sum);
-    size_t i = 0;
-    for (; i + REDUCE_LANES <= n; i += REDUCE_LANES)
-        for (size_t p = 0; p < PARTS; p++)
-            sum[p] += __builtin_convertvector(load(a + i + p * LANES), vd);
-    double lane[REDUCE_LANES];
-    memcpy(lane, sum, sizeof lane);
-    for (size_t k = 0; i + k < n; k++)
-        lane[k] += (double)a[i + k];
-    for (size_t width = REDUCE_LANES / 2; width; width /= 2)
-        for (size_t k = 0; k < width; k++)
-            lane[k] += lane[k + width];
-    return lane[0];
-}
-
-static double reduce_sum_squares(const float *a, size_t n)
+/* The elements, or their squares. */
+INLINE double sum_of(const float *a, size_t n, bool squares)
 {
     vd sum[PARTS];
     memset(sum, 0, sizeof sum);
@@ -394,17 +377,27 @@ static double reduce_sum_squares(const float *a, size_t n)
     for (; i + REDUCE_LANES <= n; i += REDUCE_LANES) {
         for (size_t p = 0; p < PARTS; p++) {
             vd x = __builtin_convertvector(load(a + i + p * LANES), vd);
-            sum[p] += x * x;
+            sum[p] += squares ? x * x : x;
         }
     }
     double lane[REDUCE_LANES];
     memcpy(lane, sum, sizeof lane);
     for (size_t k = 0; i + k < n; k++)
-        lane[k] += (double)a[i + k] * (double)a[i + k];
+        lane[k] += squares ? (double)a[i + k] * (double)a[i + k] : (double)a[i + k];
     for (size_t width = REDUCE_LANES / 2; width; width /= 2)
         for (size_t k = 0; k < width; k++)
             lane[k] += lane[k + width];
     return lane[0];
+}
+
+static double reduce_sum(const float *a, size_t n)
+{
+    return sum_of(a, n, false);
+}
+
+static double reduce_sum_squares(const float *a, size_t n)
+{
+    return sum_of(a, n, true);
 }
 
 #include "common/math/kernels_codec.h"

@@ -18,20 +18,15 @@ enum {
     ACCEPTS_PER_EVENT = 64, /* then others on the loop have their turn */
 };
 
-static void set_int(int fd, int level, int option, int value)
-{
-    (void)!setsockopt(fd, level, option, &value, sizeof(value));
-}
-
 /* -1 and errno on error. */
 static int bind_one(const struct sockaddr *addr, socklen_t bytes)
 {
     int fd = socket_open(addr->sa_family);
     if (fd < 0)
         return -1;
-    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (addr->sa_family == AF_INET6)
-        set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (bind(fd, addr, bytes) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     int error = errno;

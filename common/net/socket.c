@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-static void set_int(int fd, int level, int option, int value)
+void socket_set(int fd, int level, int option, int value)
 {
     /* A socket that does not know the option (AF_UNIX in a test) works without it. */
     (void)!setsockopt(fd, level, option, &value, sizeof(value));
@@ -12,8 +12,8 @@ static void set_int(int fd, int level, int option, int value)
 
 static void set_buffers(int fd)
 {
-    set_int(fd, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER_BYTES);
-    set_int(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER_BYTES);
+    socket_set(fd, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER_BYTES);
+    socket_set(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER_BYTES);
 }
 
 int socket_open(int family)
@@ -30,17 +30,17 @@ void socket_tune(int fd)
     if (flags >= 0)
         (void)!fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     set_buffers(fd);
-    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, SOCKET_KEEP_IDLE_S);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, SOCKET_KEEP_EVERY_S);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, SOCKET_KEEP_COUNT);
-    set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SOCKET_UNACKED_MS);
+    socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, SOCKET_KEEP_IDLE_S);
+    socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, SOCKET_KEEP_EVERY_S);
+    socket_set(fd, IPPROTO_TCP, TCP_KEEPCNT, SOCKET_KEEP_COUNT);
+    socket_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SOCKET_UNACKED_MS);
 }
 
 void socket_cork(int fd, bool corked)
 {
-    set_int(fd, IPPROTO_TCP, TCP_CORK, corked);
+    socket_set(fd, IPPROTO_TCP, TCP_CORK, corked);
 }
 
 uint16_t socket_port(int fd)

@@ -21,6 +21,8 @@ int socket_open(int family);
 /* No Nagle, keepalive, unacknowledged timeout, buffers, nonblocking: what every connection has.
  * What a kind of socket does not know is left out. */
 void socket_tune(int fd);
+/* Set an option; a socket that does not know it goes without. */
+void socket_set(int fd, int level, int option, int value);
 /* While corked only full packets leave; uncorking sends what is left. */
 void socket_cork(int fd, bool corked);
 

@@ -1,6 +1,7 @@
 /* Who this process is: its certificate, its key and its CA, as they stand in three files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -28,8 +29,15 @@ static const char *last_reason(void)
     return reason ? reason : "unknown reason";
 }
 
-static enum err wrong_file(const struct tls *t, int file, const char *what, struct errmsg *e)
+static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, const char *fmt, ...)
 {
+    char what[400];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
     return err_set(e, ERR_INPUT, "%s=%.200s: %s", tls_flag(file), t->file[file], what);
 }
 
@@ -40,79 +48,70 @@ static int no_passphrase(char *out, int bytes, int writing, void *arg)
     return 0;
 }
 
-static enum err stamp_files(const struct tls *t, struct tls_stamp stamp[TLS_FILES],
-                            struct errmsg *e)
+static enum err stamp_files(const struct tls *t, struct stat stamp[TLS_FILES], struct errmsg *e)
 {
     for (int i = 0; i < TLS_FILES; i++) {
-        struct stat s;
-        if (stat(t->file[i], &s) != 0)
-            return wrong_file(t, i, strerror(errno), e);
-        if (S_ISDIR(s.st_mode))
-            return wrong_file(t, i, strerror(EISDIR), e);
-        stamp[i] = (struct tls_stamp){s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
+        if (stat(t->file[i], &stamp[i]) != 0)
+            return wrong_file(t, i, e, "%s", strerror(errno));
+        if (S_ISDIR(stamp[i].st_mode))
+            return wrong_file(t, i, e, "%s", strerror(EISDIR));
         int fd = open(t->file[i], O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-            return wrong_file(t, i, strerror(errno), e);
+            return wrong_file(t, i, e, "%s", strerror(errno));
         (void)close(fd);
     }
     return ERR_OK;
 }
 
-static bool same_stamp(const struct tls_stamp *a, const struct tls_stamp *b)
+/* Another mode alone is no other file. */
+static bool same_stamp(const struct stat *a, const struct stat *b)
 {
-    return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
-           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 static enum err use_certificate(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
 {
-    char text[200], at[40];
-    if (SSL_CTX_use_certificate_chain_file(ctx, t->file[TLS_CERT]) != 1) {
-        (void)snprintf(text, sizeof text,
-                       "no certificate in it (%s); wanted is PEM, as openssl writes it",
-                       last_reason());
-        return wrong_file(t, TLS_CERT, text, e);
-    }
+    char at[40];
+    if (SSL_CTX_use_certificate_chain_file(ctx, t->file[TLS_CERT]) != 1)
+        return wrong_file(t, TLS_CERT, e,
+                          "no certificate in it (%s); wanted is PEM, as openssl writes it",
+                          last_reason());
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0) {
         tls_time_text(X509_get0_notAfter(cert), at, sizeof at);
-        (void)snprintf(text, sizeof text, "it expired on %s; wanted is one that is valid now", at);
-        return wrong_file(t, TLS_CERT, text, e);
+        return wrong_file(t, TLS_CERT, e, "it expired on %s; wanted is one that is valid now", at);
     }
     if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0) {
         tls_time_text(X509_get0_notBefore(cert), at, sizeof at);
-        (void)snprintf(text, sizeof text,
-                       "it is not valid before %s; is the clock of this host right?", at);
-        return wrong_file(t, TLS_CERT, text, e);
+        return wrong_file(t, TLS_CERT, e,
+                          "it is not valid before %s; is the clock of this host right?", at);
     }
     return ERR_OK;
 }
 
 static enum err use_key(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
 {
-    char text[400];
     FILE *in = fopen(t->file[TLS_KEY], "re");
     if (!in)
-        return wrong_file(t, TLS_KEY, strerror(errno), e);
+        return wrong_file(t, TLS_KEY, e, "%s", strerror(errno));
     EVP_PKEY *key = PEM_read_PrivateKey(in, NULL, no_passphrase, NULL);
     (void)fclose(in);
     if (!key)
-        return wrong_file(t, TLS_KEY, "no private key in it; wanted is PEM, without a passphrase",
-                          e);
+        return wrong_file(t, TLS_KEY, e,
+                          "no private key in it; wanted is PEM, without a passphrase");
     bool fits = SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
     EVP_PKEY_free(key);
-    if (fits)
-        return ERR_OK;
-    (void)snprintf(text, sizeof text, "it is not the key of the certificate in %.200s",
-                   t->file[TLS_CERT]);
-    return wrong_file(t, TLS_KEY, text, e);
+    return fits ? ERR_OK
+                : wrong_file(t, TLS_KEY, e, "it is not the key of the certificate in %.200s",
+                             t->file[TLS_CERT]);
 }
 
 static enum err use_ca(const struct tls *t, SSL_CTX *ctx, struct errmsg *e)
 {
     if (SSL_CTX_load_verify_file(ctx, t->file[TLS_CA]) == 1)
         return ERR_OK;
-    return wrong_file(t, TLS_CA, "no CA certificate in it; wanted is PEM, as openssl writes it", e);
+    return wrong_file(t, TLS_CA, e, "no CA certificate in it; wanted is PEM, as openssl writes it");
 }
 
 static bool set_rules(SSL_CTX *ctx)
@@ -161,7 +160,7 @@ static int64_t seconds_of(const ASN1_TIME *at)
 /* Locked, or not shared yet. */
 static enum err take_files(struct tls *t, struct errmsg *e)
 {
-    struct tls_stamp stamp[TLS_FILES];
+    struct stat stamp[TLS_FILES];
     SSL_CTX *ctx = NULL;
     enum err err =
         stamp_files(t, stamp, e); /* first: what changes from here on is seen next time */
@@ -181,7 +180,7 @@ static enum err take_files(struct tls *t, struct errmsg *e)
 /* By who uses the files: who only tries them starts somebody that says it. */
 static void warn_readable(const struct tls *t)
 {
-    if (t->stamp[TLS_KEY].mode & S_IROTH)
+    if (t->stamp[TLS_KEY].st_mode & S_IROTH)
         log_warn("%s=%s: everybody on this host may read the key; wanted is mode 0600 or 0440",
                  tls_flag(TLS_KEY), t->file[TLS_KEY]);
 }
@@ -228,11 +227,8 @@ void tls_free(struct tls *t)
 static bool changed(const struct tls *t)
 {
     for (int i = 0; i < TLS_FILES; i++) {
-        struct stat s;
-        if (stat(t->file[i], &s) != 0)
-            return true;
-        const struct tls_stamp now = {s.st_dev, s.st_ino, s.st_mtim, s.st_size, s.st_mode};
-        if (!same_stamp(&now, &t->stamp[i]))
+        struct stat now;
+        if (stat(t->file[i], &now) != 0 || !same_stamp(&now, &t->stamp[i]))
             return true;
     }
     return false;
@@ -242,7 +238,7 @@ static void say_kept_out(struct tls *t, const struct errmsg *e)
 {
     if (strncmp(t->said, e->text, sizeof t->said - 1) == 0)
         return;
-    (void)snprintf(t->said, sizeof t->said, "%s", e->text);
+    (void)snprintf(t->said, sizeof t->said, "%.*s", (int)sizeof t->said - 1, e->text);
     log_warn("TLS goes on with the certificate that it has, and looks again: %s", e->text);
 }
 
@@ -255,13 +251,12 @@ bool tls_look(struct tls *t, int64_t now_ms)
         t->looked_ms = now_ms;
         if (changed(t)) {
             taken = take_files(t, &e) == ERR_OK;
-            if (taken)
-                warn_readable(t);
-            else
+            if (!taken)
                 say_kept_out(t, &e);
         }
     }
     if (taken) {
+        warn_readable(t);
         t->reloads++;
         t->said[0] = 0;
         log_info("TLS: new connections use the certificate that is in %s now (%s)",
@@ -307,14 +302,13 @@ enum err tls_load(const struct tls_files *f, struct errmsg *e)
 
 static enum err check_named(const struct tls *t, const char *address, struct errmsg *e)
 {
-    char host[ADDRESS_HOST_MAX], text[TLS_NAMES_BYTES + ADDRESS_HOST_MAX + 64];
+    char host[ADDRESS_HOST_MAX];
     uint16_t port;
     enum err err = address_split(address, true, host, &port, e);
     if (err || tls_names_host(SSL_CTX_get0_certificate(t->ctx), host))
         return err;
-    (void)snprintf(text, sizeof text, "it names %s; expected is %s, as others dial this process",
-                   t->names, host);
-    return wrong_file(t, TLS_CERT, text, e);
+    return wrong_file(t, TLS_CERT, e, "it names %s; expected is %s, as others dial this process",
+                      t->names, host);
 }
 
 enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e)

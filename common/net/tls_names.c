@@ -10,12 +10,10 @@ enum { CHECK_FLAGS = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVE
 
 /* ---- what a certificate says ---- */
 
-static bool dns_text(const GENERAL_NAME *name, char *out, size_t bytes)
+static bool dns_text(const ASN1_STRING *name, char *out, size_t bytes)
 {
-    if (name->type != GEN_DNS)
-        return false;
-    const unsigned char *text = ASN1_STRING_get0_data(name->d.dNSName);
-    size_t n = (size_t)ASN1_STRING_length(name->d.dNSName);
+    const unsigned char *text = ASN1_STRING_get0_data(name);
+    size_t n = (size_t)ASN1_STRING_length(name);
     if (n >= bytes || memchr(text, 0, n))
         return false;
     memcpy(out, text, n);
@@ -26,14 +24,19 @@ static bool dns_text(const GENERAL_NAME *name, char *out, size_t bytes)
     return true;
 }
 
-static bool ip_text(const GENERAL_NAME *name, char *out, size_t bytes)
+static bool ip_text(const ASN1_STRING *name, char *out, size_t bytes)
 {
-    if (name->type != GEN_IPADD)
-        return false;
-    const unsigned char *raw = ASN1_STRING_get0_data(name->d.iPAddress);
-    int n = ASN1_STRING_length(name->d.iPAddress);
+    int n = ASN1_STRING_length(name);
     int family = n == 4 ? AF_INET : n == 16 ? AF_INET6 : 0;
-    return family && inet_ntop(family, raw, out, (socklen_t)bytes);
+    return family && inet_ntop(family, ASN1_STRING_get0_data(name), out, (socklen_t)bytes);
+}
+
+/* A DNS name or an IP address; other kinds have no text. */
+static bool name_text(const GENERAL_NAME *name, char *out, size_t bytes)
+{
+    return name->type == GEN_DNS
+               ? dns_text(name->d.dNSName, out, bytes)
+               : name->type == GEN_IPADD && ip_text(name->d.iPAddress, out, bytes);
 }
 
 void tls_names_of(const X509 *cert, char *out, size_t bytes)
@@ -44,11 +47,10 @@ void tls_names_of(const X509 *cert, char *out, size_t bytes)
     (void)snprintf(out, bytes, "no name");
     for (int i = 0; i < sk_GENERAL_NAME_num(names) && at < bytes; i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        const char *kind = name->type == GEN_DNS ? "DNS" : "IP";
-        if (!(name->type == GEN_DNS && dns_text(name, one, sizeof one)) &&
-            !ip_text(name, one, sizeof one))
+        if (!name_text(name, one, sizeof one))
             continue;
-        int n = snprintf(out + at, bytes - at, "%s%s:%s", at ? ", " : "", kind, one);
+        int n = snprintf(out + at, bytes - at, "%s%s:%s", at ? ", " : "",
+                         name->type == GEN_DNS ? "DNS" : "IP", one);
         at += n > 0 ? (size_t)n : 0;
     }
     GENERAL_NAMES_free(names);
@@ -99,9 +101,7 @@ static bool allows(const char *pattern, const X509 *cert)
     GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
     for (int i = 0; i < sk_GENERAL_NAME_num(names) && !found; i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        bool text = name->type == GEN_DNS ? dns_text(name, one, sizeof one)
-                                          : ip_text(name, one, sizeof one);
-        found = text && fits(pattern, one);
+        found = name_text(name, one, sizeof one) && fits(pattern, one);
     }
     GENERAL_NAMES_free(names);
     return found;

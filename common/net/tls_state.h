@@ -17,15 +17,6 @@ struct tls_allowed {
     char name[ADDRESS_HOST_MAX];
 };
 
-/* Which file it was. */
-struct tls_stamp {
-    dev_t device;
-    ino_t inode;
-    struct timespec changed;
-    off_t bytes;
-    mode_t mode; /* for a warning: a change of it alone is none */
-};
-
 enum { TLS_CERT, TLS_KEY, TLS_CA, TLS_FILES };
 
 struct tls {
@@ -35,7 +26,7 @@ struct tls {
 
     pthread_mutex_t lock; /* of all that follows */
     SSL_CTX *ctx;
-    struct tls_stamp stamp[TLS_FILES];
+    struct stat stamp[TLS_FILES]; /* which files they were */
     int64_t looked_ms;
     char said[300];              /* the last warning */
     char names[TLS_NAMES_BYTES]; /* of our certificate */

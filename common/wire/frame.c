@@ -93,28 +93,21 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], uint32_t head_max, uint
                  (unsigned long long)got.body_bytes, (unsigned long long)body_max);
 }
 
+static const struct {
+    const char *name;
+    unsigned to;
+} types[] = {
+#define X(name, message, number, to) [number] = {#name, to},
+    FRAME_TYPE_MAP(X)
+#undef X
+};
+
 const char *frame_type_str(uint16_t type)
 {
-    switch (type) {
-#define X(name, message, number, to)                                                               \
-    case number:                                                                                   \
-        return #name;
-        FRAME_TYPE_MAP(X)
-#undef X
-    default:
-        return NULL;
-    }
+    return type < sizeof types / sizeof *types ? types[type].name : NULL;
 }
 
 unsigned frame_to(uint32_t type)
 {
-    switch (type) {
-#define X(name, message, number, to)                                                               \
-    case number:                                                                                   \
-        return to;
-        FRAME_TYPE_MAP(X)
-#undef X
-    default:
-        return 0;
-    }
+    return type < sizeof types / sizeof *types ? types[type].to : 0;
 }

@@ -49,15 +49,12 @@ bool generation_equal(struct generation a, struct generation b)
 
 const ProtobufCMessageDescriptor *msg_descriptor(uint32_t type)
 {
-    switch (type) {
-#define X(name, message, number, to)                                                               \
-    case number:                                                                                   \
-        return &gradwire__##message##__descriptor;
+    static const ProtobufCMessageDescriptor *const of[] = {
+#define X(name, message, number, to) [number] = &gradwire__##message##__descriptor,
         FRAME_TYPE_MAP(X)
 #undef X
-    default:
-        return NULL;
-    }
+    };
+    return type < sizeof of / sizeof *of ? of[type] : NULL;
 }
 
 ProtobufCMessage *msg_unpack(uint16_t type, const uint8_t *head, size_t bytes)

@@ -65,6 +65,11 @@ void options_init(struct options *o)
         o->bin_dir = getenv("GRADWIRE_BIN_DIR");
 }
 
+int options_exit_code(enum err err)
+{
+    return err == ERR_INPUT ? EXIT_INPUT : EXIT_FAILED;
+}
+
 uint32_t options_trainers(const struct options *o)
 {
     return o->workers + (o->chief ? 1 : 0);

@@ -33,6 +33,10 @@ void options_init(struct options *o);
 /* Does it fit together? For train. Errors: ERR_INPUT with one line that says what would be right. */
 enum err options_check(const struct options *o, struct errmsg *e) MUST_CHECK;
 
+/* What a command of the launcher exits with where it failed. */
+enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
+int options_exit_code(enum err err);
+
 /* How many processes compute gradients. */
 uint32_t options_trainers(const struct options *o);
 

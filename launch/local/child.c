@@ -30,6 +30,16 @@ void args_add(struct args *a, const char *fmt, ...)
         a->argv[a->n] = NULL;
 }
 
+void args_add_handed(struct args *a, const struct handed *fds)
+{
+    if (fds->listen >= 0)
+        args_add(a, "--listen_fd=%d", fds->listen);
+    if (fds->http >= 0)
+        args_add(a, "--http_fd=%d", fds->http);
+    if (fds->progress >= 0)
+        args_add(a, "--progress_fd=%d", fds->progress);
+}
+
 void argv_free(char **argv)
 {
     for (char **one = argv; one && *one; one++)
@@ -58,9 +68,9 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
         if (getppid() != parent)
             _exit(CHILD_EXIT_NO_EXEC);
     }
-    child_keep_fd(c->listen_fd);
-    child_keep_fd(c->progress_fd);
-    child_keep_fd(c->http_fd);
+    child_keep_fd(c->handed.listen);
+    child_keep_fd(c->handed.progress);
+    child_keep_fd(c->handed.http);
     signals_reset();
     execv(c->argv[0], c->argv);
     (void)dprintf(STDERR_FILENO, "cannot execute %s: %s\n", c->argv[0], strerror(errno));
@@ -104,6 +114,12 @@ enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g
     (void)setpgid(child, child); /* whoever is first, so that a signal to the group never misses */
     *pid = child;
     return ERR_OK;
+}
+
+void child_set_environment(void)
+{
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    (void)unsetenv("TF_CONFIG");
 }
 
 void child_signal(pid_t pid, int sig)

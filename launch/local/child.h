@@ -20,11 +20,16 @@ struct args {
 void args_add(struct args *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void argv_free(char **argv); /* NULL is ignored */
 
+/* Descriptors that a process is handed; -1: none. */
+struct handed {
+    int listen, http, progress;
+};
+/* The flags that name them to the process. */
+void args_add_handed(struct args *a, const struct handed *fds);
+
 struct child {
     char *const *argv; /* NULL-terminated */
-    int listen_fd;     /* handed down, and so is progress_fd; -1: none */
-    int progress_fd;
-    int http_fd;       /* the same */
+    struct handed handed;
     int out_fd;        /* its stdout and stderr */
     const char *token; /* written to its standard input; NULL: that is empty */
 };
@@ -33,6 +38,9 @@ struct child {
  * executed ends with CHILD_EXIT_NO_EXEC and says why on out_fd. Errors: ERR_IO. */
 enum err child_start(pid_t *pid, const struct child *c, const struct guardian *g,
                      struct errmsg *e) MUST_CHECK;
+
+/* What processes inherit: BLAS on one thread each (the compute threads are ours), and no identity but the flags'. */
+void child_set_environment(void);
 
 /* Signal its process group; nothing if pid is 0. */
 void child_signal(pid_t pid, int sig);

@@ -2,11 +2,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
 #include "launch/local/child.h"
 
 /* ---- programs ---- */
@@ -37,8 +38,11 @@ static enum err crew_find(char path[PATH_MAX], const char *dir, const char *name
     return ERR_OK;
 }
 
-enum err crew_find_programs(struct site *s, const struct options *o, struct errmsg *e)
+enum err site_init(struct site *s, const struct options *o, struct errmsg *e)
 {
+    *s = (struct site){
+        .tls = o->tls, .cores = cores_usable(), .memory_bytes = cgroup_memory_bytes()};
+    (void)snprintf(s->job, sizeof s->job, "%s", o->job); /* a longer one cannot be opened */
     char own[PATH_MAX];
     const char *dir = o->bin_dir;
     enum err err = ERR_OK;
@@ -55,31 +59,25 @@ enum err crew_find_programs(struct site *s, const struct options *o, struct errm
 
 /* ---- who there is ---- */
 
-static enum err crew_add(struct crew *c, enum role role, uint32_t count, const char *dir,
-                         struct errmsg *e)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        enum err err = process_init(&c->process[c->n], role, i, dir, e);
-        if (err)
-            return err;
-        c->n++;
-    }
-    return ERR_OK;
-}
-
 enum err crew_init(struct crew *c, const struct options *o, const char *dir, struct errmsg *e)
 {
     *c = (struct crew){.guardian = {.fd = -1}, .chief = o->ps, .evaluators = o->evaluator};
     c->process = mem_zalloc(options_processes(o), sizeof *c->process);
     if (!c->process)
         return err_set(e, ERR_NOMEM, "out of memory");
-    enum err err = crew_add(c, ROLE_PS, o->ps, dir, e);
-    if (!err)
-        err = crew_add(c, ROLE_CHIEF, o->chief ? 1 : 0, dir, e);
-    if (!err)
-        err = crew_add(c, ROLE_WORKER, o->workers, dir, e);
-    if (!err)
-        err = crew_add(c, ROLE_EVALUATOR, o->evaluator ? 1 : 0, dir, e);
+    const struct {
+        enum role role;
+        uint32_t count;
+    } all[] = {{ROLE_PS, o->ps},
+               {ROLE_CHIEF, o->chief},
+               {ROLE_WORKER, o->workers},
+               {ROLE_EVALUATOR, o->evaluator}};
+    enum err err = ERR_OK;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (uint32_t i = 0; !err && i < all[k].count; i++) {
+            err = process_init(&c->process[c->n], all[k].role, i, dir, e);
+            c->n += !err;
+        }
     return err;
 }
 
@@ -178,8 +176,8 @@ static void args_add_tls(struct args *a, const struct tls_files *f)
 }
 
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
-                        const struct site *site, const uint32_t *site_of,
-                        const struct crew_fds *fds, struct errmsg *e)
+                        const struct site *site, const uint32_t *site_of, const struct handed *fds,
+                        struct errmsg *e)
 {
     struct process *p = &c->process[i];
     struct args a = {.n = 0};
@@ -197,12 +195,7 @@ enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, con
         args_add(&a, "--evaluators=1");
     args_add(&a, "--job=%s", site->job);
     args_add(&a, "--output=%s", site->output);
-    if (fds->listen >= 0)
-        args_add(&a, "--listen_fd=%d", fds->listen);
-    if (fds->http >= 0)
-        args_add(&a, "--http_fd=%d", fds->http);
-    if (fds->progress >= 0)
-        args_add(&a, "--progress_fd=%d", fds->progress);
+    args_add_handed(&a, fds);
     if (c->token_flag)
         args_add(&a, "%s", c->token_flag);
     args_add_tls(&a, &site->tls);
@@ -227,11 +220,10 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
     if (err)
         return err;
     for (uint32_t i = 0; !err && i < c->n; i++) {
-        struct local_place *place = &c->local_place[i];
+        struct handed *fds = &c->local_place[i].handed;
         if (i == c->chief || c->process[i].role == ROLE_EVALUATOR)
-            place->progress_fd = progress_fd;
-        const struct crew_fds fds = {place->listen_fd, place->http_fd, place->progress_fd};
-        err = crew_make_argv(c, i, o, job, site, NULL, &fds, e);
+            fds->progress = progress_fd;
+        err = crew_make_argv(c, i, o, job, site, NULL, fds, e);
     }
     return err;
 }

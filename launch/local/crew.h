@@ -30,9 +30,9 @@ struct crew {
     struct local_place *local_place; /* of each process; NULL: they run on other hosts */
 };
 
-/* Find ps/ps and worker/worker: in o->bin_dir, or beside the launcher. Errors: ERR_INPUT not there.
- */
-enum err crew_find_programs(struct site *s, const struct options *o, struct errmsg *e) MUST_CHECK;
+/* This host, all but s->output: ps/ps and worker/worker are in o->bin_dir, or beside the launcher. Errors: ERR_INPUT they
+ * are not there. */
+enum err site_init(struct site *s, const struct options *o, struct errmsg *e) MUST_CHECK;
 
 /* Name them all; dir is where their logs will be. Close with crew_close, on error too. Errors:
  * ERR_IO, ERR_NOMEM. */
@@ -45,16 +45,11 @@ void crew_close(struct crew *c);
 enum err crew_settle_here(struct crew *c, const struct options *o, const struct job *job,
                           const struct site *site, int progress_fd, struct errmsg *e) MUST_CHECK;
 
-/* Descriptors that a process is handed; -1: none. */
-struct crew_fds {
-    int listen, http, progress;
-};
-
 /* All of them have an address: make the command line of process i, which runs on `site` together
  * with those whose site_of[] is the same as its own. site_of NULL: all are together. Descriptors
  * are left out where they are -1. Errors: ERR_NOMEM. */
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
-                        const struct site *site, const uint32_t *site_of,
-                        const struct crew_fds *fds, struct errmsg *e) MUST_CHECK;
+                        const struct site *site, const uint32_t *site_of, const struct handed *fds,
+                        struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/local/child.h"
-
 static enum err local_start(struct process *p, struct errmsg *e)
 {
     const struct local_place *place = p->place;
@@ -17,11 +15,7 @@ static enum err local_start(struct process *p, struct errmsg *e)
     enum err err = process_open_log(p, &log_fd, e);
     if (err)
         return err;
-    struct child c = {.argv = p->argv,
-                      .listen_fd = place->listen_fd,
-                      .progress_fd = place->progress_fd,
-                      .http_fd = place->http_fd,
-                      .out_fd = log_fd};
+    struct child c = {.argv = p->argv, .handed = place->handed, .out_fd = log_fd};
     err = child_start(&p->pid, &c, place->guardian, e);
     (void)close(log_fd);
     if (err)
@@ -35,13 +29,7 @@ static void local_signal(struct process *p, int sig)
     child_signal(p->pid, sig);
 }
 
-static void local_cancel(struct process *p)
-{
-    (void)p; /* nothing is awaited here: it runs, or it does not */
-}
-
-static const struct process_ops local_ops = {
-    .start = local_start, .signal = local_signal, .cancel = local_cancel};
+static const struct process_ops local_ops = {.start = local_start, .signal = local_signal};
 
 /* A listening socket on a free port of 127.0.0.1. Errors: ERR_IO, *fd is unchanged. */
 static enum err local_listen(const struct process *p, int *out, char address[PROCESS_ADDRESS_BYTES],
@@ -66,11 +54,10 @@ static enum err local_listen(const struct process *p, int *out, char address[PRO
 enum err local_settle(struct process *p, struct local_place *place, const struct guardian *guardian,
                       struct errmsg *e)
 {
-    *place = (struct local_place){
-        .guardian = guardian, .listen_fd = -1, .http_fd = -1, .progress_fd = -1};
-    enum err err = local_listen(p, &place->listen_fd, p->address, e);
+    *place = (struct local_place){.guardian = guardian, .handed = {-1, -1, -1}};
+    enum err err = local_listen(p, &place->handed.listen, p->address, e);
     if (!err)
-        err = local_listen(p, &place->http_fd, p->http, e);
+        err = local_listen(p, &place->handed.http, p->http, e);
     p->ops = &local_ops;
     p->place = place;
     return err;
@@ -78,11 +65,10 @@ enum err local_settle(struct process *p, struct local_place *place, const struct
 
 void local_leave(struct local_place *place)
 {
-    if (place->listen_fd >= 0)
-        (void)close(place->listen_fd);
-    if (place->http_fd >= 0)
-        (void)close(place->http_fd);
-    place->listen_fd = place->http_fd = -1;
+    if (place->handed.listen >= 0)
+        (void)close(place->handed.listen);
+    if (place->handed.http >= 0)
+        (void)close(place->handed.http);
 }
 
 bool local_reaped(struct process *p, pid_t pid, uint64_t peak_rss_bytes)

@@ -3,15 +3,14 @@
 #ifndef GRADWIRE_LAUNCH_LOCAL_LOCAL_H
 #define GRADWIRE_LAUNCH_LOCAL_LOCAL_H
 
-#include "launch/local/guardian.h"
+#include "launch/local/child.h"
 #include "launch/local/process.h"
 
 /* Where one of them is kept. */
 struct local_place {
     const struct guardian *guardian; /* it runs before the first start */
-    int listen_fd;                   /* bound for the whole job, handed down at every start */
-    int http_fd;                     /* the same, for HTTP */
-    int progress_fd; /* handed down too; -1: none (chief and evaluator have one). Not owned */
+    struct handed handed; /* at every start; both ports are bound for the whole job. progress (chief
+                             and evaluator have one) is not owned */
 };
 
 /* Bind and listen on free ports of 127.0.0.1: p->address and p->http. `place` outlives p. Errors: ERR_IO. */

@@ -28,7 +28,7 @@ struct process_ops {
     enum err (*start)(struct process *p, struct errmsg *e);
     /* Signal its process group; nothing if it does not run. */
     void (*signal)(struct process *p, int sig);
-    /* No longer wanted if it is only awaited; nothing otherwise. */
+    /* No longer wanted if it is only awaited; nothing otherwise. NULL: none is ever awaited there. */
     void (*cancel)(struct process *p);
 };
 

@@ -15,7 +15,6 @@
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "common/net/reach.h"
-#include "common/base/sha256.h"
 #include "common/net/tls.h"
 
 enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };

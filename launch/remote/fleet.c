@@ -126,17 +126,16 @@ static bool remote_message(struct fleet *f, struct process *p, enum talk_type ty
         f->events->progress(f->arg, data, bytes);
         return true;
     }
+    static void (*const take[TALK_TYPES])(struct fleet *, struct process *,
+                                          const json_t *) = {[TALK_STARTED] = remote_started,
+                                                             [TALK_FAILED] = remote_failed,
+                                                             [TALK_ENDED] = remote_ended};
     json_t *m = json_loadb(data, bytes, 0, NULL);
-    if (!m)
-        return false;
-    if (type == TALK_STARTED)
-        remote_started(f, p, m);
-    else if (type == TALK_FAILED)
-        remote_failed(f, p, m);
-    else if (type == TALK_ENDED)
-        remote_ended(f, p, m);
+    bool right = m && take[type];
+    if (right)
+        take[type](f, p, m);
     json_decref(m);
-    return type == TALK_STARTED || type == TALK_FAILED || type == TALK_ENDED;
+    return right;
 }
 
 /* ---- remote hosts ---- */
@@ -197,17 +196,6 @@ static void remote_say_away(struct remote *c, const char *why)
     say_warn("host %s is not there: %s; trying on", c->line->name, why);
 }
 
-/* A ps, or the chief: without it the job stands still. */
-static bool remote_is_vital(const struct remote *c)
-{
-    const struct fleet_config *config = &c->fleet->config;
-    for (uint32_t i = 0; i < config->crew->n; i++)
-        if (config->host_of[i] == c->index &&
-            (config->crew->process[i].role == ROLE_PS || i == config->crew->chief))
-            return true;
-    return false;
-}
-
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
@@ -216,7 +204,8 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     char why[128];
     int64_t away_s = (clock_now_ms() - c->lost_ms) / 1000;
     uint32_t bound_s = c->fleet->config.job->timeouts.ps_rejoin_s;
-    if (away_s > bound_s && remote_is_vital(c)) {
+    if (away_s > bound_s &&
+        (c->runs & (RUNS_PS | RUNS_CHIEF))) { /* without it the job stands still */
         (void)snprintf(why, sizeof why, "it did not come back within %u s (timeouts.ps_rejoin_s)",
                        bound_s);
         c->fleet->events->end(c->fleet->arg, c->line->name, why);
@@ -278,18 +267,22 @@ static void remote_back(struct remote *c)
             remote_send(&config->crew->process[i]);
 }
 
+/* Its runner goes, and lets go of what it has bound. */
+static void remote_send_away(struct remote *c, const char *why)
+{
+    remote_say_away(c, why);
+    link_drop(&c->link);
+    remote_again(c);
+}
+
 /* The answer to remote_ask_bind of a host that was away. */
-static bool remote_rebound(struct remote *c, const json_t *answer)
+static void remote_rebound(struct remote *c, const json_t *answer)
 {
     const json_t *problems = json_object_get(answer, "problems");
-    if (json_array_size(problems) == 0) {
+    if (json_array_size(problems) == 0)
         remote_back(c);
-        return true;
-    }
-    remote_say_away(c, json_string_value(json_array_get(problems, 0)));
-    link_drop(&c->link); /* its runner goes, and lets go of what it has bound */
-    remote_again(c);
-    return true;
+    else
+        remote_send_away(c, json_string_value(json_array_get(problems, 0)));
 }
 
 static bool remote_answered(struct remote *c, const char *data, size_t bytes)
@@ -298,9 +291,10 @@ static bool remote_answered(struct remote *c, const char *data, size_t bytes)
     if (!answer)
         return false;
     if (c->fleet->running) {
-        bool right = c->settled || remote_rebound(c, answer);
+        if (!c->settled)
+            remote_rebound(c, answer);
         json_decref(answer);
-        return right;
+        return true;
     }
     c->answered_ms = clock_wall_ms();
     json_decref(c->answer);
@@ -311,9 +305,8 @@ static bool remote_answered(struct remote *c, const char *data, size_t bytes)
 
 /* ---- struct link_ops ---- */
 
-static void on_ready(void *arg, struct link *l, const json_t *about)
+static void on_ready(void *arg, const json_t *about)
 {
-    (void)l;
     struct remote *c = arg;
     char why[200];
     const char *version = json_string_value(json_object_get(about, "version"));
@@ -328,18 +321,15 @@ static void on_ready(void *arg, struct link *l, const json_t *about)
         remote_problem(c, "%s", why);
         c->failed = true;
     } else if (!same) {
-        remote_say_away(c, why);
-        link_drop(&c->link);
-        remote_again(c);
+        remote_send_away(c, why);
     } else if (c->fleet->running) {
         remote_ask(c, remote_ask_bind(c));
     }
 }
 
-static bool on_message(void *arg, struct link *l, enum talk_type type, uint32_t process,
-                       const char *data, size_t bytes)
+static bool on_message(void *arg, enum talk_type type, uint32_t process, const char *data,
+                       size_t bytes)
 {
-    (void)l;
     struct remote *c = arg;
     struct fleet *f = c->fleet;
     if (type == TALK_ANSWER)
@@ -370,9 +360,8 @@ static bool remote_says_missing(const struct remote *c)
     return program || folder;
 }
 
-static void on_down(void *arg, struct link *l, const char *why)
+static void on_down(void *arg, const char *why)
 {
-    (void)l;
     struct remote *c = arg;
     if (c->fleet->running) {
         remote_lost(c, why);
@@ -471,8 +460,13 @@ static enum err remote_init(struct remote *c, struct fleet *f, uint32_t index, c
     c->index = index;
     c->line = &f->config.hosts->host[index];
     c->again_ms = FLEET_AGAIN_FIRST_MS;
-    for (uint32_t i = 0; i < f->config.crew->n; i++)
-        c->n += f->config.host_of[i] == index;
+    for (uint32_t i = 0; i < f->config.crew->n; i++) {
+        if (f->config.host_of[i] != index)
+            continue;
+        c->n++;
+        c->runs |= 1u << f->config.crew->process[i].role;
+        c->runs |= i == f->config.crew->chief ? RUNS_CHIEF : 0u;
+    }
     if (!c->n)
         return ERR_OK;
     enum err err = remote_map_all(c, launcher, e);

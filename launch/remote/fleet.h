@@ -11,7 +11,6 @@
 #define GRADWIRE_LAUNCH_REMOTE_FLEET_H
 
 #include <event2/event.h>
-#include <limits.h>
 #include <stdint.h>
 
 #include "common/base/err.h"

@@ -33,7 +33,7 @@ static void fleet_wait(struct fleet *f)
         (void)event_base_loop(f->config.base, EVLOOP_ONCE);
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
-        if (c->n && !c->failed && (c->asked && !c->answered)) {
+        if (c->n && !c->failed && c->asked && !c->answered) {
             remote_problem(c, "it does not answer");
             c->failed = true;
         }
@@ -99,27 +99,11 @@ static void judge_clock(struct remote *c)
 
 /* ---- the job file and the data ---- */
 
-static bool remote_trains(const struct remote *c)
-{
-    const struct fleet_config *config = &c->fleet->config;
-    for (uint32_t i = 0; i < config->crew->n; i++)
-        if (config->host_of[i] == c->index && config->crew->process[i].role != ROLE_PS)
-            return true;
-    return false;
-}
-
 /* Is anybody there whose certificate has to name the host? Names of workers may be given; nobody dials an evaluator. */
 static bool remote_is_named(const struct remote *c)
 {
-    const struct fleet_config *config = &c->fleet->config;
-    bool workers = !*config->options->tls.names;
-    for (uint32_t i = 0; i < config->crew->n; i++) {
-        enum role role = config->crew->process[i].role;
-        if (config->host_of[i] == c->index && role != ROLE_EVALUATOR &&
-            (workers || role == ROLE_PS || i == config->crew->chief))
-            return true;
-    }
-    return false;
+    unsigned worker = *c->fleet->config.options->tls.names ? 0 : RUNS_WORKER;
+    return c->runs & (RUNS_PS | RUNS_CHIEF | worker);
 }
 
 static json_t *ask_tls(const struct remote *c)
@@ -140,8 +124,8 @@ static json_t *ask_check(struct remote *c)
         (void)json_array_append_new(sets, json_string(o->sets[i]));
     return json_pack("{s:s, s:s, s:s, s:o, s:[s, s], s:b, s:o}", "what", "check", "job",
                      c->site.job, "job_sha256", c->fleet->job_hash, "sets", sets, "programs",
-                     c->site.ps_program, c->site.worker_program, "data", (int)remote_trains(c),
-                     "tls", ask_tls(c));
+                     c->site.ps_program, c->site.worker_program, "data",
+                     (c->runs & ~(unsigned)RUNS_PS) != 0, "tls", ask_tls(c));
 }
 
 /* Names and sizes of the data are those of the first host that trains. */
@@ -197,7 +181,7 @@ static json_t *ask_reach(struct remote *c)
 static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 {
     const struct fleet_config *config = &f->config;
-    const struct crew_fds none = {-1, -1, -1}; /* the runner there adds its own */
+    const struct handed none = {-1, -1, -1}; /* the runner there adds its own */
     enum err err = ERR_OK;
     for (uint32_t i = 0; !err && i < config->crew->n; i++)
         err = crew_make_argv(config->crew, i, config->options, config->job,
@@ -207,13 +191,12 @@ static enum err fleet_make_argv(struct fleet *f, struct errmsg *e)
 
 static enum err fleet_open_all(struct fleet *f, struct errmsg *e)
 {
-    for (uint32_t i = 0; i < f->config.hosts->n; i++) {
-        enum err err = f->remote[i].n ? remote_open(&f->remote[i], e) : ERR_OK;
-        if (err)
-            return err;
-    }
-    fleet_wait(f);
-    return ERR_OK;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; !err && i < f->config.hosts->n; i++)
+        err = f->remote[i].n ? remote_open(&f->remote[i], e) : ERR_OK;
+    if (!err)
+        fleet_wait(f);
+    return err;
 }
 
 enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
@@ -232,8 +215,7 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
         fleet_ask(f, remote_ask_bind, judge_bind);
     if (!p->n)
         fleet_ask(f, ask_reach, NULL);
-    err = problems_verdict(p);
-    return err ? err : fleet_make_argv(f, e);
+    return p->n ? ERR_INPUT : fleet_make_argv(f, e);
 }
 
 /* ---- DIR ---- */
@@ -242,14 +224,8 @@ enum err fleet_check(struct fleet *f, struct problems *p, struct errmsg *e)
  * where its files are to be in it (checkpoint.store). */
 static bool remote_shares(const struct remote *c)
 {
-    const struct fleet_config *config = &c->fleet->config;
-    for (uint32_t i = 0; i < config->crew->n; i++)
-        if (config->host_of[i] == c->index &&
-            (i == config->crew->chief || config->crew->process[i].role == ROLE_EVALUATOR ||
-             (config->crew->process[i].role == ROLE_PS &&
-              config->job->checkpoint.store == STORE_SHARED)))
-            return true;
-    return false;
+    unsigned ps = c->fleet->config.job->checkpoint.store == STORE_SHARED ? RUNS_PS : 0;
+    return c->runs & (RUNS_CHIEF | RUNS_EVALUATOR | ps);
 }
 
 static json_t *ask_shared(struct remote *c)
@@ -270,7 +246,6 @@ enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *
     if (err)
         return err;
     fleet_ask(f, ask_shared, NULL);
-    err = problems_verdict(p);
-    f->running = !err;
-    return err;
+    f->running = p->n == 0;
+    return p->n ? ERR_INPUT : ERR_OK;
 }

@@ -2,9 +2,19 @@
 #ifndef GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
 #define GRADWIRE_LAUNCH_REMOTE_FLEET_STATE_H
 
-#include "launch/remote/check.h"
+#include <jansson.h>
+
+#include "common/base/sha256.h"
 #include "launch/remote/fleet.h"
 #include "launch/remote/link.h"
+
+/* A worker that is the chief has both bits. */
+enum {
+    RUNS_CHIEF = 1 << ROLE_CHIEF,
+    RUNS_WORKER = 1 << ROLE_WORKER,
+    RUNS_PS = 1 << ROLE_PS,
+    RUNS_EVALUATOR = 1 << ROLE_EVALUATOR
+};
 
 /* One line of the hosts file that has processes. */
 struct remote {
@@ -12,6 +22,7 @@ struct remote {
     const struct host_line *line;
     uint32_t index; /* of the line */
     uint32_t n;     /* processes */
+    unsigned runs;  /* RUNS_* of their roles */
     struct link link;
     char *command;          /* for the remote shell */
     char program[PATH_MAX]; /* the launcher there */

@@ -1,7 +1,6 @@
 #include "launch/remote/hosts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/cluster/cluster_given.h"
@@ -23,55 +22,56 @@ struct at {
 
 /* ---- one line ---- */
 
-static void take_slots(struct host_line *h, const char *value, const struct at *at)
+static enum err take_slots(struct host_line *h, const char *value)
 {
-    if (!digits_read(value, 1, HOSTS_SLOTS_MAX, &h->slots))
-        problems_add(at->problems, "%s:%u: slots=%.*s: a number from 1 to %d is wanted", at->file,
-                     at->line, SHOWN_BYTES, value, HOSTS_SLOTS_MAX);
+    return digits_read(value, 1, HOSTS_SLOTS_MAX, &h->slots) ? ERR_OK : ERR_INPUT;
 }
 
-static void take_role(struct host_line *h, const char *value, const struct at *at)
+static enum err take_role(struct host_line *h, const char *value)
 {
-    for (size_t i = 0; i < sizeof role_words / sizeof *role_words; i++)
+    for (size_t i = 0; i < sizeof role_words / sizeof *role_words && !h->has_role; i++)
         if (strcmp(value, role_words[i]) == 0) {
             h->has_role = true;
             h->role = (enum role)i;
-            return;
         }
-    problems_add(at->problems, "%s:%u: role=%.*s: ps, worker, chief or evaluator is wanted",
-                 at->file, at->line, SHOWN_BYTES, value);
+    return h->has_role ? ERR_OK : ERR_INPUT;
 }
 
-static void take_ports(struct host_line *h, const char *value, const struct at *at)
+static enum err take_ports(struct host_line *h, const char *value)
 {
-    if (!digits_ports(value, &h->port_low, &h->port_high))
-        problems_add(at->problems,
-                     "%s:%u: ports=%.*s: a range of ports is wanted, such as 20000-20099", at->file,
-                     at->line, SHOWN_BYTES, value);
+    return digits_ports(value, &h->port_low, &h->port_high) ? ERR_OK : ERR_INPUT;
 }
 
-static enum err take_workdir(struct host_line *h, const char *value, const struct at *at)
+static enum err take_workdir(struct host_line *h, const char *value)
 {
-    if (value[0] != '/') {
-        problems_add(at->problems,
-                     "%s:%u: workdir=%.*s: a path from / is wanted: the folder on that host which "
-                     "stands for the present one here",
-                     at->file, at->line, SHOWN_BYTES, value);
-        return ERR_OK;
-    }
+    if (value[0] != '/')
+        return ERR_INPUT;
     h->workdir = mem_strdup(value);
     return h->workdir ? ERR_OK : ERR_NOMEM;
 }
 
+static const struct setting {
+    const char *key;
+    enum err (*take)(struct host_line *h, const char *value); /* ERR_INPUT: it is not `wanted` */
+    const char *wanted;
+} settings[] = {
+    {"slots", take_slots, "a number from 1 to 1024 is wanted"},
+    {"role", take_role, "ps, worker, chief or evaluator is wanted"},
+    {"ports", take_ports, "a range of ports is wanted, such as 20000-20099"},
+    {"workdir", take_workdir,
+     "a path from / is wanted: the folder on that host which stands for the present one here"},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+_Static_assert(HOSTS_SLOTS_MAX == 1024, "the text of slots says so");
+
 static void refuse_key(const char *word, const struct at *at)
 {
-    static const char *const keys[] = {"slots", "role", "ports", "workdir"};
     char key[WORDS_BYTES_MAX + 1];
     struct words near;
     (void)snprintf(key, sizeof key, "%.*s", (int)strcspn(word, "="), word);
     words_init(&near, key);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        words_try(&near, keys[i]);
+    for (size_t i = 0; i < SETTINGS; i++)
+        words_try(&near, settings[i].key);
     problems_add(at->problems,
                  "%s:%u: '%.*s'%s%s%s allowed: slots=N role=R ports=LO-HI workdir=PATH", at->file,
                  at->line, SHOWN_BYTES, word, near.best ? ": did you mean " : ":",
@@ -80,27 +80,24 @@ static void refuse_key(const char *word, const struct at *at)
 
 static enum err take_setting(struct host_line *h, char *word, const struct at *at, unsigned *seen)
 {
-    static const char *const keys[] = {"slots=", "role=", "ports=", "workdir="};
-    size_t i = 0;
-    while (i < 4 && strncmp(word, keys[i], strlen(keys[i])) != 0)
+    size_t i = 0, n = strcspn(word, "=");
+    while (i < SETTINGS && (strncmp(word, settings[i].key, n) != 0 || settings[i].key[n]))
         i++;
-    if (i == 4) {
+    if (i == SETTINGS || !word[n]) {
         refuse_key(word, at);
         return ERR_OK;
     }
-    char *value = word + strlen(keys[i]);
+    const struct setting *s = &settings[i];
     if (*seen & 1u << i) {
-        problems_add(at->problems, "%s:%u: %s is given twice", at->file, at->line, keys[i]);
+        problems_add(at->problems, "%s:%u: %s= is given twice", at->file, at->line, s->key);
         return ERR_OK;
     }
     *seen |= 1u << i;
-    if (i == 0)
-        take_slots(h, value, at);
-    else if (i == 1)
-        take_role(h, value, at);
-    else if (i == 2)
-        take_ports(h, value, at);
-    return i == 3 ? take_workdir(h, value, at) : ERR_OK;
+    enum err err = s->take(h, word + n + 1);
+    if (err == ERR_INPUT)
+        problems_add(at->problems, "%s:%u: %s=%.*s: %s", at->file, at->line, s->key, SHOWN_BYTES,
+                     word + n + 1, s->wanted);
+    return err == ERR_INPUT ? ERR_OK : err;
 }
 
 /* NULL where `name` is a host that a remote shell and a dialer can be given. */
@@ -206,7 +203,7 @@ enum err hosts_parse(struct hosts *h, char *text, const char *file, struct probl
                      "%s: it names no host; a line is HOST [slots=N] [role=ps|worker|chief|"
                      "evaluator] [ports=LO-HI] [workdir=PATH]",
                      file);
-    return problems_verdict(p);
+    return p->n ? ERR_INPUT : ERR_OK;
 }
 
 enum err hosts_load(struct hosts *h, const char *path, struct problems *p)
@@ -330,5 +327,5 @@ enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *hos
     }
     check_ports(h, taken, p);
     mem_free(taken);
-    return problems_verdict(p);
+    return p->n ? ERR_INPUT : ERR_OK;
 }

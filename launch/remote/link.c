@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -58,7 +56,7 @@ static void link_lose(struct link *l, const char *why)
     (void)snprintf(text, sizeof text, "%s%s%s%s", why, l->words[0] ? " (" : "", l->words,
                    l->words[0] ? ")" : "");
     link_drop(l);
-    l->ops->down(l->arg, l, text);
+    l->ops->down(l->arg, text);
 }
 
 bool link_reaped(struct link *l, pid_t pid)
@@ -78,14 +76,14 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
     if (type == TALK_PONG)
         return true;
     if (l->state == LINK_READY)
-        return l->ops->message(l->arg, l, type, process, data, bytes);
+        return l->ops->message(l->arg, type, process, data, bytes);
     if (type != TALK_READY)
         return false;
     json_t *about = json_loadb(data, bytes, 0, NULL);
     if (!about)
         return false;
     l->state = LINK_READY;
-    l->ops->ready(l->arg, l, about);
+    l->ops->ready(l->arg, about);
     json_decref(about);
     return true;
 }

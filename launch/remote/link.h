@@ -24,13 +24,12 @@ enum { LINK_READY_MS = 30000, LINK_CLOSE_MS = 7000, LINK_WORDS_BYTES = 256 };
     "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 "                       \
     "-o ServerAliveCountMax=2 -o ControlMaster=no -o ControlPath=none"
 
-struct link;
 struct link_ops {
-    void (*ready)(void *arg, struct link *l, const json_t *about);
+    void (*ready)(void *arg, const json_t *about);
     /* False: it makes no sense; the link goes down. */
-    bool (*message)(void *arg, struct link *l, enum talk_type type, uint32_t process,
-                    const char *data, size_t bytes);
-    void (*down)(void *arg, struct link *l, const char *why);
+    bool (*message)(void *arg, enum talk_type type, uint32_t process, const char *data,
+                    size_t bytes);
+    void (*down)(void *arg, const char *why);
 };
 
 enum link_state { LINK_DOWN, LINK_OPENING, LINK_READY };

@@ -21,11 +21,6 @@ void problems_add(struct problems *p, const char *fmt, ...)
     p->kept += p->line[p->kept] != NULL;
 }
 
-enum err problems_verdict(const struct problems *p)
-{
-    return p->n ? ERR_INPUT : ERR_OK;
-}
-
 void problems_close(struct problems *p)
 {
     for (size_t i = 0; i < p->kept; i++)

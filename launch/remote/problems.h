@@ -13,8 +13,6 @@ struct problems {
 };
 
 void problems_add(struct problems *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* ERR_INPUT where there are some. */
-enum err problems_verdict(const struct problems *p) MUST_CHECK;
 void problems_close(struct problems *p);
 
 #endif

@@ -23,17 +23,13 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
+#include "launch/base/options.h"
 #include "launch/remote/check.h"
 #include "launch/local/child.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/talk.h"
 
-enum {
-    RUNNER_EXIT_FAILED = 1,
-    RUNNER_EXIT_INPUT = 2,
-    RUNNER_CHECK_EVERY_MS = 500,
-    RUNNER_READ_BYTES = 32 << 10
-};
+enum { RUNNER_CHECK_EVERY_MS = 500, RUNNER_READ_BYTES = 32 << 10 };
 
 struct runner;
 
@@ -236,7 +232,7 @@ static void on_child(evutil_socket_t fd, short what, void *arg)
 }
 
 /* argv of the message, with what only this host knows behind it. It fails without memory, or without an argv. */
-static struct args ward_argv(const json_t *argv, int listen_fd, int progress_fd, bool token)
+static struct args ward_argv(const json_t *argv, const struct handed *fds, bool token)
 {
     struct args a = {.failed = json_array_size(argv) == 0};
     for (size_t i = 0; i < json_array_size(argv); i++) {
@@ -244,10 +240,7 @@ static struct args ward_argv(const json_t *argv, int listen_fd, int progress_fd,
         a.failed |= !word;
         args_add(&a, "%s", word ? word : "");
     }
-    if (listen_fd >= 0)
-        args_add(&a, "--listen_fd=%d", listen_fd);
-    if (progress_fd >= 0)
-        args_add(&a, "--progress_fd=%d", progress_fd);
+    args_add_handed(&a, fds);
     if (token)
         args_add(&a, "--token_fd=0");
     return a;
@@ -256,29 +249,24 @@ static struct args ward_argv(const json_t *argv, int listen_fd, int progress_fd,
 static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct errmsg *e)
 {
     struct ward *w = &r->ward[i];
-    int out_fd = -1, progress_fd = -1;
-    enum err err = outlet_open(&w->out, r, i, TALK_OUT, &out_fd);
-    if (!err && json_is_true(json_object_get(m, "progress")))
-        err = outlet_open(&w->progress, r, i, TALK_PROGRESS, &progress_fd);
     const char *token = json_string_value(json_object_get(m, "token"));
-    struct args args = ward_argv(json_object_get(m, "argv"), w->listen_fd, progress_fd, token);
+    struct child c = {.handed = {w->listen_fd, -1, -1}, .out_fd = -1, .token = token};
+    enum err err = outlet_open(&w->out, r, i, TALK_OUT, &c.out_fd);
+    if (!err && json_is_true(json_object_get(m, "progress")))
+        err = outlet_open(&w->progress, r, i, TALK_PROGRESS, &c.handed.progress);
+    struct args args = ward_argv(json_object_get(m, "argv"), &c.handed, token);
+    c.argv = args.argv;
     if (!err && args.failed)
         err = ERR_NOMEM;
     if (err)
         err_set(e, err, "pipes: %s", err_str(err));
-    struct child c = {.argv = args.argv,
-                      .listen_fd = w->listen_fd,
-                      .progress_fd = progress_fd,
-                      .http_fd = -1,
-                      .out_fd = out_fd,
-                      .token = token};
     if (!err)
         err = child_start(&w->pid, &c, &r->guardian, e);
     argv_free(args.argv);
-    if (out_fd >= 0)
-        (void)close(out_fd);
-    if (progress_fd >= 0)
-        (void)close(progress_fd);
+    if (c.out_fd >= 0)
+        (void)close(c.out_fd);
+    if (c.handed.progress >= 0)
+        (void)close(c.handed.progress);
     if (err) {
         outlet_close(&w->out);
         outlet_close(&w->progress);
@@ -375,17 +363,14 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
         return true;
     }
     json_t *m = json_loadb(data, bytes, 0, NULL);
-    bool right = m && process < r->n;
-    if (m && type == TALK_ASK) {
+    bool right =
+        m && (type == TALK_ASK || (process < r->n && (type == TALK_START || type == TALK_SIGNAL)));
+    if (right && type == TALK_ASK)
         runner_answer(r, m);
-        right = true;
-    } else if (right && type == TALK_START) {
+    else if (right && type == TALK_START)
         runner_start(r, process, m);
-    } else if (right && type == TALK_SIGNAL) {
+    else if (right)
         child_signal(r->ward[process].pid, (int)json_integer_value(json_object_get(m, "signal")));
-    } else {
-        right = false;
-    }
     json_decref(m);
     return right;
 }
@@ -514,12 +499,11 @@ int runner_main(int argc, char **argv)
     (void)signal(SIGHUP, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);
     (void)setsid(); /* not of the group that a launcher's end may signal, where that can be */
-    (void)unsetenv("TF_CONFIG");
-    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    child_set_environment();
     enum err err = runner_run(&r, argc == 2 ? argv[1] : "", &e);
     runner_close(&r);
     if (!err)
         return 0;
     (void)fprintf(stderr, "%s\n", e.text);
-    return err == ERR_INPUT ? RUNNER_EXIT_INPUT : RUNNER_EXIT_FAILED;
+    return options_exit_code(err);
 }

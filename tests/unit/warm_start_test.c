@@ -12,7 +12,7 @@
 
 #include "common/process/files.h"
 #include "common/base/mem.h"
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 
 enum { ELEMS = 3 * (1 << 22) / 2 + 16 }; /* two files, the second one shorter */
 

@@ -1,14 +1,12 @@
 #include "worker/doctor/certificate.h"
 
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "common/net/openssl.h"
 
 struct papers {
     STACK_OF(X509) * cert; /* ours, and behind it those between it and the authority */
@@ -78,28 +76,25 @@ static EVP_PKEY *read_key(struct finding *f, const char *path)
 }
 
 /* "2027-01-31", UTC */
-static void day(const ASN1_TIME *t, char out[static 16])
+static const char *day(const ASN1_TIME *t, char out[static 16])
 {
     struct tm tm;
-    if (!ASN1_TIME_to_tm(t, &tm) || strftime(out, 16, "%Y-%m-%d", &tm) == 0)
-        memcpy(out, "?", 2);
+    return ASN1_TIME_to_tm(t, &tm) && strftime(out, 16, "%Y-%m-%d", &tm) ? out : "?";
 }
 
 static void check_time(struct finding *f, const char *path, const X509 *x, time_t now)
 {
     char when[16];
+    const ASN1_TIME *from = X509_get0_notBefore(x), *until = X509_get0_notAfter(x);
     time_t soon = now + (time_t)CERTIFICATE_SOON_DAYS * 24 * 3600;
-    if (X509_cmp_time(X509_get0_notAfter(x), &now) < 0) {
-        day(X509_get0_notAfter(x), when);
-        finding_say(f, VERDICT_FAIL, "%s has expired on %s", path, when);
+    if (X509_cmp_time(until, &now) < 0) {
+        finding_say(f, VERDICT_FAIL, "%s has expired on %s", path, day(until, when));
         finding_mend(f, VERDICT_FAIL, "renew it");
-    } else if (X509_cmp_time(X509_get0_notBefore(x), &now) > 0) {
-        day(X509_get0_notBefore(x), when);
-        finding_say(f, VERDICT_FAIL, "%s is not good before %s", path, when);
+    } else if (X509_cmp_time(from, &now) > 0) {
+        finding_say(f, VERDICT_FAIL, "%s is not good before %s", path, day(from, when));
         finding_mend(f, VERDICT_FAIL, "look at this host's clock, or make it anew");
-    } else if (X509_cmp_time(X509_get0_notAfter(x), &soon) < 0) {
-        day(X509_get0_notAfter(x), when);
-        finding_say(f, VERDICT_WARN, "%s expires on %s", path, when);
+    } else if (X509_cmp_time(until, &soon) < 0) {
+        finding_say(f, VERDICT_WARN, "%s expires on %s", path, day(until, when));
         finding_mend(f, VERDICT_WARN, "renew it; files that change are read again");
     }
 }
@@ -160,9 +155,8 @@ static void say_good(struct finding *f, const struct certificate_files *files, c
 {
     char name[128] = "", when[16];
     (void)X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, name, sizeof name);
-    day(X509_get0_notAfter(x), when);
     finding_say(f, VERDICT_OK, "%s, of %s, is good until %s", files->cert,
-                name[0] ? name : "no common name", when);
+                name[0] ? name : "no common name", day(X509_get0_notAfter(x), when));
 }
 
 void certificate_check(struct finding *f, const struct certificate_files *files, time_t now)

@@ -46,10 +46,8 @@ void check_cluster(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     const char *config = getenv("TF_CONFIG");
-    if (cluster_init(&p->cluster, &p->flags->cluster, config, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (finding_error(f, cluster_init(&p->cluster, &p->flags->cluster, config, &e), &e))
         return;
-    }
     p->has_cluster = true;
     if (p->cluster.alone && p->cluster.role == ROLE_PS) {
         finding_say(f, VERDICT_FAIL, "this is a ps, and nothing is said of its cluster");
@@ -66,9 +64,8 @@ void check_cluster(struct check *p, struct finding *f)
 static void find_folders(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
-    if (job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
-    else
+    enum err err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
+    if (!finding_error(f, err, &e))
         (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
 }
 
@@ -78,12 +75,11 @@ static void check_roles(const struct check *p, struct finding *f)
     struct errmsg e = {""};
     if (!p->has_cluster)
         return;
-    if ((c->role == ROLE_EVALUATOR || (c->is_chief && c->has_evaluator)) &&
-        job_check_evaluator(&p->job, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (c->role == ROLE_EVALUATOR || (c->is_chief && c->has_evaluator))
+        (void)finding_error(f, job_check_evaluator(&p->job, &e), &e);
     uint32_t workers = c->n_workers + c->separate_chief;
-    if (c->is_chief && !c->sparse && job_check_workers(&p->job, workers ? workers : 1, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (c->is_chief && !c->sparse)
+        (void)finding_error(f, job_check_workers(&p->job, workers ? workers : 1, &e), &e);
 }
 
 void check_job(struct check *p, struct finding *f)
@@ -96,10 +92,9 @@ void check_job(struct check *p, struct finding *f)
                      "at, too");
         return;
     }
-    if (job_load(&p->job, p->flags->job, p->flags->sets, p->flags->n_sets, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    enum err err = job_load(&p->job, p->flags->job, p->flags->sets, p->flags->n_sets, &e);
+    if (finding_error(f, err, &e))
         return;
-    }
     p->has_job = true;
     find_folders(p, f);
     check_roles(p, f);
@@ -107,10 +102,8 @@ void check_job(struct check *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);
         return;
     }
-    if (model_new(&p->model, &p->job, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (finding_error(f, model_new(&p->model, &p->job, &e), &e))
         return;
-    }
     finding_say(f, VERDICT_OK, "%s, %" PRIu64 " parameters, %u slots, update %s", p->job.name,
                 model_layout(p->model)->elems, optimizer_slots(&p->job.optimizer),
                 job_update_word(p->job.training.update));
@@ -118,33 +111,29 @@ void check_job(struct check *p, struct finding *f)
 
 /* ---- data ---- */
 
-static void say_data(struct finding *f, const char *key, const struct dataset_look *look)
-{
-    char bytes[24];
-    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory", key, look->files,
-                look->estimated ? "about " : "", look->rows, estimate_text(bytes, look->bytes));
-}
-
 /* With model.input.shape: auto the data say what the shape is. */
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
     p->job.model.rank = p->train.rank;
     memcpy(p->job.model.shape, p->train.shape, sizeof p->job.model.shape);
-    if (model_new(&p->model, &p->job, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
 }
 
 static bool look(struct check *p, struct finding *f, int eval, struct dataset_look *out)
 {
     struct errmsg e = {""};
-    if (!dataset_look(out, &p->job, eval, p->model ? model_classes(p->model) : 0, &e)) {
-        say_data(f, eval ? "data.eval" : "data.train", out);
-        return true;
+    uint32_t classes = p->model ? model_classes(p->model) : 0;
+    if (finding_error(f, dataset_look(out, &p->job, eval, classes, &e), &e)) {
+        finding_mend(f, VERDICT_FAIL,
+                     "the path is one of this process's host: is the volume mounted?");
+        return false;
     }
-    finding_say(f, VERDICT_FAIL, "%s", e.text);
-    finding_mend(f, VERDICT_FAIL, "the path is one of this process's host: is the volume mounted?");
-    return false;
+    char bytes[24];
+    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory",
+                eval ? "data.eval" : "data.train", out->files, out->estimated ? "about " : "",
+                out->rows, estimate_text(bytes, out->bytes));
+    return true;
 }
 
 void check_data(struct check *p, struct finding *f)

@@ -14,29 +14,21 @@
 
 /* ---- whom it dials ---- */
 
-static void add_visit(struct check *p, const char *address, const char *what, uint32_t ps)
-{
-    struct visit *v = &p->visit[p->visits++];
-    (void)snprintf(v->what, sizeof v->what, "%s", what);
-    v->ps = ps;
-    v->reach.address = address;
-}
-
 static bool list_peers(struct check *p)
 {
     const struct cluster *c = &p->cluster;
-    char what[24];
-    if (p->visit || c->role == ROLE_PS)
+    if (c->role == ROLE_PS)
         return true;
     p->visit = mem_zalloc((size_t)c->n_ps + 1, sizeof *p->visit);
     if (!p->visit)
         return false;
     for (uint32_t i = 0; i < c->n_ps; i++) {
-        (void)snprintf(what, sizeof what, "ps %u", i);
-        add_visit(p, c->ps[i], what, i);
+        struct visit *v = &p->visit[p->visits++];
+        *v = (struct visit){.ps = i, .reach = {.address = c->ps[i]}};
+        (void)snprintf(v->what, sizeof v->what, "ps %u", i);
     }
     if (c->chief && !c->is_chief && c->role != ROLE_EVALUATOR)
-        add_visit(p, c->chief, "the chief", 0);
+        p->visit[p->visits++] = (struct visit){.what = "the chief", .reach = {.address = c->chief}};
     return true;
 }
 
@@ -46,11 +38,7 @@ void check_names(struct check *p, struct finding *f)
 {
     if (!p->has_cluster)
         return;
-    if (!list_peers(p) || (p->visits && !p->visit)) {
-        finding_say(f, VERDICT_FAIL, "out of memory");
-        return;
-    }
-    struct reach *r = mem_zalloc(p->visits + 1, sizeof *r);
+    struct reach *r = list_peers(p) ? mem_zalloc(p->visits + 1, sizeof *r) : NULL;
     for (size_t i = 0; r && i < p->visits; i++)
         r[i].address = p->visit[i].reach.address;
     if (!r || reach_names(r, p->visits)) {
@@ -115,8 +103,8 @@ static void try_bind(struct finding *f, const char *address, const char *auth)
         say_taken(f, address, &e);
         return;
     }
-    if (auth && auth_check_listener(auth, fd, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (auth)
+        (void)finding_error(f, auth_check_listener(auth, fd, &e), &e);
     (void)close(fd);
     finding_say(f, VERDICT_OK, "%s can be bound", address);
 }
@@ -129,13 +117,12 @@ void check_port(struct check *p, struct finding *f)
     if (!p->has_cluster)
         return;
     bool listens = c->role == ROLE_PS || (c->is_chief && !c->alone);
-    if (listens && c->bind && flags->listen_fd < 0)
-        try_bind(f, c->bind, flags->auth);
+    const char *bind = listens && flags->listen_fd < 0 ? c->bind : NULL;
+    if (bind)
+        try_bind(f, bind, flags->auth);
     struct errmsg e = {""};
     const struct http_place *place = &flags->http;
-    if (http_place_check(place, listens && flags->listen_fd < 0 ? c->bind : NULL, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
-    } else if (place->port && place->fd < 0) {
+    if (!finding_error(f, http_place_check(place, bind, &e), &e) && place->port && place->fd < 0) {
         bool v6 = strchr(place->address, ':') != NULL;
         (void)snprintf(http, sizeof http, v6 ? "[%.250s]:%d" : "%.250s:%d", place->address,
                        place->port);
@@ -191,10 +178,9 @@ void check_peers(struct check *p, struct finding *f)
     struct errmsg e = {""};
     if (!p->has_cluster)
         return;
-    if (visit_all(p->visit, p->visits, p->has_job ? &p->job : NULL, &p->cluster, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    const struct job *job = p->has_job ? &p->job : NULL;
+    if (finding_error(f, visit_all(p->visit, p->visits, job, &p->cluster, &e), &e))
         return;
-    }
     size_t there = 0;
     for (size_t i = 0; i < p->visits; i++) {
         judge(&p->visit[i], f);

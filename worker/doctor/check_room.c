@@ -1,6 +1,5 @@
 /* Memory, disk and time: what the job will want of them, and what there is. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include "common/base/mem.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 
 /* ---- memory ---- */
 
@@ -80,19 +79,15 @@ static void judge_memory(const struct check *p, struct finding *f, uint64_t need
 {
     char a[24], b[24];
     const char *least = p->looked && p->train.grows ? "at least" : "about";
-    estimate_text(a, needed);
-    estimate_text(b, limit);
-    if (needed > limit) {
-        finding_say(f, VERDICT_FAIL, "it needs %s %s, %s %s", least, a, whose, b);
-        finding_mend(f, VERDICT_FAIL,
-                     check_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
-                                       : "raise the limit, or take more ps");
-    } else if (needed > limit / 5 * 4) {
-        finding_say(f, VERDICT_WARN, "it needs %s %s, %s %s", least, a, whose, b);
-        finding_mend(f, VERDICT_WARN, "leave a fifth free");
-    } else {
-        finding_say(f, VERDICT_OK, "it needs %s %s, %s %s", least, a, whose, b);
-    }
+    enum verdict v = needed > limit           ? VERDICT_FAIL
+                     : needed > limit / 5 * 4 ? VERDICT_WARN
+                                              : VERDICT_OK;
+    finding_say(f, v, "it needs %s %s, %s %s", least, estimate_text(a, needed), whose,
+                estimate_text(b, limit));
+    finding_mend(f, VERDICT_WARN, "leave a fifth free");
+    finding_mend(f, VERDICT_FAIL,
+                 check_computes(p) ? "raise the limit, or lower worker.threads or batch_size"
+                                   : "raise the limit, or take more ps");
 }
 
 void check_memory(struct check *p, struct finding *f)
@@ -111,10 +106,8 @@ void check_memory(struct check *p, struct finding *f)
         return;
     }
     uint64_t limit = cgroup_limits().memory_bytes, physical = physical_bytes();
-    if (limit < physical)
-        judge_memory(p, f, needed_bytes(p), limit, "the cgroup allows");
-    else
-        judge_memory(p, f, needed_bytes(p), physical, "no cgroup limits it, and the host has");
+    judge_memory(p, f, needed_bytes(p), limit < physical ? limit : physical,
+                 limit < physical ? "the cgroup allows" : "no cgroup limits it, and the host has");
 }
 
 /* ---- the checkpoint's folder ---- */
@@ -202,7 +195,7 @@ static void judge_cut(const struct check *p, struct finding *f, uint64_t cut)
     struct errmsg e = {""};
     enum err err = checkpoint_load(p->checkpoints, cut, &m, &e);
     if (err == ERR_NEWER) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+        (void)finding_error(f, err, &e);
         finding_mend(f, VERDICT_FAIL, "start that release, or begin anew with --fresh");
         return;
     }
@@ -239,9 +232,7 @@ static void check_cuts(const struct check *p, struct finding *f)
     uint64_t *cuts = NULL;
     size_t n = 0;
     struct errmsg e = {""};
-    if (checkpoint_list(p->checkpoints, &cuts, &n, &e))
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
-    else if (n)
+    if (!finding_error(f, checkpoint_list(p->checkpoints, &cuts, &n, &e), &e) && n)
         judge_cut(p, f, cuts[0]);
     mem_free(cuts);
 }

@@ -39,21 +39,17 @@ void check_token(struct check *p, struct finding *f)
 {
     const struct flags *flags = p->flags;
     struct errmsg e = {""};
-    if (token_load(flags->token_fd, flags->token_file, &e)) {
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (finding_error(f, token_load(flags->token_fd, flags->token_file, &e), &e))
         return;
-    }
     if (token_held()) {
         check_mode(flags->token_file, f);
         finding_say(f, VERDICT_OK, "%s", flags->token_file[0] ? flags->token_file : "given");
         return;
     }
-    if (flags->tls.cert[0]) {
-        finding_say(f, VERDICT_OK, "none, and none is wanted beside TLS");
-        return;
-    }
-    if (p->has_cluster && (p->cluster.alone || all_on_loopback(&p->cluster))) {
-        finding_say(f, VERDICT_OK, "none, and none is wanted on one host");
+    bool one_host = p->has_cluster && (p->cluster.alone || all_on_loopback(&p->cluster));
+    if (flags->tls.cert[0] || one_host) {
+        finding_say(f, VERDICT_OK, "none, and none is wanted %s",
+                    flags->tls.cert[0] ? "beside TLS" : "on one host");
         return;
     }
     finding_say(f, VERDICT_WARN, "none: who reaches a port may speak to the job");
@@ -87,16 +83,15 @@ void check_certificates(struct check *p, struct finding *f)
         *at[i] = strsep(&rest, ",");
     const struct tls_files *own = &p->flags->tls;
     struct errmsg e = {""};
-    if (tls_load(own, &e)) { /* what peers are dialed with */
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
-    } else if (tls_own() && !files.cert) {
-        files = (struct certificate_files){own->cert, own->key, own->ca};
+    if (!finding_error(f, tls_load(own, &e), &e)) { /* what peers are dialed with */
+        bool ours = tls_own() && !files.cert;
+        if (ours)
+            files = (struct certificate_files){own->cert, own->key, own->ca};
         certificate_check(f, &files, time(NULL));
-        check_name(p, f);
-    } else {
-        certificate_check(f, &files, time(NULL));
+        if (ours)
+            check_name(p, f);
     }
-    if (f->verdict != VERDICT_FAIL && auth_check(p->flags->auth, &e)) /* both are known by now */
-        finding_say(f, VERDICT_FAIL, "%s", e.text);
+    if (f->verdict != VERDICT_FAIL) /* both are known by now */
+        (void)finding_error(f, auth_check(p->flags->auth, &e), &e);
     mem_free(copy);
 }

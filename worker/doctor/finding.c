@@ -32,6 +32,13 @@ void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     va_end(args);
 }
 
+bool finding_error(struct finding *f, enum err err, const struct errmsg *e)
+{
+    if (err)
+        finding_say(f, VERDICT_FAIL, "%s", e->text);
+    return err != ERR_OK;
+}
+
 void finding_mend(struct finding *f, enum verdict v, const char *fmt, ...)
 {
     va_list args;
@@ -42,29 +49,27 @@ void finding_mend(struct finding *f, enum verdict v, const char *fmt, ...)
     va_end(args);
 }
 
-/* What was found, with how much more there is. */
-static void found(const struct finding *f, char *out, size_t bytes)
+/* ", and 3 more" */
+static const char *unsaid(const struct finding *f, char out[static 32])
 {
+    out[0] = '\0';
     if (f->unsaid)
-        (void)snprintf(out, bytes, "%s, and %u more", f->text, f->unsaid);
-    else
-        (void)snprintf(out, bytes, "%s", f->text);
+        (void)snprintf(out, 32, ", and %u more", f->unsaid);
+    return out;
 }
 
 void finding_line(const struct finding *f, char *out, size_t bytes)
 {
     static const char *const words[] = {"", "ok", "warn", "FAIL"};
-    char text[sizeof f->text + 32];
-    found(f, text, sizeof text);
-    (void)snprintf(out, bytes, "%-4s %s: %s%s%s", words[f->verdict], f->name, text,
-                   f->mend[0] ? "; " : "", f->mend);
+    char more[32];
+    (void)snprintf(out, bytes, "%-4s %s: %s%s%s%s", words[f->verdict], f->name, f->text,
+                   unsaid(f, more), f->mend[0] ? "; " : "", f->mend);
 }
 
 json_t *finding_json(const struct finding *f)
 {
     static const char *const words[] = {"", "ok", "warn", "fail"};
-    char text[sizeof f->text + 32];
-    found(f, text, sizeof text);
-    return json_pack("{s:s, s:s, s:s, s:s}", "check", f->name, "verdict", words[f->verdict],
-                     "found", text, "mend", f->mend);
+    char more[32];
+    return json_pack("{s:s, s:s, s:s+, s:s}", "check", f->name, "verdict", words[f->verdict],
+                     "found", f->text, unsaid(f, more), "mend", f->mend);
 }

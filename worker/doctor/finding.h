@@ -3,7 +3,10 @@
 #define GRADWIRE_WORKER_DOCTOR_FINDING_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "common/base/err.h"
 
 enum verdict {
     VERDICT_NONE /* nothing was looked at: no line */,
@@ -25,6 +28,8 @@ struct finding {
 /* A worse verdict takes the place of what was said before, a better one is not heard. */
 void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* True where `err` is one: then `e` is said, as a failure. */
+bool finding_error(struct finding *f, enum err err, const struct errmsg *e);
 /* What would mend it, behind the last finding_say that counted. */
 void finding_mend(struct finding *f, enum verdict v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

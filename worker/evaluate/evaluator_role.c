@@ -23,7 +23,7 @@
 #include "worker/evaluate/evaluator_http.h"
 #include "worker/model/metric.h"
 #include "worker/control/progress.h"
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 
 enum {
     LOOK_MS = 200, /* between two looks at the folder */

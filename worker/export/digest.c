@@ -1,5 +1,4 @@
 /* One number for what was learned: the same for any sharding, any number of workers. */
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/sha256.h"

@@ -23,68 +23,56 @@ static bool needs_input(enum activation a)
     return a == ACT_GELU || a == ACT_GELU_TANH || a == ACT_SILU;
 }
 
-void activation_append(struct model *m, const struct job_layer *l, enum activation activation,
+/* With this slope. */
+static enum err append(struct model *m, const struct job_layer *l, enum activation activation,
                        float alpha)
 {
-    if (activation == ACT_LINEAR)
-        return;
-    uint32_t last = m->shape.rank - 1, outer = 1;
-    for (uint32_t i = 0; i < last; i++)
-        outer *= m->shape.dim[i];
+    uint32_t cols = m->shape.dim[m->shape.rank - 1];
     const struct op op = {.type = &activation_op,
                           .layer = l,
-                          .outer = outer,
-                          .in = m->shape.dim[last],
-                          .out = m->shape.dim[last],
+                          .outer = shape_elems(&m->shape) / cols,
+                          .in = cols,
+                          .out = cols,
                           .activation = activation,
                           .alpha = alpha,
                           .reads_x = needs_input(activation),
                           .reads_y = !needs_input(activation),
                           .elementwise = true};
-    (void)op_append(m, &op);
+    if (activation != ACT_LINEAR)
+        op_append(m, &op);
+    return ERR_OK;
 }
 
 /* leaky_relu as an activation has 0.2, the layer LeakyReLU 0.3 */
-void activation_append_plain(struct model *m, const struct job_layer *l, enum activation activation)
+void activation_append(struct model *m, const struct job_layer *l, enum activation activation)
 {
     float alpha = activation == ACT_LEAKY_RELU ? 0.2f : activation == ACT_SELU ? SELU_ALPHA : 1.0f;
-    activation_append(m, l, activation, alpha);
+    (void)append(m, l, activation, alpha);
 }
 
-enum err activation_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                        struct errmsg *e)
+enum err activation_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     (void)e;
-    activation_append_plain(m, l, l->activation.activation);
+    activation_append(m, l, l->activation.activation);
     return ERR_OK;
 }
 
-enum err leaky_relu_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                        struct errmsg *e)
+enum err leaky_relu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     (void)e;
-    activation_append(m, l, ACT_LEAKY_RELU, l->leaky_relu.negative_slope);
-    return ERR_OK;
+    return append(m, l, ACT_LEAKY_RELU, l->leaky_relu.negative_slope);
 }
 
-enum err elu_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                 struct errmsg *e)
+enum err elu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     (void)e;
-    activation_append(m, l, ACT_ELU, l->elu.alpha);
-    return ERR_OK;
+    return append(m, l, ACT_ELU, l->elu.alpha);
 }
 
-enum err gelu_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                  struct errmsg *e)
+enum err gelu_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     (void)e;
-    activation_append(m, l, l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 1.0f);
-    return ERR_OK;
+    return append(m, l, l->gelu.approximate ? ACT_GELU_TANH : ACT_GELU, 1.0f);
 }
 
 static float row_max(const float *z, size_t cols)
@@ -138,49 +126,29 @@ static void leaky_relu_rows(float *y, const float *x, float slope, size_t n)
         y[i] = x[i] > 0.0f ? x[i] : x[i] * slope;
 }
 
+/* What n elements alone decide; the others need more than a pointer and a number. */
+typedef void plain_rows(float *out, const float *a, size_t n);
+
 static void forward(const struct op *op, const struct op_pass *p)
 {
+    const struct kernels *k = kernels();
+    plain_rows *const plain[] = {
+        [ACT_RELU] = relu_rows,      [ACT_SIGMOID] = k->sigmoid,     [ACT_TANH] = k->tanh,
+        [ACT_GELU] = k->gelu,        [ACT_GELU_TANH] = k->gelu_tanh, [ACT_SILU] = k->silu,
+        [ACT_SOFTPLUS] = k->softplus};
     const float *x = p->x[0];
     float *y = p->y;
     size_t n = p->rows * op->in;
-    switch (op->activation) {
-    case ACT_LINEAR:
-        break;
-    case ACT_RELU:
-        relu_rows(y, x, n);
-        break;
-    case ACT_SIGMOID:
-        kernels()->sigmoid(y, x, n);
-        break;
-    case ACT_TANH:
-        kernels()->tanh(y, x, n);
-        break;
-    case ACT_SOFTMAX:
+    if (op->activation == ACT_SOFTMAX)
         softmax_rows(y, NULL, NULL, x, p->rows, op->in);
-        break;
-    case ACT_LEAKY_RELU:
+    else if (op->activation == ACT_LEAKY_RELU)
         leaky_relu_rows(y, x, op->alpha, n);
-        break;
-    case ACT_ELU:
-        kernels()->elu(y, x, op->alpha, n);
-        break;
-    case ACT_SELU:
-        kernels()->elu(y, x, op->alpha, n);
-        kernels()->scale(y, y, SELU_SCALE, n);
-        break;
-    case ACT_GELU:
-        kernels()->gelu(y, x, n);
-        break;
-    case ACT_GELU_TANH:
-        kernels()->gelu_tanh(y, x, n);
-        break;
-    case ACT_SILU:
-        kernels()->silu(y, x, n);
-        break;
-    case ACT_SOFTPLUS:
-        kernels()->softplus(y, x, n);
-        break;
-    }
+    else if (op->activation == ACT_ELU || op->activation == ACT_SELU)
+        k->elu(y, x, op->alpha, n);
+    else
+        plain[op->activation](y, x, n);
+    if (op->activation == ACT_SELU)
+        k->scale(y, y, SELU_SCALE, n);
 }
 
 /* dx_i = y_i (dy_i - sum_j dy_j y_j) */
@@ -208,51 +176,40 @@ static void elu_backward(float *dy, const float *y, float alpha, float scale, si
         dy[i] *= y[i] > 0.0f ? scale : y[i] + scale * alpha;
 }
 
+static void sigmoid_backward(float *dy, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dy[i] *= y[i] * (1.0f - y[i]);
+}
+
+static void tanh_backward(float *dy, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dy[i] *= 1.0f - y[i] * y[i];
+}
+
 /* By the output y or, where needs_input, by the input x. */
 static void backward(const struct op *op, const struct op_pass *p)
 {
-    const float *x = p->x[0], *y = p->y;
+    const struct kernels *k = kernels();
+    plain_rows *const plain[] = {[ACT_RELU] = k->relu_backward,
+                                 [ACT_SIGMOID] = sigmoid_backward,
+                                 [ACT_TANH] = tanh_backward,
+                                 [ACT_GELU] = k->gelu_backward,
+                                 [ACT_GELU_TANH] = k->gelu_tanh_backward,
+                                 [ACT_SILU] = k->silu_backward,
+                                 [ACT_SOFTPLUS] = k->softplus_backward};
+    const float *y = p->y;
     float *dy = p->dy;
     size_t n = p->rows * op->in;
-    switch (op->activation) {
-    case ACT_LINEAR:
-        break;
-    case ACT_RELU:
-        kernels()->relu_backward(dy, y, n);
-        break;
-    case ACT_SIGMOID:
-        for (size_t i = 0; i < n; i++)
-            dy[i] *= y[i] * (1.0f - y[i]);
-        break;
-    case ACT_TANH:
-        for (size_t i = 0; i < n; i++)
-            dy[i] *= 1.0f - y[i] * y[i];
-        break;
-    case ACT_SOFTMAX:
+    if (op->activation == ACT_SOFTMAX)
         softmax_backward(dy, y, p->rows, op->in);
-        break;
-    case ACT_LEAKY_RELU:
+    else if (op->activation == ACT_LEAKY_RELU)
         leaky_relu_backward(dy, y, op->alpha, n);
-        break;
-    case ACT_ELU:
-        elu_backward(dy, y, op->alpha, 1.0f, n);
-        break;
-    case ACT_SELU:
-        elu_backward(dy, y, op->alpha, SELU_SCALE, n);
-        break;
-    case ACT_GELU:
-        kernels()->gelu_backward(dy, x, n);
-        break;
-    case ACT_GELU_TANH:
-        kernels()->gelu_tanh_backward(dy, x, n);
-        break;
-    case ACT_SILU:
-        kernels()->silu_backward(dy, x, n);
-        break;
-    case ACT_SOFTPLUS:
-        kernels()->softplus_backward(dy, y, n);
-        break;
-    }
+    else if (op->activation == ACT_ELU || op->activation == ACT_SELU)
+        elu_backward(dy, y, op->alpha, op->activation == ACT_SELU ? SELU_SCALE : 1.0f, n);
+    else
+        plain[op->activation](dy, needs_input(op->activation) ? p->x[0] : y, n);
 }
 
 const struct op_type activation_op = {.forward = forward, .backward = backward};

@@ -55,10 +55,8 @@ static enum err add_tensors(struct model *m, struct op *op, struct errmsg *e)
     return code;
 }
 
-enum err conv2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                    struct errmsg *e)
+enum err conv2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     const uint32_t *strides = l->conv2d.strides, *dilation = l->conv2d.dilation_rate;
     bool relu = l->conv2d.activation == ACT_RELU;
     struct op op = {.type = &conv2d_op,
@@ -82,10 +80,10 @@ enum err conv2d_add(struct model *m, const struct job_layer *l, const struct tap
     if (code)
         return code;
     op.in = op.window.y.in * op.window.x.in * op.window.channels;
-    (void)op_append(m, &op);
+    op_append(m, &op);
     m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
     if (!relu)
-        activation_append_plain(m, l, l->conv2d.activation);
+        activation_append(m, l, l->conv2d.activation);
     return ERR_OK;
 }
 
@@ -176,66 +174,57 @@ static void scatter(const struct op *op, float *dx, const float *work, size_t fi
 
 /* ---- forward, backward ---- */
 
-static void matrix_forward(const struct op *op, float *y, const float *w, const float *x, size_t n,
-                           float *work)
+static void matrix_forward(const struct op *op, const struct op_pass *p)
 {
-    const size_t rows = n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
+    const size_t rows = p->n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
     const int out = (int)op->channels, taps = (int)taps_elems(op);
     for (size_t first = 0; first < rows; first += step) {
         size_t count = rows - first < step ? rows - first : step;
-        float *to = y + first * width * op->channels;
-        const float *columns = gather(op, work, x, first, count);
+        float *to = p->y + first * width * op->channels;
+        const float *columns = gather(op, p->work, p->x[0], first, count);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(count * width), out, taps,
-                    1.0f, columns, taps, w + op->kernel_offset, out, 0.0f, to, out);
+                    1.0f, columns, taps, p->w + op->kernel_offset, out, 0.0f, to, out);
         if (op->layer->use_bias)
-            kernels()->bias_act(to, to, w + op->bias_offset, op->activation == ACT_RELU,
+            kernels()->bias_act(to, to, p->w + op->bias_offset, op->activation == ACT_RELU,
                                 count * width, op->channels);
         else if (op->activation == ACT_RELU)
             kernels()->relu_backward(to, to, count * width * op->channels);
     }
 }
 
-static void matrix_backward(const struct op *op, float *dx, float *dw, float *dy, const float *w,
-                            const float *x, const float *y, size_t n, float *work)
+static void matrix_backward(const struct op *op, const struct op_pass *p)
 {
-    const size_t rows = n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
+    const size_t rows = p->n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
     const int out = (int)op->channels, taps = (int)taps_elems(op);
     if (op->activation == ACT_RELU)
-        kernels()->relu_backward(dy, y, n * op->out);
-    if (dx)
-        memset(dx, 0, n * op->in * sizeof *dx);
+        kernels()->relu_backward(p->dy, p->y, p->n * op->out);
+    if (p->dx)
+        memset(p->dx, 0, p->n * op->in * sizeof *p->dx);
     for (size_t first = 0; first < rows; first += step) {
         size_t count = rows - first < step ? rows - first : step;
         int pixels = (int)(count * width);
-        const float *d = dy + first * width * op->channels;
-        const float *columns = gather(op, work, x, first, count);
+        const float *d = p->dy + first * width * op->channels;
+        const float *columns = gather(op, p->work, p->x[0], first, count);
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, taps, out, pixels, 1.0f, columns, taps,
-                    d, out, first ? 1.0f : 0.0f, dw + op->kernel_offset, out);
-        if (!dx)
+                    d, out, first ? 1.0f : 0.0f, p->dw + op->kernel_offset, out);
+        if (!p->dx)
             continue;
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, pixels, taps, out, 1.0f, d, out,
-                    w + op->kernel_offset, out, 0.0f, work, taps);
-        scatter(op, dx, work, first, count);
+                    p->w + op->kernel_offset, out, 0.0f, p->work, taps);
+        scatter(op, p->dx, p->work, first, count);
     }
     if (op->layer->use_bias)
-        kernels()->column_sums(dw + op->bias_offset, dy, rows * width, op->channels);
+        kernels()->column_sums(p->dw + op->bias_offset, p->dy, rows * width, op->channels);
 }
 
 static void forward(const struct op *op, const struct op_pass *p)
 {
-    if (op->direct)
-        conv2d_direct_forward(op, p->y, p->state, p->w, p->x[0], p->n, p->work);
-    else
-        matrix_forward(op, p->y, p->w, p->x[0], p->n, p->work);
+    (op->direct ? conv2d_direct_forward : matrix_forward)(op, p);
 }
 
 static void backward(const struct op *op, const struct op_pass *p)
 {
-    if (op->direct)
-        conv2d_direct_backward(op, p->dx, p->dw, p->dy, p->w, p->x[0], p->y, p->state, p->n,
-                               p->work);
-    else
-        matrix_backward(op, p->dx, p->dw, p->dy, p->w, p->x[0], p->y, p->n, p->work);
+    (op->direct ? conv2d_direct_backward : matrix_backward)(op, p);
 }
 
 const struct op_type conv2d_op = {

@@ -158,15 +158,17 @@ static void forward_pooled(const struct direct *d, const struct op *op, float *y
     }
 }
 
-void conv2d_direct_forward(const struct op *op, float *y, uint8_t *arg, const float *w,
-                           const float *x, size_t n, float *work)
+void conv2d_direct_forward(const struct op *op, const struct op_pass *p)
 {
     struct direct d;
-    begin(&d, op, work);
+    const float *x = p->x[0];
+    float *y = p->y;
+    uint8_t *arg = p->state;
+    begin(&d, op, p->work);
     const struct kernel_conv conv = conv_of(&d, op, op->window.y.out, d.cols * op->channels);
-    const float *kernel = w + op->kernel_offset,
-                *bias = op->layer->use_bias ? w + op->bias_offset : NULL;
-    for (size_t b = 0; b < n; b++, x += op->in, y += op->out) {
+    const float *kernel = p->w + op->kernel_offset,
+                *bias = op->layer->use_bias ? p->w + op->bias_offset : NULL;
+    for (size_t b = 0; b < p->n; b++, x += op->in, y += op->out) {
         const float *image = padded(&d, &op->window, x);
         if (op->pooled) {
             forward_pooled(&d, op, y, arg + b * op->out, kernel, bias, image);
@@ -243,28 +245,26 @@ static void backward_both(const struct direct *d, const struct op *op, float *dx
     kernels()->conv(dx, d->z, d->turned, NULL, &back);
 }
 
-void conv2d_direct_backward(const struct op *op, float *dx, float *dw, float *dy, const float *w,
-                            const float *x, const float *y, const uint8_t *arg, size_t n,
-                            float *work)
+void conv2d_direct_backward(const struct op *op, const struct op_pass *p)
 {
     struct direct d;
     const struct window *win = &op->window;
-    float *dkernel = dw + op->kernel_offset;
-    begin(&d, op, work);
+    float *dx = p->dx, *dy = p->dy, *dkernel = p->dw + op->kernel_offset;
+    begin(&d, op, p->work);
     const struct kernel_conv conv = conv_of(&d, op, win->y.out, d.cols * op->channels);
     memset(dkernel, 0, conv.taps * op->channels * sizeof *dkernel);
     if (dx)
-        turn(&d, op, w + op->kernel_offset);
+        turn(&d, op, p->w + op->kernel_offset);
     /* What no window covers stays 0: the border, and gaps between windows. */
     if (dx)
         memset(d.z, 0, d.border_y * d.border_x * op->channels * sizeof *d.z);
     else if (op->pooled)
         memset(d.z, 0, op->pool.y.size * d.cols * op->channels * sizeof *d.z);
     if (!op->pooled && op->activation == ACT_RELU)
-        kernels()->relu_backward(dy, y, n * op->out);
-    for (size_t b = 0; b < n; b++) {
-        const float *image = padded(&d, win, x + b * op->in);
-        const uint8_t *which = op->pooled ? arg + b * op->out : NULL;
+        kernels()->relu_backward(dy, p->y, p->n * op->out);
+    for (size_t b = 0; b < p->n; b++) {
+        const float *image = padded(&d, win, p->x[0] + b * op->in);
+        const uint8_t *which = op->pooled ? (const uint8_t *)p->state + b * op->out : NULL;
         float *d_out = dy + b * op->out;
         if (dx)
             backward_both(&d, op, dx + b * op->in, dkernel, d_out, which, image);
@@ -274,6 +274,6 @@ void conv2d_direct_backward(const struct op *op, float *dx, float *dw, float *dy
             kernels()->conv_dw(dkernel, image, d_out, &conv);
     }
     if (op->layer->use_bias)
-        kernels()->column_sums(dw + op->bias_offset, dy, n * (op->out / op->channels),
+        kernels()->column_sums(p->dw + op->bias_offset, dy, p->n * (op->out / op->channels),
                                op->channels);
 }

@@ -7,16 +7,11 @@
 
 static const struct op_type dense_op;
 
-enum err dense_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                   struct errmsg *e)
+enum err dense_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
-    uint32_t last = m->shape.rank - 1, outer = 1, units = l->dense.units;
-    for (uint32_t i = 0; i < last; i++)
-        outer *= m->shape.dim[i];
-    uint64_t out_elems;
-    if (units == 0 || __builtin_mul_overflow((uint64_t)outer, units, &out_elems) ||
-        out_elems > INT32_MAX)
+    uint32_t last = m->shape.rank - 1, units = l->dense.units;
+    uint32_t outer = shape_elems(&m->shape) / m->shape.dim[last];
+    if (units == 0 || (uint64_t)outer * units > INT32_MAX)
         return err_set(e, ERR_INPUT, "model.layers: %s: units is 0, or too large", l->name);
     bool relu = l->dense.activation == ACT_RELU;
     struct op op = {.type = &dense_op,
@@ -31,10 +26,10 @@ enum err dense_add(struct model *m, const struct job_layer *l, const struct tap 
     enum err code = weights_add_kernel_and_bias(m, &op, &kernel, e);
     if (code)
         return code;
-    (void)op_append(m, &op);
+    op_append(m, &op);
     m->shape.dim[last] = units;
     if (!relu)
-        activation_append_plain(m, l, l->dense.activation);
+        activation_append(m, l, l->dense.activation);
     return ERR_OK;
 }
 

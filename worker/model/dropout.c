@@ -7,10 +7,8 @@
 
 #include "common/math/kernels.h"
 
-enum err dropout_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                     struct errmsg *e)
+enum err dropout_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     float rate = l->dropout.rate;
     if (!(rate >= 0.0f && rate < 1.0f))
         return err_set(e, ERR_INPUT, "model.layers: %s: rate %g is not in [0, 1)", l->name,
@@ -25,7 +23,7 @@ enum err dropout_add(struct model *m, const struct job_layer *l, const struct ta
                           .out = elems,
                           .elementwise = true,
                           .drops = true};
-    (void)op_append(m, &op);
+    op_append(m, &op);
     return ERR_OK;
 }
 

@@ -9,10 +9,8 @@ static const float UNIFORM_LIMIT = 0.05f;
 
 static const struct op_type embedding_op;
 
-enum err embedding_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                       struct errmsg *e)
+enum err embedding_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     uint32_t rows = l->embedding.input_dim, width = l->embedding.output_dim;
     if (m->value != 0)
         return err_set(e, ERR_INPUT,
@@ -34,7 +32,7 @@ enum err embedding_add(struct model *m, const struct job_layer *l, const struct 
     enum err code = weights_add(m, &op, &op.kernel_offset, &table, "embeddings", &init, e);
     if (code)
         return code;
-    (void)op_append(m, &op);
+    op_append(m, &op);
     m->shape.dim[m->shape.rank++] = width;
     return ERR_OK;
 }

@@ -96,14 +96,21 @@ struct op {
     struct op_gradient dx[JOB_INPUTS_MAX];
 };
 
+/* What a layer gives. */
+struct tap {
+    uint32_t value;
+    struct shape shape;
+};
+
 struct model {
     struct layout layout;
     uint32_t ops;
     struct op op[OPS_MAX];
     struct job_layer layer[JOB_LAYERS_MAX];
-    struct shape
-        shape; /* of `value`: while layers are added what the next one reads, then the output */
+    /* While layers are added: what the next one reads; then the output. */
+    struct shape shape; /* of `value`; at most INT32_MAX elements */
     uint32_t value;
+    struct tap from[JOB_INPUTS_MAX];
     uint32_t features;
     enum loss_kind loss;
     bool fused; /* the loss contains the last layer's softmax or sigmoid: what it gets are logits */
@@ -116,17 +123,7 @@ struct model {
     size_t slot_elems[SLOTS_MAX]; /* for one row */
 };
 
-/* What a layer gives, for layers with several inputs. */
-struct tap {
-    uint32_t value;
-    struct shape shape;
-};
-
 /* Elements of one row. */
-static inline size_t op_in_elems(const struct op *op)
-{
-    return (size_t)op->outer * op->in;
-}
 static inline size_t op_out_elems(const struct op *op)
 {
     return (size_t)op->outer * op->out;
@@ -138,22 +135,17 @@ void shape_text(const struct shape *s, char *out, size_t bytes);
 
 /* ---- building ---- */
 
-/* Append an op that reads m->value; it makes m->value. */
-struct op *op_append(struct model *m, const struct op *op);
+/* Append an op; without inputs of its own it reads m->value. It makes m->value. */
+void op_append(struct model *m, const struct op *op);
 
 /* Each layer's NAME_add appends what it needs, reading m->value of m->shape, and leaves its own there; *l is in the model.
- * `from`: all that it reads, l->inputs of them, the first one is m->value. Errors: ERR_INPUT, ERR_NOMEM. */
-typedef enum err layer_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                           struct errmsg *e);
+ * One of several inputs reads l->inputs of m->from; the first one is m->value. Errors: ERR_INPUT, ERR_NOMEM. */
+typedef enum err layer_add(struct model *m, const struct job_layer *l, struct errmsg *e);
 #define LAYER_ADD(KIND, name) layer_add name##_add;
 JOB_LAYERS(LAYER_ADD)
 
-/* The op of an activation, over the last axis; linear needs none. */
-void activation_append(struct model *m, const struct job_layer *l, enum activation activation,
-                       float alpha);
-/* The same as an option of another layer: with the slope that it has there. */
-void activation_append_plain(struct model *m, const struct job_layer *l,
-                             enum activation activation);
+/* The op of an activation, over the last axis, with the slope that it has as an option of a layer; linear needs none. */
+void activation_append(struct model *m, const struct job_layer *l, enum activation activation);
 const char *activation_name(enum activation a);
 
 /* Append the tensor LAYER/WHAT of the op that is being made; *t brings its shape, *offset receives
@@ -178,13 +170,10 @@ extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op;
 
 /* x (n, in.y, in.x, in channels), y (n, out.y, out.x, channels), kernel (size.y, size.x, in channels,
  * channels). work: conv2d_direct_work_elems floats. Where op->pooled: y (n, pool.y.out, pool.x.out,
- * channels), and arg (as y) is for backward. Where op->direct. */
-void conv2d_direct_forward(const struct op *op, float *y, uint8_t *arg, const float *w,
-                           const float *x, size_t n, float *work);
+ * channels), and the state is arg (as y), for backward. Where op->direct. */
+void conv2d_direct_forward(const struct op *op, const struct op_pass *p);
 /* y counts where not op->pooled, arg where it is. */
-void conv2d_direct_backward(const struct op *op, float *dx, float *dw, float *dy, const float *w,
-                            const float *x, const float *y, const uint8_t *arg, size_t n,
-                            float *work);
+void conv2d_direct_backward(const struct op *op, const struct op_pass *p);
 size_t conv2d_direct_work_elems(const struct op *op);
 
 /* p (rows, cols) = softmax of each row of z; p may be z. max and sum (rows), where not NULL,
@@ -215,8 +204,7 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
                  const float *y, size_t n, size_t cols);
 
-/* What the regularizers add to the loss at w, and, times n examples, to the gradient. */
-double regularizer_penalty(const struct model *m, const float *w);
+/* What the regularizers add to the gradient, times n examples; model_penalty: to the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
                           uint32_t n);
 

@@ -27,7 +27,7 @@ static enum err set_input(struct model *m, const struct job *job, struct errmsg 
 
 /* ---- what layers append ---- */
 
-struct op *op_append(struct model *m, const struct op *op)
+void op_append(struct model *m, const struct op *op)
 {
     assert(m->ops < OPS_MAX);
     struct op *made = &m->op[m->ops];
@@ -37,7 +37,6 @@ struct op *op_append(struct model *m, const struct op *op)
         made->input[0] = m->value;
     }
     m->value = ++m->ops;
-    return made;
 }
 
 uint32_t shape_elems(const struct shape *s)
@@ -64,15 +63,17 @@ static layer_add *const add[LAYER_KINDS] = {
     JOB_LAYERS(ADD)};
 
 /* What layer i reads: tap[0] is the model's input, tap[j + 1] what layer j gives. */
-static enum err taps_of(const struct job_layer *l, uint32_t i, const struct tap *tap,
-                        struct tap from[JOB_INPUTS_MAX], struct errmsg *e)
+static enum err take_inputs(struct model *m, const struct job_layer *l, uint32_t i,
+                            const struct tap *tap, struct errmsg *e)
 {
-    from[0] = tap[i];
+    m->from[0] = tap[i];
     for (uint32_t k = 0; k < l->inputs; k++) {
         if (l->input[k] > i)
             return err_set(e, ERR_INPUT, "model.layers: %s: its input stands behind it", l->name);
-        from[k] = tap[l->input[k]];
+        m->from[k] = tap[l->input[k]];
     }
+    m->value = m->from[0].value;
+    m->shape = m->from[0].shape;
     return ERR_OK;
 }
 
@@ -107,16 +108,12 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
                         struct errmsg *e)
 {
     struct job_layer *l = &m->layer[i];
-    struct tap from[JOB_INPUTS_MAX];
     *l = job->model.layer[i];
     enum err code = check_name(m, job, i, e);
     if (!code)
-        code = taps_of(l, i, tap, from, e);
-    if (code)
-        return code;
-    m->value = from[0].value;
-    m->shape = from[0].shape;
-    code = add[l->kind](m, l, from, e);
+        code = take_inputs(m, l, i, tap, e);
+    if (!code)
+        code = add[l->kind](m, l, e);
     tap[i + 1] = (struct tap){m->value, m->shape};
     return code;
 }
@@ -127,21 +124,19 @@ static enum err add_layers(struct model *m, const struct job *job, struct errmsg
     enum err code = ERR_OK;
     for (uint32_t i = 0; i < job->model.layers && !code; i++)
         code = job_blame_layer(job, i, add_one(m, job, i, tap, e), e);
-    if (!code && m->layout.tensors == 0)
-        code =
-            job_blame(job, PLACE_LAYERS,
-                      err_set(e, ERR_INPUT,
-                              "model.layers: nothing to train: at least one dense or conv2d layer"),
-                      e);
+    if (!code && m->layout.tensors == 0) {
+        code = err_set(e, ERR_INPUT,
+                       "model.layers: nothing to train: at least one dense or conv2d layer");
+        return job_blame(job, PLACE_LAYERS, code, e);
+    }
     return code ? code : check_used(m, job, e);
 }
 
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);
-    if (code)
-        return code;
-    code = add_layers(m, job, e);
+    if (!code)
+        code = add_layers(m, job, e);
     if (code)
         return code;
     layout_exclude_from_decay(&m->layout, job->decay_exclude);
@@ -190,14 +185,7 @@ uint32_t model_features(const struct model *m)
 
 uint32_t model_classes(const struct model *m)
 {
-    switch (m->loss) {
-    case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
+    if (m->loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
         return m->shape.dim[0];
-    case LOSS_BINARY_CROSSENTROPY:
-        return 2;
-    case LOSS_MEAN_SQUARED_ERROR:
-    case LOSS_MEAN_ABSOLUTE_ERROR:
-        return 0;
-    }
-    return 0;
+    return m->loss == LOSS_BINARY_CROSSENTROPY ? 2 : 0;
 }

@@ -3,7 +3,6 @@
 #ifndef GRADWIRE_WORKER_MODEL_MODEL_H
 #define GRADWIRE_WORKER_MODEL_MODEL_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/job/job.h"

@@ -43,10 +43,8 @@ static struct op make(const struct model *m, const struct job_layer *l, const st
                        .elementwise = true};
 }
 
-enum err batch_normalization_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                                 struct errmsg *e)
+enum err batch_normalization_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     struct op op = make(m, l, &batch_normalization_op);
     struct tensor mean = {.rank = 1,
                           .shape = {op.in},
@@ -59,18 +57,16 @@ enum err batch_normalization_add(struct model *m, const struct job_layer *l, con
     if (!code)
         code = weights_add(m, &op, &op.variance_offset, &variance, "moving_variance", &ones, e);
     if (!code)
-        (void)op_append(m, &op);
+        op_append(m, &op);
     return code;
 }
 
-enum err layer_normalization_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                                 struct errmsg *e)
+enum err layer_normalization_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     struct op op = make(m, l, &layer_normalization_op);
     enum err code = add_gamma_and_beta(m, &op, e);
     if (!code)
-        (void)op_append(m, &op);
+        op_append(m, &op);
     return code;
 }
 

@@ -24,7 +24,7 @@ static enum err append(struct model *m, const struct job_layer *l, enum pooling 
         return code;
     op.channels = op.window.channels;
     op.in = op.window.y.in * op.window.x.in * op.channels;
-    (void)op_append(m, &op);
+    op_append(m, &op);
     m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
     return ERR_OK;
 }
@@ -40,33 +40,25 @@ static enum err append_global(struct model *m, const struct job_layer *l, enum p
     return code;
 }
 
-enum err max_pooling2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                           struct errmsg *e)
+enum err max_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     return append(m, l, POOLING_MAX, l->pooling2d.pool_size, l->pooling2d.strides,
                   l->pooling2d.padding, e);
 }
 
-enum err average_pooling2d_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                               struct errmsg *e)
+enum err average_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     return append(m, l, POOLING_AVERAGE, l->pooling2d.pool_size, l->pooling2d.strides,
                   l->pooling2d.padding, e);
 }
 
-enum err global_max_pooling2d_add(struct model *m, const struct job_layer *l,
-                                  const struct tap *from, struct errmsg *e)
+enum err global_max_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     return append_global(m, l, POOLING_MAX, e);
 }
 
-enum err global_average_pooling2d_add(struct model *m, const struct job_layer *l,
-                                      const struct tap *from, struct errmsg *e)
+enum err global_average_pooling2d_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    (void)from;
     return append_global(m, l, POOLING_AVERAGE, e);
 }
 
@@ -185,26 +177,28 @@ static struct kernel_pool kernel_of(const struct op *op)
                                 .channels = op->channels};
 }
 
-static void rows_forward(const struct op *op, float *y, const float *x, size_t n, float *work)
+static void rows_forward(const struct op *op, const struct op_pass *p)
 {
     const struct kernel_pool k = kernel_of(op);
     const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
-    for (size_t b = 0; b < n; b++)
+    float *y = p->y;
+    for (size_t b = 0; b < p->n; b++)
         for (size_t r = 0; r < op->window.y.out; r++, y += out)
-            kernels()->max_pool(y, (uint8_t *)work, x + b * op->in + r * in, NULL, &k);
+            kernels()->max_pool(y, (uint8_t *)p->work, p->x[0] + b * op->in + r * in, NULL, &k);
 }
 
 /* Which pixels they were is found again: cheaper than to keep it. */
-static void rows_backward(const struct op *op, float *dx, float *dy, const float *x, size_t n,
-                          float *work)
+static void rows_backward(const struct op *op, const struct op_pass *p)
 {
     const struct kernel_pool k = kernel_of(op);
     const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
-    uint8_t *which = (uint8_t *)(work + out);
-    for (size_t b = 0; b < n; b++)
+    uint8_t *which = (uint8_t *)(p->work + out);
+    float *dy = p->dy;
+    for (size_t b = 0; b < p->n; b++)
         for (size_t r = 0; r < op->window.y.out; r++, dy += out) {
-            kernels()->max_pool(work, which, x + b * op->in + r * in, NULL, &k);
-            kernels()->max_unpool(dx + b * op->in + r * in, dy, which, &k);
+            size_t at = b * op->in + r * in;
+            kernels()->max_pool(p->work, which, p->x[0] + at, NULL, &k);
+            kernels()->max_unpool(p->dx + at, dy, which, &k);
         }
 }
 
@@ -216,7 +210,7 @@ static void forward(const struct op *op, const struct op_pass *p)
     const float *x = p->x[0];
     float *y = p->y;
     if (by_kernel(op)) {
-        rows_forward(op, y, x, p->n, p->work);
+        rows_forward(op, p);
         return;
     }
     for (size_t b = 0; b < p->n; b++, x += op->in)
@@ -238,7 +232,7 @@ static void backward(const struct op *op, const struct op_pass *p)
     float *dx = p->dx, *dy = p->dy;
     memset(dx, 0, p->n * op->in * sizeof *dx);
     if (by_kernel(op)) {
-        rows_backward(op, dx, dy, x, p->n, p->work);
+        rows_backward(op, p);
         return;
     }
     for (size_t b = 0; b < p->n; b++, x += op->in, dx += op->in)

@@ -3,21 +3,12 @@
 
 #include <string.h>
 
-static uint64_t elems_of(uint32_t rank, const uint32_t *dim)
+enum err reshape_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
-    uint64_t elems = 1;
-    for (uint32_t i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(elems, dim[i], &elems))
-            return UINT64_MAX;
-    return elems;
-}
-
-enum err reshape_add(struct model *m, const struct job_layer *l, const struct tap *from,
-                     struct errmsg *e)
-{
-    (void)from;
-    uint64_t before = elems_of(m->shape.rank, m->shape.dim),
-             behind = elems_of(l->reshape.rank, l->reshape.shape);
+    uint64_t before = shape_elems(&m->shape), behind = 1;
+    for (uint32_t i = 0; i < l->reshape.rank; i++)
+        if (behind == UINT64_MAX || __builtin_mul_overflow(behind, l->reshape.shape[i], &behind))
+            behind = UINT64_MAX;
     if (before != behind)
         return err_set(e, ERR_INPUT,
                        "model.layers: %s: target_shape has %llu elements, its input has %llu",

@@ -108,11 +108,6 @@ const float *model_run_outputs(const struct model_run *r)
     return r->value[r->m->ops];
 }
 
-double model_penalty(const struct model *m, const float *w)
-{
-    return regularizer_penalty(m, w);
-}
-
 /* ---- forward ---- */
 
 /* Of op i, but for the gradient by an input. */
@@ -251,7 +246,7 @@ void model_train(struct model_run *r, const float *w, const float *x, const floa
     if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
     score(r, z, y, n, r->m->class_weight, sums);
-    sums->loss += n * regularizer_penalty(r->m, w);
+    sums->loss += n * model_penalty(r->m, w);
     backward(r, dw, &p, ready, ctx);
 }
 

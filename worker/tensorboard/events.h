@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/err.h"
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/math/pool.h"

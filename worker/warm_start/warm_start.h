@@ -4,8 +4,8 @@
  * optimizer slots, step 0, another UUID, the present data -> the chief goes on from it, as from any other. The moment
  * that its manifest is there the old job is over: a chief that dies before it does all of this again, one that dies
  * behind it goes on. Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
-#ifndef GRADWIRE_WORKER_RESUME_WARM_START_H
-#define GRADWIRE_WORKER_RESUME_WARM_START_H
+#ifndef GRADWIRE_WORKER_WARM_START_WARM_START_H
+#define GRADWIRE_WORKER_WARM_START_WARM_START_H
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/job/job.h"

@@ -1,4 +1,4 @@
-#include "worker/resume/warm_start.h"
+#include "worker/warm_start/warm_start.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -26,7 +26,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->config = *config;
         c->io = io;
         c->ctx = ctx;
-        c->now_ms = c->started_ms = c->said_ms = now_ms;
+        c->now_ms = c->said_ms = now_ms;
         c->mode = mode_of(config->settings.update);
         c->feedback = config->settings.push_codec == CODEC_TOP_K;
         c->holds = c->mode->holds || c->feedback;

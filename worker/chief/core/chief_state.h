@@ -248,7 +248,7 @@ struct chief {
     struct chief_config config;
     const struct chief_io *io;
     void *ctx;
-    int64_t now_ms, started_ms, said_ms;
+    int64_t now_ms, said_ms;
     enum chief_phase phase;
     const struct chief_mode *mode;
     bool feedback;  /* workers withhold parts of gradients */

@@ -1,5 +1,5 @@
-/* The chief's shell on the control thread of its process: connections to every ps, workers that dial in, the threads
- * that write, and the chief's own session by letters.
+/* The host of the chief's decisions (core/chief.h): their shell on the control thread of the chief's process, with
+ * connections to every ps, workers that dial in, the threads that write, and the own session by letters.
  *
  * Happy path: dial each ps, hello -> chief core -> its messages go where it says. Failure modes: a ps that is lost
  * (dialed again), a worker of another job (refused by name), a manifest that cannot be written (told to the core). */

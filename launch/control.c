@@ -48,16 +48,10 @@ static const char *control_dir(const char *command, int argc, char **argv)
 
 /* ---- status ---- */
 
-static FILE *control_open(const char *dir, const char *name)
-{
-    char path[PATH_MAX];
-    return rundir_file(dir, name, path, NULL) ? NULL : fopen(path, "re");
-}
-
 static void control_print_processes(const char *dir)
 {
-    FILE *f = control_open(dir, "processes/pids");
-    char line[512], role[16], host[300];
+    char path[PATH_MAX], line[512], role[16], host[300];
+    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
     unsigned index;
     long pid;
     while (f && fgets(line, sizeof line, f)) {
@@ -144,13 +138,9 @@ static int control_launcher(const char *dir, pid_t *pid)
 static void control_wait(int pidfd, const char *dir)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    for (;;) {
-        int n = poll(&p, 1, CONTROL_SAY_EVERY_MS);
-        if (n > 0)
-            return;
+    for (int n; (n = poll(&p, 1, CONTROL_SAY_EVERY_MS)) <= 0;)
         if (n == 0)
             (void)fprintf(stderr, "gradwire: %s is still ending\n", dir);
-    }
 }
 
 int control_stop(int argc, char **argv)

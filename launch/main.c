@@ -16,12 +16,6 @@
 #include "launch/base/say.h"
 #include "launch/train.h"
 
-static int main_guardian(const char *fd)
-{
-    (void)prctl(PR_SET_NAME, GUARDIAN_NAME);
-    return guardian_main((int)strtol(fd, NULL, 10));
-}
-
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -43,8 +37,10 @@ static int main_unknown(const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[0], GUARDIAN_NAME) == 0)
-        return main_guardian(argv[1]);
+    if (argc == 2 && strcmp(argv[0], GUARDIAN_NAME) == 0) {
+        (void)prctl(PR_SET_NAME, GUARDIAN_NAME);
+        return guardian_main((int)strtol(argv[1], NULL, 10));
+    }
     log_init("launcher", LOG_INFO);
     say_init();
     for (size_t i = 0; i < COMMANDS; i++)

@@ -86,13 +86,6 @@ static void monitor_on_epoch(struct monitor *m, const struct progress_event *eve
     m->said_ms = clock_now_ms();
 }
 
-static void monitor_on_first_step(struct monitor *m)
-{
-    policy_made_step(m->policy);
-    if (isnan(m->result->first_step_s))
-        m->result->first_step_s = clock_now_s() - m->plan->start_s;
-}
-
 static void monitor_on_line(void *arg, const char *line, size_t bytes)
 {
     struct monitor *m = arg;
@@ -107,7 +100,9 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
         monitor_on_epoch(m, &event);
         break;
     case PROGRESS_FIRST_STEP:
-        monitor_on_first_step(m);
+        policy_made_step(m->policy);
+        if (isnan(m->result->first_step_s))
+            m->result->first_step_s = clock_now_s() - m->plan->start_s;
         break;
     case PROGRESS_CHECKPOINT:
         m->checkpoint = event;

@@ -93,6 +93,14 @@ static void line_add(struct line *l, const char *fmt, ...)
         l->n = l->n + (size_t)n < l->room ? l->n + (size_t)n : l->room - 1;
 }
 
+static void line_add_metric(struct line *l, const char *before, double metric, const char *name)
+{
+    if (!isnan(metric) && *name)
+        line_add(l, "%s%s %.4f", before, name, metric);
+    else if (*name) /* there is none: an auc in training */
+        line_add(l, "%s%s -", before, name);
+}
+
 static void line_add_eta(struct line *l, uint64_t seconds)
 {
     if (seconds >= 3600)
@@ -112,10 +120,7 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
              (unsigned long long)event->steps);
     if (!isnan(event->loss))
         line_add(&l, "  loss %.4f", event->loss);
-    if (!isnan(event->metric) && *event->metric_name)
-        line_add(&l, "  %s %.4f", event->metric_name, event->metric);
-    else if (*event->metric_name)
-        line_add(&l, "  %s -", event->metric_name);
+    line_add_metric(&l, "  ", event->metric, event->metric_name);
     if (!(event->examples_per_s > 0))
         return;
     line_add(&l, "  %.0f examples/s", event->examples_per_s);
@@ -133,10 +138,7 @@ static void line_add_results(struct line *l, const char *before, double loss, do
     if (isnan(loss))
         return;
     line_add(l, "%sloss %.4f", before, loss);
-    if (!isnan(metric) && *metric_name)
-        line_add(l, ", %s %.4f", metric_name, metric);
-    else if (*metric_name) /* there is none: an auc in training */
-        line_add(l, ", %s -", metric_name);
+    line_add_metric(l, ", ", metric, metric_name);
 }
 
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event)

@@ -75,34 +75,25 @@ static void supervisor_write_pids(const struct supervisor *s)
 
 /* ---- progress ---- */
 
-static void supervisor_read_progress(struct supervisor *s)
-{
-    char bytes[4096];
-    ssize_t n;
-    while ((n = read(s->plan->progress_fd, bytes, sizeof bytes)) > 0)
-        monitor_feed(&s->monitor, bytes, (size_t)n);
-}
-
+/* All that is there now. */
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd, (void)what;
-    supervisor_read_progress(arg);
+    (void)what;
+    struct supervisor *s = arg;
+    char bytes[4096];
+    ssize_t n;
+    while ((n = read(fd, bytes, sizeof bytes)) > 0)
+        monitor_feed(&s->monitor, bytes, (size_t)n);
 }
 
 /* ---- the end ---- */
 
-static bool supervisor_is_over(const struct supervisor *s)
+static void supervisor_stop_if_over(struct supervisor *s)
 {
     for (uint32_t i = 0; i < s->plan->crew->n; i++)
         if (s->plan->crew->process[i].state != PROCESS_ENDED || s->restart[i].waiting)
-            return false;
-    return true;
-}
-
-static void supervisor_stop_if_over(struct supervisor *s)
-{
-    if (supervisor_is_over(s))
-        (void)event_base_loopbreak(s->plan->base);
+            return;
+    (void)event_base_loopbreak(s->plan->base);
 }
 
 /* Other processes run than before. */
@@ -279,7 +270,7 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 {
     bool was_ending = s->policy.ending, chief_was_done = s->policy.chief_done;
     if (i == s->plan->crew->chief && !s->plan->fleet)
-        supervisor_read_progress(s); /* what it said before it died counts */
+        on_progress(s->plan->progress_fd, EV_READ, s); /* what it said before it died counts */
     struct policy_verdict v = policy_exit(&s->policy, i, status);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     supervisor_follow(s, i, &v, clean || was_ending,
@@ -374,9 +365,8 @@ static uint32_t supervisor_index(const struct supervisor *s, const struct proces
 
 static void remote_ended(void *arg, struct process *p, int wait_status)
 {
-    struct supervisor *s = arg;
-    supervisor_on_exit(s, supervisor_index(s, p), wait_status);
-    supervisor_changed(s);
+    supervisor_on_exit(arg, supervisor_index(arg, p), wait_status);
+    supervisor_changed(arg);
 }
 
 static void remote_lost(void *arg, struct process *p)
@@ -401,9 +391,8 @@ static void remote_end(void *arg, const char *who, const char *why)
 
 static void remote_failed(void *arg, struct process *p, const char *why)
 {
-    struct supervisor *s = arg;
-    remote_end(s, p->name, why);
-    supervisor_stop_if_over(s);
+    remote_end(arg, p->name, why);
+    supervisor_stop_if_over(arg);
 }
 
 static void remote_progress(void *arg, const char *bytes, size_t n)
@@ -543,7 +532,7 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
         supervisor_write_pids(s);
         supervisor_announce(s);
         (void)event_base_dispatch(plan->base);
-        supervisor_read_progress(s);
+        on_progress(plan->progress_fd, EV_READ, s);
         say_status("");
         monitor_save(&s->monitor);
         if (plan->fleet)

@@ -13,8 +13,8 @@ enum life {
     LIFE_IDLE,     /* no chief came in time; it waits on (--when_done=wait) */
     LIFE_DONE,     /* the job is done, and this process holds nothing of it */
     LIFE_DONE_MET, /* the same, and a chief has come since */
-    LIFE_TRAINING, /* a generation is entered: parameters are here */
-    LIFE_GOING,    /* told to go with parameters here: it waits until they are saved */
+    LIFE_TRAINING, /* ENTER has come: parameters are here, or shards load them */
+    LIFE_GOING,    /* told to go after ENTER: it waits until a cut has its parameters */
     LIFE_LEAVING,  /* told to go with nothing here: it ends at once */
     LIFE_STOPPING, /* the loop has ended; the process may begin another life */
     LIFE_LAST,     /* the same, and it was told to go: no other life follows */
@@ -35,7 +35,7 @@ enum life life_begin(bool done);
 enum life life_next(enum life now, enum life_event what);
 
 bool life_before_chief(enum life l); /* none has come, and one is awaited */
-bool life_entered(enum life l);      /* parameters are here */
+bool life_entered(enum life l);      /* ENTER has come: training, or going */
 bool life_is_done(enum life l);      /* the job is, and nothing of it is here */
 bool life_rests(enum life l);        /* idle or done: nothing is lost by waiting */
 bool life_told(enum life l);         /* to go */

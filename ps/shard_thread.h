@@ -62,7 +62,7 @@ enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread,
 void shard_thread_free(struct shard_thread *t);
 
 /* All of these post a letter; thread: the server's. Lost letters (a full mailbox) are told by ERR_TOOBIG. */
-/* A message of the chief: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK; copied. */
+/* A message of the chief: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK, GONE; copied. */
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
                            const ProtobufCMessage *m) MUST_CHECK;
 /* A worker's connection after its hello; all are taken. tls NULL: it is plain. */

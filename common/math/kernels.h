@@ -11,17 +11,6 @@
 
 enum kernels_level { KERNELS_BASE, KERNELS_AVX2, KERNELS_AVX512 };
 
-/* What an update needs beside the blocks; each optimizer reads its own. */
-struct update_rates {
-    float inv_n; /* g is the sum over examples, g * inv_n their mean */
-    float decay; /* before all else w -= w * decay */
-    float lr;    /* the rate times the ratio; adam's: times sqrt(1 - beta_2^t) / (1 - beta_1^t) */
-    float one_minus_beta_1, one_minus_beta_2; /* adam, amsgrad, lamb */
-    float correction_1, correction_2;         /* lamb: 1 - beta^t */
-    float power, l2_added, shrinkage;         /* ftrl */
-    OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER)
-};
-
 /* One update of n weights; w_out may be w. The slots are updated in place. */
 typedef void kernels_update(float *w_out, const float *w, float *const *slot, const float *g,
                             const struct update_rates *r, size_t n);

@@ -1,4 +1,5 @@
-/* Optimizers as Keras 3 defines them, over flat blocks. Pure. Used by ps; by tests and the bench beside it. */
+/* Optimizers as Keras 3 defines them, over flat blocks. Pure. A ps runs them; a worker does in geo and in the
+ * learning-rate finder. */
 #ifndef GRADWIRE_COMMON_MATH_OPTIMIZER_H
 #define GRADWIRE_COMMON_MATH_OPTIMIZER_H
 

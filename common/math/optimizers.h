@@ -1,5 +1,5 @@
-/* The optimizers there are: their numbers on the wire, the steps they take with the slots of each, and what may be set
- * of them. kernels_optimizers.h has a step's formula; optimizer.c says which optimizer takes which. */
+/* The optimizers there are: their numbers on the wire, the steps they take with the slots of each, what may be set of
+ * them, and what a step reads. kernels_optimizers.h has a step's formula; optimizer.c says which optimizer takes which. */
 #ifndef GRADWIRE_COMMON_MATH_OPTIMIZERS_H
 #define GRADWIRE_COMMON_MATH_OPTIMIZERS_H
 
@@ -63,5 +63,16 @@ enum optimizer_step { OPTIMIZER_STEPS(OPTIMIZER_STEP_NUMBER) OPTIMIZER_STEP_KIND
 #define OPTIMIZER_FLAG_MEMBER(member, field) bool member;
 #define OPTIMIZER_COUNT_MEMBER(member, field) uint32_t member;
 #define OPTIMIZER_NO_MEMBER(member, field)
+
+/* What an update needs beside the blocks; each optimizer reads its own. */
+struct update_rates {
+    float inv_n; /* g is the sum over examples, g * inv_n their mean */
+    float decay; /* before all else w -= w * decay */
+    float lr;    /* the rate times the ratio; adam's: times sqrt(1 - beta_2^t) / (1 - beta_1^t) */
+    float one_minus_beta_1, one_minus_beta_2; /* adam, amsgrad, lamb */
+    float correction_1, correction_2;         /* lamb: 1 - beta^t */
+    float power, l2_added, shrinkage;         /* ftrl */
+    OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER)
+};
 
 #endif

@@ -1,5 +1,6 @@
-/* A thread that waits for a disk, so that no event loop does: jobs come in, are done one after the other in the order of
- * posting, and answer with letters (mailbox.h). There is one for each thing that must not wait for another. */
+/* A thread that waits for a disk, so that an event loop does not: jobs come in, are done one after the other in the order
+ * of posting, and answer with letters (mailbox.h). There is one for each thing that must not wait for another.
+ * CONTRIBUTING.md ("What we ask of code") lists the waits for a disk that are still on a loop. */
 #ifndef GRADWIRE_COMMON_NET_DISK_THREAD_H
 #define GRADWIRE_COMMON_NET_DISK_THREAD_H
 

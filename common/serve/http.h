@@ -1,5 +1,5 @@
-/* The HTTP of a process: /healthz, /readyz, /metrics, /status, and / for people. Read-only; evhttp on the loop that the
- * process steers by, never on one that computes.
+/* The HTTP of a process: /healthz, /readyz, /metrics, /status, and / for people. Read-only; on the loop that the process
+ * steers by, or on one of its own (worker/control/http_thread.h), never on one that computes.
  *
  * Happy path: http_bind -> http_open -> a connection is accepted, sends one GET or HEAD, is answered and closed.
  * Failure modes: another method (405), another path (404), headers beyond HTTP_HEAD_BYTES or a body beyond

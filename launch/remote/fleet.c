@@ -340,15 +340,11 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
     return remote_message(f, &f->config.crew->process[process], type, data, bytes);
 }
 
-static const char *remote_workdir(const struct remote *c)
-{
-    return c->line->workdir ? c->line->workdir : c->fleet->cwd;
-}
-
 /* The shell there ran, and what it could not do it said in words of its own: the path in them tells. */
 static bool remote_says_missing(const struct remote *c)
 {
-    const char *workdir = remote_workdir(c), *words = c->link.words;
+    const char *workdir = c->line->workdir ? c->line->workdir : c->fleet->cwd;
+    const char *words = c->link.words;
     bool program = strstr(words, c->program),
          folder = strstr(words, "cd") && strstr(words, workdir);
     if (program)
@@ -444,7 +440,7 @@ static enum err remote_make_command(struct remote *c, struct errmsg *e)
     enum err err = remote_key(c, key, e);
     if (err)
         return err;
-    quote(text, sizeof text, remote_workdir(c));
+    quote(text, sizeof text, c->line->workdir ? c->line->workdir : c->fleet->cwd);
     strcat(text, "' && exec '");
     quote(text, sizeof text - 64, c->program);
     (void)snprintf(text + strlen(text), sizeof text - strlen(text), "' runner %.*s", FLEET_KEY_HEX,
@@ -492,12 +488,6 @@ static void fleet_settle(struct fleet *f)
     }
 }
 
-static const char *fleet_rsh(const struct options *o)
-{
-    const char *rsh = o->rsh ? o->rsh : getenv("GRADWIRE_RSH");
-    return rsh && *rsh ? rsh : LINK_RSH_DEFAULT;
-}
-
 enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct errmsg *e)
 {
     char launcher[PATH_MAX];
@@ -507,7 +497,8 @@ enum err fleet_new(struct fleet **out, const struct fleet_config *config, struct
         return err_set(e, ERR_NOMEM, "out of memory");
     *out = f;
     f->config = *config;
-    f->rsh = fleet_rsh(config->options);
+    f->rsh = config->options->rsh ? config->options->rsh : getenv("GRADWIRE_RSH");
+    f->rsh = f->rsh && *f->rsh ? f->rsh : LINK_RSH_DEFAULT;
     f->remote = mem_zalloc(config->hosts->n, sizeof *f->remote);
     f->place = mem_zalloc(config->crew->n, sizeof *f->place);
     if (!f->remote || !f->place)

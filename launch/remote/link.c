@@ -14,6 +14,35 @@
 
 enum { LINK_TICK_MS = 500, LINK_LATE_MS = 3000, LINK_RSH_WORDS = 64, LINK_WAIT_STEP_MS = 10 };
 
+/* ---- what the shell says on stderr ---- */
+
+static void link_on_error_byte(struct link *l, char c)
+{
+    if (c != '\n' && c != '\r') {
+        if (l->line_n < sizeof l->line - 1)
+            l->line[l->line_n++] = c;
+        return;
+    }
+    l->line[l->line_n] = 0;
+    if (l->line_n > 0)
+        memcpy(l->words, l->line, l->line_n + 1);
+    l->line_n = 0;
+}
+
+/* All that is there now; fd -1: nothing is. */
+static void on_errors(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct link *l = arg;
+    char bytes[1024];
+    ssize_t n = 0;
+    while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            link_on_error_byte(l, bytes[i]);
+    if (l->errors && n == 0)
+        (void)event_del(l->errors);
+}
+
 /* ---- the end ---- */
 
 static void link_kill(struct link *l)
@@ -45,14 +74,12 @@ void link_drop(struct link *l)
     link_kill(l);
 }
 
-static void link_read_errors(struct link *l);
-
 static void link_lose(struct link *l, const char *why)
 {
     char text[LINK_WORDS_BYTES + 128];
     if (l->state == LINK_DOWN)
         return;
-    link_read_errors(l);
+    on_errors(l->errors_fd, EV_READ, l);
     (void)snprintf(text, sizeof text, "%s%s%s%s", why, l->words[0] ? " (" : "", l->words,
                    l->words[0] ? ")" : "");
     link_drop(l);
@@ -91,36 +118,6 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
 static void on_end(void *arg, const char *why)
 {
     link_lose(arg, why);
-}
-
-static void link_on_error_byte(struct link *l, char c)
-{
-    if (c != '\n' && c != '\r') {
-        if (l->line_n < sizeof l->line - 1)
-            l->line[l->line_n++] = c;
-        return;
-    }
-    l->line[l->line_n] = 0;
-    if (l->line_n > 0)
-        memcpy(l->words, l->line, l->line_n + 1);
-    l->line_n = 0;
-}
-
-static void link_read_errors(struct link *l)
-{
-    char bytes[1024];
-    ssize_t n = 0;
-    while (l->errors_fd >= 0 && (n = read(l->errors_fd, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < n; i++)
-            link_on_error_byte(l, bytes[i]);
-    if (l->errors && n == 0)
-        (void)event_del(l->errors);
-}
-
-static void on_errors(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    link_read_errors(arg);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)

@@ -140,21 +140,17 @@ static void outlet_send(struct outlet *o, const char *bytes, size_t n)
     talk_send_raw(&r->talk, o->type, o->process, bytes, n);
 }
 
-/* All that is there now. */
-static void outlet_read(struct outlet *o)
-{
-    char bytes[RUNNER_READ_BYTES];
-    ssize_t n = 0;
-    while (o->fd >= 0 && (n = read(o->fd, bytes, sizeof bytes)) > 0)
-        outlet_send(o, bytes, (size_t)n);
-    if (o->fd >= 0 && n == 0)
-        (void)event_del(o->event); /* everybody has closed it */
-}
-
+/* All that is there now; fd -1: nothing is. */
 static void on_outlet(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd, (void)what;
-    outlet_read(arg);
+    (void)what;
+    struct outlet *o = arg;
+    char bytes[RUNNER_READ_BYTES];
+    ssize_t n = 0;
+    while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
+        outlet_send(o, bytes, (size_t)n);
+    if (fd >= 0 && n == 0)
+        (void)event_del(o->event); /* everybody has closed it */
 }
 
 static void outlet_close(struct outlet *o)
@@ -193,8 +189,8 @@ static void ward_ended(struct runner *r, uint32_t i, int status, uint64_t rss_by
 {
     struct ward *w = &r->ward[i];
     w->pid = 0;
-    outlet_read(&w->out);
-    outlet_read(&w->progress);
+    on_outlet(w->out.fd, EV_READ, &w->out);
+    on_outlet(w->progress.fd, EV_READ, &w->progress);
     outlet_close(&w->out);
     outlet_close(&w->progress);
     if (r->talking)
@@ -442,12 +438,6 @@ static enum err runner_talk(struct runner *r)
     return ERR_OK;
 }
 
-static void runner_init_wards(struct runner *r)
-{
-    for (uint32_t i = 0; i < RUNNER_PROCESSES_MAX; i++)
-        r->ward[i] = (struct ward){.listen_fd = -1, .out = {.fd = -1}, .progress = {.fd = -1}};
-}
-
 static void runner_close(struct runner *r)
 {
     if (r->talking)
@@ -472,11 +462,11 @@ static enum err runner_run(struct runner *r, const char *key, struct errmsg *e)
     r->ward = mem_zalloc(RUNNER_PROCESSES_MAX, sizeof *r->ward);
     if (!r->ward)
         return err_set(e, ERR_NOMEM, "runner: out of memory");
-    runner_init_wards(r);
+    for (uint32_t i = 0; i < RUNNER_PROCESSES_MAX; i++)
+        r->ward[i] = (struct ward){.listen_fd = -1, .out = {.fd = -1}, .progress = {.fd = -1}};
     enum err err = runner_lock(r, key, e);
-    if (err)
-        return err;
-    err = guardian_start(&r->guardian, e);
+    if (!err)
+        err = guardian_start(&r->guardian, e);
     if (err)
         return err;
     err = runner_make_events(r);

@@ -75,6 +75,16 @@ static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
     }
 }
 
+/* Nodes that all chunks have are counted. */
+static void check_wholes(const struct gate_pick *p)
+{
+    uint32_t wholes = 0;
+    for (size_t i = 0; i < sizeof p->whole.bits / sizeof *p->whole.bits; i++)
+        wholes += (uint32_t)__builtin_popcountll(p->whole.bits[i]);
+    assert(wholes == p->wholes);
+    (void)wholes;
+}
+
 static void forget_nodes(struct gate *g, uint32_t chunk)
 {
     struct gate_pick *p = &g->pick;
@@ -88,6 +98,7 @@ static void forget_nodes(struct gate *g, uint32_t chunk)
         }
     }
     p->has[chunk] = (struct tree_nodes){{0}};
+    check_wholes(p);
 }
 
 static const struct gate_node *find(const struct gate_chunk *c, struct tree_node n)
@@ -171,6 +182,7 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     uint32_t first = tree_first_leaf(n->node), end = tree_end_leaf(n->node);
     uint32_t bit = tree_node_bit(g->leaves, n->node);
     assert(chunk < g->chunks);
+    assert(!g->picks || c->nodes > 0 || c->picked || tree_count_leaves(&c->there) == 0);
     if (g->picks ? tree_has_node(&g->pick.has[chunk], bit) : tree_has_leaves(&c->there, first, end))
         return GATE_DUPLICATE;
     if (!g->picks)

@@ -84,7 +84,7 @@ struct shard_io {
     enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
 };
 
-struct shard; /* opaque: ps/core/shard.c */
+struct shard; /* opaque: ps/core/shard_state.h */
 
 /* `ps`, `thread`: which of the plan's shards this one becomes. Errors: ERR_NOMEM. */
 enum err shard_new(struct shard **s, uint32_t ps, uint32_t thread, const struct shard_io *io,

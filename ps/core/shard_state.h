@@ -82,7 +82,7 @@ enum shard_cut_state {
     CUT_NONE,
     CUT_ASKED,   /* steps: stop at the next boundary */
     CUT_STOPPED, /* reported; where there are steps complete chunks wait */
-    CUT_GOES_ON, /* steps: until `step` is made */
+    CUT_GOES_ON, /* steps: until `step` is the present one */
     CUT_SAVING,
 };
 

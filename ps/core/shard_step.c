@@ -118,6 +118,7 @@ void shard_step_finish(struct shard *s)
     check_whole(s);
     assert(!s->before_there); /* the other block holds step + 1 */
     for (struct shard_peer *p = s->peers; p; p = p->next) {
+        assert(p->sync.want_step == 0 || p->sync.want_step == s->step + 1);
         if (p->sync.want_step == s->step + 1) {
             p->sync.want_step = 0;
             p->sync.answered_step = s->step + 1;

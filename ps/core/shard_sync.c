@@ -316,6 +316,7 @@ static void check(const struct shard *s)
     assert(!r->broken[0] || (r->chunks_summed && r->broken_chunk < s->me.chunks));
     assert(!r->last.there || r->last.step <= s->step);
     assert(!a->last.there || (a->on && a->last.step <= s->step));
+    assert(a->told <= y->gate.pick.wholes || (a->last.there && a->last.step == s->step));
     assert(!y->redo.on || y->redo.epochs.begin <= s->step);
     (void)y, (void)r, (void)a;
 }

@@ -25,7 +25,7 @@ EXAMPLES = [
     ("a job key", 4, "training.staleness_rate", r"\bstaleness_rate\b"),
     ("a job key", 4, "training.max_recoveries", r"\bmax_recoveries\b"),
     ("a job key", 4, "training.geo_every", r"\bgeo_every\b"),
-    ("a codec", 4, "int8_zstd", r"(?i)int8_zstd"),
+    ("a codec of the kind DIFFERENCE", 4, "int8_zstd", r"(?i)int8_zstd"),
     ("a message", 6, "Tick", r"\bFRAME_TICK\b|Gradwire__Tick\b|__TICK__INIT|message Tick\b|X\(TICK,"),
     ("a message", 6, "Gone", r"\bFRAME_GONE\b|Gradwire__Gone\b|__GONE__INIT|message Gone\b|X\(GONE,"),
     ("a message", 6, "StepAsk", r"\bFRAME_STEP_ASK\b|Gradwire__StepAsk\b|__STEP_ASK__INIT|message StepAsk\b|X\(STEP_ASK,"),

@@ -72,7 +72,7 @@ static void the_least_loss_is_kept_and_read_back(void **state)
     assert_false(see(&b, 3, 0.25, 1.0)); /* no better is not better */
     assert_false(see(&b, 4, NAN, 1.0));
     struct best again = opened(); /* another process knows it too */
-    assert_true(again.has && again.epoch == 2 && again.step == 20 && again.value == 0.25);
+    assert_true(again.has && again.epoch == 2 && again.eval.step == 20 && again.value == 0.25);
     assert_true(again.eval.loss == 0.25 && again.eval.metric[0] == 0.0);
     memset(w, 0xff, sizeof w);
     assert_int_equal(best_read(&again, w, &e), ERR_OK);

@@ -27,6 +27,7 @@ struct said {
     int awaited; /* the evaluator */
     uint64_t awaited_cut;
     int done, ps_done;  /* DONE to a worker, to a ps */
+    int gone[PS];       /* GONE to this ps */
     char momentum[200]; /* what was said of it last */
     int momenta;        /* and how often */
     int ended;          /* the exit code, -1: not yet */
@@ -44,7 +45,7 @@ struct fixture {
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     struct said *said = &((struct fixture *)ctx)->said;
-    (void)ps;
+    said->gone[ps] += type == FRAME_GONE;
     if (type == FRAME_ENTER) {
         const Gradwire__Enter *enter = (const Gradwire__Enter *)m;
         said->generation = enter->generation->number;
@@ -517,6 +518,36 @@ static void worker_counts_as_held_when_every_ps_has_fenced_it(void **state)
     close_fixture(&f);
 }
 
+/* In ssp, where a shard does not wait for a worker that is gone. */
+static void ps_that_is_connected_again_is_told_who_is_gone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    f.chief->config.settings.update = GRADWIRE__UPDATE__SSP;
+    f.chief->mode = &chief_ssp;
+    start(&f);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    f.now_ms += 30001;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_not_equal(f.said.fence, 0);
+    fenced(&f, 0, f.said.fence);
+    assert_int_equal(f.said.gone[0] + f.said.gone[1], 0);
+    fenced(&f, 1, f.said.fence);
+    assert_int_equal(f.said.gone[0], 1);
+    assert_int_equal(f.said.gone[1], 1);
+    chief_on_ps_down(f.chief, 0, f.now_ms);
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    Gradwire__Generation g = generation(&f);
+    m.generation = &g;
+    m.entered = true;
+    m.threads = 1;
+    chief_on_ps_up(f.chief, 0, &m, f.now_ms);
+    assert_int_equal(f.said.gone[0], 2);
+    assert_int_equal(f.said.gone[1], 1);
+    close_fixture(&f);
+}
+
 /* What is said of momentum when a generation is on, and on again after a ps came back empty. */
 static void assert_momentum(Gradwire__Update update, float momentum, const char *text)
 {
@@ -566,6 +597,7 @@ int main(void)
         cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
+        cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "worker/control/control.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
+    assert(type == FRAME_HELLO || frame_to(type) == FRAME_TO_CHIEF);
     post_copy(&c->in, CONTROL_SEND, type, m, "a message to the chief");
 }
 

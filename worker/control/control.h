@@ -1,5 +1,5 @@
 /* The control thread of a worker process: its loop has the connection to the chief (chief_link.c) or, in the chief's
- * process, to everybody (chief/host.c); signals, timers. It never computes, so it answers while a step runs.
+ * process, to everybody (worker/chief/host.c); signals, timers. It never computes, so it answers while a step runs.
  * Between it and the training thread: letters. */
 #ifndef GRADWIRE_WORKER_CONTROL_CONTROL_H
 #define GRADWIRE_WORKER_CONTROL_CONTROL_H

@@ -1,8 +1,8 @@
 /* The session in bounded staleness (docs/semantics.md, "Bounded staleness").
  *
- * Happy path: a lease -> ENTER to every shard -> each answers with its least clock -> the largest of them is mine: a
- * pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the same
- * connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
+ * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
+ * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the
+ * same connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
  * The pull tells the shard how far I am, and is answered when the bound allows.
  * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
@@ -75,6 +75,7 @@ static void enter(struct session *s)
     }
 }
 
+static bool is_acked(const struct session *s, uint32_t shard);
 static bool all_acked(const struct session *s);
 
 static void check(const struct session *s)
@@ -91,6 +92,8 @@ static void check(const struct session *s)
     if (s->phase == SESSION_PUSHED)
         assert(!all_acked(s) && (p->outside || !p->live || p->pull.clock == p->clock + 1));
     assert(s->at_hand != TASK_PUSH);
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        assert(s->link[i].state != LINK_DOWN || s->link[i].ssp.acked_chunks == 0 || is_acked(s, i));
     (void)p, (void)idle;
 }
 

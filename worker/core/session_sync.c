@@ -32,6 +32,7 @@ static void check(const struct session *s)
     const struct sync_state *y = &s->sync;
     exchange_check(s);
     assert(y->first_leaf + y->my_leaves <= s->terms.leaves);
+    assert(y->my_leaves > 0 || y->first_leaf == 0);
     assert(s->at_hand != TASK_PUSH);
     assert(!y->work.there || (s->terms.settings.redo && y->work.step >= y->work.is.begin));
     assert(!y->knows || (s->terms.settings.redo && s->step >= y->here.begin));
@@ -56,7 +57,7 @@ static void on_deal(struct session *s, const Gradwire__Deal *m)
     s->sync.first_leaf = s->sync.my_leaves = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
         const Gradwire__Part *p = m->parts[i];
-        if (p->worker == s->terms.worker && p->leaves <= s->terms.leaves &&
+        if (p->worker == s->terms.worker && p->leaves > 0 && p->leaves <= s->terms.leaves &&
             p->first_leaf <= s->terms.leaves - p->leaves) {
             s->sync.first_leaf = p->first_leaf;
             s->sync.my_leaves = p->leaves;

@@ -95,32 +95,15 @@ static enum err read_records(struct stream *s, struct dataset *d, uint64_t *room
     return ERR_OK;
 }
 
-static enum err read_file(const char *path, struct dataset *d, uint64_t *room, uint32_t classes,
-                          struct sha256 *digest, struct errmsg *e)
-{
-    struct stream *s;
-    enum err err = stream_open(&s, path, e);
-    if (err)
-        return err;
-    err = read_records(s, d, room, classes, digest, e);
-    stream_close(s);
-    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
-}
-
 /* The first record; how many there are is known of a plain file. */
-static enum err look_file(const char *path, struct dataset *d, const struct reading *r,
-                          struct errmsg *e)
+static enum err look_at(struct stream *s, struct dataset *d, const struct reading *r,
+                        struct errmsg *e)
 {
-    struct stream *s;
     uint8_t record[RECORD_BYTES];
     size_t got = 0;
-    enum err err = stream_open(&s, path, e);
-    if (err)
-        return err;
     uint64_t bytes = stream_bound_bytes(s);
     bool compressed = stream_is_compressed(s);
-    err = stream_read(s, record, sizeof record, &got, e);
-    stream_close(s);
+    enum err err = stream_read(s, record, sizeof record, &got, e);
     if (!err && (got < sizeof record || (!compressed && bytes % RECORD_BYTES)))
         err = err_set(e, ERR_INPUT,
                       "not of CIFAR-10's binary version: it is not made of records of %d bytes",
@@ -129,6 +112,18 @@ static enum err look_file(const char *path, struct dataset *d, const struct read
         err = check_label(record[0], 0, r->classes, e);
     d->rows += compressed ? USUAL_ROWS : bytes / RECORD_BYTES;
     r->look->estimated |= compressed;
+    return err;
+}
+
+static enum err read_file(const char *path, struct dataset *d, const struct reading *r,
+                          uint64_t *room, struct sha256 *digest, struct errmsg *e)
+{
+    struct stream *s;
+    enum err err = stream_open(&s, path, e);
+    if (err)
+        return err;
+    err = r->look ? look_at(s, d, r, e) : read_records(s, d, room, r->classes, digest, e);
+    stream_close(s);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
@@ -145,8 +140,7 @@ enum err cifar10_load(struct dataset *d, const struct reading *r, struct sha256 
     if (err)
         return err;
     for (size_t i = 0; i < paths.count && !err; i++)
-        err = r->look ? look_file(paths.path[i], d, r, e)
-                      : read_file(paths.path[i], d, &room, r->classes, digest, e);
+        err = read_file(paths.path[i], d, r, &room, digest, e);
     if (r->look)
         r->look->files = paths.count;
     paths_close(&paths);

@@ -49,7 +49,6 @@ struct csv {
     struct table *table;
     struct sha256 *digest;
     struct paths paths;
-    size_t files;          /* (paths.count), when it is closed */
     struct csv_file *file; /* (paths.count) */
     struct work *work;     /* (threads) */
 
@@ -148,8 +147,7 @@ static enum err open_next(struct csv *c, struct errmsg *e)
 
 static void close_file(struct csv *c)
 {
-    if (c->stream)
-        stream_close(c->stream);
+    stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
     c->next_file++;
@@ -157,9 +155,9 @@ static void close_file(struct csv *c)
 
 static enum err digest_piece(struct work *w, struct errmsg *e)
 {
-    struct sha256 *hash = w->digested ? NULL : sha256_new();
     if (w->digested)
         return ERR_OK;
+    struct sha256 *hash = sha256_new();
     if (hash)
         sha256_add(hash, w->text, w->text_bytes);
     w->digested = hash && !sha256_final(hash, w->digest);
@@ -266,17 +264,16 @@ static void renumber_cells(const struct work *w, uint32_t input, size_t width)
 static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
 {
     const struct table_schema *s = c->table->schema;
-    enum err err = ERR_OK;
-    for (uint32_t i = 0; i < s->inputs && !err; i++) {
-        if (!c->format.learning || !s->input[i].learns)
+    for (uint32_t i = 0; i < s->inputs && c->format.learning; i++) {
+        if (!s->input[i].learns)
             continue;
-        err = join_words(c, w, i);
+        enum err err = join_words(c, w, i);
         if (err)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
                            s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
         renumber_cells(w, i, (size_t)s->inputs + 1);
     }
-    return err ? err : table_append(c->table, w->piece.cells, w->piece.rows, e);
+    return table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
 
 static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
@@ -388,8 +385,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         work_close(&c->work[i], inputs);
     for (size_t i = 0; i < c->paths.count && c->file; i++)
         csv_file_close(&c->file[i]);
-    if (c->stream)
-        stream_close(c->stream);
+    stream_close(c->stream);
     mem_free(c->file);
     mem_free(c->tail);
     mem_free(c->work);
@@ -433,7 +429,8 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err && c->bad)
         log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
                  c->reading->key, c->bad, c->table->rows, c->first_bad.text);
-    c->files = c->paths.count;
+    if (c->reading->look)
+        c->reading->look->files = c->reading->job->data.format == DATA_CSV ? c->paths.count : 0;
     paths_close(&c->paths);
     return err;
 }
@@ -443,9 +440,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
-    bool drawn = r->job->data.format != DATA_CSV;
-    r->look->files = drawn ? 0 : c->files;
-    if (drawn)
+    if (r->job->data.format != DATA_CSV)
         rows = c->census.rows;
     else if (c->all_bytes > c->looked_bytes && c->looked_bytes) {
         rows = (uint64_t)((double)rows * ((double)c->all_bytes / (double)c->looked_bytes));

@@ -66,7 +66,7 @@ enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *f
 {
     uint64_t bytes;
     enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
-    if (err)
+    if (err || r->look)
         return err;
     if (__builtin_mul_overflow(rows, d->features, &bytes) || bytes > SIZE_MAX / 2)
         return err_set(e, ERR_INPUT, "%s asks for more memory than there is", from);

@@ -276,10 +276,8 @@ static enum err set_load(const struct idx_set *set, struct dataset *d, const str
     uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
     for (size_t i = 0; i < set->n_images; i++)
         rows += set->images[i].dim[0];
-    if (r->look)
-        return dataset_set_shape(d, r, first->path, rows, first->rank - 1, first->dim + 1, e);
     enum err err = dataset_alloc(d, r, first->path, rows, first->rank - 1, first->dim + 1, e);
-    return err ? err : set_read(set, d, r, digest, e);
+    return err || r->look ? err : set_read(set, d, r, digest, e);
 }
 
 enum err idx_load(struct dataset *d, const struct reading *r, struct sha256 *digest,

@@ -35,7 +35,7 @@ enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha25
 enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,
                            uint64_t rows, uint32_t rank, const uint32_t *shape,
                            struct errmsg *e) MUST_CHECK;
-/* Set the shape of a row, and allocate `rows` rows and labels. `from` names where the shape stands.
+/* The same, and allocate rows and labels, but for a look. `from` names where the shape stands.
  * Errors: ERR_INPUT the model's input has another shape; ERR_NOMEM. */
 enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
                        uint32_t rank, const uint32_t *shape, struct errmsg *e) MUST_CHECK;

@@ -38,14 +38,10 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block here */
     if (f < 0)
         return open_error(errno, e);
-    if (fstat(f, &st) != 0) {
-        int error = errno;
+    int error = fstat(f, &st) != 0 ? errno : 0;
+    if (error || !S_ISREG(st.st_mode)) {
         close(f);
-        return open_error(error, e);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        close(f);
-        return err_set(e, ERR_INPUT, "not a regular file");
+        return error ? open_error(error, e) : err_set(e, ERR_INPUT, "not a regular file");
     }
     *fd = f;
     *bytes = (uint64_t)st.st_size;

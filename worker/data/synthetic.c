@@ -270,8 +270,7 @@ enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha25
     if (r->classes && r->classes < DIGITS)
         return err_set(e, ERR_INPUT, "synthetic digits have %d classes, the model has %u", DIGITS,
                        r->classes);
-    enum err err = r->look ? dataset_set_shape(d, r, "data.format: synthetic", rows, 2, shape, e)
-                           : dataset_alloc(d, r, "data.format: synthetic", rows, 2, shape, e);
+    enum err err = dataset_alloc(d, r, "data.format: synthetic", rows, 2, shape, e);
     if (err || r->look)
         return err;
     struct brushes brushes;

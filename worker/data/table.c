@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -26,12 +25,12 @@ static enum err given_words(struct table_input *in, const char *words, const cha
 static enum err input_init(struct table_input *in, const struct job_column *column,
                            const char *missing)
 {
-    in->kind = column->kind;
-    in->scale = column->scale;
-    in->missing = column->missing;
-    in->missing_value = column->missing_value;
-    in->encode = column->encode;
-    in->divisor = 1;
+    *in = (struct table_input){.kind = column->kind,
+                               .scale = column->scale,
+                               .missing = column->missing,
+                               .missing_value = column->missing_value,
+                               .encode = column->encode,
+                               .divisor = 1};
     memcpy(in->name, column->name, sizeof in->name);
     if (in->kind != COLUMN_CATEGORY)
         return ERR_OK;
@@ -42,12 +41,9 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
 enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, struct errmsg *e)
 {
     struct table_schema *s = mem_zalloc(1, sizeof *s);
-    enum err err = s ? ERR_OK : ERR_NOMEM;
-    if (s) {
-        s->refs = 1;
-        s->input = mem_zalloc(csv->columns, sizeof *s->input);
-        err = s->input ? ERR_OK : ERR_NOMEM;
-    }
+    if (s)
+        *s = (struct table_schema){.refs = 1, .input = mem_zalloc(csv->columns, sizeof *s->input)};
+    enum err err = s && s->input ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; i < csv->columns && !err; i++) {
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
@@ -234,16 +230,11 @@ struct learning {
     atomic_ullong next;
     int pass; /* 0: sums; 1: squares; 2: scale the cells */
 
-    pthread_mutex_t lock; /* for what failed first */
+    atomic_bool failed; /* who sets it says why */
     enum err err;
     struct errmsg e;
 };
 enum { LOOK_CELLS = 1 << 18 }; /* of a chunk in the file, at a time and thread */
-
-static int row_counts(const uint32_t *cells, uint32_t inputs)
-{
-    return !isnan(table_float(cells[inputs]));
-}
 
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
@@ -286,7 +277,7 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
 {
     const struct table_schema *s = l->table->schema;
     for (; n > 0; n--, cells += s->inputs + 1) {
-        if (!row_counts(cells, s->inputs))
+        if (isnan(table_float(cells[s->inputs]))) /* left out */
             continue;
         if (l->pass == 0)
             add_sums(part, s, cells);
@@ -311,29 +302,17 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         return ERR_OK;
     }
     enum err err = ERR_OK;
-    while (row < end && !err) {
-        uint64_t n = end - row;
+    for (uint64_t n; row < end && !err; row += n) {
         const uint32_t *cells;
+        n = end - row;
         err = table_look(t, row, &n, buffer, LOOK_CELLS, &cells, e);
         if (err)
             return err;
         learn_rows(l, part, buffer, n);
         if (l->pass == 2)
             err = put_rows(t, row, n, buffer, e);
-        row += n;
     }
     return err;
-}
-
-static void fail_pass(struct learning *l, enum err err, const struct errmsg *e)
-{
-    atomic_store(&l->next, l->table->chunks);
-    pthread_mutex_lock(&l->lock);
-    if (!l->err) {
-        l->err = err;
-        l->e = *e;
-    }
-    pthread_mutex_unlock(&l->lock);
 }
 
 static void learn_chunks(void *ctx, uint32_t thread)
@@ -348,18 +327,19 @@ static void learn_chunks(void *ctx, uint32_t thread)
     while (!err && (chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
         err = learn_chunk(l, chunk, buffer, &e);
     if (err)
-        fail_pass(l, err, &e);
+        atomic_store(&l->next, l->table->chunks);
+    if (err && !atomic_exchange(&l->failed, true)) {
+        l->err = err;
+        l->e = e;
+    }
     mem_free(buffer);
 }
 
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
-    l->pass = pass;
-    l->err = ERR_OK;
+    l->pass = pass; /* there is one more only where none failed */
     atomic_store(&l->next, 0);
-    pthread_mutex_init(&l->lock, NULL);
     pool_run(pool, learn_chunks, l);
-    pthread_mutex_destroy(&l->lock);
     return l->err ? err_set(e, l->err, "%s", l->e.text) : ERR_OK;
 }
 

@@ -20,12 +20,11 @@ struct check {
     struct dataset_look train, eval;
     bool looked, looked_eval;
     struct visit *visit; /* (visits) those whom this process will dial */
+    struct reach *reach; /* (visits) whether they can be: a name's, then a connection's */
     size_t visits;
     double disk_bytes_per_s; /* of the folder of checkpoints; 0: not measured */
 };
 
-/* It holds parameters: a ps, or a lone worker, which starts one. */
-bool check_is_ps(const struct check *p);
 /* It reads data and computes. */
 bool check_computes(const struct check *p);
 

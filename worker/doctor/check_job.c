@@ -9,11 +9,6 @@
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 
-bool check_is_ps(const struct check *p)
-{
-    return p->has_cluster && (p->cluster.role == ROLE_PS || p->cluster.n_ps == 0);
-}
-
 bool check_computes(const struct check *p)
 {
     return p->has_cluster && p->cluster.role != ROLE_PS;

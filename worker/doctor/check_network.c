@@ -17,18 +17,24 @@
 static bool list_peers(struct check *p)
 {
     const struct cluster *c = &p->cluster;
+    p->visit = mem_zalloc((size_t)c->n_ps + 1, sizeof *p->visit);
+    p->reach = mem_zalloc((size_t)c->n_ps + 1, sizeof *p->reach);
+    if (!p->visit || !p->reach)
+        return false;
     if (c->role == ROLE_PS)
         return true;
-    p->visit = mem_zalloc((size_t)c->n_ps + 1, sizeof *p->visit);
-    if (!p->visit)
-        return false;
     for (uint32_t i = 0; i < c->n_ps; i++) {
         struct visit *v = &p->visit[p->visits++];
-        *v = (struct visit){.ps = i, .reach = {.address = c->ps[i]}};
+        v->ps = i;
+        p->reach[i].address = c->ps[i];
         (void)snprintf(v->what, sizeof v->what, "ps %u", i);
     }
-    if (c->chief && !c->is_chief && c->role != ROLE_EVALUATOR)
-        p->visit[p->visits++] = (struct visit){.what = "the chief", .reach = {.address = c->chief}};
+    if (c->chief && !c->is_chief && c->role != ROLE_EVALUATOR) {
+        p->reach[p->visits].address = c->chief;
+        p->visit[p->visits++] = (struct visit){.what = "the chief"};
+    }
+    for (size_t i = 0; i < p->visits; i++)
+        p->visit[i].reach = &p->reach[i];
     return true;
 }
 
@@ -38,22 +44,18 @@ void check_names(struct check *p, struct finding *f)
 {
     if (!p->has_cluster)
         return;
-    struct reach *r = list_peers(p) ? mem_zalloc(p->visits + 1, sizeof *r) : NULL;
-    for (size_t i = 0; r && i < p->visits; i++)
-        r[i].address = p->visit[i].reach.address;
-    if (!r || reach_names(r, p->visits)) {
-        mem_free(r);
+    if (!list_peers(p) || reach_names(p->reach, p->visits)) {
         finding_say(f, VERDICT_FAIL, "out of memory");
         return;
     }
     for (size_t i = 0; i < p->visits; i++) {
-        if (r[i].is == REACH_OPEN)
+        const struct reach *r = &p->reach[i];
+        if (r->is == REACH_OPEN)
             continue;
-        bool wrong = r[i].is != REACH_NAMELESS; /* no address at all */
+        bool wrong = r->is != REACH_NAMELESS; /* no address at all */
         finding_say(f, wrong ? VERDICT_FAIL : VERDICT_WARN, "%s, %s, %s%s", p->visit[i].what,
-                    r[i].address, wrong ? "" : "not yet: ", r[i].why);
+                    r->address, wrong ? "" : "not yet: ", r->why);
     }
-    mem_free(r);
     finding_mend(
         f, VERDICT_WARN,
         "a pod's name resolves when it is ready, and is waited for timeouts.start_s; a name that "
@@ -136,8 +138,8 @@ void check_port(struct check *p, struct finding *f)
 
 static void judge(const struct visit *v, struct finding *f)
 {
-    const char *address = v->reach.address;
-    switch (v->reach.is) {
+    const char *address = v->reach->address;
+    switch (v->reach->is) {
     case REACH_NAMELESS: /* said above */
         return;
     case REACH_REFUSED:
@@ -148,7 +150,7 @@ static void judge(const struct visit *v, struct finding *f)
                     REACH_MS / 1000);
         return;
     case REACH_FAILED:
-        finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, address, v->reach.why);
+        finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, address, v->reach->why);
         return;
     case REACH_OPEN:
         break;
@@ -163,7 +165,7 @@ static void mend_peers(const struct check *p, struct finding *f)
 {
     bool silent = false, refused = false;
     for (size_t i = 0; i < p->visits; i++) {
-        silent |= p->visit[i].reach.is == REACH_SILENT || p->visit[i].reach.is == REACH_FAILED;
+        silent |= p->reach[i].is == REACH_SILENT || p->reach[i].is == REACH_FAILED;
         refused |= p->visit[i].refused;
     }
     finding_mend(f, VERDICT_FAIL,
@@ -179,12 +181,12 @@ void check_peers(struct check *p, struct finding *f)
     if (!p->has_cluster)
         return;
     const struct job *job = p->has_job ? &p->job : NULL;
-    if (finding_error(f, visit_all(p->visit, p->visits, job, &p->cluster, &e), &e))
+    if (finding_error(f, visit_all(p->visit, p->reach, p->visits, job, &p->cluster, &e), &e))
         return;
     size_t there = 0;
     for (size_t i = 0; i < p->visits; i++) {
         judge(&p->visit[i], f);
-        there += p->visit[i].reach.is == REACH_OPEN;
+        there += p->reach[i].is == REACH_OPEN;
     }
     mend_peers(p, f);
     if (p->visits)
@@ -201,7 +203,7 @@ void check_versions(struct check *p, struct finding *f)
         const struct visit *v = &p->visit[i];
         same += v->taken;
         if (v->refused && v->reason == GRADWIRE__REASON__OTHER_VERSION)
-            finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, v->reach.address, v->why);
+            finding_say(f, VERDICT_FAIL, "%s at %s: %s", v->what, v->reach->address, v->why);
     }
     finding_mend(f, VERDICT_FAIL, "give all pods the same image");
     if (p->visits)

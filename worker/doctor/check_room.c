@@ -69,7 +69,7 @@ static uint64_t needed_bytes(const struct check *p)
 {
     uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
     uint64_t bytes = check_computes(p) ? worker_bytes(p) : 0;
-    if (check_is_ps(p))
+    if (p->cluster.role == ROLE_PS || p->cluster.n_ps == 0) /* a lone worker starts one */
         bytes += estimate_ps_bytes(&p->job, share_of(p), workers ? workers : 1);
     return bytes;
 }

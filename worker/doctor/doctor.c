@@ -78,6 +78,7 @@ static void check_close(struct check *p)
 {
     model_free(p->model);
     mem_free(p->visit);
+    mem_free(p->reach);
     if (p->has_job)
         job_close(&p->job);
     if (p->has_cluster)

@@ -119,12 +119,12 @@ static void on_bound(void *arg)
     loop_stop(&r->loop);
 }
 
-static enum err call_begin(struct round *r, struct call *c, struct visit *v, struct errmsg *e)
+static enum err call_begin(struct round *r, struct call *c, struct visit *v)
 {
     *c = (struct call){.round = r, .visit = v};
-    if (v->reach.is != REACH_OPEN)
+    if (v->reach->is != REACH_OPEN)
         return ERR_OK;
-    enum err err = dial_new(&c->dialer, &r->loop, v->what, v->reach.address, &call_ops, c, e);
+    enum err err = dial_new(&c->dialer, &r->loop, v->what, v->reach->address, &call_ops, c, NULL);
     if (err)
         return err;
     r->open++;
@@ -141,12 +141,12 @@ static void call_end(struct call *c)
         dial_free(c->dialer);
 }
 
-static enum err talk(struct round *r, struct visit *v, struct errmsg *e)
+static enum err talk(struct round *r, struct visit *v)
 {
     enum err err = ERR_OK;
     loop_timer_init(&r->bound, &r->loop, on_bound, r);
     for (size_t i = 0; i < r->n && !err; i++)
-        err = call_begin(r, &r->call[i], &v[i], e);
+        err = call_begin(r, &r->call[i], &v[i]);
     if (!err && r->open)
         err = loop_timer_once(&r->bound, VISIT_MS);
     if (!err && r->open)
@@ -154,40 +154,26 @@ static enum err talk(struct round *r, struct visit *v, struct errmsg *e)
     loop_timer_stop(&r->bound);
     for (size_t i = 0; i < r->n; i++)
         call_end(&r->call[i]);
-    return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;
+    return err;
 }
 
-static enum err reach_them(struct visit *v, size_t n, struct errmsg *e)
-{
-    struct reach *r = mem_zalloc(n + 1, sizeof *r);
-    if (!r)
-        return err_set(e, ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < n; i++)
-        r[i] = v[i].reach;
-    enum err err = reach_all(r, n, REACH_MS);
-    for (size_t i = 0; i < n && !err; i++)
-        v[i].reach = r[i];
-    mem_free(r);
-    return err ? err_set(e, err, "out of memory") : ERR_OK;
-}
-
-enum err visit_all(struct visit *v, size_t n, const struct job *job, const struct cluster *cluster,
-                   struct errmsg *e)
+enum err visit_all(struct visit *v, struct reach *reach, size_t n, const struct job *job,
+                   const struct cluster *cluster, struct errmsg *e)
 {
     struct round r = {.job = job, .cluster = cluster, .n = n};
-    enum err err = reach_them(v, n, e);
-    if (err || !job)
-        return err;
+    enum err err = reach_all(reach, n, REACH_MS);
+    if (err)
+        return err_set(e, err, "out of memory");
+    if (!job)
+        return ERR_OK;
     r.call = mem_zalloc(n + 1, sizeof *r.call);
     if (!r.call)
         return err_set(e, ERR_NOMEM, "out of memory");
     err = loop_init(&r.loop);
-    if (err) {
-        mem_free(r.call);
-        return err_set(e, err, "%s", err_str(err));
+    if (!err) {
+        err = talk(&r, v);
+        loop_close(&r.loop); /* ends what was closed */
     }
-    err = talk(&r, v, e);
-    loop_close(&r.loop); /* ends what was closed */
     mem_free(r.call);
-    return err;
+    return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;
 }

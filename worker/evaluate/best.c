@@ -97,7 +97,7 @@ static bool take_up(struct best *b)
         return false;
     }
     b->epoch = (uint64_t)epoch;
-    b->step = b->eval.step = (uint64_t)step;
+    b->eval.step = (uint64_t)step;
     return true;
 }
 
@@ -151,7 +151,6 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
     b->has = true;
     b->value = monitored(b->job, eval);
     b->epoch = epoch;
-    b->step = eval->step;
     b->eval = *eval;
     return ERR_OK;
 }

@@ -13,8 +13,8 @@ struct best {
     const struct layout *layout;
     char path[4200]; /* DIR/best/weights.safetensors */
     bool has;
-    double value;         /* of what is monitored */
-    uint64_t epoch, step; /* where it was; epochs from 1 */
+    double value;   /* of what is monitored */
+    uint64_t epoch; /* where it was, from 1 */
     struct evaluation eval;
 };
 

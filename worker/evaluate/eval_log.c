@@ -78,11 +78,6 @@ enum err eval_log_add(struct eval_log *l, const char *uuid, const struct eval_re
 
 /* ---- the file ---- */
 
-static void path_of(char path[FILES_PATH_MAX], const char *output)
-{
-    (void)snprintf(path, FILES_PATH_MAX, "%s/eval.json", output);
-}
-
 static json_t *result_json(const struct eval_result *r, const struct job *job)
 {
     json_t *one =
@@ -94,7 +89,7 @@ static json_t *result_json(const struct eval_result *r, const struct job *job)
         if (json_object_set_new(one, metric_name(job->model.metric[i]),
                                 json_number(r->eval.metric[i]))) {
             json_decref(one);
-            return NULL;
+            one = NULL;
         }
     return one;
 }
@@ -102,13 +97,11 @@ static json_t *result_json(const struct eval_result *r, const struct job *job)
 static json_t *log_json(const struct eval_log *l, const struct job *job)
 {
     json_t *results = json_array();
-    for (size_t i = 0; results && i < l->n; i++) {
-        json_t *one = result_json(&l->result[i], job);
-        if (!one || json_array_append_new(results, one)) {
+    for (size_t i = 0; results && i < l->n; i++)
+        if (json_array_append_new(results, result_json(&l->result[i], job))) { /* NULL too */
             json_decref(results);
-            return NULL;
+            results = NULL;
         }
-    }
     return results
                ? json_pack("{s:s, s:s, s:o}", "job", job->name, "uuid", l->uuid, "results", results)
                : NULL;
@@ -118,7 +111,7 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
                         struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
-    path_of(path, output);
+    (void)snprintf(path, sizeof path, "%s/eval.json", output);
     return files_write_json(path, log_json(l, job), JSON_INDENT(1), e);
 }
 
@@ -174,7 +167,7 @@ enum err eval_log_read(struct eval_log *l, const struct job *job, const char *ou
     size_t bytes;
     json_error_t why;
     *l = (struct eval_log){.n = 0};
-    path_of(path, output);
+    (void)snprintf(path, sizeof path, "%s/eval.json", output);
     enum err err = files_read(path, FILE_MAX_BYTES, &data, &bytes, e);
     if (err == ERR_NOTFOUND)
         return ERR_OK;

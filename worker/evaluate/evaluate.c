@@ -1,7 +1,7 @@
 #include "worker/evaluate/evaluate.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -10,19 +10,24 @@
 
 enum { ROWS = 250 };
 
+/* One thread's. */
+struct lane {
+    struct model_run *run;
+    float *x, *y;
+};
+
 struct evaluator {
     const struct job *job;
     const struct model *model;
     const struct dataset *data;
     struct pool *pool;
-    struct model_run **run; /* a thread each */
-    float **x, **y;
+    struct lane *lane; /* (threads) */
     const float *w;
     uint64_t blocks;
     atomic_ullong next;
     struct sums *sums;     /* a block each */
     struct scored *scored; /* a row each, where an auc is wanted */
-    pthread_mutex_t lock;  /* for what failed first */
+    atomic_bool failed;    /* who sets it says why */
     enum err err;
     struct errmsg e;
 };
@@ -47,19 +52,17 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
     v->data = data;
     v->pool = pool;
     v->blocks = (data->rows + ROWS - 1) / ROWS;
-    pthread_mutex_init(&v->lock, NULL);
-    v->run = mem_zalloc(threads, sizeof(void *));
-    v->x = mem_zalloc(threads, sizeof *v->x);
-    v->y = mem_zalloc(threads, sizeof *v->y);
+    v->lane = mem_zalloc(threads, sizeof *v->lane);
     v->sums = mem_zalloc(v->blocks, sizeof *v->sums);
     if (wants_auc(job))
         v->scored = mem_zalloc(data->rows + 1, sizeof *v->scored);
     bool scores = !wants_auc(job) || v->scored;
-    enum err err = scores && v->run && v->x && v->y && v->sums ? ERR_OK : ERR_NOMEM;
+    enum err err = scores && v->lane && v->sums ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; !err && i < threads; i++) {
-        v->x[i] = mem_floats((size_t)ROWS * data->features);
-        v->y[i] = mem_floats(ROWS);
-        err = v->x[i] && v->y[i] ? model_run_new(&v->run[i], model, ROWS, e) : ERR_NOMEM;
+        struct lane *l = &v->lane[i];
+        l->x = mem_floats((size_t)ROWS * data->features);
+        l->y = mem_floats(ROWS);
+        err = l->x && l->y ? model_run_new(&l->run, model, ROWS, e) : ERR_NOMEM;
     }
     if (err) {
         evaluator_free(v);
@@ -73,37 +76,21 @@ void evaluator_free(struct evaluator *v)
 {
     if (!v)
         return;
-    for (uint32_t i = 0; i < pool_threads(v->pool); i++) {
-        if (v->run && v->run[i])
-            model_run_free(v->run[i]);
-        if (v->x)
-            mem_free(v->x[i]);
-        if (v->y)
-            mem_free(v->y[i]);
+    for (uint32_t i = 0; v->lane && i < pool_threads(v->pool); i++) {
+        model_run_free(v->lane[i].run);
+        mem_free(v->lane[i].x);
+        mem_free(v->lane[i].y);
     }
-    mem_free(v->run);
-    mem_free(v->x);
-    mem_free(v->y);
+    mem_free(v->lane);
     mem_free(v->sums);
     mem_free(v->scored);
-    pthread_mutex_destroy(&v->lock);
     mem_free(v);
-}
-
-static void fail(struct evaluator *v, enum err err, const struct errmsg *e)
-{
-    pthread_mutex_lock(&v->lock);
-    if (!v->err) {
-        v->err = err;
-        v->e = *e;
-    }
-    pthread_mutex_unlock(&v->lock);
-    evaluator_stop(v);
 }
 
 static void evaluate_blocks(void *ctx, uint32_t thread)
 {
     struct evaluator *v = ctx;
+    const struct lane *l = &v->lane[thread];
     uint64_t block;
     while ((block = atomic_fetch_add(&v->next, 1)) < v->blocks) {
         uint64_t first = block * ROWS, rows[ROWS];
@@ -113,17 +100,21 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
             n++;
         }
         struct errmsg e;
-        enum err err = dataset_gather(v->data, rows, n, v->x[thread], v->y[thread], &n, &e);
+        enum err err = dataset_gather(v->data, rows, n, l->x, l->y, &n, &e);
+        if (err && !atomic_exchange(&v->failed, true)) {
+            v->err = err;
+            v->e = e;
+        }
         if (err) {
-            fail(v, err, &e);
+            evaluator_stop(v);
             return;
         }
         v->sums[block] = (struct sums){0};
         if (n)
-            model_eval(v->run[thread], v->w, v->x[thread], v->y[thread], n, &v->sums[block]);
-        const float *z = model_run_outputs(v->run[thread]);
+            model_eval(l->run, v->w, l->x, l->y, n, &v->sums[block]);
+        const float *z = model_run_outputs(l->run);
         for (uint32_t i = 0; v->scored && i < n; i++)
-            v->scored[first + i] = (struct scored){z[i], v->y[thread][i] > 0.5f};
+            v->scored[first + i] = (struct scored){z[i], l->y[i] > 0.5f};
     }
 }
 
@@ -149,12 +140,13 @@ enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, st
     struct sums all = {0};
     v->w = w;
     atomic_store(&v->next, 0);
+    atomic_store(&v->failed, false);
     v->err = ERR_OK;
     pool_run(v->pool, evaluate_blocks, v);
     if (v->err)
         return err_set(e, v->err, "evaluation: %s", v->e.text);
     for (uint32_t i = 0; i < pool_threads(v->pool); i++) {
-        enum err err = model_run_fault(v->run[i], e);
+        enum err err = model_run_fault(v->lane[i].run, e);
         if (err)
             return err;
     }

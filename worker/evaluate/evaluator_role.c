@@ -112,12 +112,6 @@ static void say_waiting(struct watch *v, int64_t now)
 
 /* ---- one checkpoint ---- */
 
-static void pass_over(struct watch *v, const struct manifest *m)
-{
-    v->passed = (struct eval_passed){m->generation, m->cut};
-    v->any_passed = true;
-}
-
 /* Of our job, and of our data? */
 static enum err check_manifest(const struct watch *v, const struct manifest *m, struct errmsg *e)
 {
@@ -197,7 +191,8 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
         err = read_weights(v, m, e);
     if (err == ERR_NOTFOUND || err == ERR_CORRUPT) { /* pruned, or written anew after a rollback */
         log_warn("cut %" PRIu64 " is passed over: %s", m->cut, e->text);
-        pass_over(v, m);
+        v->passed = (struct eval_passed){m->generation, m->cut};
+        v->any_passed = true;
         return ERR_OK;
     }
     if (err)
@@ -262,8 +257,7 @@ static enum err look(const struct watch *v, struct found *f, struct errmsg *e)
     }
     mem_free(cuts);
     if (err) {
-        mem_free(f->m);
-        *f = (struct found){.n = 0};
+        found_close(f);
         return err_wrap(e, ERR_INPUT, "start the release that wrote it: ");
     }
     leave_other_jobs(v, f);
@@ -324,12 +318,11 @@ static enum err watch_run(struct watch *v, struct errmsg *e)
         int64_t now = clock_now_ms();
         if (tls_own()) /* it dials nobody with it, but tells of it */
             (void)tls_look(tls_own(), now);
-        if (err == ERR_IO) { /* its storage is away */
-            if (now - v->away_said_ms >= SAY_MS)
-                log_warn("%s", e->text);
-            v->away_said_ms = now - v->away_said_ms >= SAY_MS ? now : v->away_said_ms;
-            err = ERR_OK;
+        if (err == ERR_IO && now - v->away_said_ms >= SAY_MS) { /* its storage is away */
+            log_warn("%s", e->text);
+            v->away_said_ms = now;
         }
+        err = err == ERR_IO ? ERR_OK : err;
         if (err)
             return err == ERR_CLOSED ? ERR_OK : err;
         save(v, now);
@@ -408,8 +401,7 @@ enum err evaluator_role_run(const struct evaluator_role *role, bool *told_to_go,
     events_free(v.events);
     disk_thread_close(&v.logs_disk);
     eval_log_close(&v.log);
-    if (v.evaluator)
-        evaluator_free(v.evaluator);
+    evaluator_free(v.evaluator);
     pool_free(v.pool);
     mem_free(v.w);
     return err;

@@ -191,6 +191,7 @@ void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n
  * outputs. Errors: ERR_INPUT naming what would fit. */
 enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
 const char *loss_name(enum loss_kind kind);
+bool loss_is_crossentropy(enum loss_kind kind);
 
 /* The sum over n examples of the example's loss; dz (n, cols) = its gradient by z (n, cols). z is
  * the last op's output: logits for the cross-entropies, outputs otherwise. y: (n). scratch: (2, n). weight: of each
@@ -206,6 +207,6 @@ void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch,
 
 /* What the regularizers add to the gradient, times n examples; model_penalty: to the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
-                          uint32_t n);
+                          float n);
 
 #endif

@@ -18,6 +18,11 @@ const char *loss_name(enum loss_kind kind)
     return names[kind];
 }
 
+bool loss_is_crossentropy(enum loss_kind kind)
+{
+    return kind == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || kind == LOSS_BINARY_CROSSENTROPY;
+}
+
 /* ---- which pairs of a loss and a last activation there are ---- */
 
 /* The activation that the outputs come from, dropouts passed over. */
@@ -119,26 +124,17 @@ static enum err attach_class_weights(struct model *m, const struct job *job, str
     return ERR_OK;
 }
 
-static enum err attach_formula(struct model *m, const struct job *job, struct errmsg *e)
-{
-    switch (m->loss) {
-    case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
-    case LOSS_BINARY_CROSSENTROPY:
-        return attach_crossentropy(m, job->model.from_logits, e);
-    case LOSS_MEAN_SQUARED_ERROR:
-    case LOSS_MEAN_ABSOLUTE_ERROR:
-        return attach_regression(m, e);
-    }
-    return ERR_OK;
-}
-
 enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
 {
     m->loss = job->model.loss;
     enum err code = job_blame(job, PLACE_LOSS, check_outputs(m, e), e);
     if (!code)
         code = job_blame(job, PLACE_CLASS_WEIGHT, attach_class_weights(m, job, e), e);
-    return code ? code : job_blame(job, PLACE_LOSS, attach_formula(m, job, e), e);
+    if (code)
+        return code;
+    code = loss_is_crossentropy(m->loss) ? attach_crossentropy(m, job->model.from_logits, e)
+                                         : attach_regression(m, e);
+    return job_blame(job, PLACE_LOSS, code, e);
 }
 
 /* ---- the formulas ---- */

@@ -9,23 +9,19 @@
 
 #include "common/math/kernels.h"
 
-static bool is_crossentropy(enum loss_kind kind)
-{
-    return kind == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY || kind == LOSS_BINARY_CROSSENTROPY;
-}
-
 static const struct metric {
     const char *name;
     bool ratio; /* of two sums, not a mean over examples */
     bool larger_is_better;
+    enum { CLASSES, ONE_OUTPUT, TWO_CLASSES } wants;
 } metrics[] = {
-    [METRIC_ACCURACY] = {"accuracy", false, true},
-    [METRIC_MEAN_ABSOLUTE_ERROR] = {"mean_absolute_error", false, false},
-    [METRIC_MEAN_SQUARED_ERROR] = {"mean_squared_error", false, false},
-    [METRIC_AUC] = {"auc", false, true},
-    [METRIC_PRECISION] = {"precision", true, true},
-    [METRIC_RECALL] = {"recall", true, true},
-    [METRIC_LOGLOSS] = {"logloss", false, false},
+    [METRIC_ACCURACY] = {"accuracy", false, true, CLASSES},
+    [METRIC_MEAN_ABSOLUTE_ERROR] = {"mean_absolute_error", false, false, ONE_OUTPUT},
+    [METRIC_MEAN_SQUARED_ERROR] = {"mean_squared_error", false, false, ONE_OUTPUT},
+    [METRIC_AUC] = {"auc", false, true, TWO_CLASSES},
+    [METRIC_PRECISION] = {"precision", true, true, TWO_CLASSES},
+    [METRIC_RECALL] = {"recall", true, true, TWO_CLASSES},
+    [METRIC_LOGLOSS] = {"logloss", false, false, TWO_CLASSES},
 };
 
 const char *metric_name(enum metric_kind kind)
@@ -63,42 +59,26 @@ double metric_value(const struct job *job, uint32_t i, const double *sum, double
     return of > 0 ? sum[i] / of : 0.0;
 }
 
-static enum err refuse_metric(const struct model *m, enum metric_kind kind, const char *instead,
-                              struct errmsg *e)
+static enum err check_metric(const struct model *m, const struct metric *metric, struct errmsg *e)
 {
-    return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric_name(kind),
-                   loss_name(m->loss), instead);
-}
-
-static enum err check_metric(const struct model *m, enum metric_kind kind, struct errmsg *e)
-{
-    switch (kind) {
-    case METRIC_ACCURACY:
-        if (!is_crossentropy(m->loss))
-            return refuse_metric(m, kind, "mean_absolute_error, or a cross-entropy as the loss", e);
-        break;
-    case METRIC_MEAN_ABSOLUTE_ERROR:
-    case METRIC_MEAN_SQUARED_ERROR:
-        if (m->shape.dim[0] != 1)
-            return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %u outputs: accuracy",
-                           metric_name(kind), m->shape.dim[0]);
-        break;
-    case METRIC_AUC:
-    case METRIC_PRECISION:
-    case METRIC_RECALL:
-    case METRIC_LOGLOSS:
-        if (m->loss != LOSS_BINARY_CROSSENTROPY)
-            return refuse_metric(m, kind, "it is of two classes; binary_crossentropy as the loss",
-                                 e);
-        break;
-    }
-    return ERR_OK;
+    if (metric->wants == ONE_OUTPUT)
+        return m->shape.dim[0] == 1
+                   ? ERR_OK
+                   : err_set(e, ERR_INPUT, "model.metrics: %s does not fit %u outputs: accuracy",
+                             metric->name, m->shape.dim[0]);
+    if (metric->wants == CLASSES ? loss_is_crossentropy(m->loss)
+                                 : m->loss == LOSS_BINARY_CROSSENTROPY)
+        return ERR_OK;
+    return err_set(
+        e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", metric->name, loss_name(m->loss),
+        metric->wants == CLASSES ? "mean_absolute_error, or a cross-entropy as the loss"
+                                 : "it is of two classes; binary_crossentropy as the loss");
 }
 
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++) {
-        enum err code = check_metric(m, job->model.metric[i], e);
+        enum err code = check_metric(m, &metrics[job->model.metric[i]], e);
         if (code)
             return code;
         m->metric[m->metrics++] = job->model.metric[i];

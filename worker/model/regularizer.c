@@ -57,12 +57,12 @@ static void add(float *dw, const float *w, const struct tensor *t, const struct 
 }
 
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
-                          uint32_t n)
+                          float n)
 {
     const struct tensor *t = &m->layout.tensor[op->tensor];
     if (!is_regularized(op))
         return;
-    add(dw, w, t, &op->layer->kernel, (float)n);
+    add(dw, w, t, &op->layer->kernel, n);
     if (op->layer->use_bias)
-        add(dw, w, t + 1, &op->layer->bias, (float)n);
+        add(dw, w, t + 1, &op->layer->bias, n);
 }

@@ -20,14 +20,6 @@ struct model_run {
     struct op_fault fault;
 };
 
-/* One pass over n rows. */
-struct pass {
-    const float *w;
-    uint32_t n;
-    bool train;
-    uint64_t key; /* dropout's */
-};
-
 /* ---- buffers ---- */
 
 static size_t widest(const struct model *m)
@@ -110,25 +102,23 @@ const float *model_run_outputs(const struct model_run *r)
 
 /* ---- forward ---- */
 
-/* Of op i, but for the gradient by an input. */
-static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct pass *p)
+/* Of op i, but for the gradient by an input: *p has what is the same for all ops. */
+static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct op_pass *p)
 {
     const struct op *op = &r->m->op[i];
-    struct op_pass of = {.n = p->n,
-                         .rows = (size_t)p->n * op->outer,
-                         .train = p->train,
-                         .key = rng_u64(p->key, i),
-                         .w = p->w,
-                         .y = r->slot[op->y],
-                         .state = r->state[i],
-                         .work = r->work,
-                         .fault = &r->fault};
+    struct op_pass of = *p;
+    of.rows = p->n * op->outer;
+    of.key = rng_u64(p->key, i);
+    of.y = r->slot[op->y];
+    of.state = r->state[i];
+    of.work = r->work;
+    of.fault = &r->fault;
     for (uint32_t k = 0; k < op->inputs; k++)
         of.x[k] = r->value[op->input[k]];
     return of;
 }
 
-static void forward_op(struct model_run *r, uint32_t i, const struct pass *p)
+static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
 {
     const struct op_pass of = pass_of(r, i, p);
     r->value[i + 1] = of.y;
@@ -136,7 +126,7 @@ static void forward_op(struct model_run *r, uint32_t i, const struct pass *p)
 }
 
 /* The last op's output, (n, outputs). */
-static const float *forward(struct model_run *r, const float *x, const struct pass *p)
+static const float *forward(struct model_run *r, const float *x, const struct op_pass *p)
 {
     r->value[0] = x;
     for (uint32_t i = 0; i < r->m->ops; i++)
@@ -160,15 +150,13 @@ static void score(struct model_run *r, const float *z, const float *y, uint32_t 
 /* ---- backward ---- */
 
 /* dy becomes, or gives, the gradient by input k. */
-static void backward_op(struct model_run *r, uint32_t i, uint32_t k, float *dw,
-                        const struct pass *p)
+static void backward_op(struct model_run *r, uint32_t i, uint32_t k, const struct op_pass *p)
 {
     const struct op *op = &r->m->op[i];
     struct op_pass of = pass_of(r, i, p);
     of.input = k;
     of.dx = op->dx[k].slot == SLOT_NONE ? NULL : r->slot[op->dx[k].slot];
     of.dy = r->slot[op->dy];
-    of.dw = dw;
     op->type->backward(op, &of);
 }
 
@@ -180,17 +168,16 @@ static void tell_ready(const struct model *m, const struct op *op, model_ready *
 }
 
 /* Input k's gradient joins what others have left there. */
-static void join(struct model_run *r, const struct op *op, uint32_t k, const struct pass *p)
+static void join(struct model_run *r, const struct op *op, uint32_t k, size_t n)
 {
     const struct op_gradient *dx = &op->dx[k];
     if (dx->sum == SLOT_NONE)
         return;
     float *sum = r->slot[dx->sum];
-    kernels()->add(sum, sum, r->slot[dx->slot], p->n * op_out_elems(&r->m->op[op->input[k] - 1]));
+    kernels()->add(sum, sum, r->slot[dx->slot], n * op_out_elems(&r->m->op[op->input[k] - 1]));
 }
 
-static void backward(struct model_run *r, float *dw, const struct pass *p, model_ready *ready,
-                     void *ctx)
+static void backward(struct model_run *r, const struct op_pass *p, model_ready *ready, void *ctx)
 {
     const struct model *m = r->m;
     for (uint32_t i = m->ops; i-- > 0;) {
@@ -198,10 +185,10 @@ static void backward(struct model_run *r, float *dw, const struct pass *p, model
         if (!op->backward)
             continue;
         for (uint32_t k = op->inputs; k-- > 0;) {
-            backward_op(r, i, k, dw, p);
-            join(r, op, k, p);
+            backward_op(r, i, k, p);
+            join(r, op, k, p->n);
         }
-        regularizer_backward(m, op, dw, p->w, p->n);
+        regularizer_backward(m, op, p->dw, p->w, (float)p->n);
         if (op->tensors && ready)
             tell_ready(m, op, ready, ctx);
     }
@@ -211,14 +198,14 @@ static void backward(struct model_run *r, float *dw, const struct pass *p, model
 
 void run_op_forward(struct model_run *r, uint32_t i, const float *w, uint32_t n)
 {
-    const struct pass p = {.w = w, .n = n, .train = true};
+    const struct op_pass p = {.w = w, .n = n, .train = true};
     forward_op(r, i, &p);
 }
 
 void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n, float *dw)
 {
-    const struct pass p = {.w = w, .n = n, .train = true};
-    backward_op(r, i, 0, dw, &p);
+    const struct op_pass p = {.w = w, .n = n, .train = true, .dw = dw};
+    backward_op(r, i, 0, &p);
 }
 
 /* ---- all of it ---- */
@@ -241,13 +228,13 @@ void model_train(struct model_run *r, const float *w, const float *x, const floa
         zero_gradient(r->m, dw, ready, ctx);
         return;
     }
-    const struct pass p = {.w = w, .n = n, .train = true, .key = key};
+    const struct op_pass p = {.w = w, .n = n, .train = true, .key = key, .dw = dw};
     const float *z = forward(r, x, &p);
     if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
     score(r, z, y, n, r->m->class_weight, sums);
     sums->loss += n * model_penalty(r->m, w);
-    backward(r, dw, &p, ready, ctx);
+    backward(r, &p, ready, ctx);
 }
 
 void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
@@ -256,6 +243,6 @@ void model_eval(struct model_run *r, const float *w, const float *x, const float
     assert(n <= r->rows_max);
     if (n == 0)
         return;
-    const struct pass p = {.w = w, .n = n, .train = false};
+    const struct op_pass p = {.w = w, .n = n, .train = false};
     score(r, forward(r, x, &p), y, n, NULL, sums);
 }

@@ -101,15 +101,6 @@ void curves_paused(struct curves *c, double seconds)
     c->window_s += seconds;
 }
 
-/* What is pushed for a statistic is no gradient. */
-static void put_gradients(const struct layout *l, struct events_note *n,
-                          const struct events_histogram *h)
-{
-    for (uint32_t i = 0; i < l->tensors; i++)
-        if (l->tensor[i].role == TENSOR_WEIGHT)
-            events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
-}
-
 static void put_histograms(const struct curves *c, struct events_note *n, const float *w,
                            const struct events_values *gradient, struct pool *pool)
 {
@@ -121,10 +112,11 @@ static void put_histograms(const struct curves *c, struct events_note *n, const 
     events_histograms(h, l, &weights, pool);
     for (uint32_t i = 0; i < l->tensors; i++)
         events_histogram(n, l->tensor[i].name, "", &h[i]);
-    if (gradient->blocks) {
+    if (gradient->blocks)
         events_histograms(h, l, gradient, pool);
-        put_gradients(l, n, h);
-    }
+    for (uint32_t i = 0; gradient->blocks && i < l->tensors; i++)
+        if (l->tensor[i].role == TENSOR_WEIGHT) /* what is pushed for a statistic is no gradient */
+            events_histogram(n, l->tensor[i].name, "_grad", &h[i]);
     mem_free(h);
 }
 

@@ -8,10 +8,12 @@
 
 static const struct chief_mode *mode_of(Gradwire__Update update)
 {
-    return update == GRADWIRE__UPDATE__SYNC  ? &chief_sync
-           : update == GRADWIRE__UPDATE__SSP ? &chief_ssp
-           : update == GRADWIRE__UPDATE__GEO ? &chief_geo
-                                             : &chief_async;
+    static const struct chief_mode *const mode[] = {[GRADWIRE__UPDATE__SYNC] = &chief_sync,
+                                                    [GRADWIRE__UPDATE__ASYNC] = &chief_async,
+                                                    [GRADWIRE__UPDATE__SSP] = &chief_ssp,
+                                                    [GRADWIRE__UPDATE__GEO] = &chief_geo};
+    assert(update < sizeof mode / sizeof *mode && mode[update]);
+    return mode[update];
 }
 
 enum err chief_new(struct chief **out, const struct chief_config *config, const struct chief_io *io,
@@ -81,6 +83,7 @@ static void check(const struct chief *c)
     assert(c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH));
     assert(!c->entered || (c->shard && c->phase != CHIEF_ENTER));
     assert(c->named.number == c->generation.number && c->named.tag == c->generation.tag);
+    assert(!c->entered || c->published_cut == UINT64_MAX || c->published_cut < c->next_cut);
     if (c->entered && c->mode->check)
         c->mode->check(c);
     if (k->stage == STAGE_NONE)
@@ -97,6 +100,7 @@ static void check_worker(const struct chief *c, uint32_t worker)
     (void)w;
     assert(!w->welcomed || (w->up && w->member && w->hello));
     assert(!w->given || w->incarnation);
+    assert(!w->fencing || !w->given);
     check(c);
 }
 

@@ -69,7 +69,7 @@ struct chief_config {
     uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
-struct chief; /* opaque: worker/chief/core/chief.c */
+struct chief; /* opaque: worker/chief/core/chief_state.h */
 
 enum err chief_new(struct chief **c, const struct chief_config *config, const struct chief_io *io,
                    void *ctx, int64_t now_ms, struct errmsg *e) MUST_CHECK;
@@ -91,7 +91,7 @@ void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);
 
 /* From the shell: the own session's step in sync; the manifest is on disk, or not; the final evaluation is done; told
- * to go (SIGTERM); time passes (call about ten times a second). */
+ * to go (SIGTERM); time passes (call each 50 ms or so). */
 void chief_on_step(struct chief *c, uint64_t step, int64_t now_ms);
 void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_t now_ms);
 /* Early stopping, and with sync.dropped: redo every end: no batch is dealt any more; in sync no step from `step` on is

@@ -31,7 +31,7 @@ enum {
 };
 
 enum chief_phase {
-    CHIEF_GATHER, /* not every ps is connected */
+    CHIEF_GATHER, /* a generation is to begin when every ps is connected */
     CHIEF_ENTER,  /* ENTER is sent */
     CHIEF_RUN,
     CHIEF_FINISH,  /* all is learned: final evaluation, then the final cut */
@@ -213,12 +213,12 @@ struct chief_mode {
     void (*journaled)(struct chief *c);
     void (*check)(const struct chief *c); /* asserts */
 
-    /* Workers. `came` before it is welcomed, `welcomed` behind that; `leaves`: it says so; `away`: for too long. */
+    /* Workers. `came` before it is welcomed, `welcomed` behind that; `goes`: it says so; `away`: for too long. */
     void (*deal)(struct chief *c);
     void (*tick)(struct chief *c);
     void (*came)(struct chief *c, uint32_t worker, struct chief_came how);
     void (*welcomed)(struct chief *c, uint32_t worker, struct chief_came how);
-    void (*leaves)(struct chief *c, uint32_t worker);
+    void (*goes)(struct chief *c, uint32_t worker);
     void (*away)(struct chief *c, uint32_t worker);
     void (*done)(struct chief *c, size_t n, Gradwire__Range **ranges);
     void (*on_worker)(struct chief *c, uint32_t worker, enum frame_type type,

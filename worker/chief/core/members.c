@@ -88,8 +88,8 @@ static void leave(struct chief *c, uint32_t worker)
     chief_say(c, 0, "worker %u leaves", worker);
     w->member = w->welcomed = w->given = false;
     w->held = true;
-    if (c->mode->leaves)
-        c->mode->leaves(c, worker);
+    if (c->mode->goes)
+        c->mode->goes(c, worker);
     c->io->to_worker(c->ctx, worker, FRAME_LEAVE, &m.base);
     c->mode->deal(c);
     cut_progress(c);

@@ -124,6 +124,8 @@ static void sync_facts(const struct chief *c, struct chief_facts *f)
 static void sync_check(const struct chief *c)
 {
     (void)c;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        assert(!c->shard[i].sync.trusted || c->shard[i].sync.reported);
     assert(!c->sync.commit.due.there || c->unwritten || c->rollback_due);
     assert(accept_is_on(c) || !c->sync.accept.last.there);
     assert(!c->sync.commit.due.there || c->sync.commit.due.step == c->sync.commit.step);

@@ -3,7 +3,7 @@
 extern "C" {
 #include "common/flags/flags.h"
 #include "common/flags/table.h"
-#include "common/job/job.h"
+#include "common/job/keys.h"
 #include "common/process/termination.h"
 #include "common/base/version.h"
 #include "common/base/words.h"
@@ -400,7 +400,7 @@ extern "C" void flags_answer(const char *name)
     else if (flags_on("version"))
         printf("gradwire %s " GRADWIRE_VERSION "\n", name);
     else
-        job_print_reference();
+        job_reference_write(stdout);
     exit(fflush(stdout) == 0 ? 0 : 1);
 }
 

@@ -1,5 +1,4 @@
-#include "common/job/identity.h"
-
+/* What a job is: its canonical text, the lines of its identity keys, and their hash. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,14 +1,11 @@
 #include "common/job/job.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/job/identity.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 
 /* ---- what holds between keys ---- */
 
@@ -328,9 +325,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         check_ema,     settle_microbatches,   job_check_update, check_files,        check_augment,
         job_check_csv, job_check_compression, check_monitor,    job_check_unused,
     };
-    enum err err = job_read_defaults(r);
-    if (!err)
-        err = job_read(r, root);
+    enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
         err = checks[i](r);
     if (!err && !r->job->name[0])
@@ -376,34 +371,6 @@ enum err job_parse(struct job *job, const char *text, size_t bytes, const char *
     return err;
 }
 
-/* The file's bytes, at most one more than a job file may have. */
-static enum err read_file(const char *path, char **text, size_t *bytes, struct errmsg *e)
-{
-    enum { ROOM = JOB_TREE_BYTES_MAX + 1 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return err_set(e, ERR_INPUT, "job file %s: %s", path, strerror(errno));
-    char *buffer = mem_zalloc(ROOM, 1);
-    size_t at = 0;
-    ssize_t n = 0;
-    while (buffer && at < ROOM) {
-        n = read(fd, buffer + at, ROOM - at);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            break;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    int saved = errno;
-    (void)close(fd);
-    if (buffer && n >= 0) {
-        *text = buffer;
-        *bytes = at;
-        return ERR_OK;
-    }
-    mem_free(buffer);
-    return buffer ? err_set(e, ERR_INPUT, "job file %s: %s", path, strerror(saved))
-                  : err_set(e, ERR_NOMEM, "out of memory");
-}
-
 enum err job_output(const struct job *job, const char *given, char *out, size_t bytes,
                     struct errmsg *e)
 {
@@ -418,16 +385,20 @@ enum err job_output(const struct job *job, const char *given, char *out, size_t 
 enum err job_load(struct job *job, const char *path, const char *const *sets, size_t n_sets,
                   struct errmsg *e)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    enum err err = read_file(path, &text, &bytes, e);
+    uint8_t *text;
+    size_t bytes;
+    enum err err = files_read(path, JOB_TREE_BYTES_MAX, &text, &bytes, e);
+    if (err == ERR_NOMEM)
+        return err_set(e, err, "out of memory");
+    if (err == ERR_TOOBIG)
+        return err_set(e, ERR_INPUT, "%s:1: longer than 1 MiB", path);
     if (err)
-        return err;
+        return err_wrap(e, ERR_INPUT, "job file ");
     char *dir = mem_strdup(path);
     if (dir) {
         char *slash = strrchr(dir, '/');
         dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
-        err = job_parse(job, text, bytes, path, dir, sets, n_sets, e);
+        err = job_parse(job, (const char *)text, bytes, path, dir, sets, n_sets, e);
     } else {
         err = err_set(e, ERR_NOMEM, "out of memory");
     }

@@ -238,7 +238,4 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 /* The same of the keys alone that say what the weights are, and how they are learned from: model, optimizer. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
-/* docs/job-file.md from the table of keys, to stdout. */
-void job_print_reference(void);
-
 #endif

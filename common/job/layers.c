@@ -38,23 +38,17 @@ static void name_layer(struct job_layer *layer, const char *base, uint32_t numbe
 }
 
 /* minval may be maxval: all are that. */
-static enum err check_uniform(struct job_reader *r, const struct job_node *node, const char *what,
-                              enum init_kind initializer, float minval, float maxval)
-{
-    if (initializer != INIT_RANDOM_UNIFORM || minval <= maxval)
-        return ERR_OK;
-    return job_refuse(r, node, JOB_LAYER_PREFIX, "its %s is from %g to %g: minval is above maxval",
-                      what, (double)minval, (double)maxval);
-}
-
 static enum err check_initializers(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
-    enum err err = check_uniform(r, node, "kernel_initializer", l->kernel.initializer,
-                                 l->kernel.init_other, l->kernel.init_value);
-    return err ? err
-               : check_uniform(r, node, "bias_initializer", l->bias.initializer, l->bias.init_other,
-                               l->bias.init_value);
+    const struct job_weights *const of[] = {&l->kernel, &l->bias};
+    for (int i = 0; i < 2; i++)
+        if (of[i]->initializer == INIT_RANDOM_UNIFORM && of[i]->init_other > of[i]->init_value)
+            return job_refuse(r, node, JOB_LAYER_PREFIX,
+                              "its %s is from %g to %g: minval is above maxval",
+                              i ? "bias_initializer" : "kernel_initializer",
+                              (double)of[i]->init_other, (double)of[i]->init_value);
+    return ERR_OK;
 }
 
 /* Of a layer without a bias. */

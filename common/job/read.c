@@ -703,20 +703,14 @@ enum err job_read_default(struct job_reader *r, const struct job_key *key)
     return read_value(r, key, &node);
 }
 
-enum err job_read_defaults(struct job_reader *r)
+enum err job_read(struct job_reader *r, const struct job_node *root)
 {
     enum err err = ERR_OK;
     for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key))
         if (!job_key_of_element(key))
             err = job_read_default(r, key);
-    return err;
-}
-
-enum err job_read(struct job_reader *r, const struct job_node *root)
-{
-    if (root->kind != NODE_MAP)
-        return job_refuse(r, root, "", "a job file is a map of keys, like name: mnist");
-    enum err err = read_map(r, root, "");
+    if (!err)
+        err = read_map(r, root, "");
     return err ? err : read_required(r, root, "");
 }
 

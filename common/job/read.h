@@ -16,9 +16,7 @@ struct job_reader {
         *given[JOB_KEYS_MAX]; /* by key: where it was given; of elements: in this one */
 };
 
-/* Set every default that is one word, outside of layers. */
-enum err job_read_defaults(struct job_reader *r) MUST_CHECK;
-/* Read all that the tree says. Errors: ERR_INPUT, ERR_NOMEM. */
+/* Set every default that is one word, outside of layers; then read all that the tree, a map, says. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_read(struct job_reader *r, const struct job_node *root) MUST_CHECK;
 
 /* Where the key's value goes: in the job, or in the layer or column that is being read. */
@@ -65,6 +63,10 @@ enum err job_check_update(struct job_reader *r) MUST_CHECK;
 
 /* unused.c: what nobody heeds beside the job's other keys is refused. */
 enum err job_check_unused(struct job_reader *r) MUST_CHECK;
+
+/* identity.c: fill job->canonical, identity_text and identity from all the rest. Errors: ERR_NOMEM; what was filled is the
+ * job's (job_close). */
+enum err job_identify(struct job *job, struct errmsg *e) MUST_CHECK;
 
 /* A number in the shortest form that reads back the same. */
 void job_real_text(float value, char *out, size_t bytes);

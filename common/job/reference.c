@@ -6,10 +6,10 @@
 enum { CELL_BYTES = 512 };
 
 static const struct section {
-    const char *group, *title, *text;
+    const char *group, *text;
 } sections[] = {
-    {"name", "name", NULL},
-    {"model", "model",
+    {"name", NULL},
+    {"model",
      "What is trained. Names, formulas and defaults of layers, losses, metrics and optimizers are\n"
      "those of Keras 3.\n"
      "\n"
@@ -28,21 +28,18 @@ static const struct section {
      "  - relu\n"
      "  - dense: {units: 10, activation: softmax}\n"
      "```"},
-    {"data", "data", NULL},
-    {"optimizer", "optimizer",
-     "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
-    {"training", "training", NULL},
-    {"sync", "sync",
-     "Backup workers. docs/semantics.md, \"Backup workers\", says what a step is made of."},
-    {"compression", "compression",
+    {"data", NULL},
+    {"optimizer", "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
+    {"training", NULL},
+    {"sync", "Backup workers. docs/semantics.md, \"Backup workers\", says what a step is made of."},
+    {"compression",
      "What travels less precisely or packed. docs/semantics.md, \"Compression\", says what it "
      "means."},
-    {"checkpoint", "checkpoint", NULL},
-    {"timeouts", "timeouts", NULL},
-    {"logs", "logs",
-     "What goes to DIR/logs; docs/running.md, \"TensorBoard\", says what is there."},
-    {"ps", "ps", NULL},
-    {"worker", "worker", NULL},
+    {"checkpoint", NULL},
+    {"timeouts", NULL},
+    {"logs", "What goes to DIR/logs; docs/running.md, \"TensorBoard\", says what is there."},
+    {"ps", NULL},
+    {"worker", NULL},
 };
 
 static const char head[] =
@@ -107,7 +104,7 @@ static void write_key(FILE *out, const struct job_key *key)
 
 static void write_section(FILE *out, const struct section *s)
 {
-    fprintf(out, "\n## %s\n", s->title);
+    fprintf(out, "\n## %s\n", s->group);
     if (s->text)
         fprintf(out, "\n%s\n", s->text);
     fputs("\n| Key | Allowed | Default | | Meaning |\n|---|---|---|---|---|\n", out);
@@ -137,9 +134,4 @@ void job_reference_write(FILE *out)
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
         write_section(out, &sections[i]);
     write_later(out);
-}
-
-void job_print_reference(void)
-{
-    job_reference_write(stdout);
 }

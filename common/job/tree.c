@@ -1,6 +1,7 @@
 #include "common/job/tree.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -515,58 +516,43 @@ static int emit_node(yaml_document_t *d, const struct job_node *node)
     return 0;
 }
 
-struct emit_buffer {
-    char *text;
-    size_t bytes;
-};
-
-static int emit_append(void *data, unsigned char *bytes, size_t n)
-{
-    struct emit_buffer *b = data;
-    char *grown = mem_resize(b->text, b->bytes + n + 1, 1);
-    if (!grown)
-        return 0;
-    memcpy(grown + b->bytes, bytes, n);
-    b->text = grown;
-    b->bytes += n;
-    b->text[b->bytes] = 0;
-    return 1;
-}
-
-static int emit_document(yaml_document_t *d, struct emit_buffer *b)
+/* Deletes the document. */
+static int emit_document(yaml_document_t *d, FILE *out)
 {
     yaml_emitter_t emitter;
     if (!yaml_emitter_initialize(&emitter)) {
         yaml_document_delete(d);
         return 0;
     }
-    yaml_emitter_set_output(&emitter, emit_append, b);
+    yaml_emitter_set_output_file(&emitter, out);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1);
-    int ok = yaml_emitter_open(&emitter);
-    if (ok)
-        ok = yaml_emitter_dump(&emitter, d) && yaml_emitter_close(&emitter); /* dump deletes d */
-    else
-        yaml_document_delete(d);
+    int ok = yaml_emitter_dump(&emitter, d) && yaml_emitter_close(&emitter);
     yaml_emitter_delete(&emitter);
     return ok;
 }
 
-enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *e)
+static int emit_tree(const struct job_node *root, FILE *out)
 {
     yaml_document_t document;
-    struct emit_buffer b = {0};
     if (!yaml_document_initialize(&document, NULL, NULL, NULL, 1, 1))
-        return err_set(e, ERR_NOMEM, "out of memory");
-    int ok = 0;
+        return 0;
     if (emit_node(&document, root))
-        ok = emit_document(&document, &b);
+        return emit_document(&document, out);
+    yaml_document_delete(&document);
+    return 0;
+}
+
+enum err job_tree_emit(const struct job_node *root, char **text, struct errmsg *e)
+{
+    char *made = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&made, &bytes);
+    bool ok = out && emit_tree(root, out);
+    ok = out && fclose(out) == 0 && ok;
+    if (ok)
+        *text = made;
     else
-        yaml_document_delete(&document);
-    if (!ok || !b.text) {
-        mem_free(b.text);
-        return err_set(e, ERR_NOMEM, "out of memory");
-    }
-    *text = b.text;
-    return ERR_OK;
+        free(made);
+    return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
 }

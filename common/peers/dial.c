@@ -244,16 +244,16 @@ enum err dial_new(struct dialer **d, struct loop *l, const char *what, const cha
     struct dialer *fresh = mem_zalloc(1, sizeof(*fresh));
     if (!fresh)
         return err_set(e, ERR_NOMEM, "%s: %s", what, err_str(ERR_NOMEM));
-    fresh->loop = l;
-    fresh->ops = ops;
-    fresh->owner = owner;
-    fresh->port = port;
+    *fresh = (struct dialer){.loop = l,
+                             .ops = ops,
+                             .owner = owner,
+                             .port = port,
+                             .wait_ms = DIAL_WAIT_FIRST_MS,
+                             .opened_ms = -DIAL_WAIT_MAX_MS};
     snprintf(fresh->what, sizeof(fresh->what), "%s", what);
     snprintf(fresh->host_port, sizeof(fresh->host_port), "%s", host_port);
     memcpy(fresh->host, host, sizeof(host));
     loop_timer_init(&fresh->timer, l, on_timer, fresh);
-    fresh->wait_ms = DIAL_WAIT_FIRST_MS;
-    fresh->opened_ms = -DIAL_WAIT_MAX_MS;
     *d = fresh;
     return ERR_OK;
 }

@@ -34,12 +34,15 @@ enum life life_begin(bool done);
 /* Which state follows. That the event can happen in `now` is asserted: no peer decides it. */
 enum life life_next(enum life now, enum life_event what);
 
-bool life_before_chief(enum life l); /* none has come, and one is awaited */
-bool life_entered(enum life l);      /* ENTER has come: training, or going */
-bool life_is_done(enum life l);      /* the job is, and nothing of it is here */
-bool life_rests(enum life l);        /* idle or done: nothing is lost by waiting */
-bool life_told(enum life l);         /* to go */
-bool life_stopping(enum life l);
+/* What holds in each state. */
+extern const struct life_is {
+    bool before_chief; /* none has come, and one is awaited */
+    bool entered;      /* ENTER has come: training, or going */
+    bool done;         /* the job is, and nothing of it is here */
+    bool rests;        /* idle or done: nothing is lost by waiting */
+    bool told;         /* to go */
+    bool stopping;
+} life_is[];
 /* As /status and the metrics tell it; chief: its connection is open. */
 enum process_state life_process_state(enum life l, bool chief);
 

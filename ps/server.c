@@ -29,6 +29,7 @@ enum {
     TICK_MS = 200,
     SAY_WAIT_MS = 10000,
     GOING_ALONE_MS = 2000, /* told to go and no chief there: nothing more can be saved */
+    LEASES_MAX = 4096,
 };
 
 struct client {
@@ -45,12 +46,16 @@ struct client {
     uint8_t *space; /* where its body goes */
 };
 
-/* A fence on its way through the shard threads. */
+struct lease {
+    Gradwire__WorkerLease message; /* its range is set when it is sent */
+    Gradwire__Range range;
+};
+
+/* A worker's fence on its way through the shard threads. */
 struct fence {
-    struct fence *next;
     struct generation generation;
-    uint32_t worker, waits; /* shard threads that have not answered */
     uint64_t incarnation;
+    uint32_t waits; /* shard threads that have not answered; 0: none is on its way */
 };
 
 struct server {
@@ -72,27 +77,20 @@ struct server {
     enum life life;
     struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
+    struct hello_host host; /* what hellos are judged by */
     int64_t chief_lost_ms, said_ms;
 
     size_t leases; /* noted by the chief */
-    struct {
-        uint32_t worker;
-        uint64_t first, count;
-    } lease[4096];
+    struct lease lease[LEASES_MAX];
 
     struct grace grace;
     bool said_short; /* that the grace is too short for a snapshot */
     struct server_http http;
-    struct fence *fences; /* that not all shard threads have answered */
+    struct fence fence[WORKERS_MAX];
 
     int64_t told_ms; /* when it was told to go */
     int exit_code;
 };
-
-static void happens(struct server *s, enum life_event what)
-{
-    s->life = life_next(s->life, what);
-}
 
 static void end(struct server *s, int exit_code)
 {
@@ -102,11 +100,6 @@ static void end(struct server *s, int exit_code)
 
 /* ---- the hello ---- */
 
-static struct hello_host host_of(const struct server *s)
-{
-    return (struct hello_host){s->config->job, s->config->cluster, s->uuid};
-}
-
 static void answer_waiting_workers(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
@@ -114,9 +107,9 @@ static void answer_waiting_workers(struct server *s)
     m.chief_address = s->chief_address;
     m.uuid = s->uuid;
     m.generation = &g;
-    m.entered = life_entered(s->life);
+    m.entered = life_is[s->life].entered;
     for (struct client *c = s->clients; c; c = c->next) {
-        if (!c->waits_for_chief || (c->waits_for_entry && !life_entered(s->life)))
+        if (!c->waits_for_chief || (c->waits_for_entry && !life_is[s->life].entered))
             continue;
         c->waits_for_chief = false;
         msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -144,13 +137,13 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     }
     s->chief = c;
     c->is_chief = true;
-    happens(s, LIFE_CHIEF);
+    s->life = life_next(s->life, LIFE_CHIEF);
     conn_limits(c->conn, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
     (void)snprintf(s->chief_address, sizeof s->chief_address, "%s", m->chief_address);
     answer_waiting_workers(s);
     s->asked_status = true;
     for (uint32_t i = 0; i < s->threads; i++)
-        if (shard_thread_ask_status(s->thread[i]))
+        if (shard_thread_ask(s->thread[i], SHARD_STATUS))
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
@@ -159,7 +152,7 @@ static void hello_of_doctor(struct client *c)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
     m.uuid = c->server->uuid;
-    m.going = life_told(c->server->life);
+    m.going = life_is[c->server->life].told;
     m.time_ms = clock_wall_ms();
     log_debug("%s: a doctor looks", conn_peer(c->conn));
     msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
@@ -169,13 +162,12 @@ static void hello_of_doctor(struct client *c)
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
-    const struct hello_host host = host_of(s);
     if (m->shard < 0) {
         c->waits_for_chief = true;
         c->waits_for_entry = m->idle;
         if (s->chief)
             answer_waiting_workers(s);
-        else if (life_is_done(s->life) && s->config->over->epochs && !m->idle)
+        else if (life_is[s->life].done && s->config->over->epochs && !m->idle)
             tell_over(c);
         return;
     }
@@ -183,14 +175,14 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
         char why[128];
         (void)snprintf(why, sizeof why, "shard thread %" PRId64 " of %u was dialed", m->shard,
                        s->threads);
-        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE, why);
+        greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__BAD_MESSAGE, why);
         return;
     }
     int fd;
     struct tls_link *tls;
     Gradwire__Hello *hello = c->hello;
     if (conn_detach(c->conn, &fd, &tls)) {
-        greeting_turn_away(c->conn, &host, GRADWIRE__REASON__BAD_MESSAGE,
+        greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__BAD_MESSAGE,
                            "bytes came behind the hello before its answer");
         return;
     }
@@ -206,20 +198,10 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 
 /* ---- the chief's hello reply, when every shard thread has reported ---- */
 
-static bool all_entered(const struct server *s)
-{
-    for (uint32_t i = 0; i < s->threads; i++)
-        if (!s->report[i]->entered ||
-            !generation_equal(s->report[i]->generation, s->report[0]->generation))
-            return false;
-    return true;
-}
-
 static void forget_reports(struct server *s)
 {
     for (uint32_t i = 0; i < s->threads; i++) {
-        if (s->report[i])
-            shard_report_free(s->report[i]);
+        shard_report_free(s->report[i]);
         s->report[i] = NULL;
     }
 }
@@ -230,48 +212,39 @@ static void send_hello_reply(struct server *s)
     struct generation largest = {0, 0};
     Gradwire__ShardStatus *status[PLAN_SHARDS_MAX];
     m.shards = status;
+    m.entered = true;
     for (uint32_t i = 0; i < s->threads; i++) {
         struct shard_report *r = s->report[i];
-        if (r->generation.number >= largest.number)
-            largest = r->generation;
-        if (r->max_incarnation > m.incarnation)
-            m.incarnation = r->max_incarnation;
+        m.entered = m.entered && r->facts.entered &&
+                    generation_equal(r->facts.generation, s->report[0]->facts.generation);
+        if (r->facts.generation.number >= largest.number)
+            largest = r->facts.generation;
+        if (r->facts.max_incarnation > m.incarnation)
+            m.incarnation = r->facts.max_incarnation;
         if (r->next_cut > m.cut)
             m.cut = r->next_cut;
         if (r->status)
             status[m.n_shards++] = r->status;
     }
     Gradwire__Generation g = msg_generation(largest);
-    Gradwire__WorkerLease *leases = mem_zalloc(s->leases, sizeof *leases);
-    Gradwire__Range *ranges = mem_zalloc(s->leases, sizeof *ranges);
-    Gradwire__WorkerLease **at = mem_zalloc(s->leases, sizeof(void *));
-    for (size_t i = 0; leases && ranges && at && i < s->leases; i++) {
-        gradwire__worker_lease__init(&leases[i]);
-        gradwire__range__init(&ranges[i]);
-        ranges[i].first = s->lease[i].first;
-        ranges[i].count = s->lease[i].count;
-        leases[i].worker = s->lease[i].worker;
-        leases[i].range = &ranges[i];
-        at[i] = &leases[i];
-        m.n_leases = i + 1;
+    Gradwire__WorkerLease *leases[LEASES_MAX];
+    for (size_t i = 0; i < s->leases; i++) {
+        leases[i] = &s->lease[i].message;
+        leases[i]->range = &s->lease[i].range;
     }
-    m.leases = at;
+    m.leases = leases;
+    m.n_leases = s->leases;
     m.generation = &g;
     m.uuid = s->uuid;
-    m.entered = all_entered(s);
     m.threads = s->threads;
     m.chief_address = s->chief_address;
-    m.going = life_told(s->life);
+    m.going = life_is[s->life].told;
     msg_send(s->chief->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-    mem_free(leases);
-    mem_free(ranges);
-    mem_free(at);
 }
 
 static void on_status(struct server *s, uint32_t thread, struct shard_report *take_report)
 {
-    if (s->report[thread])
-        shard_report_free(s->report[thread]);
+    shard_report_free(s->report[thread]);
     s->report[thread] = take_report;
     for (uint32_t i = 0; i < s->threads; i++)
         if (!s->report[i])
@@ -288,55 +261,40 @@ static void note_leases(struct server *s, const Gradwire__LeaseNote *m)
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->leases; i++)
-        if (s->lease[i].worker != m->worker)
+        if (s->lease[i].message.worker != m->worker)
             s->lease[kept++] = s->lease[i];
     s->leases = kept;
-    for (size_t i = 0; i < m->n_ranges && s->leases < sizeof s->lease / sizeof *s->lease; i++) {
-        s->lease[s->leases].worker = m->worker;
-        s->lease[s->leases].first = m->ranges[i]->first;
-        s->lease[s->leases++].count = m->ranges[i]->count;
+    for (size_t i = 0; i < m->n_ranges && s->leases < LEASES_MAX; i++) {
+        struct lease *l = &s->lease[s->leases++];
+        gradwire__worker_lease__init(&l->message);
+        gradwire__range__init(&l->range);
+        l->message.worker = m->worker;
+        l->range.first = m->ranges[i]->first;
+        l->range.count = m->ranges[i]->count;
     }
 }
 
 /* A later fence of the same worker takes the place of the former one. */
-static struct fence *fence_of(struct server *s, uint32_t worker)
+static enum err fence(struct server *s, const Gradwire__Fence *m)
 {
-    struct fence *f = s->fences;
-    while (f && f->worker != worker)
-        f = f->next;
-    if (f)
-        return f;
-    f = mem_zalloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    f->worker = worker;
-    f->next = s->fences;
-    s->fences = f;
-    return f;
-}
-
-static void fence(struct server *s, const Gradwire__Fence *m)
-{
-    struct fence *f = fence_of(s, m->worker);
-    if (!f) {
-        log_error("no memory to fence worker %u", m->worker); /* the chief says it again */
-        return;
-    }
-    f->incarnation = m->incarnation;
-    f->waits = s->threads;
-    f->generation = msg_generation_get(m->generation);
+    if (m->worker >= WORKERS_MAX)
+        return ERR_PROTO;
+    s->fence[m->worker] =
+        (struct fence){msg_generation_get(m->generation), m->incarnation, s->threads};
     for (uint32_t i = 0; i < s->threads; i++)
-        if (shard_thread_fence(s->thread[i], m->worker, m->incarnation))
+        if (shard_thread_tell(s->thread[i], FRAME_FENCE, &m->base))
             log_error("shard thread %u does not hear of a fence", i);
+    return ERR_OK;
 }
 
-static void tell_fenced(struct server *s, const struct fence *f)
+static void tell_fenced(struct server *s, uint32_t worker)
 {
+    const struct fence *f = &s->fence[worker];
     Gradwire__Fenced m = GRADWIRE__FENCED__INIT;
     Gradwire__Generation g = msg_generation(f->generation);
     m.generation = &g;
     m.ps = s->config->cluster->index;
-    m.worker = f->worker;
+    m.worker = worker;
     m.incarnation = f->incarnation;
     if (s->chief &&
         !s->asked_status) /* nothing goes before the answer to its hello; it says the fence again */
@@ -346,24 +304,9 @@ static void tell_fenced(struct server *s, const struct fence *f)
 /* A shard thread has heard of this fence; incarnations are never given twice. */
 static void on_fenced(struct server *s, uint64_t incarnation)
 {
-    struct fence **at = &s->fences;
-    while (*at && (*at)->incarnation != incarnation)
-        at = &(*at)->next;
-    struct fence *f = *at;
-    if (!f || --f->waits > 0)
-        return;
-    tell_fenced(s, f);
-    *at = f->next;
-    mem_free(f);
-}
-
-static void forget_fences(struct server *s)
-{
-    while (s->fences) {
-        struct fence *f = s->fences;
-        s->fences = f->next;
-        mem_free(f);
-    }
+    for (uint32_t i = 0; i < WORKERS_MAX; i++)
+        if (s->fence[i].waits && s->fence[i].incarnation == incarnation && --s->fence[i].waits == 0)
+            tell_fenced(s, i);
 }
 
 static void to_shards(struct server *s, enum frame_type type, const ProtobufCMessage *m)
@@ -384,44 +327,43 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         log_error("the chief ended the job: %s", m->text);
     else
         log_info("the job is done");
-    if (rests && !life_entered(s->life))
-        happens(s, LIFE_OVER); /* it holds nothing as it is */
+    if (rests && !life_is[s->life].entered)
+        s->life = life_next(s->life, LIFE_OVER); /* it holds nothing as it is */
     else
         end(s, rests ? SERVER_RESTS : m->exit_code);
 }
 
-static void log_enter(const Gradwire__Enter *m)
+static void on_enter(struct server *s, const Gradwire__Enter *m)
 {
-    uint64_t number = msg_generation_get(m->generation).number;
+    s->life = life_next(s->life, LIFE_ENTER);
+    s->config->over->epochs = 0;
+    s->generation = msg_generation_get(m->generation);
+    if (m->mode != GRADWIRE__ENTER_MODE__TAKEOVER)
+        s->leases = 0;
+    (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
-        log_info("generation %" PRIu64 ": going on from cut %" PRIu64, number, (uint64_t)m->cut);
+        log_info("generation %" PRIu64 ": going on from cut %" PRIu64, s->generation.number,
+                 (uint64_t)m->cut);
     else
-        log_info("generation %" PRIu64 ": %s", number,
+        log_info("generation %" PRIu64 ": %s", s->generation.number,
                  m->mode == GRADWIRE__ENTER_MODE__INIT ? "initial values"
                                                        : "a new chief takes over");
+    answer_waiting_workers(s);
+    to_shards(s, FRAME_ENTER, &m->base);
 }
 
 static enum err on_chief(struct server *s, enum frame_type type, const ProtobufCMessage *m)
 {
     switch (type) {
     case FRAME_ENTER:
-        happens(s, LIFE_ENTER);
-        s->config->over->epochs = 0;
-        s->generation = msg_generation_get(((const Gradwire__Enter *)m)->generation);
-        s->leases =
-            ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER ? s->leases : 0;
-        (void)snprintf(s->uuid, sizeof s->uuid, "%s", ((const Gradwire__Enter *)m)->uuid);
-        log_enter((const Gradwire__Enter *)m);
-        answer_waiting_workers(s);
-        to_shards(s, type, m);
+        on_enter(s, (const Gradwire__Enter *)m);
         return ERR_OK;
     case FRAME_LEAVE:
         log_info("told to go: a cut with all that was learned is published");
         end(s, 143);
         return ERR_OK;
     case FRAME_FENCE:
-        fence(s, (const Gradwire__Fence *)m);
-        return ERR_OK;
+        return fence(s, (const Gradwire__Fence *)m);
     case FRAME_LEASE_NOTE:
         note_leases(s, (const Gradwire__LeaseNote *)m);
         return ERR_OK;
@@ -489,8 +431,7 @@ static enum err on_frame(struct conn *c, void *owner)
         return err;
     }
     client->hello = (Gradwire__Hello *)m;
-    const struct hello_host host = host_of(client->server);
-    if (!greeting_taken(&client->greeting, c, &host, client->hello))
+    if (!greeting_taken(&client->greeting, c, &client->server->host, client->hello))
         return ERR_OK;
     pending_conn_leave(&client->pending);
     if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
@@ -513,7 +454,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
         store_chief_gone(&s->store);
-        if (!life_stopping(s->life)) /* then something else is the last word */
+        if (!life_is[s->life].stopping) /* then something else is the last word */
             log_info("the chief's connection is lost: %s", why);
     }
     LIST_REMOVE(s->clients, client);
@@ -601,18 +542,18 @@ static void on_signal(int number, void *arg)
     (void)number;
     struct server *s = arg;
     enum life before = s->life;
-    happens(s, LIFE_TOLD);
-    if (life_stopping(before)) /* how it ended is settled */
+    s->life = life_next(s->life, LIFE_TOLD);
+    if (life_is[before].stopping) /* how it ended is settled */
         return;
-    if (life_told(before)) {
+    if (life_is[before].told) {
         log_warn("told to go twice: leaving at once");
         end(s, 143);
         return;
     }
     s->told_ms = clock_now_ms();
-    if (!life_entered(before)) {
+    if (!life_is[before].entered) {
         /* one that was stopped early may go on, and wants this ps again then */
-        bool over = life_is_done(before) && (s->config->waits || s->config->ending == ENDING_DONE);
+        bool over = life_is[before].done && (s->config->waits || s->config->ending == ENDING_DONE);
         log_info(over ? "told to go: the job is done" : "told to go before training began");
         end(s, over ? 0 : 143);
         return;
@@ -645,7 +586,7 @@ static void check_going(struct server *s, int64_t now)
 static void check_chief(struct server *s, int64_t now)
 {
     const struct job *job = s->config->job;
-    bool first = life_before_chief(s->life);
+    bool first = life_is[s->life].before_chief;
     uint32_t bound = first ? job->timeouts.start_s : job->timeouts.ps_rejoin_s;
     int64_t away_s = (now - s->chief_lost_ms) / 1000;
     if (away_s > bound) {
@@ -665,13 +606,13 @@ static void check_rest(struct server *s, int64_t now)
     int64_t start_ms = (int64_t)s->config->job->timeouts.start_s * 1000, bound_ms = start_ms;
     if (s->config->ending == ENDING_DONE && start_ms > ENDING_ALONE_MS)
         bound_ms = ENDING_ALONE_MS;
-    if (s->config->waits && life_rests(s->life))
+    if (s->config->waits && life_is[s->life].rests)
         return;
     if (s->config->waits && away_ms > start_ms) {
         log_info("no chief for %u s (timeouts.start_s): idle until one comes (--when_done=wait)",
                  s->config->job->timeouts.start_s);
-        happens(s, LIFE_ALONE);
-    } else if (life_is_done(s->life) && away_ms > bound_ms) {
+        s->life = life_next(s->life, LIFE_ALONE);
+    } else if (life_is[s->life].done && away_ms > bound_ms) {
         log_info("the job is done, and no chief has come to train on");
         end(s, 0);
     } else {
@@ -683,9 +624,9 @@ static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
-    if (life_told(s->life))
+    if (life_is[s->life].told)
         check_going(s, now);
-    else if (!s->chief && life_entered(s->life))
+    else if (!s->chief && life_is[s->life].entered)
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);
@@ -721,7 +662,7 @@ static void say_facts(void *ctx, struct server_http_facts *f)
     *f = (struct server_http_facts){.run = s->uuid,
                                     .chief_address = s->chief_address,
                                     .chief = s->chief != NULL,
-                                    .going = life_told(s->life),
+                                    .going = life_is[s->life].told,
                                     .state = life_process_state(s->life, s->chief),
                                     .connections = s->listener.open,
                                     .pending = &s->pending};
@@ -769,7 +710,7 @@ static enum err start(struct server *s, struct errmsg *e)
 
 static void stop(struct server *s)
 {
-    happens(s, LIFE_STOP);
+    s->life = life_next(s->life, LIFE_STOP);
     listen_close(&s->listener);
     server_http_close(&s->http);
     store_shut(&s->store); /* shard threads that wait for the chief go on */
@@ -781,7 +722,6 @@ static void stop(struct server *s)
         ;
     store_close(&s->store); /* behind the last on_close, which tells it that the chief is gone */
     forget_reports(s);
-    forget_fences(s);
     loop_timer_stop(&s->tick);
     loop_signal_close(&s->term);
     loop_signal_close(&s->interrupt);
@@ -793,11 +733,12 @@ static void stop(struct server *s)
 
 int server_run(const struct server_config *config)
 {
-    static struct server server; /* the lease table alone is 96 KiB */
+    static struct server server; /* the lease table alone is 320 KiB */
     struct server *s = &server;
     struct errmsg e = {""};
     memset(s, 0, sizeof *s);
     s->config = config;
+    s->host = (struct hello_host){config->job, config->cluster, s->uuid};
     s->life = life_begin(config->ending != ENDING_NONE);
     grace_init(&s->grace, config->job->timeouts.grace_s, config->grace_s);
     s->chief_lost_ms = s->said_ms = clock_now_ms();
@@ -806,7 +747,7 @@ int server_run(const struct server_config *config)
         log_error("%s", e.text);
         return 138; /* a fresh start may mend it: out of memory, threads or descriptors */
     }
-    if (life_is_done(s->life))
+    if (life_is[s->life].done)
         log_info(config->waits ? "idle until a chief comes (--when_done=wait)"
                                : "waiting a while for a chief that trains on");
     err = loop_run(&s->loop);
@@ -816,5 +757,5 @@ int server_run(const struct server_config *config)
     }
     stop(s);
     /* told to go, it does not rest */
-    return s->exit_code == SERVER_RESTS && life_told(s->life) ? 0 : s->exit_code;
+    return s->exit_code == SERVER_RESTS && life_is[s->life].told ? 0 : s->exit_code;
 }

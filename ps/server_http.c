@@ -8,15 +8,13 @@
 #include "common/parameters/staleness.h"
 #include "common/serve/vitals.h"
 
-enum { STALE_MAX = 1024 }; /* workers */
-
 /* ---- what the shards say ---- */
 
 void server_http_measure(struct server_http *w)
 {
     for (uint32_t i = 0; w->http && i < w->config.threads; i++)
         if (!w->asked[i])
-            w->asked[i] = shard_thread_measure(w->config.thread[i]) == ERR_OK;
+            w->asked[i] = shard_thread_ask(w->config.thread[i], SHARD_MEASURED) == ERR_OK;
 }
 
 void server_http_on_report(struct server_http *w, uint32_t thread, struct shard_report *take_report)
@@ -26,8 +24,7 @@ void server_http_on_report(struct server_http *w, uint32_t thread, struct shard_
         return;
     }
     w->asked[thread] = false;
-    if (w->shard[thread])
-        shard_report_free(w->shard[thread]);
+    shard_report_free(w->shard[thread]);
     w->shard[thread] = take_report;
 }
 
@@ -56,7 +53,7 @@ static const struct shard_report *next_shard(const struct server_http *w, uint32
 static void put_families(const struct server_http *w, struct metrics *m)
 {
     PUT_SHARDS(w, m, "gradwire_shard_generation", METRICS_GAUGE, "Generation that the shard is in.",
-               r->generation.number);
+               r->facts.generation.number);
     PUT_SHARDS(w, m, "gradwire_shard_step", METRICS_GAUGE,
                "Steps made (sync), or batches applied whole.", r->status->step);
     PUT_SHARDS(w, m, "gradwire_shard_updates_total", METRICS_COUNTER,
@@ -67,7 +64,7 @@ static void put_families(const struct server_http *w, struct metrics *m)
                "Updates whose gradient was scaled down; counted by the first shard alone.",
                r->status->clipped);
     PUT_SHARDS(w, m, "gradwire_shard_elements", METRICS_GAUGE,
-               "Elements of the parameter block that it holds.", r->elems);
+               "Elements of the parameter block that it holds.", r->facts.elems);
     PUT_SHARDS(w, m, "gradwire_shard_pushes_total", METRICS_COUNTER,
                "Frames with gradients that came.", r->counts.pushes);
     PUT_SHARDS(w, m, "gradwire_shard_pulls_total", METRICS_COUNTER, "Pulls that came.",
@@ -133,7 +130,7 @@ static void put_staleness(const struct server_http *w, struct metrics *m)
     staleness_bounds(bound);
     metrics_family(m, "gradwire_staleness_updates", METRICS_HISTOGRAM,
                    "Updates that the shards here applied between a worker's pull and its push.");
-    for (uint32_t worker = 0; worker < STALE_MAX; worker++)
+    for (uint32_t worker = 0; worker < WORKERS_MAX; worker++)
         if (staleness_of(w, worker, &s))
             metrics_put_counts(m, STALENESS_BUCKETS, bound, s.bucket, s.sum, "worker",
                                METRICS_NUMBER(worker), NULL);
@@ -152,7 +149,7 @@ static void put_codecs(const struct server_http *w, struct metrics *m)
     codec_metrics(m, &push, &reply);
     codec_metrics_family(m);
     for (uint32_t at = 0; (r = next_shard(w, &at));)
-        codec_metrics_put(m, "reply", r->status->shard, r->reply_codec);
+        codec_metrics_put(m, "reply", r->status->shard, r->facts.reply_codec);
 }
 
 static void on_metrics(void *ctx, struct metrics *m)
@@ -187,12 +184,12 @@ static json_t *shard_json(const struct shard_report *r)
     for (size_t i = 0; i < r->workers; i++)
         (void)json_array_append_new(workers, json_integer(r->worker[i].worker));
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
-                     (int)r->status->shard, "generation", (json_int_t)r->generation.number, "step",
-                     (json_int_t)r->status->step, "updates", (json_int_t)r->status->t, "elements",
-                     (json_int_t)r->elems, "duplicates", (json_int_t)r->status->duplicates,
-                     "received_bytes", (json_int_t)r->counts.in_bytes, "sent_bytes",
-                     (json_int_t)r->counts.out_bytes, "workers", workers, "waits_for",
-                     r->waits_for);
+                     (int)r->status->shard, "generation", (json_int_t)r->facts.generation.number,
+                     "step", (json_int_t)r->status->step, "updates", (json_int_t)r->status->t,
+                     "elements", (json_int_t)r->facts.elems, "duplicates",
+                     (json_int_t)r->status->duplicates, "received_bytes",
+                     (json_int_t)r->counts.in_bytes, "sent_bytes", (json_int_t)r->counts.out_bytes,
+                     "workers", workers, "waits_for", r->waits_for);
 }
 
 static json_t *on_status(void *ctx)
@@ -239,8 +236,7 @@ void server_http_close(struct server_http *w)
     http_close(w->http);
     w->http = NULL;
     for (uint32_t i = 0; w->shard && i < w->config.threads; i++)
-        if (w->shard[i])
-            shard_report_free(w->shard[i]);
+        shard_report_free(w->shard[i]);
     mem_free(w->shard);
     mem_free(w->asked);
     w->shard = NULL;

@@ -22,7 +22,7 @@
 enum { SCRATCH_BYTES = 64 << 10 };
 
 /* Letters to the shard thread. */
-enum { TO_TELL, TO_TAKE, TO_FENCE, TO_STATUS, TO_MEASURE, TO_SAVED, TO_STOP };
+enum { TO_TELL, TO_TAKE, TO_REPORT, TO_SAVED, TO_STOP };
 
 struct take {
     int fd;
@@ -42,7 +42,7 @@ struct saved {
 };
 
 struct shard_thread {
-    uint32_t ps, thread;
+    uint32_t thread;
     char checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
     bool remote; /* the chief's storage is not ours: files go by way of `store` */
     struct store *store;
@@ -78,6 +78,8 @@ struct peer {
 void shard_report_free(void *report)
 {
     struct shard_report *r = report;
+    if (!r)
+        return;
     msg_free(r->status);
     mem_free(r->worker);
     mem_free(r);
@@ -85,18 +87,12 @@ void shard_report_free(void *report)
 
 /* ---- what the shard asks of us (struct shard_io) ---- */
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
     (void)ctx;
-    msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, elems * sizeof *body);
-}
-
-static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                             const void *body, uint64_t bytes)
-{
-    (void)ctx;
-    msg_send(((struct peer *)to)->conn, FRAME_REPLY, &head->base, body, bytes);
+    assert(frame_to(type) & (FRAME_TO_LINK | FRAME_TO_DIALER));
+    msg_send(((struct peer *)to)->conn, type, m, body, bytes);
 }
 
 static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_progress *p)
@@ -109,14 +105,6 @@ static double io_now_s(void *ctx)
 {
     (void)ctx;
     return clock_now_s();
-}
-
-static void io_answer(void *ctx, struct shard_peer *to, enum frame_type type,
-                      const ProtobufCMessage *m)
-{
-    (void)ctx;
-    assert(frame_to(type) & (FRAME_TO_LINK | FRAME_TO_DIALER));
-    msg_send(((struct peer *)to)->conn, type, m, NULL, 0);
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -134,6 +122,13 @@ static void post_out(struct shard_thread *t, int type, uint64_t number, void *da
     enum err err = mailbox_post(t->out, &m);
     if (err && err != ERR_CLOSED)
         log_error("shard thread %u: a letter to the server is lost: %s", t->thread, err_str(err));
+}
+
+static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
+                        void (*release)(void *))
+{
+    struct mail m = {.type = type, .number = number, .data = data, .free = release};
+    return mailbox_post(&t->in, &m);
 }
 
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
@@ -157,16 +152,6 @@ static void forget_spooled(const struct shard_thread *t, uint64_t cut, const cha
         (void)rmdir(path);
 }
 
-static enum err write_spooled(struct shard_thread *t, const struct shard_image *image,
-                              struct checkpoint_file *file, struct errmsg *e)
-{
-    enum err err = checkpoint_write_shard(t->spool, image->cut, &image->blocks, file, e);
-    if (!err)
-        err = store_put(t->store, t->spool, image->cut, file->name, e);
-    forget_spooled(t, image->cut, file->name);
-    return err;
-}
-
 /* --fault=disk:BYTES */
 static void write_slowly(const struct shard_thread *t, const struct checkpoint_shard *b)
 {
@@ -180,15 +165,18 @@ static void write_image(void *arg)
     struct saved *saved = arg;
     struct shard_thread *t = saved->t;
     struct shard_image *image = saved->image;
+    const char *dir = saved->remote ? t->spool : t->checkpoints;
     int64_t began_ms = clock_now_ms();
     write_slowly(t, &image->blocks);
-    saved->err = saved->remote ? write_spooled(t, image, &saved->file, &saved->e)
-                               : checkpoint_write_shard(t->checkpoints, image->cut, &image->blocks,
-                                                        &saved->file, &saved->e);
+    saved->err = checkpoint_write_shard(dir, image->cut, &image->blocks, &saved->file, &saved->e);
+    if (saved->remote) {
+        if (!saved->err)
+            saved->err = store_put(t->store, dir, image->cut, saved->file.name, &saved->e);
+        forget_spooled(t, image->cut, saved->file.name);
+    }
     saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
     shard_image_free(image);
-    struct mail m = {.type = TO_SAVED, .data = saved, .free = mem_free};
-    enum err err = mailbox_post(&t->in, &m);
+    enum err err = post_in(t, TO_SAVED, 0, saved, mem_free);
     if (err)
         log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
                   err_str(err));
@@ -199,8 +187,7 @@ static void io_save(void *ctx, struct shard_image *take_image)
     struct shard_thread *t = ctx;
     uint64_t cut = take_image->cut;
     t->next_cut = cut + 1;
-    disk_thread_settle(
-        &t->writer); /* one of a cut that was given up: the chief has seen the end of all others */
+    disk_thread_settle(&t->writer); /* of a cut that was given up: the chief saw all others end */
     struct saved *saved = mem_zalloc(1, sizeof *saved);
     if (saved)
         *saved = (struct saved){.t = t, .image = take_image, .remote = t->remote, .cut = cut};
@@ -211,38 +198,19 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
 }
 
-/* Fetch the manifest and the files that hold some of [first, first + n). */
-static enum err fetch(struct shard_thread *t, uint64_t cut, uint64_t first, uint64_t n,
+/* Fetch the manifest and the files that hold some of the blocks. */
+static enum err fetch(struct shard_thread *t, uint64_t cut, const struct checkpoint_shard *blocks,
                       struct manifest *m, struct errmsg *e)
 {
+    uint64_t end = blocks->first_elem + blocks->elems;
     enum err err = store_get(t->store, t->spool, cut, CHECKPOINT_MANIFEST, e);
     if (!err)
         err = checkpoint_load_manifest(t->spool, cut, m, e);
-    if (err)
-        return err;
     for (uint32_t i = 0; i < m->files && !err; i++) {
         const struct checkpoint_file *file = &m->file[i];
-        if (file->first_elem < first + n && file->first_elem + file->elems > first)
+        if (file->first_elem < end && file->first_elem + file->elems > blocks->first_elem)
             err = store_get(t->store, t->spool, cut, file->name, e);
     }
-    if (err)
-        manifest_close(m);
-    return err;
-}
-
-static enum err load_remote(struct shard_thread *t, uint64_t cut, struct manifest *m,
-                            struct checkpoint_shard *blocks, struct errmsg *e)
-{
-    enum err err = fetch(t, cut, blocks->first_elem, blocks->elems, m, e);
-    if (!err) {
-        err = checkpoint_read(t->spool, m, blocks->first_elem, blocks->elems, blocks->w,
-                              blocks->slot, e);
-        for (uint32_t i = 0; i < m->files; i++)
-            forget_spooled(t, cut, m->file[i].name);
-        if (err)
-            manifest_close(m);
-    }
-    forget_spooled(t, cut, CHECKPOINT_MANIFEST);
     return err;
 }
 
@@ -250,13 +218,15 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
                         struct checkpoint_shard *blocks, struct errmsg *e)
 {
     struct shard_thread *t = ctx;
+    const char *dir = t->remote ? t->spool : t->checkpoints;
+    enum err err = t->remote ? fetch(t, cut, blocks, m, e) : checkpoint_load(dir, cut, m, e);
+    if (!err)
+        err =
+            checkpoint_read(dir, m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot, e);
+    for (uint32_t i = 0; t->remote && i < m->files; i++)
+        forget_spooled(t, cut, m->file[i].name);
     if (t->remote)
-        return load_remote(t, cut, m, blocks, e);
-    enum err err = checkpoint_load(t->checkpoints, cut, m, e);
-    if (err)
-        return err;
-    err = checkpoint_read(t->checkpoints, m, blocks->first_elem, blocks->elems, blocks->w,
-                          blocks->slot, e);
+        forget_spooled(t, cut, CHECKPOINT_MANIFEST);
     if (err)
         manifest_close(m);
     return err;
@@ -270,14 +240,12 @@ static void io_drop_peers(void *ctx)
 }
 
 static const struct shard_io shard_io = {
-    .reply = io_reply,
-    .answer = io_answer,
+    .send = io_send,
     .before_write = io_before_write,
     .tell = io_tell,
     .save = io_save,
     .load = io_load,
     .drop_peers = io_drop_peers,
-    .reply_encoded = io_reply_encoded,
     .now_s = io_now_s,
     .progress = io_progress,
 };
@@ -429,15 +397,13 @@ static void take_connection(struct shard_thread *t, struct take *take)
     Gradwire__Refuse refuse;
     if (shard_on_hello(t->shard, &p->base, take->hello, &refuse) == ERR_OK) {
         Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
-        Gradwire__Generation g = msg_generation(shard_generation(t->shard));
+        Gradwire__Generation g = msg_generation(shard_facts(t->shard).generation);
         p->admitted = true;
         reply.generation = &g;
         reply.entered = true;
         msg_send(p->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
         close_fenced(t);
     } else {
-        Gradwire__Generation g = msg_generation(shard_generation(t->shard));
-        refuse.generation = &g;
         greeting_refuse(p->conn, &refuse);
     }
 }
@@ -463,12 +429,23 @@ static void tell_snapshot(struct shard_thread *t, double seconds)
     struct shard_snapshot *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return; /* it is an estimate */
-    *s = (struct shard_snapshot){shard_state_bytes(t->shard), seconds};
+    *s = (struct shard_snapshot){shard_facts(t->shard).state_bytes, seconds};
     post_out(t, SHARD_SNAPSHOT, t->thread, s, mem_free);
+}
+
+static void fence(struct shard_thread *t, const Gradwire__Fence *m)
+{
+    shard_fence(t->shard, m->worker, m->incarnation);
+    close_fenced(t);
+    post_out(t, SHARD_FENCED, m->incarnation, NULL, NULL);
 }
 
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
+    if (type == FRAME_FENCE) {
+        fence(t, (const Gradwire__Fence *)m);
+        return;
+    }
     if (type == FRAME_ENTER)
         find_storage(t, (const Gradwire__Enter *)m);
     shard_on_chief(t->shard, type, m);
@@ -492,7 +469,6 @@ static void measure(const struct shard_thread *t, struct shard_report *r)
             r->worker[r->workers++] =
                 (struct shard_worker){p->base.worker, bytes->in_bytes, bytes->out_bytes};
     }
-    r->reply_codec = shard_reply_codec(t->shard);
     shard_waits_for(t->shard, r->waits_for, sizeof r->waits_for);
 }
 
@@ -501,17 +477,11 @@ static void report_status(struct shard_thread *t, enum shard_letter letter)
     struct shard_report *r = mem_zalloc(1, sizeof *r);
     if (!r)
         return;
-    uint64_t first;
-    (void)shard_weights(t->shard, &first, &r->elems);
-    r->entered = shard_entered(t->shard);
-    r->empty = r->entered && r->elems == 0;
-    r->generation = shard_generation(t->shard);
-    r->max_incarnation = shard_max_incarnation(t->shard);
+    r->facts = shard_facts(t->shard);
     r->next_cut = t->next_cut;
-    if (r->entered && !r->empty)
+    if (r->facts.entered && r->facts.elems)
         r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
-    if (letter == SHARD_MEASURED)
-        measure(t, r);
+    measure(t, r);
     post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
@@ -524,16 +494,8 @@ static void on_letter(void *arg, struct mail *m)
         take_connection(t, m->data);
         ((struct take *)m->data)->fd = -1;
         ((struct take *)m->data)->tls = NULL;
-    } else if (m->type == TO_FENCE) {
-        const Gradwire__Fence *f = m->data;
-        bool fenced = shard_fence(t->shard, f->worker, f->incarnation) == ERR_OK;
-        close_fenced(t);
-        if (fenced) /* else the chief says it again */
-            post_out(t, SHARD_FENCED, f->incarnation, NULL, NULL);
-    } else if (m->type == TO_STATUS) {
-        report_status(t, SHARD_STATUS);
-    } else if (m->type == TO_MEASURE) {
-        report_status(t, SHARD_MEASURED);
+    } else if (m->type == TO_REPORT) {
+        report_status(t, (enum shard_letter)m->number);
     } else if (m->type == TO_SAVED) {
         struct saved *s = m->data;
         t->counts.saved += !s->err;
@@ -549,10 +511,9 @@ static void on_letter(void *arg, struct mail *m)
 static void *run(void *arg)
 {
     struct shard_thread *t = arg;
-    struct errmsg e = {"the event loop failed"};
     kernels_flush_denormals();
     if (loop_run(&t->loop))
-        log_error("shard thread %u: %s", t->thread, e.text);
+        log_error("shard thread %u: the event loop failed", t->thread);
     for (struct peer *p = t->peers; p; p = p->next)
         conn_close(p->conn, ERR_CLOSED, "the ps ends");
     while (t->peers && loop_tick(&t->loop, NULL) == ERR_OK)
@@ -578,7 +539,6 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     struct shard_thread *t = mem_zalloc(1, sizeof *t);
     if (!t)
         return err_set(e, ERR_NOMEM, "no memory for shard thread %u", thread);
-    t->ps = ps;
     t->thread = thread;
     t->out = mailbox;
     t->store = store;
@@ -587,10 +547,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
     (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);
-    enum err err = t->scratch ? ERR_OK : ERR_NOMEM;
-    if (err)
-        goto no_memory;
-    err = shard_new(&t->shard, ps, thread, &shard_io, t);
+    enum err err = t->scratch ? shard_new(&t->shard, ps, thread, &shard_io, t) : ERR_NOMEM;
     if (err)
         goto no_memory;
     err = loop_init(&t->loop);
@@ -615,13 +572,6 @@ no_memory:
     return err_set(e, err, "shard thread %u cannot be started: %s", thread, err_str(err));
 }
 
-static enum err post_in(struct shard_thread *t, int type, uint64_t number, void *data,
-                        void (*release)(void *))
-{
-    struct mail m = {.type = type, .number = number, .data = data, .free = release};
-    return mailbox_post(&t->in, &m);
-}
-
 void shard_thread_free(struct shard_thread *t)
 {
     if (!t)
@@ -639,7 +589,7 @@ void shard_thread_free(struct shard_thread *t)
 
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
-    assert(frame_to(type) & FRAME_TO_SHARDS);
+    assert(frame_to(type) & (FRAME_TO_SHARDS | FRAME_TO_PS));
     ProtobufCMessage *copy = msg_copy(m);
     return copy ? post_in(t, TO_TELL, (uint64_t)type, copy, msg_free) : ERR_NOMEM;
 }
@@ -658,21 +608,7 @@ enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link 
     return post_in(t, TO_TAKE, 0, take, free_take);
 }
 
-enum err shard_thread_fence(struct shard_thread *t, uint32_t worker, uint64_t incarnation)
+enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer)
 {
-    Gradwire__Fence f = GRADWIRE__FENCE__INIT;
-    f.worker = worker;
-    f.incarnation = incarnation;
-    ProtobufCMessage *copy = msg_copy(&f.base);
-    return copy ? post_in(t, TO_FENCE, 0, copy, msg_free) : ERR_NOMEM;
-}
-
-enum err shard_thread_ask_status(struct shard_thread *t)
-{
-    return post_in(t, TO_STATUS, 0, NULL, NULL);
-}
-
-enum err shard_thread_measure(struct shard_thread *t)
-{
-    return post_in(t, TO_MEASURE, 0, NULL, NULL);
+    return post_in(t, TO_REPORT, (uint64_t)answer, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
+#include "ps/core/shard.h"
 
 struct shard_thread;
 struct fault;
@@ -14,8 +15,8 @@ struct tls_link;
 /* Letters from a shard thread to the server. */
 enum shard_letter {
     SHARD_TELLS,    /* number: frame type; data: ProtobufCMessage, for the chief */
-    SHARD_STATUS,   /* data: struct shard_report, the answer to shard_thread_ask_status */
-    SHARD_MEASURED, /* the same, to shard_thread_measure, with its last part */
+    SHARD_STATUS,   /* data: struct shard_report, for the chief's hello */
+    SHARD_MEASURED, /* the same, for HTTP */
     SHARD_FENCED,   /* number: incarnation */
     SHARD_STORE,    /* number: a request of ps/store.h */
     SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, when it enters and behind each snapshot */
@@ -39,18 +40,15 @@ struct shard_counts {
 };
 
 struct shard_report {
-    bool entered, empty; /* empty: the plan has no place for this thread */
-    struct generation generation;
-    uint64_t max_incarnation, next_cut;
-    Gradwire__ShardStatus *status; /* a copy */
-    uint64_t elems;
-    struct shard_counts counts; /* with the bytes of all connections */
-    enum codec reply_codec;
+    struct shard_facts facts;
+    uint64_t next_cut;
+    Gradwire__ShardStatus *status; /* a copy; NULL: no parameters are here */
+    struct shard_counts counts;    /* with the bytes of all connections */
     size_t workers;
     struct shard_worker *worker;
     char waits_for[160];
 };
-void shard_report_free(void *report);
+void shard_report_free(void *report); /* NULL: nothing */
 
 /* Start the thread. `output`: DIR, whose checkpoints/ has the cuts where it is the chief's too; otherwise files pass
  * through its spool/ on their way to the chief and from it. `store`, `fault` and `out` outlive the thread.
@@ -62,15 +60,13 @@ enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread,
 void shard_thread_free(struct shard_thread *t);
 
 /* All of these post a letter; thread: the server's. Lost letters (a full mailbox) are told by ERR_TOOBIG. */
-/* A message of the chief: ENTER, CUT, CUT_AT, CUT_ENDED, STEP_DECISION, STEP_ASK, GONE; copied. */
+/* A message of the chief: FENCE, or one that shard_on_chief takes; copied. */
 enum err shard_thread_tell(struct shard_thread *t, enum frame_type type,
                            const ProtobufCMessage *m) MUST_CHECK;
 /* A worker's connection after its hello; all are taken. tls NULL: it is plain. */
 enum err shard_thread_take(struct shard_thread *t, int take_fd, struct tls_link *take_tls,
                            Gradwire__Hello *take_hello) MUST_CHECK;
-enum err shard_thread_fence(struct shard_thread *t, uint32_t worker,
-                            uint64_t incarnation) MUST_CHECK;
-enum err shard_thread_ask_status(struct shard_thread *t) MUST_CHECK;
-enum err shard_thread_measure(struct shard_thread *t) MUST_CHECK;
+/* For a report, which comes as this letter: SHARD_STATUS or SHARD_MEASURED. */
+enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer) MUST_CHECK;
 
 #endif

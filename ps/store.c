@@ -41,43 +41,42 @@ void store_close(struct store *s)
 
 /* ---- the thread that waits ---- */
 
-static enum err ask(struct store *s, struct store_request *r)
+static enum err move(struct store *s, bool put, const char *dir, uint64_t cut, const char *file,
+                     struct errmsg *e)
 {
-    r->piece = mem_zalloc(STORE_PIECE_BYTES, 1);
-    if (!r->piece)
-        return err_set(r->e, ERR_NOMEM, "no memory to move %s", r->file);
+    struct store_request r = {
+        .dir = dir, .cut = cut, .file = file, .put = put, .fd = -1, .writer.fd = -1, .e = e};
+    r.piece = mem_zalloc(STORE_PIECE_BYTES, 1);
+    if (!r.piece)
+        return err_set(e, ERR_NOMEM, "no memory to move %s", file);
     pthread_mutex_lock(&s->lock);
-    r->id = ++s->ids;
-    r->next = s->requests;
-    s->requests = r;
-    struct mail m = {.type = s->letter, .number = r->id};
-    r->err = s->closed ? ERR_CLOSED : mailbox_post(s->server, &m);
-    if (r->err) {
-        err_set(r->e, r->err, "%s: the ps ends", r->file);
-        LIST_REMOVE(s->requests, r);
-        r->done = true;
+    r.id = ++s->ids;
+    struct mail m = {.type = s->letter, .number = r.id};
+    r.err = s->closed ? ERR_CLOSED : mailbox_post(s->server, &m);
+    r.done = r.err != ERR_OK;
+    if (r.err) {
+        err_set(e, r.err, "%s: the ps ends", file);
+    } else { /* the server reads the letter behind our lock */
+        r.next = s->requests;
+        s->requests = &r;
     }
-    while (!r->done)
+    while (!r.done)
         pthread_cond_wait(&s->done, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    mem_free(r->piece);
-    return r->err;
+    mem_free(r.piece);
+    return r.err;
 }
 
 enum err store_put(struct store *s, const char *dir, uint64_t cut, const char *file,
                    struct errmsg *e)
 {
-    struct store_request r = {
-        .dir = dir, .cut = cut, .file = file, .put = true, .fd = -1, .writer.fd = -1, .e = e};
-    return ask(s, &r);
+    return move(s, true, dir, cut, file, e);
 }
 
 enum err store_get(struct store *s, const char *dir, uint64_t cut, const char *file,
                    struct errmsg *e)
 {
-    struct store_request r = {
-        .dir = dir, .cut = cut, .file = file, .fd = -1, .writer.fd = -1, .e = e};
-    return ask(s, &r);
+    return move(s, false, dir, cut, file, e);
 }
 
 /* ---- the server's thread ---- */

@@ -16,8 +16,7 @@ struct clock_of {
     uint32_t worker;
     bool idle;
     uint64_t incarnation;
-    uint64_t
-        entry; /* the worker's own count of its entries: what is said of a former one is stale */
+    uint64_t entry; /* its own count of its entries: what is said of a former one is stale */
     uint64_t clock;
 };
 

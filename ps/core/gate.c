@@ -5,38 +5,20 @@
 
 #include "common/base/mem.h"
 
-static bool allocate(struct gate *g)
-{
-    size_t room = g->picks ? 2 * (size_t)g->leaves : g->leaves;
-    g->chunk = mem_zalloc(g->chunks, sizeof *g->chunk);
-    g->nodes = mem_zalloc(g->chunks * room, sizeof *g->nodes);
-    if (!g->chunk || !g->nodes)
-        return false;
-    for (uint32_t i = 0; i < g->chunks; i++)
-        g->chunk[i].node = g->nodes + i * room;
-    if (!g->picks)
-        return true;
-    g->pick.has = mem_zalloc(g->chunks, sizeof *g->pick.has);
-    g->pick.chunks = mem_zalloc(room, sizeof *g->pick.chunks);
-    return g->pick.has && g->pick.chunks;
-}
-
-static void release(struct gate *g)
-{
-    mem_free(g->chunk);
-    mem_free(g->nodes);
-    mem_free(g->pick.has);
-    mem_free(g->pick.chunks);
-}
-
 enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks)
 {
-    struct gate gate = {.leaves = leaves, .chunks = chunks, .picks = picks};
-    if (!allocate(&gate)) {
-        release(&gate);
+    size_t room = picks ? 2 * (size_t)leaves : leaves;
+    *g = (struct gate){.leaves = leaves, .picks = picks};
+    g->chunk = mem_zalloc(chunks, sizeof *g->chunk);
+    g->nodes = mem_zalloc(chunks * room, sizeof *g->nodes);
+    g->pick.has = picks ? mem_zalloc(chunks, sizeof *g->pick.has) : NULL;
+    g->pick.chunks = picks ? mem_zalloc(room, sizeof *g->pick.chunks) : NULL;
+    if (!g->chunk || !g->nodes || (picks && (!g->pick.has || !g->pick.chunks))) {
+        gate_close(g);
         return ERR_NOMEM;
     }
-    *g = gate;
+    for (; g->chunks < chunks; g->chunks++)
+        g->chunk[g->chunks].node = g->nodes + g->chunks * room;
     return ERR_OK;
 }
 
@@ -44,7 +26,10 @@ void gate_close(struct gate *g)
 {
     for (uint32_t i = 0; i < g->chunks; i++)
         gate_clear(g, i);
-    release(g);
+    mem_free(g->chunk);
+    mem_free(g->nodes);
+    mem_free(g->pick.has);
+    mem_free(g->pick.chunks);
     *g = (struct gate){0};
 }
 

@@ -26,8 +26,7 @@ struct gate_chunk {
     uint32_t nodes;
     bool picked;
     struct tree_leaves there;
-    struct gate_node *
-        node; /* room for as many as there are leaves; where it picks, for as many as there are nodes */
+    struct gate_node *node; /* room for one of each leaf; where it picks, of each node */
 };
 
 /* Where backup workers are, a step is made of some leaves, which are picked when it is decided: until then every node is
@@ -53,7 +52,7 @@ enum gate_verdict {
     GATE_DUPLICATE, /* all of its leaves were there (where it picks: the node): nothing changed */
 };
 
-/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM. */
+/* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM: *g is zeros. */
 enum err gate_init(struct gate *g, uint32_t leaves, uint32_t chunks, bool picks) MUST_CHECK;
 void gate_close(struct gate *g);
 

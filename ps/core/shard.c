@@ -23,6 +23,7 @@ enum err shard_new(struct shard **out, uint32_t ps, uint32_t thread, const struc
     s->ctx = ctx;
     s->ps = ps;
     s->thread = thread;
+    s->wire_generation = msg_generation(s->generation);
     *out = s;
     return ERR_OK;
 }
@@ -38,8 +39,11 @@ static void close_blocks(struct shard *s)
         mem_free(s->slot[i]);
         s->slot[i] = NULL;
     }
-    if (s->mode)
+    if (s->mode) {
+        if (s->mode->begin)
+            s->mode->begin(s);
         s->mode->close(s);
+    }
     shard_average_close(s);
     shard_taken_close(s);
     shard_reply_close(s);
@@ -54,31 +58,8 @@ void shard_free(struct shard *s)
         return;
     close_blocks(s);
     shard_cut_reset(s);
-    mem_free(s->fences.fence);
     coder_free(s->codec.coder);
     mem_free(s);
-}
-
-bool shard_entered(const struct shard *s)
-{
-    return s->entered;
-}
-
-struct generation shard_generation(const struct shard *s)
-{
-    return s->generation;
-}
-
-const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems)
-{
-    *first_elem = s->me.first_elem;
-    *elems = s->me.elems;
-    return s->block[s->now];
-}
-
-uint64_t shard_max_incarnation(const struct shard *s)
-{
-    return s->fences.max_incarnation;
 }
 
 /* ---- entering a generation ---- */
@@ -88,10 +69,10 @@ static const struct shard_mode *mode_of(const Gradwire__Settings *m)
 {
     static const struct {
         const struct shard_mode *plain, *withholding; /* the latter: with error feedback (top_k) */
-    } mode[] = {[GRADWIRE__UPDATE__SYNC] = {&shard_sync, &shard_sync},
-                [GRADWIRE__UPDATE__ASYNC] = {&shard_async, &shard_remainder},
-                [GRADWIRE__UPDATE__SSP] = {&shard_ssp, NULL},
-                [GRADWIRE__UPDATE__GEO] = {&shard_geo, NULL}};
+    } mode[] = {[GRADWIRE__UPDATE__SYNC] = {&shard_mode_sync, &shard_mode_sync},
+                [GRADWIRE__UPDATE__ASYNC] = {&shard_mode_async, &shard_mode_remainder},
+                [GRADWIRE__UPDATE__SSP] = {&shard_mode_ssp, NULL},
+                [GRADWIRE__UPDATE__GEO] = {&shard_mode_geo, NULL}};
     return m->push_codec == CODEC_TOP_K ? mode[m->update].withholding : mode[m->update].plain;
 }
 
@@ -169,7 +150,7 @@ static enum err new_blocks(struct shard *s)
     return err ? err : shard_average_open(s);
 }
 
-static enum err fill_initial(struct shard *s)
+static void fill_initial(struct shard *s)
 {
     layout_init_values(&s->layout, s->settings.seed, s->me.first_elem, s->me.elems, s->block[0]);
     for (uint32_t i = 0; i < s->slots; i++)
@@ -178,7 +159,6 @@ static enum err fill_initial(struct shard *s)
     shard_average_start(s);
     s->step = s->t = s->duplicates = s->clipped = s->dropped = 0;
     memset(s->epoch, 0, sizeof s->epoch);
-    return ERR_OK;
 }
 
 static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
@@ -224,18 +204,23 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     if (err)
         return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots", s->me.elems,
                        s->slots);
-    err = m->mode == GRADWIRE__ENTER_MODE__INIT ? fill_initial(s) : fill_from_cut(s, m->cut, e);
-    if (!err)
-        shard_reply_start(s);
-    return err;
+    if (m->mode != GRADWIRE__ENTER_MODE__INIT)
+        return fill_from_cut(s, m->cut, e);
+    fill_initial(s);
+    return ERR_OK;
 }
 
 /* The run-time keys that memory and what is under way were laid out by: a new chief's must be the same. NULL: they are. */
 static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
+    const Gradwire__Settings *was = &s->settings;
     const char *changed = NULL;
-    if (s->me.chunks && s->mode->laid_out_otherwise)
-        changed = s->mode->laid_out_otherwise(s, m);
+    if ((was->replicas_to_aggregate > 0) != (m->replicas_to_aggregate > 0))
+        changed = "sync.replicas_to_aggregate";
+    if (was->redo != m->redo)
+        changed = "sync.dropped";
+    if ((was->delay_compensation > 0) != (m->delay_compensation > 0))
+        changed = "training.delay_compensation";
     if (s->codec.pushes != codec_mask((enum codec)m->push_codec, m->codecs_allowed) ||
         s->taken.on != (m->push_codec == CODEC_TOP_K) || s->codec.shape.ratio < m->push_ratio ||
         s->codec.shape.ratio > m->push_ratio)
@@ -263,7 +248,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     if (s->me.chunks && s->mode->take_over)
-        s->mode->take_over(s, m);
+        s->mode->take_over(s, m->settings, m->round_from);
     return ERR_OK;
 }
 
@@ -285,7 +270,6 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
     struct errmsg e = {""};
     struct generation g = msg_generation_get(m->generation);
     enum err err = ERR_OK;
-    shard_check(s);
     if (s->entered && generation_equal(g, s->generation)) {
         tell_entered(s, m, ERR_OK, &e); /* said again, answered again */
         return;
@@ -301,6 +285,7 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
     }
     if (err != ERR_REFUSED) {
         s->generation = g;
+        s->wire_generation = msg_generation(g);
         s->entered = err == ERR_OK;
         shard_cut_reset(s);
         shard_taken_close(s); /* workers begin anew in each generation */
@@ -312,94 +297,92 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
             s->mode->release(s); /* a takeover may come in the middle of a stop */
     }
     assert(!s->entered || err == ERR_REFUSED || generation_equal(s->generation, g));
-    shard_check(s);
     tell_entered(s, m, err, &e);
 }
 
 /* ---- peers ---- */
 
-static uint64_t least_incarnation(const struct shard *s, uint32_t worker)
+void shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    for (size_t i = 0; i < s->fences.n; i++)
-        if (s->fences.fence[i].worker == worker)
-            return s->fences.fence[i].incarnation;
-    return 0;
-}
-
-enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation)
-{
-    assert(least_incarnation(s, worker) <= s->fences.max_incarnation);
-    if (incarnation > s->fences.max_incarnation)
-        s->fences.max_incarnation = incarnation;
-    for (size_t i = 0; i < s->fences.n; i++) {
-        if (s->fences.fence[i].worker == worker) {
-            if (incarnation > s->fences.fence[i].incarnation)
-                s->fences.fence[i].incarnation = incarnation;
-            return ERR_OK;
-        }
-    }
-    struct shard_fence *grown = mem_resize(s->fences.fence, s->fences.n + 1, sizeof *grown);
-    if (!grown)
-        return ERR_NOMEM;
-    s->fences.fence = grown;
-    s->fences.fence[s->fences.n++] = (struct shard_fence){worker, incarnation};
-    assert(least_incarnation(s, worker) == incarnation);
-    return ERR_OK;
+    assert(worker < WORKERS_MAX && s->least_incarnation[worker] <= s->max_incarnation);
+    if (incarnation > s->max_incarnation)
+        s->max_incarnation = incarnation;
+    if (incarnation > s->least_incarnation[worker])
+        s->least_incarnation[worker] = incarnation;
 }
 
 bool shard_peer_fenced(const struct shard *s, const struct shard_peer *peer)
 {
-    return peer->incarnation < least_incarnation(s, peer->worker);
+    return peer->incarnation < s->least_incarnation[peer->worker];
 }
 
-enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
-                        Gradwire__Refuse *refuse)
+static Gradwire__Refuse refusal(struct shard *s, Gradwire__Reason reason, const char *text)
 {
-    *refuse = (Gradwire__Refuse)GRADWIRE__REFUSE__INIT;
-    shard_check(s);
-    if (!s->entered) {
-        refuse->reason = GRADWIRE__REASON__NOT_READY;
-        refuse->text = (char *)"no parameters yet";
-        return ERR_REFUSED;
-    }
-    if (!generation_equal(msg_generation_get(m->generation), s->generation)) {
-        refuse->reason = GRADWIRE__REASON__OTHER_GENERATION;
-        refuse->text = (char *)"another generation is on";
-        return ERR_REFUSED;
-    }
-    if (m->worker >= WORKERS_MAX) {
-        refuse->reason = GRADWIRE__REASON__BAD_MESSAGE;
-        refuse->text = (char *)"there is no such worker";
-        return ERR_REFUSED;
-    }
-    if (m->incarnation < least_incarnation(s, m->worker)) {
-        refuse->reason = GRADWIRE__REASON__OLD_INCARNATION;
-        refuse->text = (char *)"a later process has taken this worker's place";
-        return ERR_REFUSED;
-    }
-    if (shard_fence(s, m->worker, m->incarnation) ||
-        (s->mode->join && s->mode->join(s, m->worker, m->incarnation)) ||
-        shard_taken_join(s, m->worker, m->incarnation)) {
-        refuse->reason = GRADWIRE__REASON__NOT_READY;
-        refuse->text = (char *)"no memory";
-        return ERR_REFUSED;
-    }
+    Gradwire__Refuse m = GRADWIRE__REFUSE__INIT;
+    m.reason = reason;
+    m.text = (char *)text;
+    m.generation = &s->wire_generation;
+    return m;
+}
+
+static Gradwire__Refuse other_generation(struct shard *s)
+{
+    return refusal(s, GRADWIRE__REASON__OTHER_GENERATION, "another generation is on");
+}
+
+static enum err let_in(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m)
+{
+    shard_fence(s, m->worker, m->incarnation);
     *peer =
         (struct shard_peer){.next = s->peers, .worker = m->worker, .incarnation = m->incarnation};
     s->peers = peer;
     if (s->mode->on_hello)
         s->mode->on_hello(s, m);
-    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->fences.max_incarnation);
+    assert(!shard_peer_fenced(s, peer) && peer->incarnation <= s->max_incarnation);
     shard_check(s);
     return ERR_OK;
 }
 
+enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
+                        Gradwire__Refuse *refuse)
+{
+    shard_check(s);
+    if (!s->entered)
+        *refuse = refusal(s, GRADWIRE__REASON__NOT_READY, "no parameters yet");
+    else if (!shard_same_generation(s, m->generation))
+        *refuse = other_generation(s);
+    else if (m->worker >= WORKERS_MAX)
+        *refuse = refusal(s, GRADWIRE__REASON__BAD_MESSAGE, "there is no such worker");
+    else if (m->incarnation < s->least_incarnation[m->worker])
+        *refuse = refusal(s, GRADWIRE__REASON__OLD_INCARNATION,
+                          "a later process has taken this worker's place");
+    else if ((s->mode->join && s->mode->join(s, m->worker, m->incarnation)) ||
+             shard_taken_join(s, m->worker, m->incarnation))
+        *refuse = refusal(s, GRADWIRE__REASON__NOT_READY, "no memory");
+    else
+        return let_in(s, peer, m);
+    return ERR_REFUSED;
+}
 void shard_peer_gone(struct shard *s, struct shard_peer *peer)
 {
     LIST_REMOVE(s->peers, peer);
 }
 
 /* ---- push and pull ---- */
+
+/* The codec of the body is allowed, and its length is what the plan predicts or may be. */
+static enum err codec_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
+                           struct errmsg *e)
+{
+    enum codec c = (enum codec)m->codec;
+    if ((uint32_t)c >= CODECS || !(s->codec.pushes >> c & 1))
+        return err_set(e, ERR_PROTO, "codec %u is not what this job's pushes have", (unsigned)c);
+    uint64_t most = codec_body_bytes(&s->codec.shape, c, m->first_chunk, m->chunks);
+    if (codec_is_sized(c) ? body_bytes != most : body_bytes == 0 || body_bytes >= most)
+        return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where the plan says %s%" PRIu64,
+                       body_bytes, codec_is_sized(c) ? "" : "less than ", most);
+    return ERR_OK;
+}
 
 enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
                          uint64_t *elems, bool *wanted, struct errmsg *e)
@@ -417,7 +400,7 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
         return err_set(e, ERR_PROTO, "%zu sums where %u are expected", m->n_sums,
                        1 + s->settings.metrics);
     *elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
-    enum err err = shard_codec_fits(s, m, body_bytes, e);
+    enum err err = codec_fits(s, m, body_bytes, e);
     if (err)
         return err;
     if (m->remainder && !s->mode->remainders)
@@ -426,13 +409,36 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
     return s->mode->push_fits ? s->mode->push_fits(s, m, wanted, e) : ERR_OK;
 }
 
+enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void *in, uint64_t bytes,
+                           float *out, struct errmsg *e)
+{
+    if (!shard_same_generation(s, m->generation))
+        return err_set(e, ERR_STATE, "another generation is on");
+    double began = s->io->now_s(s->ctx);
+    enum err err = codec_decode(s->codec.coder, &s->codec.shape, (enum codec)m->codec,
+                                m->first_chunk, m->chunks, in, bytes, out);
+    s->codec.push_cost.decode_s += s->io->now_s(s->ctx) - began;
+    return err ? err_set(e, err, "a %s body of chunks %u + %u does not decode",
+                         codec_str((enum codec)m->codec), m->first_chunk, m->chunks)
+               : ERR_OK;
+}
+
+/* What a worker of another generation sends is refused, and its connection stays. */
+static bool is_refused(struct shard *s, struct shard_peer *peer, const Gradwire__Generation *g)
+{
+    bool refused = !shard_same_generation(s, g);
+    if (refused) {
+        const Gradwire__Refuse m = other_generation(s);
+        s->io->send(s->ctx, peer, FRAME_REFUSE, &m.base, NULL, 0);
+    }
+    return refused;
+}
+
 enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        struct buffer *body, struct errmsg *e)
 {
-    if (!shard_same_generation(s, m->generation)) {
-        shard_refuse_generation(s, peer);
+    if (is_refused(s, peer, m->generation))
         return ERR_OK;
-    }
     shard_check(s);
     enum err err = s->mode->on_push(s, peer, m, body, e);
     shard_check(s);
@@ -442,40 +448,26 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e)
 {
-    if (!shard_same_generation(s, m->generation)) {
-        shard_refuse_generation(s, peer);
+    if (is_refused(s, peer, m->generation))
         return ERR_OK;
-    }
-    shard_check(s);
-    if (m->averages)
-        return shard_average_pull(s, peer, m, e);
-    enum err err = s->mode->on_pull(s, peer, m, e);
-    shard_check(s);
-    return err;
+    return m->averages ? shard_average_pull(s, peer, m, e) : s->mode->on_pull(s, peer, m, e);
 }
 
 static enum err on_tick(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
                         struct errmsg *e)
 {
-    if (!shard_same_generation(s, m->generation)) {
-        shard_refuse_generation(s, peer);
+    if (is_refused(s, peer, m->generation))
         return ERR_OK;
-    }
-    if (!s->mode->on_tick)
-        return err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
-    enum err err = s->mode->on_tick(s, peer, m, e);
-    shard_check(s);
-    return err;
+    return s->mode->on_tick ? s->mode->on_tick(s, peer, m, e)
+                            : err_set(e, ERR_PROTO, "a clock where training.update is not ssp");
 }
 
 /* ---- the chief's word on a step, and on workers ---- */
 
 static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
-    shard_check(s);
     if (shard_mine(s, m->generation) && s->mode->on_decision)
         s->mode->on_decision(s, m);
-    shard_check(s);
 }
 
 static void on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
@@ -488,14 +480,19 @@ static void on_gone(struct shard *s, const Gradwire__Gone *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_gone)
         s->mode->on_gone(s, m);
-    shard_check(s);
 }
 
 /* ---- what others see ---- */
 
-uint64_t shard_state_bytes(const struct shard *s)
+struct shard_facts shard_facts(const struct shard *s)
 {
-    return s->entered ? s->me.elems * sizeof(float) * (1 + s->slots) : 0;
+    return (struct shard_facts){.entered = s->entered,
+                                .generation = s->generation,
+                                .max_incarnation = s->max_incarnation,
+                                .elems = s->me.elems,
+                                .state_bytes =
+                                    s->entered ? s->me.elems * sizeof(float) * (1 + s->slots) : 0,
+                                .reply_codec = shard_reply_codec(s)};
 }
 
 void shard_waits_for(const struct shard *s, char *out, size_t bytes)
@@ -510,6 +507,7 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
 
 void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m)
 {
+    shard_check(s);
     switch (type) {
     case FRAME_ENTER:
         on_enter(s, (const Gradwire__Enter *)m);
@@ -535,17 +533,20 @@ void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessag
     default:
         break;
     }
+    shard_check(s);
 }
 
 enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
                          const ProtobufCMessage *m, struct errmsg *e)
 {
-    switch (type) {
-    case FRAME_PULL:
-        return on_pull(s, peer, (const Gradwire__Pull *)m, e);
-    case FRAME_TICK:
-        return on_tick(s, peer, (const Gradwire__Tick *)m, e);
-    default:
-        return err_set(e, ERR_PROTO, "a shard takes no %s", frame_type_str((uint16_t)type));
-    }
+    shard_check(s);
+    enum err err;
+    if (type == FRAME_PULL)
+        err = on_pull(s, peer, (const Gradwire__Pull *)m, e);
+    else if (type == FRAME_TICK)
+        err = on_tick(s, peer, (const Gradwire__Tick *)m, e);
+    else
+        err = err_set(e, ERR_PROTO, "a shard takes no %s", frame_type_str((uint16_t)type));
+    shard_check(s);
+    return err;
 }

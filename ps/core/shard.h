@@ -16,14 +16,9 @@
 
 #include "common/base/buffer.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/parameters/limits.h"
 #include "common/codec/codec_choice.h"
-#include "common/parameters/layout.h"
+#include "common/parameters/tree.h"
 #include "common/wire/msg.h"
-#include "common/math/optimizer.h"
-#include "common/parameters/plan.h"
-#include "ps/core/gate.h"
-#include "ps/core/once.h"
 
 /* A worker's connection as the shard sees it; the shell embeds it. */
 struct shard_peer {
@@ -31,16 +26,14 @@ struct shard_peer {
     uint32_t worker;
     uint64_t incarnation;
     struct codec_link link;
-    bool
-        holds; /* it was sent all parameters of holds_step, and stored them: differences may follow */
-    uint64_t holds_step;
+    uint64_t holds; /* 1 + the step of which it was sent all: differences may follow; 0: none */
     union {
         struct {
             uint64_t want_step;     /* waits for the parameters of this step; 0: for none */
             bool want_pulled;       /* it asked by a pull, not by a push */
             uint64_t answered_step; /* its parameters were sent whole since the last pull */
             uint64_t
-                answered_push; /* 1 + the step of the push that was answered last, since its last pull; 0: none */
+                answered_push; /* since then: 1 + the step of the last push answered; 0: none */
             struct tree_leaves pushed; /* backup workers: of the step before want_step */
         } sync;
         struct {
@@ -53,34 +46,27 @@ struct shard_peer {
 /* A copy of everything that a cut needs; blocks are owned by the image. */
 struct shard_image {
     uint64_t cut;
-    struct generation generation;
     struct checkpoint_shard blocks;
 };
 void shard_image_free(struct shard_image *image);
 
 struct shard_io {
-    /* Send parameters; the body is sent from where it stands (before_write comes before it changes). */
-    void (*reply)(void *ctx, struct shard_peer *to, const Gradwire__Reply *head, const float *body,
-                  uint64_t elems);
-    /* Send a message without a body. */
-    void (*answer)(void *ctx, struct shard_peer *to, enum frame_type type,
-                   const ProtobufCMessage *m);
+    /* To a worker: REPLY or REFUSE. The body is sent from where it stands: before_write comes before it changes. */
+    void (*send)(void *ctx, struct shard_peer *to, enum frame_type type, const ProtobufCMessage *m,
+                 const void *body, uint64_t bytes);
     /* These elements are about to be rewritten: copy what is still to be sent of them. */
     void (*before_write)(void *ctx, const float *lo, uint64_t elems);
     /* To the chief, by way of the ps's control connection. */
     void (*tell)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
     /* Write the image on another thread; the answer comes as shard_on_saved. Takes the image. */
     void (*save)(void *ctx, struct shard_image *take_image);
-    /* Fill blocks (first_elem, elems, slots are set) and *m from a published cut. */
+    /* Fill blocks (first_elem, elems, slots are set) and *m, which is zeros, from a published cut. */
     enum err (*load)(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *blocks,
                      struct errmsg *e);
     /* The generation changed: close every worker's connection. */
     void (*drop_peers)(void *ctx);
-    /* As reply, for a body that is no floats. */
-    void (*reply_encoded)(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                          const void *body, uint64_t bytes);
-    double (*now_s)(void *ctx); /* to know what encoding costs; may be NULL */
-    /* socket_progress of the peer's connection; may be NULL: then `auto` has no rate and sends raw. */
+    double (*now_s)(void *ctx); /* to know what encoding costs */
+    /* socket_progress of the peer's connection. An error: `auto` has no rate, and sends raw. */
     enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
 };
 
@@ -104,9 +90,9 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
 enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
                         Gradwire__Refuse *refuse) MUST_CHECK;
 void shard_peer_gone(struct shard *s, struct shard_peer *peer);
-/* Turn away incarnations of `worker` below this one; peers of such are closed by the shell (shard_peer_fenced).
- * Errors: ERR_NOMEM: not fenced, and nobody may be told so. */
-enum err shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+/* Turn away incarnations of `worker`, which is below WORKERS_MAX, below this one; peers of such are closed by the shell
+ * (shard_peer_fenced). */
+void shard_fence(struct shard *s, uint32_t worker, uint64_t incarnation);
 bool shard_peer_fenced(const struct shard *s, const struct shard_peer *peer);
 
 /* A push's head: is it well-formed for this shard, and is its body wanted? *elems: the elements that it is about, or
@@ -128,15 +114,14 @@ enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_ty
 const Gradwire__ShardStatus *shard_status(struct shard *s);
 
 /* What the shell and tests look at. */
-bool shard_entered(const struct shard *s);
-struct generation shard_generation(const struct shard *s);
-enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
-const float *shard_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems);
-uint64_t shard_max_incarnation(const struct shard *s);
-/* Backup workers: the last set of leaves that was accepted, and of which step. False: none yet. */
-bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves);
-/* What a snapshot of it holds: weights and slots. */
-uint64_t shard_state_bytes(const struct shard *s);
+struct shard_facts {
+    bool entered;
+    struct generation generation;
+    uint64_t max_incarnation;
+    uint64_t elems, state_bytes; /* of the weights; of a snapshot, which has slots, too */
+    enum codec reply_codec;      /* in use; with auto the best one now */
+};
+struct shard_facts shard_facts(const struct shard *s);
 /* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */
 void shard_waits_for(const struct shard *s, char *out, size_t bytes);
 

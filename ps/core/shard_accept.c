@@ -9,21 +9,9 @@
 
 #include "ps/core/shard_state.h"
 
-void shard_accept_init(struct shard *s, const Gradwire__Settings *m)
-{
-    s->sync.accept = (struct shard_accept){.on = m->replicas_to_aggregate > 0};
-}
-
 static bool decided(const struct shard *s)
 {
     return s->sync.accept.last.there && s->sync.accept.last.step == s->step;
-}
-
-bool shard_accepted(const struct shard *s, uint64_t *step, struct tree_leaves *leaves)
-{
-    *step = s->sync.accept.last.step;
-    *leaves = s->sync.accept.last.leaves;
-    return s->sync.accept.last.there;
 }
 
 /* ---- the report ---- */
@@ -34,11 +22,10 @@ void shard_accept_report(struct shard *s)
     assert(a->on || !a->last.there);
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
     uint8_t whole[TREE_NODES_MAX / 8], accepted[TREE_LEAVES_MAX / 8];
     if (!a->on)
         return;
-    m.generation = &g;
+    m.generation = &s->wire_generation;
     m.shard = s->index;
     m.step = s->step;
     m.round = GRADWIRE__ROUND__ACCEPT;

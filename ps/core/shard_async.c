@@ -40,12 +40,6 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
     return ERR_OK;
 }
 
-const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
-{
-    bool copies = s->settings.delay_compensation > 0;
-    return copies == (m->delay_compensation > 0) ? NULL : "training.delay_compensation";
-}
-
 /* ---- a push ---- */
 
 enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
@@ -54,24 +48,6 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
     (void)e;
     *wanted = !ids_has(&s->async.once.resolved, m->name);
     return ERR_OK;
-}
-
-static void apply_chunk(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
-                        uint64_t elems, uint32_t examples)
-{
-    uint64_t at = shard_chunk_at(s, chunk);
-    if (examples == 0)
-        return;
-    s->io->before_write(s->ctx, s->block[0] + at, elems);
-    shard_stale_apply(s, worker, chunk, at, elems, g, 1.0f / (float)examples);
-}
-
-/* The id is resolved: what counts once per batch. */
-static void count_batch(struct shard *s, const Gradwire__Push *m)
-{
-    s->step++;
-    if (m->examples)
-        s->t++;
 }
 
 static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
@@ -93,19 +69,18 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                            (unsigned long long)m->name);
         if (v == ONCE_APPLY || v == ONCE_LAST) {
             ++*applied;
-            apply_chunk(s, peer->worker, c, g, elems, m->examples);
+            shard_stale_apply(s, peer->worker, c, g, m->examples);
             shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
-                double sums[GATE_SUMS_MAX] = {0};
-                for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
-                    sums[i] = m->sums[i];
                 shard_add_epoch_sums(s, m->name / s->settings.batches_per_epoch, 1, m->examples,
-                                     sums);
+                                     m->sums, m->n_sums);
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
-        if (v == ONCE_LAST)
-            count_batch(s, m);
+        if (v == ONCE_LAST) { /* the batch is resolved */
+            s->step++;
+            s->t += m->examples > 0;
+        }
         g += elems;
     }
     return ERR_OK;
@@ -119,13 +94,7 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     if (err)
         return err;
     assert(applied <= m->chunks && (applied == 0 || body));
-    s->duplicates += applied == 0;
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = s->step;
-    reply.name = m->name;
-    reply.outcome = applied ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
-    shard_send(s, peer, &reply, m->ack_only ? NULL : s->block[0],
-               m->first_chunk - s->me.first_chunk, m->chunks);
+    shard_send_pushed(s, peer, m, applied, m->ack_only ? NULL : s->block[0]);
     if (!m->ack_only)
         shard_reply_sent(s, peer);
     return ERR_OK;
@@ -154,16 +123,14 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
     m->partial.len = once->partials * sizeof(uint64_t);
 }
 
-const struct shard_mode shard_async = {.name = "async",
-                                       .optimizes = true,
-                                       .open = shard_async_open,
-                                       .close = shard_async_close,
-                                       .restore = shard_async_restore,
-                                       .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                       .join = shard_stale_join,
-                                       .push_fits = shard_async_push_fits,
-                                       .on_push = shard_async_push,
-                                       .on_pull = shard_send_present,
-                                       .sent = shard_stale_sent,
-                                       .check = shard_async_check,
-                                       .status = shard_async_status};
+const struct shard_mode shard_mode_async = {.optimizes = true,
+                                            .open = shard_async_open,
+                                            .close = shard_async_close,
+                                            .restore = shard_async_restore,
+                                            .join = shard_stale_join,
+                                            .push_fits = shard_async_push_fits,
+                                            .on_push = shard_async_push,
+                                            .on_pull = shard_send_present,
+                                            .sent = shard_stale_sent,
+                                            .check = shard_async_check,
+                                            .status = shard_async_status};

@@ -19,7 +19,6 @@ enum err shard_async_open(struct shard *s, const Gradwire__Settings *m,
 void shard_async_close(struct shard *s);
 enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t cut,
                              struct errmsg *e) MUST_CHECK;
-const char *shard_async_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
@@ -33,10 +32,9 @@ enum err shard_stale_join(struct shard *s, uint32_t worker,
 void shard_stale_close(struct shard *s);
 /* The worker is sent these chunks as they are now. */
 void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t count);
-/* Update one chunk, elements [at, at + elems) of the shard, by the gradient that `worker` computed from what it was
- * sent last. g * inv_n is the mean gradient. */
-void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_t at,
-                       uint64_t elems, const float *g, float inv_n);
+/* Update one chunk by the gradient that `worker` computed from what it was sent last: g is its sum over `examples`. */
+void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
+                       uint32_t examples);
 /* Fill m->staleness. ERR_NOMEM: it is left empty. */
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
 

@@ -68,13 +68,13 @@ enum err shard_average_pull(struct shard *s, struct shard_peer *peer, const Grad
         return err_set(e, ERR_PROTO, "averages are pulled, and none are kept");
     bool before = s->average.next && m->step + 1 == s->step && s->before_there;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    reply.generation = &g;
+    reply.generation = &s->wire_generation;
     reply.step = before ? s->step - 1 : s->step;
     reply.number = m->number;
     reply.averages = true;
     reply.first_chunk = s->me.first_chunk;
     reply.chunks = s->me.chunks;
-    s->io->reply(s->ctx, peer, &reply, before ? s->average.next : present(s), s->me.elems);
+    s->io->send(s->ctx, peer, FRAME_REPLY, &reply.base, before ? s->average.next : present(s),
+                s->me.elems * sizeof(float));
     return ERR_OK;
 }

@@ -23,8 +23,7 @@ void shard_cut_reset(struct shard *s)
 static void tell_stopped(struct shard *s)
 {
     Gradwire__CutStopped m = GRADWIRE__CUT_STOPPED__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    m.generation = &g;
+    m.generation = &s->wire_generation;
     m.cut = s->cut.number;
     m.status = (Gradwire__ShardStatus *)shard_status(s);
     s->io->tell(s->ctx, FRAME_CUT_STOPPED, &m.base);
@@ -40,8 +39,7 @@ static void tell_copied(struct shard *s)
 static bool note_copied(struct shard *s)
 {
     Gradwire__CutCopied m = GRADWIRE__CUT_COPIED__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    m.generation = &g;
+    m.generation = &s->wire_generation;
     m.cut = s->cut.number;
     m.status = (Gradwire__ShardStatus *)shard_status(s);
     s->cut.copied = (Gradwire__CutCopied *)msg_copy(&m.base);
@@ -52,8 +50,7 @@ static bool note_copied(struct shard *s)
 static void tell_saved(struct shard *s)
 {
     Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    m.generation = &g;
+    m.generation = &s->wire_generation;
     m.cut = s->cut.number;
     m.shard = s->index;
     m.error = s->cut.error;
@@ -81,7 +78,6 @@ static struct shard_image *image_new(const struct shard *s)
     if (!image)
         return NULL;
     image->cut = s->cut.number;
-    image->generation = s->generation;
     struct checkpoint_shard *b = &image->blocks;
     b->shard = s->index;
     b->generation = s->generation.number;
@@ -129,7 +125,6 @@ void shard_cut_boundary(struct shard *s)
 
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
 {
-    shard_check(s);
     if (!shard_mine(s, m->generation) || m->cut < s->cut.number)
         return;
     bool again = m->cut == s->cut.number && s->cut.state != CUT_NONE;
@@ -143,12 +138,10 @@ void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
     s->cut.state = CUT_ASKED;
     if (!s->mode->at_boundary || s->mode->at_boundary(s))
         shard_cut_boundary(s);
-    shard_check(s);
 }
 
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
 {
-    shard_check(s);
     if (!shard_mine(s, m->generation) || m->cut != s->cut.number)
         return;
     if (s->cut.state == CUT_SAVING) { /* said again, answered again */
@@ -167,7 +160,6 @@ void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
         copy_and_save(s);
     if (s->mode->release)
         s->mode->release(s);
-    shard_check(s);
 }
 
 void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
@@ -177,7 +169,6 @@ void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
     shard_cut_reset(s);
     if (s->mode->release)
         s->mode->release(s);
-    shard_check(s);
 }
 
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,

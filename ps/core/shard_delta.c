@@ -7,11 +7,21 @@
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-static struct delta *find(struct delta *all, uint32_t worker)
+struct delta {
+    struct delta *next;
+    uint32_t worker;
+    uint64_t incarnation;
+    uint64_t rounds; /* that are added whole */
+    uint32_t added;  /* chunks of the next one */
+    uint8_t *there;  /* which, as bits */
+};
+
+static struct delta *find(const struct shard *s, uint32_t worker)
 {
-    while (all && all->worker != worker)
-        all = all->next;
-    return all;
+    struct delta *of = s->deltas;
+    while (of && of->worker != worker)
+        of = of->next;
+    return of;
 }
 
 static size_t bytes_of(const struct shard *s)
@@ -25,10 +35,9 @@ static void begin_round(const struct shard *s, struct delta *of)
     memset(of->there, 0, bytes_of(s));
 }
 
-enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t worker,
-                          uint64_t incarnation)
+enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    struct delta *of = find(*all, worker);
+    struct delta *of = find(s, worker);
     if (s->me.chunks == 0)
         return ERR_OK;
     if (!of) {
@@ -39,8 +48,8 @@ enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t wo
             mem_free(there);
             return ERR_NOMEM;
         }
-        *of = (struct delta){.next = *all, .worker = worker, .there = there};
-        *all = of;
+        *of = (struct delta){.next = s->deltas, .worker = worker, .there = there};
+        s->deltas = of;
     }
     if (incarnation > of->incarnation) {
         of->incarnation = incarnation;
@@ -50,20 +59,20 @@ enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t wo
     return ERR_OK;
 }
 
-void shard_delta_close(struct delta **all)
+void shard_delta_close(struct shard *s)
 {
-    while (*all) {
-        struct delta *of = *all;
-        *all = of->next;
+    while (s->deltas) {
+        struct delta *of = s->deltas;
+        s->deltas = of->next;
         mem_free(of->there);
         mem_free(of);
     }
 }
 
-enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, const Gradwire__Push *m,
-                          struct delta **of, struct errmsg *e)
+enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
+                          const Gradwire__Push *m, struct delta **of, struct errmsg *e)
 {
-    struct delta *g = find(all, peer->worker);
+    struct delta *g = find(s, peer->worker);
     if (!g || m->name > g->rounds + 1)
         return err_set(e, ERR_PROTO, "round %" PRIu64 " of worker %u comes out of turn",
                        (uint64_t)m->name, peer->worker);
@@ -71,24 +80,20 @@ enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, cons
     return ERR_OK;
 }
 
-static bool admit(struct delta *of, uint32_t chunk)
-{
-    uint8_t mask = (uint8_t)(1u << (chunk % 8));
-    if (of->there[chunk / 8] & mask)
-        return false;
-    of->there[chunk / 8] |= mask;
-    of->added++;
-    return true;
-}
-
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
-                      const float *delta, shard_delta_add *add, uint32_t *added)
+                      const struct buffer *body, shard_delta_add *add, uint32_t *added)
 {
+    if (!body || m->name != of->rounds + 1)
+        return false;
+    const float *delta = body->data;
     uint32_t first = m->first_chunk - s->me.first_chunk;
     assert(of->added < s->me.chunks); /* else the round were over */
     for (uint32_t c = first; c < first + m->chunks; c++) {
         uint64_t at = shard_chunk_at(s, c), elems = shard_chunk_at(s, c + 1) - at;
-        if (admit(of, c)) {
+        uint8_t mask = (uint8_t)(1u << (c % 8));
+        if (!(of->there[c / 8] & mask)) {
+            of->there[c / 8] |= mask;
+            of->added++;
             s->io->before_write(s->ctx, s->block[0] + at, elems);
             add(s, m, c, at, elems, delta);
             ++*added;
@@ -101,16 +106,4 @@ bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m
     of->rounds++;
     begin_round(s, of);
     return true;
-}
-
-void shard_delta_answer(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
-                        uint32_t added)
-{
-    s->duplicates += added == 0;
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = s->step;
-    reply.name = m->name;
-    reply.remainder = m->remainder;
-    reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
-    shard_send(s, peer, &reply, s->block[0], m->first_chunk - s->me.first_chunk, m->chunks);
 }

@@ -5,31 +5,21 @@
 
 #include "ps/core/shard.h"
 
-struct delta {
-    struct delta *next;
-    uint32_t worker;
-    uint64_t incarnation;
-    uint64_t rounds; /* that are added whole */
-    uint32_t added;  /* chunks of the next one */
-    uint8_t *there;  /* which, as bits */
-};
+struct delta;
 
 /* Add elements [at, at + elems) of the shard, one chunk, to block[0]. */
 typedef void shard_delta_add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
                              uint64_t elems, const float *delta);
 
 /* Rounds of a later incarnation begin anew. Errors: ERR_NOMEM. */
-enum err shard_delta_join(const struct shard *s, struct delta **all, uint32_t worker,
-                          uint64_t incarnation) MUST_CHECK;
-void shard_delta_close(struct delta **all);
+enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation) MUST_CHECK;
+void shard_delta_close(struct shard *s);
 /* Whose round the push is of. Errors: ERR_PROTO: it comes out of turn. */
-enum err shard_delta_turn(struct delta *all, const struct shard_peer *peer, const Gradwire__Push *m,
-                          struct delta **of, struct errmsg *e) MUST_CHECK;
-/* Add what the running round has not got yet; *added: so many chunks. True: the round is whole, and over. */
+enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
+                          const Gradwire__Push *m, struct delta **of, struct errmsg *e) MUST_CHECK;
+/* Add what the running round has not got yet; *added: so many chunks. `body` NULL, or of a round that is over: nothing.
+ * True: the round is whole, and over. */
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
-                      const float *delta, shard_delta_add *add, uint32_t *added);
-/* Answer with the parameters as they are; added 0: it was a duplicate. */
-void shard_delta_answer(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
-                        uint32_t added);
+                      const struct buffer *body, shard_delta_add *add, uint32_t *added);
 
 #endif

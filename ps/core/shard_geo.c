@@ -9,15 +9,9 @@
 
 /* ---- a generation ---- */
 
-static void begin(struct shard *s)
-{
-    shard_delta_close(&s->geo.deltas);
-}
-
 static void close_mode(struct shard *s)
 {
-    begin(s);
-    s->geo = (struct shard_geo){.deltas = NULL};
+    s->geo = (struct shard_geo){0};
 }
 
 static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
@@ -25,11 +19,6 @@ static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut,
     if (ids_unpack(&s->geo.resolved, m->mark, m->window_bits, m->window_bits_bytes))
         return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its resolved ids are out of range", cut);
     return ERR_OK;
-}
-
-static enum err join(struct shard *s, uint32_t worker, uint64_t incarnation)
-{
-    return shard_delta_join(s, &s->geo.deltas, worker, incarnation);
 }
 
 /* ---- a push ---- */
@@ -63,7 +52,7 @@ static void add_epochs(struct shard *s, const Gradwire__Push *m)
         double sums[GATE_SUMS_MAX] = {from->loss};
         for (size_t k = 0; k < from->n_metric && k + 1 < GATE_SUMS_MAX; k++)
             sums[1 + k] = from->metric[k];
-        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums);
+        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums, GATE_SUMS_MAX);
     }
 }
 
@@ -80,14 +69,13 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
 {
     struct delta *of = NULL;
     uint32_t added = 0;
-    enum err err = shard_delta_turn(s->geo.deltas, peer, m, &of, e);
+    enum err err = shard_delta_turn(s, peer, m, &of, e);
     if (!err)
         err = check_ids(s, m, e);
-    if (!err && body && m->name == of->rounds + 1 &&
-        shard_delta_take(s, of, m, body->data, add, &added))
+    if (!err && shard_delta_take(s, of, m, body, add, &added))
         err = resolve(s, m, e);
     if (!err)
-        shard_delta_answer(s, peer, m, added);
+        shard_send_pushed(s, peer, m, added, s->block[0]);
     return err;
 }
 
@@ -109,12 +97,11 @@ static void status(struct shard *s, Gradwire__ShardStatus *m)
     shard_status_ids(s, &s->geo.resolved);
 }
 
-const struct shard_mode shard_geo = {.name = "geo",
-                                     .close = close_mode,
-                                     .restore = restore,
-                                     .begin = begin,
-                                     .join = join,
-                                     .on_push = on_push,
-                                     .on_pull = shard_send_present,
-                                     .on_cut_at = on_cut_at,
-                                     .status = status};
+const struct shard_mode shard_mode_geo = {.close = close_mode,
+                                          .restore = restore,
+                                          .begin = shard_delta_close,
+                                          .join = shard_delta_join,
+                                          .on_push = on_push,
+                                          .on_pull = shard_send_present,
+                                          .on_cut_at = on_cut_at,
+                                          .status = status};

@@ -6,7 +6,6 @@
 #include "ps/core/shard.h"
 
 struct shard_mode {
-    const char *name;
     bool steps;      /* all shards make the same step, from one weight block into the other */
     bool optimizes;  /* the optimizer runs here: there are slots */
     bool remainders; /* a push may be what its worker withheld before */
@@ -18,10 +17,10 @@ struct shard_mode {
     void (*close)(struct shard *s);
     /* What a cut has beside weights, slots and counters; these are there. Errors: ERR_CORRUPT with a text. */
     enum err (*restore)(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e);
-    /* The key by which memory was laid out otherwise than a new chief says; NULL: it was not. */
-    const char *(*laid_out_otherwise)(const struct shard *s, const Gradwire__Settings *m);
-    void (*take_over)(struct shard *s, const Gradwire__Enter *m); /* a new chief's run-time keys */
-    void (*begin)(struct shard *s); /* a generation is entered, or was to be: workers begin anew */
+    /* A new chief's run-time keys. Those of a round hold from a step on that no shard has begun. */
+    void (*take_over)(struct shard *s, const Gradwire__Settings *m, uint64_t round_from);
+    /* A generation is entered, or was to be: workers begin anew. Also comes before close. */
+    void (*begin)(struct shard *s);
 
     /* ---- workers ---- */
 
@@ -54,7 +53,7 @@ struct shard_mode {
     bool (*waits_for)(const struct shard *s, char *out, size_t bytes);
 };
 
-extern const struct shard_mode shard_sync, shard_async, shard_ssp, shard_geo;
-extern const struct shard_mode shard_remainder; /* async, where workers withhold: top_k */
+extern const struct shard_mode shard_mode_sync, shard_mode_async, shard_mode_ssp, shard_mode_geo;
+extern const struct shard_mode shard_mode_remainder; /* async, where workers withhold: top_k */
 
 #endif

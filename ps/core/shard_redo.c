@@ -5,6 +5,7 @@
  * one is made of -> behind the epoch's last batch that is the list, a step's leaves at a time.
  * Failure modes: a cut that does not fit the job's epochs (ERR_CORRUPT), an epoch too long for the list (ERR_TOOBIG). */
 #include <assert.h>
+#include <inttypes.h>
 
 #include "ps/core/shard_state.h"
 
@@ -27,14 +28,18 @@ void shard_redo_close(struct shard *s)
     s->sync.redo = (struct shard_redo){.on = false};
 }
 
-enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m)
+enum err shard_redo_restore(struct shard *s, const struct manifest *m, uint64_t cut,
+                            struct errmsg *e)
 {
+    const struct manifest_redo *r = &m->redo;
     if (!s->sync.redo.on)
         return ERR_OK;
-    if (m->there)
-        return epochs_restore(&s->sync.redo.epochs, s->step, m->epoch, m->begin, m->redone,
-                              m->dropped, m->dropped_bytes);
-    epochs_start(&s->sync.redo.epochs, s->step);
+    if (!r->there)
+        epochs_start(&s->sync.redo.epochs, s->step);
+    else if (epochs_restore(&s->sync.redo.epochs, s->step, r->epoch, r->begin, r->redone,
+                            r->dropped, r->dropped_bytes))
+        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its place in its epoch is out of range",
+                       cut);
     return ERR_OK;
 }
 

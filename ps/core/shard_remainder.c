@@ -3,21 +3,10 @@
 #include "ps/core/shard_delta.h"
 #include "ps/core/shard_state.h"
 
-static void begin(struct shard *s)
-{
-    shard_delta_close(&s->remainder.deltas);
-}
-
-static void close_mode(struct shard *s)
-{
-    begin(s);
-    shard_async_close(s);
-}
-
 static enum err join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
     enum err err = shard_stale_join(s, worker, incarnation);
-    return err ? err : shard_delta_join(s, &s->remainder.deltas, worker, incarnation);
+    return err ? err : shard_delta_join(s, worker, incarnation);
 }
 
 static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
@@ -42,27 +31,24 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     uint32_t added = 0;
     if (!m->remainder)
         return shard_async_push(s, peer, m, body, e);
-    enum err err = shard_delta_turn(s->remainder.deltas, peer, m, &of, e);
+    enum err err = shard_delta_turn(s, peer, m, &of, e);
     if (err)
         return err;
-    if (body && m->name == of->rounds + 1)
-        (void)shard_delta_take(s, of, m, body->data, add, &added);
-    shard_delta_answer(s, peer, m, added);
+    (void)shard_delta_take(s, of, m, body, add, &added);
+    shard_send_pushed(s, peer, m, added, s->block[0]);
     return ERR_OK;
 }
 
-const struct shard_mode shard_remainder = {.name = "async, top_k",
-                                           .optimizes = true,
-                                           .remainders = true,
-                                           .open = shard_async_open,
-                                           .close = close_mode,
-                                           .restore = shard_async_restore,
-                                           .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                           .begin = begin,
-                                           .join = join,
-                                           .push_fits = push_fits,
-                                           .on_push = on_push,
-                                           .on_pull = shard_send_present,
-                                           .sent = shard_stale_sent,
-                                           .check = shard_async_check,
-                                           .status = shard_async_status};
+const struct shard_mode shard_mode_remainder = {.optimizes = true,
+                                                .remainders = true,
+                                                .open = shard_async_open,
+                                                .close = shard_async_close,
+                                                .restore = shard_async_restore,
+                                                .begin = shard_delta_close,
+                                                .join = join,
+                                                .push_fits = push_fits,
+                                                .on_push = on_push,
+                                                .on_pull = shard_send_present,
+                                                .sent = shard_stale_sent,
+                                                .check = shard_async_check,
+                                                .status = shard_async_status};

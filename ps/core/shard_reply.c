@@ -38,6 +38,8 @@ enum err shard_reply_open(struct shard *s)
     if (s->reply.codec == CODEC_RAW)
         return ERR_OK;
     codec_choice_init(&s->reply.choice, reply_mask(s));
+    s->reply.view_same[0] = s->reply.view_same[1] =
+        true; /* workers begin with the weights as they are */
     s->reply.encoded = mem_floats(elems);
     if (s->mode->steps && reply_mask(s) & ~codec_kind_mask(CODEC_IS_EXACT)) {
         s->reply.view[0] = mem_floats(elems);
@@ -56,11 +58,6 @@ void shard_reply_close(struct shard *s)
     s->reply.view[0] = s->reply.view[1] = s->reply.encoded = NULL;
 }
 
-void shard_reply_start(struct shard *s)
-{
-    s->reply.view_same[0] = s->reply.view_same[1] = true;
-}
-
 const float *shard_seen(const struct shard *s, int which)
 {
     return differences(s) && !s->reply.view_same[which] ? s->reply.view[which] : s->block[which];
@@ -72,7 +69,7 @@ static enum codec choose(struct shard *s)
     struct link_progress progress;
     if (s->reply.codec != CODEC_AUTO)
         return s->reply.codec;
-    for (struct shard_peer *p = s->peers; p && s->io->progress; p = p->next)
+    for (struct shard_peer *p = s->peers; p; p = p->next)
         if (s->io->progress(s->ctx, p, &progress) == ERR_OK)
             codec_choice_link(&s->reply.choice, &p->link, &progress);
     return codec_choice_next(&s->reply.choice);
@@ -86,42 +83,47 @@ enum codec shard_reply_codec(const struct shard *s)
 void shard_reply_sent(struct shard *s, struct shard_peer *to)
 {
     struct link_progress progress;
-    if (s->reply.codec == CODEC_AUTO && s->io->progress &&
-        s->io->progress(s->ctx, to, &progress) == ERR_OK)
+    if (s->reply.codec == CODEC_AUTO && s->io->progress(s->ctx, to, &progress) == ERR_OK)
         codec_choice_sent(&s->reply.choice, &to->link, &progress);
 }
 
 /* ---- a run of the step that is being made ---- */
 
-static uint64_t at_of(const struct shard *s, struct shard_run run)
+static uint64_t elems_of(const struct shard *s, const struct shard_run *run)
 {
-    return shard_chunk_at(s, run.first);
+    return plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
 }
 
-/* Encode x, the run's elements, to where they would stand in `encoded`. */
+/* Encode x, the run's elements, to where they would stand in `encoded`, and note what it came to. */
+static enum err encode_as(struct shard *s, enum codec codec, uint64_t key, const float *x,
+                          struct shard_run *run)
+{
+    uint64_t elems = elems_of(s, run);
+    float *out = s->reply.encoded + shard_chunk_at(s, run->first);
+    s->io->before_write(s->ctx, out, elems);
+    run->codec = codec;
+    run->bytes = elems * sizeof(float);
+    double began = s->io->now_s(s->ctx);
+    enum err err =
+        codec_encode(s->codec.coder, &s->codec.shape, &run->codec, key,
+                     s->me.first_chunk + run->first, run->count, x, (uint8_t *)out, &run->bytes);
+    double took = s->io->now_s(s->ctx) - began;
+    s->reply.cost.encode_s += took;
+    if (!err || err == ERR_TOOBIG)
+        codec_choice_cost(&s->reply.choice, codec, elems, run->bytes, took);
+    return err;
+}
+
+/* The same, to be sent. An error: the run travels raw. */
 static enum err encode(struct shard *s, enum codec codec, uint64_t key, const float *x,
                        struct shard_run *run)
 {
-    uint64_t at = at_of(s, *run);
-    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
-    enum codec asked = codec;
-    s->reply.cost.raw_bytes += elems * sizeof(float);
-    if (codec == CODEC_RAW) {
-        s->reply.cost.bytes += elems * sizeof(float);
-        return ERR_TOOBIG;
-    }
-    s->io->before_write(s->ctx, s->reply.encoded + at, elems);
-    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
-    enum err err =
-        codec_encode(s->codec.coder, &s->codec.shape, &codec, key, s->me.first_chunk + run->first,
-                     run->count, x, (uint8_t *)(s->reply.encoded + at), &run->bytes);
-    double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
-    uint64_t bytes = err ? elems * sizeof(float) : run->bytes;
-    s->reply.cost.encode_s += took;
-    s->reply.cost.bytes += bytes;
-    if (!err || err == ERR_TOOBIG)
-        codec_choice_cost(&s->reply.choice, asked, elems, bytes, took);
-    run->codec = err ? CODEC_RAW : codec;
+    uint64_t raw = elems_of(s, run) * sizeof(float);
+    enum err err = codec == CODEC_RAW ? ERR_TOOBIG : encode_as(s, codec, key, x, run);
+    if (err)
+        run->codec = CODEC_RAW;
+    s->reply.cost.raw_bytes += raw;
+    s->reply.cost.bytes += err ? raw : run->bytes;
     return err;
 }
 
@@ -138,8 +140,7 @@ static void measure_error(struct shard *s, const float *w, const float *held, co
 /* view(k+1) of the run, and its difference to view(k). */
 static void encode_difference(struct shard *s, struct shard_run *run)
 {
-    uint64_t at = at_of(s, *run);
-    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run->first, run->count);
+    uint64_t at = shard_chunk_at(s, run->first), elems = elems_of(s, run);
     const float *w = s->block[!s->now] + at, *held = shard_seen(s, s->now) + at;
     float *next = s->reply.view[!s->now] + at;
     uint64_t key = rng_key(s->settings.seed, RNG_REPLY_CODEC, s->step + 1, 0);
@@ -161,23 +162,6 @@ static void encode_difference(struct shard *s, struct shard_run *run)
     }
 }
 
-static bool try_codec(struct shard *s, enum codec codec, const struct shard_run *run,
-                      const float *x, uint64_t elems)
-{
-    uint64_t at = at_of(s, *run), bytes = elems * sizeof(float);
-    enum codec made_by = codec;
-    double began = s->io->now_s ? s->io->now_s(s->ctx) : 0;
-    enum err err =
-        codec_encode(s->codec.coder, &s->codec.shape, &made_by, 0, s->me.first_chunk + run->first,
-                     run->count, x, (uint8_t *)(s->reply.encoded + at), &bytes);
-    double took = s->io->now_s ? s->io->now_s(s->ctx) - began : 0;
-    s->reply.cost.encode_s += took;
-    if (err && err != ERR_TOOBIG)
-        return false;
-    codec_choice_cost(&s->reply.choice, codec, elems, bytes, took);
-    return true;
-}
-
 /* What other codecs would make of the run's beginning: w is what the run is to become, held what it was. */
 static void try_codecs(struct shard *s, struct shard_run run, const float *w, const float *held)
 {
@@ -186,69 +170,43 @@ static void try_codecs(struct shard *s, struct shard_run run, const float *w, co
     if (codec == CODEC_RAW)
         return;
     run.count = codec_choice_sample(&s->plan, run.count);
-    uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + run.first, run.count);
-    s->io->before_write(s->ctx, s->reply.encoded + at_of(s, run), elems);
     if (differences(s)) { /* into a place that is written next, or not at all */
-        float *x = s->reply.view[!s->now] + at_of(s, run);
+        uint64_t elems = elems_of(s, &run);
+        float *x = s->reply.view[!s->now] + shard_chunk_at(s, run.first);
         s->io->before_write(s->ctx, x, elems);
         for (uint64_t i = 0; i < elems; i++)
             x[i] = w[i] - held[i];
         w = x;
     }
-    while (codec != CODEC_RAW && try_codec(s, codec, &run, w, elems))
-        codec = codec_choice_trial(&s->reply.choice);
+    while (codec != CODEC_RAW) {
+        enum err err = encode_as(s, codec, 0, w, &run);
+        codec = err && err != ERR_TOOBIG ? CODEC_RAW : codec_choice_trial(&s->reply.choice);
+    }
 }
 
 void shard_reply_make(struct shard *s, struct shard_run *run, bool first)
 {
+    uint64_t at = shard_chunk_at(s, run->first);
     assert(s->mode->steps && run->first + run->count <= s->me.chunks);
-    run->codec = CODEC_RAW;
-    run->difference = false;
     if (first) {
         s->reply.step_codec = choose(s);
         s->reply.view_same[!s->now] = s->reply.step_codec == CODEC_RAW;
         if (s->reply.encoded)
-            try_codecs(s, *run, s->block[!s->now] + at_of(s, *run),
-                       shard_seen(s, s->now) + at_of(s, *run));
+            try_codecs(s, *run, s->block[!s->now] + at, shard_seen(s, s->now) + at);
     }
     if (differences(s) && s->reply.step_codec != CODEC_RAW)
         encode_difference(s, run);
     else if (s->reply.encoded) /* what does not get smaller travels raw: run->codec says so */
-        (void)!encode(s, s->reply.step_codec, 0, s->block[!s->now] + at_of(s, *run), run);
+        (void)!encode(s, s->reply.step_codec, 0, s->block[!s->now] + at, run);
 }
 
-/* ---- sending ---- */
-
-void shard_reply_whole(struct shard_peer *to, uint64_t step)
+void shard_reply_values(struct shard *s, const Gradwire__Reply *head, const float *block,
+                        struct shard_run *run)
 {
-    to->holds = true;
-    to->holds_step = step;
-}
-
-bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                     const struct shard_run *run)
-{
-    assert(!run->difference || (differences(s) && run->codec != CODEC_RAW));
-    bool base = to->holds && to->holds_step == s->step && !head->pulled;
-    if (run->codec == CODEC_RAW || (run->difference && !base))
-        return false;
-    head->codec = (Gradwire__Codec)run->codec;
-    head->difference = run->difference;
-    s->io->reply_encoded(s->ctx, to, head, s->reply.encoded + at_of(s, *run), run->bytes);
-    return true;
-}
-
-bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                        const float *block, uint32_t first, uint32_t count)
-{
-    struct shard_run run = {.first = first, .count = count};
     if (!s->reply.encoded || s->mode->steps || (head->pulled && !head->bounded))
-        return false;
+        return;
+    const float *values = block + shard_chunk_at(s, run->first);
     enum codec codec = choose(s);
-    try_codecs(s, run, block + at_of(s, run), NULL);
-    if (encode(s, codec, 0, block + at_of(s, run), &run))
-        return false;
-    head->codec = (Gradwire__Codec)run.codec;
-    s->io->reply_encoded(s->ctx, to, head, s->reply.encoded + at_of(s, run), run.bytes);
-    return true;
+    try_codecs(s, *run, values, NULL);
+    (void)!encode(s, codec, 0, values, run);
 }

@@ -16,16 +16,10 @@
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
 
-static bool is_wanted(const struct shard *s, bool guard, float clip_norm)
-{
-    return guard || clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
-}
-
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->sync.round;
-    *r = (struct shard_round){.guard = m->nan_guard != NAN_GUARD_OFF, .clip_norm = m->clip_norm};
-    r->on = is_wanted(s, r->guard, r->clip_norm);
+    shard_round_adopt(s, m, 0);
     r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
     return r->squares ? shard_trust_init(s) : ERR_NOMEM;
 }
@@ -49,7 +43,7 @@ void shard_round_turn(struct shard *s)
     r->next.there = false;
     r->guard = r->next.guard;
     r->clip_norm = r->next.clip_norm;
-    r->on = is_wanted(s, r->guard, r->clip_norm);
+    r->on = r->guard || r->clip_norm > 0 || optimizer_is_trusted(&s->optimizer);
 }
 
 void shard_round_close(struct shard *s)
@@ -80,8 +74,7 @@ void shard_round_report(struct shard *s)
     const struct shard_round *r = &s->sync.round;
     Gradwire__StepReport m = GRADWIRE__STEP_REPORT__INIT;
     Gradwire__StepDecision last = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    m.generation = &g;
+    m.generation = &s->wire_generation;
     m.shard = s->index;
     m.step = s->step;
     m.summed = summed(s);
@@ -172,8 +165,6 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
     uint64_t examples = gate_examples(&s->sync.gate, chunk);
     struct shard_sum sum;
     assert(s->sync.round.on && !s->sync.made[chunk]);
-    s->before_there = false;
-    s->io->before_write(s->ctx, to, elems);
     shard_sum_begin(s, chunk, &sum);
     for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
         size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
@@ -196,27 +187,6 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
 
 /* ---- the decision ---- */
 
-static void make_chunk(struct shard *s, uint32_t chunk)
-{
-    uint64_t at = shard_chunk_at(s, chunk);
-    uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
-    const float *from = s->block[s->now] + at;
-    float *to = s->block[!s->now] + at; /* the gradient's sum, until it is the parameters */
-    const struct shard_update u = {.t = s->t + 1,
-                                   .inv_n = 1.0f / (float)s->sync.examples,
-                                   .scale = s->sync.round.last.scale,
-                                   .ratio = s->sync.round.trust ? s->sync.round.last.ratio : NULL};
-    if (s->sync.examples == 0) {
-        memcpy(to, from, elems * sizeof *to);
-        shard_average_keep(s, at, elems);
-        return;
-    }
-    for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
-        size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
-        shard_apply(s, &u, at + i, n, to + i, from + i, to + i);
-    }
-}
-
 void shard_round_go_on(struct shard *s)
 {
     struct shard_round *r = &s->sync.round;
@@ -233,7 +203,7 @@ void shard_round_go_on(struct shard *s)
         if (count > s->me.chunks - first)
             count = s->me.chunks - first;
         for (uint32_t c = first; c < first + count; c++)
-            make_chunk(s, c);
+            shard_step_update(s, c, NULL, (uint64_t)s->sync.examples, r->last.scale, r->last.ratio);
         shard_step_publish(s, first, count);
     }
     r->chunks_summed = 0;

@@ -1,4 +1,6 @@
 /* What a shard sends to its workers. */
+#include <assert.h>
+
 #include "ps/core/shard_state.h"
 
 bool shard_mine(const struct shard *s, const Gradwire__Generation *g)
@@ -11,43 +13,56 @@ bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g)
     return s->entered && generation_equal(msg_generation_get(g), s->generation);
 }
 
-void shard_refuse_generation(struct shard *s, struct shard_peer *peer)
+/* The run of `block`, as it was encoded. */
+static void send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
+                     const float *block, const struct shard_run *run)
 {
-    Gradwire__Refuse refuse = GRADWIRE__REFUSE__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    refuse.reason = GRADWIRE__REASON__OTHER_GENERATION;
-    refuse.text = (char *)"another generation is on";
-    refuse.generation = &g;
-    s->io->answer(s->ctx, peer, FRAME_REFUSE, &refuse.base);
+    uint64_t at = shard_chunk_at(s, run->first);
+    head->generation = &s->wire_generation;
+    head->first_chunk = s->me.first_chunk + run->first;
+    head->chunks = run->count;
+    head->codec = (Gradwire__Codec)run->codec;
+    head->difference = run->difference;
+    shard_taken_put(s, to, head, run->first, run->count);
+    if (!block)
+        s->io->send(s->ctx, to, FRAME_REPLY, &head->base, NULL, 0);
+    else if (run->codec == CODEC_RAW)
+        s->io->send(s->ctx, to, FRAME_REPLY, &head->base, block + at,
+                    plan_run_elems(&s->plan, head->first_chunk, run->count) * sizeof *block);
+    else
+        s->io->send(s->ctx, to, FRAME_REPLY, &head->base, s->reply.encoded + at, run->bytes);
 }
 
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count)
 {
-    Gradwire__Generation g = msg_generation(s->generation);
-    head->generation = &g;
-    head->first_chunk = s->me.first_chunk + first;
-    head->chunks = count;
-    shard_taken_put(s, to, head, first, count);
+    struct shard_run run = {.first = first, .count = count};
     if (block && s->mode->sent)
         s->mode->sent(s, to->worker, first, count);
-    if (block && shard_reply_values(s, to, head, block, first, count))
-        return;
-    uint64_t at = plan_chunk_elem(&s->plan, head->first_chunk) - s->me.first_elem;
-    s->io->reply(s->ctx, to, head, block ? block + at : NULL,
-                 block ? plan_run_elems(&s->plan, head->first_chunk, count) : 0);
+    if (block)
+        shard_reply_values(s, head, block, &run);
+    send_run(s, to, head, block, &run);
 }
 
 void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                     const struct shard_run *run)
 {
-    Gradwire__Generation g = msg_generation(s->generation);
-    head->generation = &g;
-    head->first_chunk = s->me.first_chunk + run->first;
-    head->chunks = run->count;
-    shard_taken_put(s, to, head, run->first, run->count);
-    if (!shard_reply_run(s, to, head, run))
-        shard_send(s, to, head, shard_seen(s, !s->now), run->first, run->count);
+    const struct shard_run raw = {.first = run->first, .count = run->count};
+    bool base = to->holds == s->step + 1 && !head->pulled;
+    assert(!run->difference || (s->reply.view[0] && run->codec != CODEC_RAW));
+    send_run(s, to, head, shard_seen(s, !s->now), run->difference && !base ? &raw : run);
+}
+
+void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                       uint32_t added, const float *block)
+{
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    s->duplicates += added == 0;
+    reply.step = s->step;
+    reply.name = m->name;
+    reply.remainder = m->remainder;
+    reply.outcome = added ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
+    shard_send(s, peer, &reply, block, m->first_chunk - s->me.first_chunk, m->chunks);
 }
 
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
@@ -63,7 +78,7 @@ enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Grad
 }
 
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
-                          const double *sums)
+                          const double *sums, size_t n)
 {
     struct epoch_sums *to = &s->epoch[epoch % CHECKPOINT_EPOCHS];
     if (to->batches && to->epoch > epoch)
@@ -72,7 +87,7 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
         *to = (struct epoch_sums){.epoch = epoch};
     to->batches += batches;
     to->examples += examples;
-    to->loss += sums[0];
-    for (uint32_t i = 0; i < s->settings.metrics; i++)
-        to->metric[i] += sums[1 + i];
+    to->loss += n ? sums[0] : 0;
+    for (size_t i = 1; i < n && i <= s->settings.metrics; i++)
+        to->metric[i - 1] += sums[i];
 }

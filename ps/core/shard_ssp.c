@@ -12,12 +12,6 @@ static void begin(struct shard *s)
     clocks_close(&s->ssp.clocks);
 }
 
-static void close_mode(struct shard *s)
-{
-    begin(s);
-    shard_async_close(s);
-}
-
 /* ---- clocks ---- */
 
 /* The parameters as they are now, to all who may read them. */
@@ -62,12 +56,11 @@ static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__
                       struct errmsg *e)
 {
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    Gradwire__Generation g = msg_generation(s->generation);
-    reply.generation = &g;
+    reply.generation = &s->wire_generation;
     reply.entry = m->entry;
     if (clocks_enter(&s->ssp.clocks, peer->worker, peer->incarnation, m->entry, &reply.clock))
         return err_set(e, ERR_NOMEM, "no memory for the clock of worker %u", peer->worker);
-    s->io->reply(s->ctx, peer, &reply, NULL, 0);
+    s->io->send(s->ctx, peer, FRAME_REPLY, &reply.base, NULL, 0);
     return ERR_OK;
 }
 
@@ -99,21 +92,19 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     return last != NULL;
 }
 
-const struct shard_mode shard_ssp = {.name = "ssp",
-                                     .optimizes = true,
-                                     .open = shard_async_open,
-                                     .close = close_mode,
-                                     .restore = shard_async_restore,
-                                     .laid_out_otherwise = shard_async_laid_out_otherwise,
-                                     .begin = begin,
-                                     .join = shard_stale_join,
-                                     .on_hello = on_hello,
-                                     .push_fits = shard_async_push_fits,
-                                     .on_push = shard_async_push,
-                                     .on_pull = on_pull,
-                                     .on_tick = on_tick,
-                                     .on_gone = on_gone,
-                                     .sent = shard_stale_sent,
-                                     .check = shard_async_check,
-                                     .status = shard_async_status,
-                                     .waits_for = waits_for};
+const struct shard_mode shard_mode_ssp = {.optimizes = true,
+                                          .open = shard_async_open,
+                                          .close = shard_async_close,
+                                          .restore = shard_async_restore,
+                                          .begin = begin,
+                                          .join = shard_stale_join,
+                                          .on_hello = on_hello,
+                                          .push_fits = shard_async_push_fits,
+                                          .on_push = shard_async_push,
+                                          .on_pull = on_pull,
+                                          .on_tick = on_tick,
+                                          .on_gone = on_gone,
+                                          .sent = shard_stale_sent,
+                                          .check = shard_async_check,
+                                          .status = shard_async_status,
+                                          .waits_for = waits_for};

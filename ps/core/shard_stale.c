@@ -92,9 +92,13 @@ static void compensate(const struct shard *s, const struct stale *of, uint64_t a
     }
 }
 
-void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_t at,
-                       uint64_t elems, const float *g, float inv_n)
+void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
+                       uint32_t examples)
 {
+    if (examples == 0)
+        return;
+    uint64_t at = shard_chunk_at(s, chunk), elems = shard_chunk_at(s, chunk + 1) - at;
+    float *w = s->block[0] + at, inv_n = 1.0f / (float)examples;
     struct stale *of = find(s, worker);
     uint64_t tau = of ? s->async.chunk_t[chunk] - of->seen_t[chunk] : 0;
     assert(!of || of->seen_t[chunk] <= s->async.chunk_t[chunk]);
@@ -104,7 +108,7 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, uint64_
     uint64_t t = ++s->async.chunk_t[chunk];
     struct shard_update u = {
         .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->settings.staleness_rate ? tau : 0};
-    float *w = s->block[0] + at;
+    s->io->before_write(s->ctx, w, elems);
     if (!of || !of->seen) {
         shard_apply(s, &u, at, elems, w, w, g);
         return;

@@ -3,7 +3,7 @@
  *
  * Calls go one way: a file calls only files that stand before it here. Upwards there is the mode's table alone.
  *     check                           what holds between two events
- *     taken, reply, codec, average    what becomes of pushes; how parameters leave; averages
+ *     taken, reply, average           what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     cut                             a shard's part of a cut
  *     accept, redo, trust, step, round, sync
@@ -13,6 +13,7 @@
 #define GRADWIRE_PS_CORE_SHARD_STATE_H
 
 #include "common/codec/codec.h"
+#include "common/parameters/limits.h"
 #include "common/parameters/staleness.h"
 #include "ps/core/clocks.h"
 #include "ps/core/shard.h"
@@ -35,13 +36,6 @@ struct shard_ssp {
 
 struct shard_geo {
     struct ids resolved;
-    struct delta *deltas; /* of each worker that said hello: shard_delta.h */
-};
-
-/* Async where workers withhold; `async` first, too. */
-struct shard_remainder {
-    struct shard_async async;
-    struct delta *deltas;
 };
 
 /* How bodies of pushes come in. */
@@ -56,8 +50,8 @@ struct shard_codec {
 struct shard_reply {
     enum codec codec, step_codec; /* the latter of the step that is being made */
     struct codec_choice choice;
-    float *
-        encoded; /* (elems) NULL: replies are raw; else a run's bytes stand where its elements would */
+    float
+        *encoded; /* (elems) a run's bytes, where its elements would stand; NULL: replies are raw */
     float *view[2];    /* what workers hold, beside block[]; NULL: the same */
     bool view_same[2]; /* it is what block[] holds: the step travelled raw */
     struct codec_cost cost;
@@ -68,8 +62,7 @@ struct shard_reply {
 struct shard_average {
     bool on;
     uint32_t slot; /* which one */
-    float *
-        next; /* steps: of the step in the making; of step - 1 while before_there. NULL: updated in place */
+    float *next;   /* steps: of step + 1; while before_there of step - 1. NULL: updated in place */
 };
 
 /* What was applied of each worker's last push (shard_taken.c). */
@@ -95,17 +88,6 @@ struct shard_cut {
     char error[256]; /* or why it could not be */
 };
 
-struct shard_fence {
-    uint32_t worker;
-    uint64_t incarnation; /* the least that is let in */
-};
-
-struct shard_fences {
-    size_t n;
-    struct shard_fence *fence;
-    uint64_t max_incarnation;
-};
-
 /* Memory of shard_status. */
 struct shard_told {
     Gradwire__ShardStatus status;
@@ -121,6 +103,7 @@ struct shard {
 
     bool entered;
     struct generation generation;
+    Gradwire__Generation wire_generation; /* the same, for messages to point to */
     char uuid[37];
 
     /* what the chief said */
@@ -134,8 +117,7 @@ struct shard {
     Gradwire__Settings settings; /* without lists */
 
     /* parameters */
-    float *block
-        [2]; /* steps: block[now] is step's, the other one is made into step + 1's; else block[0] */
+    float *block[2]; /* steps: block[now], and step + 1 in the making; else block[0] */
     int now;
     bool before_there; /* steps: the other block still holds step - 1 */
     float *slot[OPTIMIZER_SLOTS_MAX];
@@ -143,16 +125,15 @@ struct shard {
     uint64_t step, t, duplicates;
     uint64_t clipped; /* the lead: updates whose gradient was scaled down */
     uint64_t dropped; /* backup workers: microbatches that no step has */
-    struct epoch_sums
-        epoch[CHECKPOINT_EPOCHS]; /* the lead: sums of epoch e at e % CHECKPOINT_EPOCHS */
+    struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* the lead: of epoch e at e % CHECKPOINT_EPOCHS */
 
     union {
         struct shard_sync sync;
         struct shard_async async;
         struct shard_ssp ssp;
         struct shard_geo geo;
-        struct shard_remainder remainder;
     };
+    struct delta *deltas; /* shard_delta.h: of each worker that said hello */
 
     struct shard_codec codec;
     struct shard_reply reply;
@@ -160,7 +141,7 @@ struct shard {
     struct shard_taken taken;
     struct shard_cut cut;
     struct shard_peer *peers;
-    struct shard_fences fences;
+    uint64_t least_incarnation[WORKERS_MAX], max_incarnation; /* let in of each worker; ever said */
     struct shard_told told;
 };
 
@@ -189,8 +170,7 @@ void shard_apply_remainder(struct shard *s, uint64_t t, uint64_t at, size_t n, c
  * first. */
 enum err shard_average_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_average_close(struct shard *s);
-void shard_average_start(
-    struct shard *s); /* the initial weights are there, and are their average */
+void shard_average_start(struct shard *s); /* the initial weights are their own average */
 /* Only where one is kept: the average of elements [at, at + n), to be updated in place. */
 float *shard_average_at(struct shard *s, uint64_t at, size_t n);
 void shard_average_keep(struct shard *s, uint64_t at, size_t n); /* no update of these */
@@ -212,43 +192,38 @@ void shard_taken_reject(struct shard *s, uint64_t step); /* nothing of this step
 void shard_taken_put(struct shard *s, const struct shard_peer *to, Gradwire__Reply *m,
                      uint32_t first, uint32_t count);
 
-/* shard_codec.c: the codec of a push's body is allowed, and its length is what the plan predicts or may be. */
-enum err shard_codec_fits(const struct shard *s, const Gradwire__Push *m, uint64_t body_bytes,
-                          struct errmsg *e) MUST_CHECK;
-
 /* shard_reply.c */
 enum err shard_reply_open(struct shard *s) MUST_CHECK; /* memory for a generation's plan */
 void shard_reply_close(struct shard *s);
-void shard_reply_start(
-    struct shard *s); /* the weights are there: workers will hold them as they are */
+enum codec shard_reply_codec(const struct shard *s); /* in use; with auto the best one now */
 /* What workers hold of block[which]: what is sent raw, and what a cut saves. */
 const float *shard_seen(const struct shard *s, int which);
-/* The run's weights of step + 1 are there: decide how they travel. first: it is the step's first run. */
+/* Decide how a run, which is raw, travels: the weights of step + 1 (first: of the step's first run), or without steps
+ * values of `block`. */
 void shard_reply_make(struct shard *s, struct shard_run *run, bool first);
+void shard_reply_values(struct shard *s, const Gradwire__Reply *head, const float *block,
+                        struct shard_run *run);
 /* A step, or without steps an answer, is written to the peer. */
 void shard_reply_sent(struct shard *s, struct shard_peer *to);
-/* All of `step` was sent to the peer: differences to it may follow. */
-void shard_reply_whole(struct shard_peer *to, uint64_t step);
-/* Send a run of step + 1, or values without steps, encoded; false: raw is the way. */
-bool shard_reply_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                     const struct shard_run *run);
-bool shard_reply_values(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
-                        const float *block, uint32_t first, uint32_t count);
 
 /* shard_send.c */
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g);
 bool shard_mine(const struct shard *s,
                 const Gradwire__Generation *g); /* of this generation, and it owns something */
-void shard_refuse_generation(struct shard *s, struct shard_peer *peer);
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count);
+/* A run of the step in the making, as it was made. */
 void shard_send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *head,
                     const struct shard_run *run);
+/* A push is answered with its chunks; added 0: it was a duplicate. `block` NULL: without them. */
+void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
+                       uint32_t added, const float *block);
 /* A pull is answered with what is there. */
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
+/* sums: n of loss and metrics; what is missing is 0. */
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
-                          const double *sums);
+                          const double *sums, size_t n);
 
 /* shard_status.c: put the resolved ids to what is told. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);

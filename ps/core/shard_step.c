@@ -20,9 +20,12 @@ static void sum_step(struct shard *s, uint32_t chunk)
     (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->sync.sums);
 }
 
-void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum)
+void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum)
 {
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
+    uint64_t at = shard_chunk_at(s, chunk);
+    s->before_there = false;
+    s->io->before_write(s->ctx, s->block[!s->now] + at, shard_chunk_at(s, chunk + 1) - at);
     uint32_t leaves = 0;
     for (uint32_t i = 0; i < c->nodes; i++) {
         sum->node[i] = c->node[i].node;
@@ -40,18 +43,31 @@ const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at
     return tree_sum(&sum->values, sum->root, at, n, s->sync.scratch);
 }
 
-static void note_taken(struct shard *s, uint32_t chunk)
+void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *sum,
+                       uint64_t examples, float scale, const float *ratio)
+{
+    uint64_t at = shard_chunk_at(s, chunk), elems = shard_chunk_at(s, chunk + 1) - at;
+    const float *from = s->block[s->now] + at;
+    float *to = s->block[!s->now] + at;
+    const struct shard_update u = {
+        .t = s->t + 1, .inv_n = 1.0f / (float)examples, .scale = scale, .ratio = ratio};
+    if (examples == 0) { /* no update, but the step counts */
+        memcpy(to, from, elems * sizeof *to);
+        shard_average_keep(s, at, elems);
+        return;
+    }
+    for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
+        size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
+        shard_apply(s, &u, at + i, n, to + i, from + i, sum ? shard_sum(s, sum, i, n) : to + i);
+    }
+}
+
+void shard_step_taken(struct shard *s, uint32_t chunk)
 {
     const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
     for (uint32_t i = 0; i < c->nodes; i++)
         shard_taken_note(s, c->node[i].worker, c->node[i].incarnation, s->step, c->node[i].number,
                          chunk);
-}
-
-void shard_step_taken(struct shard *s, uint32_t chunk)
-{
-    if (s->taken.on)
-        note_taken(s, chunk);
     s->sync.examples = (double)gate_examples(&s->sync.gate, chunk);
     if (s->me.first_chunk + chunk == 0)
         sum_step(s, chunk);
@@ -59,7 +75,6 @@ void shard_step_taken(struct shard *s, uint32_t chunk)
     s->sync.made[chunk] = 1;
 }
 
-/* A rejected step is named as such, to who comes late too. */
 Gradwire__Outcome shard_step_outcome(const struct shard *s, uint64_t step,
                                      Gradwire__Outcome otherwise)
 {
@@ -123,12 +138,13 @@ void shard_step_finish(struct shard *s)
             p->sync.want_step = 0;
             p->sync.answered_step = s->step + 1;
             p->sync.answered_push = s->step + 1;
-            shard_reply_whole(p, s->step + 1);
+            p->holds = s->step + 2;
             shard_reply_sent(s, p);
         }
     }
     if (s->index == 0)
-        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->sync.examples, s->sync.sums);
+        shard_add_epoch_sums(s, shard_redo_epoch(s), 1, s->sync.examples, s->sync.sums,
+                             GATE_SUMS_MAX);
     shard_accept_finish(s);
     if (s->sync.examples > 0)
         s->t++;

@@ -13,7 +13,7 @@
 static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
     uint32_t chunks = s->me.chunks;
-    shard_accept_init(s, m);
+    s->sync.accept.on = m->replicas_to_aggregate > 0;
     enum err err = shard_redo_open(s, m, e);
     if (err)
         return err;
@@ -37,26 +37,6 @@ static void close_mode(struct shard *s)
     s->sync = (struct shard_sync){.made = NULL};
 }
 
-static enum err restore(struct shard *s, const struct manifest *m, uint64_t cut, struct errmsg *e)
-{
-    if (shard_redo_restore(s, &m->redo))
-        return err_set(e, ERR_CORRUPT, "cut %" PRIu64 ": its place in its epoch is out of range",
-                       cut);
-    return ERR_OK;
-}
-
-static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
-{
-    return s->sync.redo.on != m->redo                            ? "sync.dropped"
-           : s->sync.accept.on != (m->replicas_to_aggregate > 0) ? "sync.replicas_to_aggregate"
-                                                                 : NULL;
-}
-
-static void take_over(struct shard *s, const Gradwire__Enter *m)
-{
-    shard_round_adopt(s, m->settings, m->round_from);
-}
-
 /* Nodes that wait on are of workers of a former generation, who begin anew. */
 static void begin(struct shard *s)
 {
@@ -65,35 +45,12 @@ static void begin(struct shard *s)
 
 /* ---- the step ---- */
 
-static void update(struct shard *s, uint32_t chunk, float *to, const float *from, uint64_t at,
-                   uint64_t elems, uint64_t examples)
-{
-    struct shard_sum sum;
-    shard_sum_begin(s, chunk, &sum);
-    const struct shard_update u = {.t = s->t + 1, .inv_n = 1.0f / (float)examples, .scale = 1.0f};
-    for (uint64_t i = 0; i < elems; i += SHARD_SUM_ELEMS) {
-        size_t n = elems - i < SHARD_SUM_ELEMS ? (size_t)(elems - i) : SHARD_SUM_ELEMS;
-        const float *g = shard_sum(s, &sum, i, n);
-        shard_apply(s, &u, at + i, n, to + i, from + i, g);
-    }
-}
-
 static void make_chunk(struct shard *s, uint32_t chunk)
 {
-    uint64_t at = shard_chunk_at(s, chunk);
-    uint64_t elems = shard_chunk_at(s, chunk + 1) - at;
-    const float *from = s->block[s->now] + at;
-    float *to = s->block[!s->now] + at;
-    uint64_t examples = gate_examples(&s->sync.gate, chunk);
+    struct shard_sum sum;
     assert(!s->sync.made[chunk] && !s->sync.round.on);
-    s->before_there = false;
-    s->io->before_write(s->ctx, to, elems);
-    if (examples) {
-        update(s, chunk, to, from, at, elems, examples);
-    } else { /* no update, but the step counts */
-        memcpy(to, from, elems * sizeof *to);
-        shard_average_keep(s, at, elems);
-    }
+    shard_sum_begin(s, chunk, &sum);
+    shard_step_update(s, chunk, &sum, gate_examples(&s->sync.gate, chunk), 1.0f, NULL);
     shard_step_taken(s, chunk);
     s->sync.chunks_made++;
 }
@@ -108,25 +65,17 @@ static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
 /* Make what is complete among [first, first + count), and publish it in as few runs as there are. */
 static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 {
-    struct shard_run run = {.count = 0};
     if (s->sync.round.on) {
         sum_complete(s, first, count);
         return;
     }
     for (uint32_t c = first; c < first + count; c++) {
-        if (s->sync.made[c] || !gate_complete(&s->sync.gate, c)) {
-            if (run.count)
-                shard_step_publish(s, run.first, run.count);
-            run.count = 0;
-            continue;
-        }
-        if (run.count == 0)
-            run.first = c;
-        run.count++;
-        make_chunk(s, c);
+        uint32_t from = c;
+        while (c < first + count && !s->sync.made[c] && gate_complete(&s->sync.gate, c))
+            make_chunk(s, c++);
+        if (c > from)
+            shard_step_publish(s, from, c - from);
     }
-    if (run.count)
-        shard_step_publish(s, run.first, run.count);
     if (s->sync.chunks_made == s->me.chunks) {
         shard_step_finish(s);
         shard_round_turn(s);
@@ -154,18 +103,17 @@ static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *
     return ERR_OK;
 }
 
-static struct tree_leaves leaves_of(const Gradwire__Push *m)
+static void add_leaves(struct tree_leaves *leaves, const Gradwire__Push *m)
 {
-    struct tree_leaves leaves = {{0}};
-    struct tree_node node = {m->level, m->index};
-    tree_add_leaves(&leaves, tree_first_leaf(node), tree_end_leaf(node));
-    return leaves;
+    const struct tree_node node = {m->level, m->index};
+    tree_add_leaves(leaves, tree_first_leaf(node), tree_end_leaf(node));
 }
 
 /* A push that changed nothing. What is dropped is no duplicate, and is counted elsewhere. */
 static Gradwire__Outcome count_idle_push(struct shard *s, const Gradwire__Push *m)
 {
-    const struct tree_leaves pushed = leaves_of(m);
+    struct tree_leaves pushed = {{0}};
+    add_leaves(&pushed, m);
     Gradwire__Outcome outcome =
         shard_accept_outcome(s, m->name, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
     s->duplicates += outcome == GRADWIRE__OUTCOME__DUPLICATE;
@@ -188,7 +136,7 @@ static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire
     struct shard_work work;
     shard_redo_say(s, s->step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
-    shard_reply_whole(peer, s->step);
+    peer->holds = s->step + 1;
 }
 
 /* From now on the peer gets each run of the step; those that are made already come at once. */
@@ -216,12 +164,11 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     if (shard_taken_room(s, peer, m->name, m->number))
         return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     subscribe(s, peer);
-    struct tree_node node = {m->level, m->index};
-    tree_add_leaves(&peer->sync.pushed, tree_first_leaf(node), tree_end_leaf(node));
+    add_leaves(&peer->sync.pushed, m);
     uint32_t first = m->first_chunk - s->me.first_chunk;
-    assert(tree_valid(s->sync.gate.leaves, node.level,
-                      node.index)); /* push_fits, and the same generation */
-    struct gate_node n = {.node = node,
+    assert(tree_valid(s->sync.gate.leaves, m->level,
+                      m->index)); /* push_fits, and the same generation */
+    struct gate_node n = {.node = {m->level, m->index},
                           .examples = m->examples,
                           .run = body,
                           .value = body->data,
@@ -256,7 +203,7 @@ static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__
     struct shard_work work;
     shard_redo_say(s, reply.step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
-    shard_reply_whole(peer, reply.step);
+    peer->holds = reply.step + 1;
 }
 
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
@@ -267,7 +214,7 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     peer->sync.answered_push = 0;
     peer->sync.pushed = (struct tree_leaves){{0}};
     peer->sync.want_step = 0;
-    peer->holds = false;
+    peer->holds = 0;
     if (!m->any && m->step > s->step + 1)
         return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled, %" PRIu64 " is present", m->step,
                        s->step);
@@ -340,22 +287,20 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     return true;
 }
 
-const struct shard_mode shard_sync = {.name = "sync",
-                                      .steps = true,
-                                      .optimizes = true,
-                                      .open = open_mode,
-                                      .close = close_mode,
-                                      .restore = restore,
-                                      .laid_out_otherwise = laid_out_otherwise,
-                                      .take_over = take_over,
-                                      .begin = begin,
-                                      .push_fits = push_fits,
-                                      .on_push = on_push,
-                                      .on_pull = on_pull,
-                                      .on_decision = on_decision,
-                                      .on_step_ask = on_step_ask,
-                                      .at_boundary = at_boundary,
-                                      .release = release,
-                                      .check = check,
-                                      .status = shard_redo_status,
-                                      .waits_for = waits_for};
+const struct shard_mode shard_mode_sync = {.steps = true,
+                                           .optimizes = true,
+                                           .open = open_mode,
+                                           .close = close_mode,
+                                           .restore = shard_redo_restore,
+                                           .take_over = shard_round_adopt,
+                                           .begin = begin,
+                                           .push_fits = push_fits,
+                                           .on_push = on_push,
+                                           .on_pull = on_pull,
+                                           .on_decision = on_decision,
+                                           .on_step_ask = on_step_ask,
+                                           .at_boundary = at_boundary,
+                                           .release = release,
+                                           .check = check,
+                                           .status = shard_redo_status,
+                                           .waits_for = waits_for};

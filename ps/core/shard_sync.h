@@ -6,9 +6,7 @@
 #include "ps/core/gate.h"
 #include "ps/core/shard.h"
 
-enum {
-    SHARD_SUM_ELEMS = 4096
-}; /* summed and updated at a time: what stays in the first-level cache */
+enum { SHARD_SUM_ELEMS = 4096 }; /* in the works at a time: what stays in the first-level cache */
 
 /* Where the shards decide together what becomes of a step (shard_round.c). */
 struct shard_round {
@@ -67,7 +65,6 @@ struct shard_sync {
 };
 
 /* shard_accept.c: all but the outcome do nothing where there are no backup workers. */
-void shard_accept_init(struct shard *s, const Gradwire__Settings *m);
 void shard_accept_came(struct shard *s); /* a push of the running step */
 void shard_accept_report(struct shard *s);
 /* True: it is taken, and the step may go on. */
@@ -90,7 +87,8 @@ enum err shard_redo_open(struct shard *s, const Gradwire__Settings *m,
                          struct errmsg *e) MUST_CHECK; /* a generation of these settings begins */
 void shard_redo_close(struct shard *s);
 /* The cut's step, s->step, stands there in its epoch. Errors: ERR_CORRUPT. */
-enum err shard_redo_restore(struct shard *s, const struct manifest_redo *m) MUST_CHECK;
+enum err shard_redo_restore(struct shard *s, const struct manifest *m, uint64_t cut,
+                            struct errmsg *e) MUST_CHECK;
 void shard_redo_turn(struct shard *s); /* s->step is made, and still the present one */
 /* The reply has the parameters of this step, which is step - 1, step or step + 1: what it is made of, from the lead. */
 void shard_redo_say(const struct shard *s, uint64_t step, Gradwire__Reply *reply,
@@ -117,9 +115,14 @@ struct shard_sum { /* what a complete chunk's gradient is summed from */
     struct tree_values values;
     struct tree_node root;
 };
-void shard_sum_begin(const struct shard *s, uint32_t chunk, struct shard_sum *sum);
+/* The chunk is complete. Its place in the other weight block is free to be written from now on. */
+void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum);
 /* Elements [at, at + n) of the chunk, at most SHARD_SUM_ELEMS; valid until the next call. */
 const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n);
+/* Make the chunk's parameters of the next step from its gradient, which is `sum`, or stands in their place (NULL). Without
+ * examples they stay as they are. scale, ratio: as in shard_update. */
+void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *sum,
+                       uint64_t examples, float scale, const float *ratio);
 void shard_step_taken(struct shard *s, uint32_t chunk); /* its leaves are of no more use */
 void shard_step_publish(struct shard *s, uint32_t first, uint32_t count);
 /* A run of the step in the making, to one who waits for it. */

@@ -1,5 +1,5 @@
-/* What became of each push, where that is asked (top_k's error feedback): a worker that withholds must know what became of each push: was it applied, or another worker's push of
- * the same data, or neither? So a shard remembers of each worker's last task which chunks of its pushes are in an
+/* What became of each push (top_k's error feedback): a worker that withholds must know whether its push was applied, or
+ * another worker's push of the same data, or neither. So a shard remembers of each worker's last task which chunks of its pushes are in an
  * update, and says so with every reply: a worker that lost one learns it from the next (docs/semantics.md, "Top-k"). A
  * worker pushes nothing else before it knows. */
 #include <assert.h>
@@ -8,9 +8,7 @@
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
-enum {
-    PUSHES_MAX = 1024
-}; /* of one task: each of its nodes, and again where a part was dealt anew */
+enum { PUSHES_MAX = 1024 }; /* of one task: its nodes, and again where a part was dealt anew */
 
 struct taken_push {
     uint64_t number;
@@ -80,18 +78,12 @@ static enum err grow(const struct shard *s, struct taken *t)
 {
     size_t runs = (t->room + 1) * ((size_t)s->me.chunks / 2 + 1);
     struct taken_push *push = mem_resize(t->push, t->room + 1, sizeof *push);
-    if (!push)
-        return ERR_NOMEM;
-    t->push = push;
+    t->push = push ? push : t->push;
     Gradwire__Taken *message = mem_resize(t->message, runs, sizeof *message);
-    if (!message)
-        return ERR_NOMEM;
-    t->message = message;
+    t->message = message ? message : t->message;
     Gradwire__Taken **at = mem_resize(t->at, runs, sizeof *at);
-    if (!at)
-        return ERR_NOMEM;
-    t->at = at;
-    uint8_t *chunks = mem_zalloc(((size_t)s->me.chunks + 7) / 8, 1);
+    t->at = at ? at : t->at;
+    uint8_t *chunks = push && message && at ? mem_zalloc(((size_t)s->me.chunks + 7) / 8, 1) : NULL;
     if (!chunks)
         return ERR_NOMEM;
     t->push[t->room++].chunks = chunks;

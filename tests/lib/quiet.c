@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "ps/core/shard_state.h"
+
 enum { TAG = 7 };
 
 /* ---- chief_io ---- */
@@ -87,11 +89,30 @@ void quiet_drop_peers(void *ctx)
     (void)ctx;
 }
 
-void quiet_never_refuses(void *ctx, struct shard_peer *to, enum frame_type type,
-                         const ProtobufCMessage *m)
+double quiet_now_s(void *ctx)
 {
-    (void)ctx, (void)to, (void)m;
-    fail_msg("answered with %s", frame_type_str((uint16_t)type));
+    (void)ctx;
+    return 0;
+}
+
+enum err quiet_no_progress(void *ctx, const struct shard_peer *of, struct link_progress *p)
+{
+    (void)ctx, (void)of, (void)p;
+    return ERR_STATE;
+}
+
+const Gradwire__Reply *quiet_reply(enum frame_type type, const ProtobufCMessage *m)
+{
+    if (type != FRAME_REPLY)
+        fail_msg("answered with %s", frame_type_str((uint16_t)type));
+    return (const Gradwire__Reply *)m;
+}
+
+const float *quiet_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems)
+{
+    *first_elem = s->me.first_elem;
+    *elems = s->me.elems;
+    return s->block[s->now];
 }
 
 void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks)

@@ -28,9 +28,12 @@ void quiet_before_write(void *ctx, const float *lo, uint64_t elems);
 enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
                            struct errmsg *e);
 void quiet_drop_peers(void *ctx);
-/* Nobody must be refused. */
-void quiet_never_refuses(void *ctx, struct shard_peer *to, enum frame_type type,
-                         const ProtobufCMessage *m);
+double quiet_now_s(void *ctx);
+enum err quiet_no_progress(void *ctx, const struct shard_peer *of, struct link_progress *p);
+/* The head of what is sent: nobody must be refused. */
+const Gradwire__Reply *quiet_reply(enum frame_type type, const ProtobufCMessage *m);
+/* The parameters as they are. */
+const float *quiet_weights(const struct shard *s, uint64_t *first_elem, uint64_t *elems);
 
 /* One tensor w of zeros in so many whole chunks, all of one shard. */
 enum { QUIET_CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/wire/msg.h"
+#include "ps/core/gate.h"
 #include "ps/core/shard.h"
 #include "worker/chief/core/chief.h"
 #include "worker/driver/local.h"

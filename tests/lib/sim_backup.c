@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ps/core/shard_state.h"
 #include "tests/lib/sim.h"
 
 struct sim_backup_seen sim_backup_seen;
@@ -61,10 +62,11 @@ static void note(struct sim_thread *t, struct sim_history *h)
 {
     struct sim *sim = t->sim;
     const Gradwire__Settings *s = &sim->config.settings;
-    struct tree_leaves leaves;
-    uint64_t step;
-    if (!shard_accepted(t->core, &step, &leaves))
+    const struct shard_accept *a = &t->core->sync.accept;
+    if (!a->last.there)
         return;
+    const struct tree_leaves leaves = a->last.leaves;
+    uint64_t step = a->last.step;
     struct tree_leaves *set = &h->set[step];
     uint32_t n = tree_count_leaves(&leaves), least = s->microbatches;
     for (uint32_t workers = 1; workers <= SIM_WORKERS_MAX; workers++) {
@@ -87,8 +89,8 @@ static void note(struct sim_thread *t, struct sim_history *h)
 void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m)
 {
     struct sim *sim = t->sim;
-    struct generation g = shard_generation(t->core);
-    if (!is_on(sim) || !shard_entered(t->core) || generation_equal(before, g))
+    struct generation g = shard_facts(t->core).generation;
+    if (!is_on(sim) || !shard_facts(t->core).entered || generation_equal(before, g))
         return;
     struct sim_history *h = find(sim, g);
     if (m->mode == GRADWIRE__ENTER_MODE__TAKEOVER) {
@@ -126,7 +128,7 @@ static void note_rejected(struct sim *sim, struct sim_history *h, const Gradwire
 
 void sim_backup_decided(struct sim_thread *t, const Gradwire__StepDecision *m)
 {
-    struct sim_history *h = find(t->sim, shard_generation(t->core));
+    struct sim_history *h = find(t->sim, shard_facts(t->core).generation);
     if (!is_on(t->sim) || !h)
         return;
     note(t, h);

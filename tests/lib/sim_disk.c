@@ -71,7 +71,7 @@ static void on_written(struct sim *sim, struct sim_event *e)
     } else {
         struct sim_file *f = calloc(1, sizeof *f);
         f->cut = s->image->cut;
-        f->generation = s->image->generation.number;
+        f->generation = s->image->blocks.generation;
         f->slots = b->slots;
         f->w = copy(b->w, b->elems);
         for (uint32_t i = 0; i < b->slots; i++)

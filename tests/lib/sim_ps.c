@@ -6,35 +6,30 @@
 
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
+#include "tests/lib/quiet.h"
 #include "tests/lib/sim.h"
 
 #define OF(conn_peer) ((struct sim_conn *)((char *)(conn_peer)-offsetof(struct sim_conn, peer)))
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
     struct sim_thread *t = ctx;
+    const Gradwire__Reply *head = (const Gradwire__Reply *)m;
+    if (type == FRAME_REFUSE) {
+        t->refused = true;
+        if (!t->replays)
+            sim_send(t->sim, OF(to), DIALER, type, m);
+        return;
+    }
     sim_check_read(t, to, head);
-    if (elems)
+    if (head->codec != GRADWIRE__CODEC__RAW) {
+        sim_send_bytes(t->sim, OF(to), DIALER, type, m, body, bytes, &t->unsent);
+        return;
+    }
+    if (bytes)
         sim_stale_sent(t, to, head);
-    sim_send_body(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, elems, &t->unsent);
-}
-
-static void io_reply_encoded(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                             const void *body, uint64_t bytes)
-{
-    struct sim_thread *t = ctx;
-    sim_check_read(t, to, head);
-    sim_send_bytes(t->sim, OF(to), DIALER, FRAME_REPLY, &head->base, body, bytes, &t->unsent);
-}
-
-static void io_answer(void *ctx, struct shard_peer *to, enum frame_type type,
-                      const ProtobufCMessage *m)
-{
-    struct sim_thread *t = ctx;
-    t->refused = t->refused || type == FRAME_REFUSE;
-    if (!t->replays)
-        sim_send(t->sim, OF(to), DIALER, type, m);
+    sim_send_body(t->sim, OF(to), DIALER, type, m, body, bytes / sizeof(float), &t->unsent);
 }
 
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
@@ -145,8 +140,14 @@ static void io_drop_peers(void *ctx)
     close_peers(t, false);
 }
 
-static const struct shard_io io = {io_reply, io_answer,     io_before_write,  io_tell, io_save,
-                                   io_load,  io_drop_peers, io_reply_encoded, NULL,    NULL};
+static const struct shard_io io = {.send = io_send,
+                                   .before_write = io_before_write,
+                                   .tell = io_tell,
+                                   .save = io_save,
+                                   .load = io_load,
+                                   .drop_peers = io_drop_peers,
+                                   .now_s = quiet_now_s,
+                                   .progress = quiet_no_progress};
 
 /* ---- life ---- */
 
@@ -240,13 +241,11 @@ static struct sim_report *report_new(struct sim_thread *t)
 {
     struct shard *s = t->core;
     struct sim_report *r = calloc(1, sizeof *r);
-    uint64_t first, elems;
-    (void)shard_weights(s, &first, &elems);
-    r->entered = shard_entered(s);
-    r->generation = shard_generation(s);
+    r->entered = shard_facts(s).entered;
+    r->generation = shard_facts(s).generation;
     r->next_cut = t->next_cut;
-    r->max_incarnation = shard_max_incarnation(s);
-    r->status = r->entered && elems ? msg_copy(&shard_status(s)->base) : NULL;
+    r->max_incarnation = shard_facts(s).max_incarnation;
+    r->status = r->entered && s->me.elems ? msg_copy(&shard_status(s)->base) : NULL;
     return r;
 }
 
@@ -298,7 +297,7 @@ static struct sim_thread *owner(struct sim_ps *ps, int64_t shard)
 {
     for (uint32_t i = 0; i < ps->threads; i++) {
         uint64_t first, elems;
-        (void)shard_weights(ps->thread[i].core, &first, &elems);
+        (void)quiet_weights(ps->thread[i].core, &first, &elems);
         if (elems && shard_status(ps->thread[i].core)->shard == shard)
             return &ps->thread[i];
     }
@@ -348,7 +347,7 @@ static void take(struct sim_thread *t, struct sim_conn *c, const Gradwire__Hello
 static void check_generation(struct sim_thread *t)
 {
     struct sim *sim = t->sim;
-    struct generation now = shard_generation(t->core);
+    struct generation now = shard_facts(t->core).generation;
     if (now.number < t->seen.number ||
         (now.number == t->seen.number && t->seen.number && now.tag != t->seen.tag))
         sim_fail(sim, "ps %u: generation %" PRIu64 " follows %" PRIu64, t->ps->proc.index,
@@ -356,7 +355,7 @@ static void check_generation(struct sim_thread *t)
     if (now.number != t->seen.number)
         t->read_clock = 0;
     t->seen = now;
-    if (shard_entered(t->core) && now.number >= sim->entered) {
+    if (shard_facts(t->core).entered && now.number >= sim->entered) {
         sim->entered = now.number;
         sim->entered_tag = now.tag;
     }
@@ -365,7 +364,7 @@ static void check_generation(struct sim_thread *t)
 static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_ENTER) {
-        struct generation before = shard_generation(t->core);
+        struct generation before = shard_facts(t->core).generation;
         t->sim->took_over = ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
         for (uint32_t i = 0; i < SIM_WORKERS_MAX && t->sim->took_over; i++)
             sim_worker_lose_withheld(&t->sim->worker[i]);
@@ -411,8 +410,7 @@ static void on_letter(struct sim *sim, struct sim_event *e)
         take(t, l->conn, (const Gradwire__Hello *)l->m);
         break;
     case TO_FENCE:
-        if (shard_fence(t->core, fence->worker, fence->incarnation))
-            abort();
+        shard_fence(t->core, fence->worker, fence->incarnation);
         close_peers(t, true);
         (void)post(t, FROM_FENCED, 0, l->m);
         break;
@@ -518,7 +516,7 @@ static void keep_push(struct sim_thread *t, const Gradwire__Push *m, const struc
     if (!body || t->last_push || m->codec != GRADWIRE__CODEC__RAW)
         return;
     t->last_push = msg_copy(&m->base);
-    t->last_generation = shard_generation(t->core);
+    t->last_generation = shard_facts(t->core).generation;
 }
 
 /* A push of a generation that is over, from who is let in now: it is refused, and changes nothing. */
@@ -528,19 +526,19 @@ static void replay_old(struct sim_thread *t, struct shard_peer *from)
     struct shard *s = t->core;
     uint64_t first, n, step = s->step, updates = s->t, elems = 0;
     bool wanted = false;
-    if (!t->last_push || generation_equal(t->last_generation, shard_generation(s)))
+    if (!t->last_push || generation_equal(t->last_generation, shard_facts(s).generation))
         return;
     const Gradwire__Push *m = (const Gradwire__Push *)t->last_push;
-    const float *w = shard_weights(s, &first, &n);
+    const float *w = quiet_weights(s, &first, &n);
     float *before = malloc(n * sizeof *before);
     memcpy(before, w, n * sizeof *before);
     t->replays = true;
     t->refused = false;
     if (shard_push_fits(s, m, sizeof(float), &elems, &wanted, &e) || wanted ||
         shard_on_push(s, from, m, NULL, &e) || !t->refused || s->step != step || s->t != updates ||
-        memcmp(before, shard_weights(s, &first, &n), n * sizeof *before) != 0)
+        memcmp(before, quiet_weights(s, &first, &n), n * sizeof *before) != 0)
         sim_fail(t->sim, "a push of generation %" PRIu64 " counts in %" PRIu64,
-                 t->last_generation.number, shard_generation(s).number);
+                 t->last_generation.number, shard_facts(s).generation.number);
     t->replays = false;
     sim_seen.old++;
     free(before);

@@ -26,8 +26,8 @@ void sim_note_update(struct sim_worker *k, uint64_t id)
 
 static bool of(const struct sim_update *u, const struct sim_thread *t, const struct shard_peer *p)
 {
-    return generation_equal(u->generation, shard_generation(t->core)) && u->worker == p->worker &&
-           u->incarnation == p->incarnation;
+    return generation_equal(u->generation, shard_facts(t->core).generation) &&
+           u->worker == p->worker && u->incarnation == p->incarnation;
 }
 
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m)
@@ -56,8 +56,8 @@ void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const
     struct sim *sim = t->sim;
     uint64_t s = sim->config.settings.staleness;
     const struct sim_update *u = NULL;
-    if (t->core->mode != &shard_ssp ||
-        !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)) ||
+    if (t->core->mode != &shard_mode_ssp ||
+        !generation_equal(msg_generation_get(m->generation), shard_facts(t->core).generation) ||
         ids_has(&t->core->async.once.resolved, m->name))
         return;
     for (size_t i = sim->updates; i > 0 && !u; i--)
@@ -79,7 +79,7 @@ void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const G
 {
     uint64_t least = clocks_least(&t->core->ssp.clocks);
     if (!m->enter || m->entry != 1 || least == UINT64_MAX || least == 0 ||
-        !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)))
+        !generation_equal(msg_generation_get(m->generation), shard_facts(t->core).generation))
         return;
     for (size_t i = 0; i < t->core->ssp.clocks.n; i++)
         if (t->core->ssp.clocks.of[i].worker == from->worker &&
@@ -106,7 +106,7 @@ static uint64_t live(const struct clocks *c)
 
 void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m)
 {
-    if (t->core->mode != &shard_ssp) {
+    if (t->core->mode != &shard_mode_ssp) {
         shard_on_chief(t->core, FRAME_GONE, &m->base);
         return;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ps/core/shard_state.h"
+#include "tests/lib/quiet.h"
 #include "tests/lib/sim.h"
 
 enum { IDS_MAX = 64, CHUNKS_MAX = 64 }; /* as bits */
@@ -103,13 +104,13 @@ void sim_stale_loaded(struct sim_thread *t, const struct manifest *m)
 void sim_stale_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m)
 {
     uint64_t first, n;
-    if (!sim_stale_on(&t->sim->config) || !shard_entered(t->core) || t->core->me.chunks == 0 ||
-        generation_equal(before, shard_generation(t->core)) ||
+    if (!sim_stale_on(&t->sim->config) || !shard_facts(t->core).entered ||
+        t->core->me.chunks == 0 || generation_equal(before, shard_facts(t->core).generation) ||
         m->mode == GRADWIRE__ENTER_MODE__TAKEOVER)
         return;
     struct sim_mirror *k = mirror_of(t);
     uint64_t loaded = m->mode == GRADWIRE__ENTER_MODE__RESTORE ? k->loaded : 0;
-    const float *w = shard_weights(t->core, &first, &n);
+    const float *w = quiet_weights(t->core, &first, &n);
     sim_stale_thread_close(t);
     k = mirror_of(t);
     k->w = malloc(n * sizeof *k->w);
@@ -208,9 +209,9 @@ void sim_stale_pushed(struct sim_thread *t, const struct shard_peer *from, const
     if (k)
         k->pushing = false;
     if (!k || !k->w || m->name >= IDS_MAX ||
-        !generation_equal(msg_generation_get(m->generation), shard_generation(t->core)))
+        !generation_equal(msg_generation_get(m->generation), shard_facts(t->core).generation))
         return;
-    const struct sim_computed *c = find(t->sim, from, shard_generation(t->core), m->name);
+    const struct sim_computed *c = find(t->sim, from, shard_facts(t->core).generation, m->name);
     if (!c)
         sim_fail(t->sim, "worker %u pushes batch %" PRIu64 " that it has not computed",
                  from->worker, (uint64_t)m->name);
@@ -236,10 +237,10 @@ void sim_stale_saved(struct sim_thread *t, const struct shard_image *image)
                      id);
         ids |= (uint64_t)(k->has[id] != 0) << id;
     }
-    if (sim->saved_cut == image->cut && sim->saved_generation == image->generation.number &&
+    if (sim->saved_cut == image->cut && sim->saved_generation == image->blocks.generation &&
         sim->saved_ids != ids)
         sim_fail(sim, "cut %" PRIu64 ": two shards have copied other batches", image->cut);
-    sim->saved_generation = image->generation.number;
+    sim->saved_generation = image->blocks.generation;
     sim->saved_cut = image->cut;
     sim->saved_ids = ids;
 }

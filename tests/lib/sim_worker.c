@@ -1,5 +1,6 @@
 /* A worker process of the simulated cluster: what worker/step/train.c and its links do around the session. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,26 @@ static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const P
         k->clock = pull->clock;
     }
     sim_send(sim_of(k), k->link[shard], ACCEPTOR, type, m);
+}
+
+static void most(const struct residual *r, uint32_t chunk, const float *x, double weight,
+                 double *sum)
+{
+    uint64_t end = plan_chunk_elem(r->plan, chunk + 1);
+    for (uint64_t i = plan_chunk_elem(r->plan, chunk); weight > 0 && i < end; i++)
+        sum[i] += fabs((double)x[i]) / weight;
+}
+
+/* Add to sum[i] the most that the end of this worker may lose of element i, as part of a mean gradient. */
+static void residual_most(const struct residual *r, double *sum)
+{
+    for (uint32_t c = 0; c < r->plan->chunks; c++) {
+        most(r, c, r->e, r->weight[c], sum);
+        for (const struct residual_push *p = r->pushes; p; p = p->next) {
+            most(r, c, p->left, p->weight[c], sum);
+            most(r, c, p->carried, p->carries[c], sum);
+        }
+    }
 }
 
 /* What this worker withholds is gone, or is not in a cut that has all the others'. */

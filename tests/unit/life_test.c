@@ -24,13 +24,13 @@ static enum life after(bool done, const int *what)
 static void a_ps_trains_from_the_first_generation_until_its_loop_ends(void **state)
 {
     (void)state;
-    assert_true(life_before_chief(life_begin(false)));
+    assert_true(life_is[life_begin(false)].before_chief);
     assert_int_equal(AFTER(false, LIFE_CHIEF), LIFE_MET);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ENTER), LIFE_TRAINING);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_CHIEF, LIFE_ENTER), LIFE_TRAINING);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_STOP), LIFE_STOPPING);
-    assert_true(life_entered(LIFE_TRAINING));
-    assert_false(life_entered(LIFE_MET));
+    assert_true(life_is[LIFE_TRAINING].entered);
+    assert_false(life_is[LIFE_MET].entered);
 }
 
 static void a_ps_that_waits_for_ever_is_idle_until_a_generation_begins(void **state)
@@ -40,23 +40,23 @@ static void a_ps_that_waits_for_ever_is_idle_until_a_generation_begins(void **st
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ALONE), LIFE_IDLE);
     assert_int_equal(AFTER(false, LIFE_ALONE, LIFE_CHIEF), LIFE_IDLE);
     assert_int_equal(AFTER(false, LIFE_ALONE, LIFE_CHIEF, LIFE_ENTER), LIFE_TRAINING);
-    assert_true(life_rests(LIFE_IDLE));
-    assert_false(life_is_done(LIFE_IDLE));
+    assert_true(life_is[LIFE_IDLE].rests);
+    assert_false(life_is[LIFE_IDLE].done);
 }
 
 static void a_job_that_is_done_stays_so_until_a_generation_begins(void **state)
 {
     (void)state;
-    assert_true(life_is_done(life_begin(true)));
-    assert_true(life_before_chief(life_begin(true)));
+    assert_true(life_is[life_begin(true)].done);
+    assert_true(life_is[life_begin(true)].before_chief);
     assert_int_equal(AFTER(true, LIFE_CHIEF), LIFE_DONE_MET);
     assert_int_equal(AFTER(true, LIFE_CHIEF, LIFE_CHIEF), LIFE_DONE_MET);
     assert_int_equal(AFTER(true, LIFE_CHIEF, LIFE_OVER), LIFE_DONE_MET);
     assert_int_equal(AFTER(true, LIFE_CHIEF, LIFE_ENTER), LIFE_TRAINING);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_OVER), LIFE_DONE_MET);
     assert_int_equal(AFTER(false, LIFE_ALONE, LIFE_CHIEF, LIFE_OVER), LIFE_DONE_MET);
-    assert_false(life_before_chief(LIFE_DONE_MET));
-    assert_true(life_rests(LIFE_DONE_MET));
+    assert_false(life_is[LIFE_DONE_MET].before_chief);
+    assert_true(life_is[LIFE_DONE_MET].rests);
 }
 
 static void a_ps_that_is_told_to_go_waits_only_where_it_has_parameters(void **state)
@@ -65,12 +65,12 @@ static void a_ps_that_is_told_to_go_waits_only_where_it_has_parameters(void **st
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_TOLD), LIFE_GOING);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_TOLD, LIFE_ENTER, LIFE_CHIEF),
                      LIFE_GOING);
-    assert_true(life_entered(LIFE_GOING));
+    assert_true(life_is[LIFE_GOING].entered);
     assert_int_equal(AFTER(false, LIFE_TOLD), LIFE_LEAVING);
     assert_int_equal(AFTER(false, LIFE_CHIEF, LIFE_TOLD), LIFE_LEAVING);
     assert_int_equal(AFTER(false, LIFE_ALONE, LIFE_TOLD), LIFE_LEAVING);
     assert_int_equal(AFTER(true, LIFE_TOLD), LIFE_LEAVING);
-    assert_false(life_entered(LIFE_LEAVING));
+    assert_false(life_is[LIFE_LEAVING].entered);
 }
 
 static void no_other_life_follows_when_a_ps_was_told_to_go(void **state)
@@ -84,7 +84,7 @@ static void no_other_life_follows_when_a_ps_was_told_to_go(void **state)
     };
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         assert_int_equal(after(false, told[i]), LIFE_LAST);
-    assert_false(life_told(AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_STOP)));
+    assert_false(life_is[AFTER(false, LIFE_CHIEF, LIFE_ENTER, LIFE_STOP)].told);
 }
 
 static void the_outside_is_told_training_only_while_a_chief_is_there(void **state)

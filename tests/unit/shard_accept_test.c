@@ -41,17 +41,18 @@ struct fixture {
     uint64_t begin;     /* of the last reply that said it */
 };
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
     struct fixture *f = ctx;
     struct answer *a = &f->answer[to->worker];
-    assert_true(elems > 0);
+    const Gradwire__Reply *head = quiet_reply(type, m);
+    assert_true(bytes > 0);
     if (a->step != head->step)
         a->chunks = 0;
     a->step = head->step;
     a->outcome = head->outcome;
-    a->w = body[0];
+    a->w = *(const float *)body;
     if (head->work) {
         f->begin = head->work->begin;
         a->works = head->work->n_redo;
@@ -93,8 +94,9 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static const struct shard_io io = {.reply = io_reply,
-                                   .answer = quiet_never_refuses,
+static const struct shard_io io = {.send = io_send,
+                                   .now_s = quiet_now_s,
+                                   .progress = quiet_no_progress,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
@@ -109,7 +111,7 @@ static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
 static void let_in(struct fixture *f, uint32_t worker)
 {
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
-    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation g = msg_generation(shard_facts(f->shard).generation);
     Gradwire__Refuse refuse;
     m.generation = &g;
     m.worker = worker;
@@ -147,7 +149,7 @@ static void push_some(struct fixture *f, uint32_t worker, uint64_t step, struct 
                       float g, uint32_t first, uint32_t count)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
-    Gradwire__Generation of = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation of = msg_generation(shard_facts(f->shard).generation);
     struct errmsg e = {""};
     double sums[] = {1};
     uint64_t elems;
@@ -184,7 +186,7 @@ static void push(struct fixture *f, uint32_t worker, uint64_t step, uint32_t lev
 static void accept(struct fixture *f, uint64_t step, uint8_t leaves)
 {
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation g = msg_generation(shard_facts(f->shard).generation);
     m.generation = &g;
     m.step = step;
     m.round = GRADWIRE__ROUND__ACCEPT;
@@ -196,7 +198,7 @@ static void accept(struct fixture *f, uint64_t step, uint8_t leaves)
 static void scale(struct fixture *f, uint64_t step)
 {
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
-    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation g = msg_generation(shard_facts(f->shard).generation);
     m.generation = &g;
     m.step = step;
     m.scale = 1;
@@ -206,7 +208,7 @@ static void scale(struct fixture *f, uint64_t step)
 static void ask(struct fixture *f)
 {
     Gradwire__StepAsk m = GRADWIRE__STEP_ASK__INIT;
-    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation g = msg_generation(shard_facts(f->shard).generation);
     m.generation = &g;
     shard_on_chief(f->shard, FRAME_STEP_ASK, &m.base);
 }
@@ -214,7 +216,7 @@ static void ask(struct fixture *f)
 static void pull(struct fixture *f, uint32_t worker, uint64_t step)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
-    Gradwire__Generation g = msg_generation(shard_generation(f->shard));
+    Gradwire__Generation g = msg_generation(shard_facts(f->shard).generation);
     struct errmsg e = {""};
     m.generation = &g;
     m.step = step;
@@ -229,7 +231,7 @@ static const Gradwire__ShardStatus *status(const struct fixture *f)
 static float weight(const struct fixture *f)
 {
     uint64_t first, elems;
-    return shard_weights(f->shard, &first, &elems)[ELEMS - 1];
+    return quiet_weights(f->shard, &first, &elems)[ELEMS - 1];
 }
 
 #define BIT(level, index) (1u << ((LEAVES >> (level)) + (index)))
@@ -416,14 +418,14 @@ static void a_cut_holds_the_decision_and_a_new_chief_hears_of_it(void **state)
     assert_int_equal(f.answer[2].outcome, GRADWIRE__OUTCOME__DROPPED);
     push(&f, 0, 1, 1, 0);
     enter(&f, 6, GRADWIRE__ENTER_MODE__TAKEOVER);
-    assert_true(shard_entered(f.shard));
+    assert_true(shard_facts(f.shard).entered);
     ask(&f);
     assert_int_equal(f.report_step, 1);
     assert_int_equal(f.whole, BIT(1, 0));
     assert_int_equal(f.last_step, 0);
     f.settings.replicas_to_aggregate = 0;
     enter(&f, 7, GRADWIRE__ENTER_MODE__TAKEOVER);
-    assert_false(shard_entered(f.shard)); /* the gate is of another kind */
+    assert_false(shard_facts(f.shard).entered); /* the gate is of another kind */
     close_fixture(&f);
 }
 

@@ -30,11 +30,12 @@ struct said {
     float saved_w;
 };
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
     struct said *said = ctx;
-    (void)to, (void)body, (void)elems;
+    (void)to, (void)body, (void)bytes;
+    const Gradwire__Reply *head = quiet_reply(type, m);
     said->replies++;
     said->reply_step = head->step;
     said->reply_chunks = head->chunks;
@@ -69,8 +70,9 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static const struct shard_io io = {.reply = io_reply,
-                                   .answer = quiet_never_refuses,
+static const struct shard_io io = {.send = io_send,
+                                   .now_s = quiet_now_s,
+                                   .progress = quiet_no_progress,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
@@ -92,7 +94,7 @@ struct fixture {
 static void enter(struct fixture *f, uint64_t number, Gradwire__EnterMode mode)
 {
     quiet_enter(f->shard, &f->plan, &f->settings, number, mode, 0);
-    assert_true(shard_entered(f->shard));
+    assert_true(shard_facts(f->shard).entered);
 }
 
 static void let_in(struct fixture *f, uint64_t number)
@@ -177,7 +179,7 @@ static void ask(struct fixture *f, uint64_t number)
 static float weight(const struct fixture *f)
 {
     uint64_t first, elems;
-    return shard_weights(f->shard, &first, &elems)[ELEMS - 1];
+    return quiet_weights(f->shard, &first, &elems)[ELEMS - 1];
 }
 
 static uint64_t step(const struct fixture *f)

@@ -30,11 +30,12 @@ struct fixture {
     struct shard_image *image; /* the last one to save */
 };
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
     struct fixture *f = ctx;
-    (void)to, (void)elems;
+    (void)to, (void)bytes;
+    const Gradwire__Reply *head = quiet_reply(type, m);
     f->replies++;
     f->reply_step = head->step;
     f->reply_body = body;
@@ -91,8 +92,9 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
     return ERR_OK;
 }
 
-static const struct shard_io io = {.reply = io_reply,
-                                   .answer = quiet_never_refuses,
+static const struct shard_io io = {.send = io_send,
+                                   .now_s = quiet_now_s,
+                                   .progress = quiet_no_progress,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
@@ -236,7 +238,7 @@ static void weight_decay_leaves_excluded_tensors_alone(void **state)
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
     hello(&f, &peer, 0);
     push(&f, &peer, 0, 0, 0.25f);
-    const float *w = shard_weights(f.shard, &first, &elems);
+    const float *w = quiet_weights(f.shard, &first, &elems);
     for (uint32_t i = 0; i < 4; i++) {
         const struct tensor *at = &f.layout.tensor[i];
         float want = 1.0f - (at->undecayed ? 0.0f : 0.25f) - 0.125f; /* rate 0.5 */
@@ -294,7 +296,7 @@ static void takeover_brings_the_run_time_keys(void **state)
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
     hello(&f, &peer, 0);
     push(&f, &peer, 0, 0, 1);
-    assert_true(shard_weights(f.shard, &first, &elems)[0] == -0.5f);
+    assert_true(quiet_weights(f.shard, &first, &elems)[0] == -0.5f);
     f.settings.learning_rate = 0.25f;
     f.settings.momentum = 0.5f; /* identity: no other value can come, and none is taken */
     shard_peer_gone(f.shard, &peer);
@@ -302,7 +304,7 @@ static void takeover_brings_the_run_time_keys(void **state)
     assert_string_equal(f.entered_error, "");
     hello(&f, &peer, 0);
     push(&f, &peer, 1, 0, 1);
-    assert_true(shard_weights(f.shard, &first, &elems)[0] == -0.75f);
+    assert_true(quiet_weights(f.shard, &first, &elems)[0] == -0.75f);
     f.settings.schedule = SCHEDULE_PIECEWISE_CONSTANT_DECAY;
     f.settings.n_boundaries = 1;
     f.settings.boundaries = (uint32_t[]){2};
@@ -312,9 +314,9 @@ static void takeover_brings_the_run_time_keys(void **state)
     enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
     hello(&f, &peer, 0);
     push(&f, &peer, 2, 0, 1);
-    assert_true(shard_weights(f.shard, &first, &elems)[0] == -8.75f);
+    assert_true(quiet_weights(f.shard, &first, &elems)[0] == -8.75f);
     push(&f, &peer, 3, 0, 1);
-    assert_true(shard_weights(f.shard, &first, &elems)[0] == -8.875f);
+    assert_true(quiet_weights(f.shard, &first, &elems)[0] == -8.875f);
     shard_peer_gone(f.shard, &peer);
     close_fixture(&f);
 }
@@ -363,12 +365,12 @@ static void shard_refuses_an_optimizer_that_it_does_not_know(void **state)
     f.settings.optimizer = OPTIMIZER_KINDS;
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
     assert_non_null(strstr(f.entered_error, "is not known here"));
-    assert_false(shard_entered(f.shard));
+    assert_false(shard_facts(f.shard).entered);
     f.settings.optimizer = OPT_ADAM;
     f.settings.beta_2 = 1.0f;
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
     assert_non_null(strstr(f.entered_error, "out of range"));
-    assert_false(shard_entered(f.shard));
+    assert_false(shard_facts(f.shard).entered);
     f.settings.beta_2 = 0.5f;
     f.settings.schedule = SCHEDULE_KINDS;
     enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
@@ -565,7 +567,7 @@ static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t 
 static float first_weight(struct fixture *f)
 {
     uint64_t first, elems;
-    return shard_weights(f->shard, &first, &elems)[0];
+    return quiet_weights(f->shard, &first, &elems)[0];
 }
 
 static void shard_adds_a_round_once_and_in_turn(void **state)
@@ -629,7 +631,7 @@ static void announces(Gradwire__Update update)
     uint64_t first, elems;
     for (uint64_t name = 0; name < 3; name++)
         push(&f, &peer, name, 0, 1);
-    const float *w = shard_weights(f.shard, &first, &elems);
+    const float *w = quiet_weights(f.shard, &first, &elems);
     memcpy(before, w, sizeof before);
     announced.n = 0;
     for (uint64_t name = 3; name < 5; name++) /* in sync the block comes up again at the second */
@@ -664,7 +666,7 @@ static void shard_goes_on_from_a_cut_as_if_never_stopped(void **state)
     for (uint64_t step = 3; step < 6; step++)
         push(&f, &peer, step, 0, -0.5f);
     uint64_t first, elems;
-    memcpy(undisturbed, shard_weights(f.shard, &first, &elems), sizeof undisturbed);
+    memcpy(undisturbed, quiet_weights(f.shard, &first, &elems), sizeof undisturbed);
     shard_peer_gone(f.shard, &peer);
 
     enter(&f, GRADWIRE__ENTER_MODE__RESTORE, 0);
@@ -672,7 +674,7 @@ static void shard_goes_on_from_a_cut_as_if_never_stopped(void **state)
     hello(&f, &peer, 0);
     for (uint64_t step = 3; step < 6; step++)
         push(&f, &peer, step, 0, -0.5f);
-    assert_memory_equal(shard_weights(f.shard, &first, &elems), undisturbed, sizeof undisturbed);
+    assert_memory_equal(quiet_weights(f.shard, &first, &elems), undisturbed, sizeof undisturbed);
     close_fixture(&f);
 }
 
@@ -687,7 +689,7 @@ static void shard_says_so_when_it_cannot_enter_for_memory(void **state)
             enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
             int fired = mem_fail_fired();
             mem_fail_at(-1);
-            assert_int_equal(shard_entered(f.shard), !fired);
+            assert_int_equal(shard_facts(f.shard).entered, !fired);
             assert_int_equal(f.entered_error[0] != '\0', fired);
             if (!fired) {
                 assert_true(n > 4);

@@ -20,10 +20,11 @@ struct fixture {
     uint64_t next_id;
 };
 
-static void io_reply(void *ctx, struct shard_peer *to, const Gradwire__Reply *head,
-                     const float *body, uint64_t elems)
+static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
+                    const ProtobufCMessage *m, const void *body, uint64_t bytes)
 {
-    (void)ctx, (void)to, (void)head, (void)body, (void)elems;
+    (void)ctx, (void)to, (void)body, (void)bytes;
+    (void)quiet_reply(type, m);
 }
 
 static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
@@ -33,8 +34,9 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
     assert_string_equal(((const Gradwire__Entered *)m)->error, "");
 }
 
-static const struct shard_io io = {.reply = io_reply,
-                                   .answer = quiet_never_refuses,
+static const struct shard_io io = {.send = io_send,
+                                   .now_s = quiet_now_s,
+                                   .progress = quiet_no_progress,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .drop_peers = quiet_drop_peers};
@@ -121,7 +123,7 @@ static void push(struct fixture *f, uint32_t worker, float g)
 static float weight(const struct fixture *f, uint32_t chunk)
 {
     uint64_t first, elems;
-    const float *w = shard_weights(f->shard, &first, &elems);
+    const float *w = quiet_weights(f->shard, &first, &elems);
     for (uint32_t i = 0; i < CHUNK; i++)
         assert_true(w[chunk * CHUNK + i] == w[chunk * CHUNK]);
     return w[chunk * CHUNK];

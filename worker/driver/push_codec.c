@@ -286,11 +286,11 @@ void push_codec_answered(struct push_codec *p, const Gradwire__Reply *m)
 {
     if (!p->residual)
         return;
-    for (struct residual_push *push = residual_pushes(p->residual); push; push = push->next) {
+    for (struct residual_push *push = p->residual->pushes; push; push = push->next) {
         if (push->open == 0 || !tells_of(p, m, &push->name))
             continue;
         for (uint32_t c = m->first_chunk; c < m->first_chunk + m->chunks; c++)
-            residual_settle(p->residual, push, c, 1,
+            residual_settle(p->residual, push, c,
                             push->name.remainder || is_taken(m, push->number, c));
     }
 }

@@ -7,14 +7,6 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 
-struct residual {
-    const struct plan *plan;
-    float *e;       /* (elems) */
-    double *weight; /* (chunks) 0: nothing is withheld there */
-    uint64_t numbers;
-    struct residual_push *pushes;
-};
-
 static void push_free(struct residual_push *p)
 {
     if (!p)
@@ -75,11 +67,6 @@ void residual_free(struct residual *r)
     mem_free(r->e);
     mem_free(r->weight);
     mem_free(r);
-}
-
-struct residual_push *residual_pushes(struct residual *r)
-{
-    return r->pushes;
 }
 
 static bool same(const struct residual_name *a, const struct residual_name *b)
@@ -180,7 +167,7 @@ void residual_carry(struct residual *r, struct residual_push *push, uint32_t fir
 void residual_sent(struct residual *r, struct residual_push *push, uint32_t first, uint32_t chunks,
                    const float *sent, double weight)
 {
-    for (uint32_t c = first; c < first + chunks && sent; c++) {
+    for (uint32_t c = first; c < first + chunks; c++) {
         struct span s = span_of(r, c);
         float *left = push->left + s.at;
         for (size_t i = 0; i < s.elems; i++) {
@@ -201,20 +188,17 @@ void residual_give_back(struct residual *r, struct residual_push *push, uint32_t
     }
 }
 
-void residual_settle(struct residual *r, struct residual_push *push, uint32_t first,
-                     uint32_t chunks, bool taken)
+void residual_settle(struct residual *r, struct residual_push *push, uint32_t chunk, bool taken)
 {
-    for (uint32_t c = first; c < first + chunks; c++) {
-        if (!push->waits[c])
-            continue;
-        if (taken)
-            keep(r, c, push->left, push->weight[c]);
-        else
-            keep(r, c, push->carried, push->carries[c]);
-        push->waits[c] = false;
-        push->carries[c] = push->weight[c] = 0;
-        push->open--;
-    }
+    if (!push->waits[chunk])
+        return;
+    if (taken)
+        keep(r, chunk, push->left, push->weight[chunk]);
+    else
+        keep(r, chunk, push->carried, push->carries[chunk]);
+    push->waits[chunk] = false;
+    push->carries[chunk] = push->weight[chunk] = 0;
+    push->open--;
 }
 
 bool residual_any(const struct residual *r)
@@ -227,23 +211,4 @@ bool residual_any(const struct residual *r)
                 return true;
     }
     return false;
-}
-
-static void most(const struct residual *r, uint32_t chunk, const float *x, double weight,
-                 double *sum)
-{
-    struct span s = span_of(r, chunk);
-    for (size_t i = 0; weight > 0 && i < s.elems; i++)
-        sum[s.at + i] += fabs((double)x[s.at + i]) / weight;
-}
-
-void residual_most(const struct residual *r, double *sum)
-{
-    for (uint32_t c = 0; c < r->plan->chunks; c++) {
-        most(r, c, r->e, r->weight[c], sum);
-        for (const struct residual_push *p = r->pushes; p; p = p->next) {
-            most(r, c, p->left, p->weight[c], sum);
-            most(r, c, p->carried, p->carries[c], sum);
-        }
-    }
 }

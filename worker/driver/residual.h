@@ -45,7 +45,13 @@ struct residual_push {
     struct residual_run *run; /* (chunks) by its first chunk */
 };
 
-struct residual;
+struct residual {
+    const struct plan *plan;
+    float *e;       /* (elems) */
+    double *weight; /* (chunks) 0: nothing is withheld there */
+    uint64_t numbers;
+    struct residual_push *pushes; /* that are kept */
+};
 
 /* The plan is borrowed. Errors: ERR_NOMEM. */
 enum err residual_new(struct residual **r, const struct plan *plan) MUST_CHECK;
@@ -59,22 +65,17 @@ struct residual_push *residual_push(struct residual *r, const struct residual_na
  * is carried (a push without examples is not applied). */
 void residual_carry(struct residual *r, struct residual_push *push, uint32_t first, uint32_t chunks,
                     const float *g, double weight);
-/* It travels as `sent`, decoded: what is left is the rest. NULL: it travels whole, and nothing is left. */
+/* It travels as `sent`, decoded: what is left is the rest. */
 void residual_sent(struct residual *r, struct residual_push *push, uint32_t first, uint32_t chunks,
                    const float *sent, double weight);
 /* It travels without e (it is not finite): e comes back, and nothing is left. */
 void residual_give_back(struct residual *r, struct residual_push *push, uint32_t first,
                         uint32_t chunks);
 
-/* The outcome of a push's chunks; those that have one already, or were never made, are left alone. */
-void residual_settle(struct residual *r, struct residual_push *push, uint32_t first,
-                     uint32_t chunks, bool taken);
-/* The pushes that are kept. */
-struct residual_push *residual_pushes(struct residual *r);
+/* The outcome of a push's chunk; one that has its outcome already, or was never made, is left alone. */
+void residual_settle(struct residual *r, struct residual_push *push, uint32_t chunk, bool taken);
 
 /* Is anything withheld, or may be once outcomes are known? */
 bool residual_any(const struct residual *r);
-/* Add to sum[i], for tests: the most that the end of this worker may lose of element i, as part of a mean gradient. */
-void residual_most(const struct residual *r, double *sum);
 
 #endif

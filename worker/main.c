@@ -347,7 +347,6 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .data_fingerprint = p->data.fingerprint,
                                       .listen_fd = p->listen_fd,
                                       .progress_fd = p->flags.progress_fd,
-                                      .usable_below = UINT64_MAX,
                                       .journal = &p->journal,
                                       .logs_disk = &p->logs_disk,
                                       .seconds_before = p->has_base ? p->base.seconds : 0,

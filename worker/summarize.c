@@ -356,18 +356,19 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
 
 enum err summarize(const struct summarize *what, struct errmsg *e)
 {
+    const struct chief *chief = what->host ? host_chief(what->host) : NULL;
     const struct chief_facts f = facts(what);
     uint32_t trainers = what->cluster->n_workers + what->cluster->separate_chief;
     uint32_t workers = trainers ? trainers : 1;
     struct summary_worker *worker = mem_zalloc(workers, sizeof *worker);
     if (!worker)
         return err_set(e, ERR_NOMEM, "%s/summary.json: out of memory", what->output);
-    for (uint32_t i = 0; what->host && i < workers; i++) {
+    for (uint32_t i = 0; chief && i < workers; i++) {
         struct summary_worker *w = &worker[i];
         w->account = what->result->account; /* the chief's own; the others sent theirs */
-        w->accounted = i == 0 || host_account(what->host, i, &w->account);
-        w->dropped = host_dropped(what->host, i);
-        w->stales = host_staleness(what->host, i, &w->stale);
+        w->accounted = i == 0 || chief_account(chief, i, &w->account);
+        w->dropped = chief_dropped(chief, i);
+        w->stales = chief_staleness(chief, i, &w->stale);
     }
     enum err err = summary_write(what, &f, worker, workers, e);
     mem_free(worker);

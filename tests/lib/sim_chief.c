@@ -79,7 +79,7 @@ static void io_finish(void *ctx)
 static void on_ended(struct sim *sim, struct sim_event *e)
 {
     struct sim_worker *k = &sim->worker[0];
-    chief_facts(k->chief, &sim->facts);
+    sim->facts = chief_facts(k->chief);
     sim_exit(sim, &k->proc, (int)e->a);
 }
 

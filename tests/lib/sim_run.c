@@ -236,7 +236,7 @@ static bool ended_before(const struct sim *sim, const struct sim_proc *p, int co
     struct chief_facts facts;
     if (p->role != SIM_PS || code != 0 || !sim->worker[0].proc.up || !finished(sim))
         return false;
-    chief_facts(sim->worker[0].chief, &facts);
+    facts = chief_facts(sim->worker[0].chief);
     return !facts.running;
 }
 

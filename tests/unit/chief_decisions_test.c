@@ -437,7 +437,7 @@ static void after_a_restore_what_the_cut_resolved_is_not_dealt(void **state)
     assert_int_equal(f.said.lease_worker, 1);
     assert_int_equal(f.said.lease_first, 7);
     struct chief_facts facts;
-    chief_facts(f.chief, &facts);
+    facts = chief_facts(f.chief);
     assert_int_equal(facts.steps, 8);
     close_fixture(&f);
 }

@@ -376,7 +376,7 @@ static void skip_rejects_the_step_on_all_shards(void **state)
     both(&f, 1, NULL);
     assert_true(!f.said.decision.rejected && f.said.decision.scale == 1);
     struct chief_facts facts;
-    chief_facts(f.chief, &facts);
+    facts = chief_facts(f.chief);
     assert_int_equal(facts.rejected, 1);
     close_fixture(&f);
 }

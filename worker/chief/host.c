@@ -41,19 +41,9 @@ void host_free(struct host *h)
     mem_free(h);
 }
 
-bool host_account(const struct host *h, uint32_t worker, struct worker_account *out)
+const struct chief *host_chief(const struct host *h)
 {
-    return h->chief && chief_account(h->chief, worker, out);
-}
-
-uint64_t host_dropped(const struct host *h, uint32_t worker)
-{
-    return h->chief ? chief_dropped(h->chief, worker) : 0;
-}
-
-bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out)
-{
-    return h->chief && chief_staleness(h->chief, worker, out);
+    return h->chief;
 }
 
 const struct chief_facts *host_facts(const struct host *h)
@@ -87,10 +77,9 @@ static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
 {
     struct host *h = ctx;
     struct errmsg e = {""}; /* it is in the log */
-    disk_thread_settle(
-        &h->checkpoints_disk); /* or it would delete, as older than its own, the cut that is found here */
-    return host_find_cut(h->checkpoints,
-                         below < h->config.usable_below ? below : h->config.usable_below, m, &e);
+    /* Or its thread would delete, as older than its own, the cut that is found here. */
+    disk_thread_settle(&h->checkpoints_disk);
+    return host_find_cut(h->checkpoints, below, m, &e);
 }
 
 static void io_discard(void *ctx, uint64_t cut)
@@ -108,7 +97,7 @@ static void io_finish(void *ctx)
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct host *h = ctx;
-    chief_facts(h->chief, &h->facts);
+    h->facts = chief_facts(h->chief);
     if (h->config.finished)
         exit_code = 0; /* who was still there has been told; the others had gone */
     const char *why = exit_code == 1 ? ps_links_why_away(h) : "";
@@ -242,8 +231,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
 /* The newest cut is news for the launcher's `status`. */
 static void tell_published(struct host *h)
 {
-    struct chief_facts f;
-    chief_facts(h->chief, &f);
+    const struct chief_facts f = chief_facts(h->chief);
     if (f.cut != UINT64_MAX && f.cut != h->cut_told)
         progress_checkpoint(h->config.progress_fd, f.cut, f.cut_step);
     h->cut_told = f.cut;
@@ -282,8 +270,7 @@ static void host_on_letter(void *role, struct mail *m)
 /* Async: each epoch's end is an evaluation; the last one's is the final one. */
 static void tell_epochs(struct host *h)
 {
-    struct chief_facts f;
-    chief_facts(h->chief, &f);
+    const struct chief_facts f = chief_facts(h->chief);
     const struct job *job = h->control->config.job;
     if (!f.running || job->training.update == UPDATE_SYNC)
         return;
@@ -314,7 +301,7 @@ static void host_stop(void *role)
 {
     struct host *h = role;
     if (h->chief && !h->facts.running)
-        chief_facts(h->chief, &h->facts);
+        h->facts = chief_facts(h->chief);
     if (h->listening)
         listen_close(&h->listener);
     h->listening = false;

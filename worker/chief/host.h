@@ -1,5 +1,5 @@
-/* The chief's shell on the control thread of its process: connections to every ps, workers that dial in, the threads
- * that write, and the chief's own session by letters.
+/* The host of the chief's decisions (core/chief.h): their shell on the control thread of the chief's process, with
+ * connections to every ps, workers that dial in, the threads that write, and the own session by letters.
  *
  * Happy path: dial each ps, hello -> chief core -> its messages go where it says. Failure modes: a ps that is lost
  * (dialed again), a worker of another job (refused by name), a manifest that cannot be written (told to the core). */
@@ -16,14 +16,12 @@ struct host_config {
     uint64_t batches_per_epoch;
     const char *output; /* DIR */
     const uint8_t *data_fingerprint;
-    int listen_fd;         /* where workers come in */
-    int progress_fd;       /* -1: none */
-    uint64_t usable_below; /* cuts from here on are known to be unusable */
+    int listen_fd;   /* where workers come in */
+    int progress_fd; /* -1: none */
     const struct journal *journal;
     struct disk_thread *logs_disk;
-    double seconds_before; /* of training, in former runs */
-    bool
-        finished; /* the job was done before this process began: only tell the others, for a few seconds */
+    double seconds_before;   /* of training, in former runs */
+    bool finished;           /* the job was done before: only tell the others, for a few seconds */
     uint64_t learned_epochs; /* then: in its final checkpoint */
 };
 
@@ -36,14 +34,8 @@ extern const struct control_ops host_ops;
 /* What the chief knew at the end. Thread: any, after control_close; or the host's. */
 const struct chief_facts *host_facts(const struct host *h);
 
-/* As chief_account; after control_close. */
-bool host_account(const struct host *h, uint32_t worker, struct worker_account *out);
-
-/* As chief_dropped; after control_close. */
-uint64_t host_dropped(const struct host *h, uint32_t worker);
-
-/* As chief_staleness; after control_close. */
-bool host_staleness(const struct host *h, uint32_t worker, struct staleness *out);
+/* The chief's core, for chief_account, chief_dropped and chief_staleness; after control_close. NULL: there was none. */
+const struct chief *host_chief(const struct host *h);
 
 /* The newest cut of DIR that is whole and checked, below `below`; what is skipped is logged. The identity of the job
  * and of the data that it was taken with are compared by the caller. Errors: ERR_NOTFOUND there is none;

@@ -60,8 +60,6 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
 struct publication {
     struct host *host;
     struct manifest m;
-    char dir[4096];
-    uint32_t keep;
 };
 
 /* The word of a disk's thread; without memory for an error's text another one stands for it: NULL would say that it is
@@ -86,10 +84,11 @@ static void publication_free(struct publication *p)
 static void publish(void *arg)
 {
     struct publication *p = arg;
+    const char *dir = p->host->checkpoints;
     struct errmsg e = {""};
-    enum err err = checkpoint_publish(p->dir, &p->m, &e);
+    enum err err = checkpoint_publish(dir, &p->m, &e);
     if (!err)
-        checkpoint_prune(p->dir, p->keep);
+        checkpoint_prune(dir, p->host->control->config.job->checkpoint.keep);
     post_word(p->host->control, HOST_PUBLISHED, p->m.cut, err ? e.text : NULL);
     publication_free(p);
 }
@@ -109,8 +108,6 @@ static struct publication *publication_new(struct host *h, const struct manifest
         return NULL;
     p->host = h;
     p->m = *m;
-    p->keep = h->control->config.job->checkpoint.keep;
-    (void)snprintf(p->dir, sizeof p->dir, "%s", h->checkpoints);
     p->m.file = copy_of(m->file, m->files * sizeof *m->file);
     p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);
     p->m.redo.dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
@@ -191,11 +188,9 @@ void host_await_evaluator(void *ctx, uint64_t cut)
 
 void host_look(struct host *h, int64_t now_ms)
 {
-    struct chief_facts facts;
     if (!h->awaiting || h->looking || now_ms - h->looked_ms < LOOK_MS)
         return;
-    chief_facts(h->chief, &facts);
-    memcpy(h->uuid, facts.uuid, sizeof h->uuid);
+    memcpy(h->uuid, chief_facts(h->chief).uuid, sizeof h->uuid);
     h->looked_for = h->awaited;
     h->looked_ms = now_ms;
     h->looking = h->awaiting = disk_thread_post(h->config.logs_disk, look, h) == ERR_OK;

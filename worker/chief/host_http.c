@@ -7,9 +7,7 @@
 const char *host_waits_for(void *role)
 {
     struct host *h = role;
-    struct chief_facts f;
-    chief_facts(h->chief, &f);
-    if (f.running)
+    if (chief_facts(h->chief).running)
         return NULL;
     chief_waits_for(h->chief, clock_now_ms(), h->waits_for, sizeof h->waits_for);
     return h->waits_for;
@@ -119,8 +117,7 @@ static void put_peers(const struct host *h, struct metrics *m)
 void host_metrics(void *role, struct metrics *m)
 {
     const struct host *h = role;
-    struct chief_facts f;
-    chief_facts(h->chief, &f);
+    const struct chief_facts f = chief_facts(h->chief);
     put_job(h, &f, m);
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
@@ -159,12 +156,10 @@ static json_t *eval_json(const struct host *h)
 enum err host_status(void *role, json_t *to)
 {
     struct host *h = role;
-    struct chief_facts f;
-    char waits_for[256];
+    const struct chief_facts f = chief_facts(h->chief);
     int64_t now = clock_now_ms();
     json_t *workers = json_array(), *ps = json_array();
-    chief_facts(h->chief, &f);
-    chief_waits_for(h->chief, now, waits_for, sizeof waits_for);
+    chief_waits_for(h->chief, now, h->waits_for, sizeof h->waits_for);
     for (uint32_t i = 0; i < chief_workers(h->chief); i++)
         (void)json_array_append_new(workers, worker_json(h, i, now));
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
@@ -178,7 +173,7 @@ enum err host_status(void *role, json_t *to)
                   f.cut == UINT64_MAX ? json_null()
                                       : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step",
                                                   (json_int_t)f.cut_step),
-                  "waits_for", waits_for, "workers", workers, "ps", ps);
+                  "waits_for", h->waits_for, "workers", workers, "ps", ps);
     if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
         json_decref(job);
         return ERR_NOMEM;

@@ -25,7 +25,7 @@ struct ps_link {
     uint16_t type;
     uint8_t *body; /* of a STORE_PUT */
     size_t bytes;
-    char refusal[400];
+    char refusal[CONTROL_REFUSAL_BYTES];
 };
 
 /* A worker that dialed in. */
@@ -58,8 +58,7 @@ struct host {
     struct store_server store_server;
     char store_token[64];
     uint64_t connections;
-    bool awaiting,
-        looking; /* for the evaluator's result of cut `awaited`; its file is being read */
+    bool awaiting, looking; /* the evaluator's result of cut `awaited`; its file is being read */
     uint64_t awaited;
     int64_t looked_ms;
     uint64_t looked_for; /* with uuid: of the disk's thread while looking */

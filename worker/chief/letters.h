@@ -2,7 +2,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_LETTERS_H
 #define GRADWIRE_WORKER_CHIEF_LETTERS_H
 
-#include "worker/control/letters.h"
+#include "worker/control/control.h"
 
 enum host_letter {
     HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */

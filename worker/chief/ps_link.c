@@ -1,6 +1,5 @@
 /* The chief's control connection to a ps. */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -59,12 +58,9 @@ void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_a
 
 static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
 {
-    char who[32], text[sizeof p->refusal];
+    char who[32];
     (void)snprintf(who, sizeof who, "ps %u", p->ps);
-    control_refusal(&p->host->control->config, who, m, text, sizeof text);
-    if (strcmp(text, p->refusal) != 0)
-        log_warn("%s; trying on", text);
-    memcpy(p->refusal, text, sizeof text);
+    control_refused(&p->host->control->config, who, m, p->refusal);
 }
 
 static enum err ps_on_frame(struct conn *c, void *owner)
@@ -102,6 +98,8 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
     p->body = NULL;
     p->conn = NULL;
     p->up = false;
+    if (!p->dialer)
+        return; /* the chief ends */
     store_server_gone(&p->host->store_server, p->ps, p->connection);
     if (was_up) {
         log_info("ps %u: the connection is lost: %s", p->ps, why);
@@ -121,13 +119,12 @@ static void ps_on_open(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
     const struct control_config *config = &p->host->control->config;
-    struct chief_facts facts;
+    const struct chief_facts facts = chief_facts(p->host->chief);
     Gradwire__Hello m;
     p->conn = c;
     p->connection = ++p->host->connections;
-    chief_facts(p->host->chief, &facts);
     hello_make(&m, config->job, config->cluster, p->ps);
-    m.uuid = facts.uuid;
+    m.uuid = (char *)facts.uuid;
     m.chief_address = (char *)own_address(config);
     dial_hello(p->dialer, c, &m);
 }
@@ -169,12 +166,6 @@ const char *ps_links_why_away(const struct host *h)
     return "";
 }
 
-static void ps_on_end(struct conn *c, void *owner, enum err code, const char *why)
-{
-    (void)c, (void)code, (void)why;
-    ((struct ps_link *)owner)->conn = NULL;
-}
-
 static uint32_t links(const struct host *h)
 {
     return h->ps ? h->control->config.cluster->n_ps : 0;
@@ -182,16 +173,12 @@ static uint32_t links(const struct host *h)
 
 void ps_links_finish(struct host *h)
 {
-    static const struct conn_ops quiet = {
-        .on_head = ps_on_head, .on_space = ps_on_space, .on_close = ps_on_end};
     for (uint32_t i = 0; i < links(h); i++) {
         struct ps_link *p = &h->ps[i];
         dial_free(p->dialer);
         p->dialer = NULL;
-        if (p->conn) {
-            conn_set_owner(p->conn, &quiet, p);
+        if (p->conn)
             conn_finish(p->conn, ERR_CLOSED, "the chief ends");
-        }
     }
 }
 
@@ -205,12 +192,7 @@ bool ps_links_wait(const struct host *h)
 
 void ps_links_close(struct host *h)
 {
-    for (uint32_t i = 0; i < links(h); i++) {
+    for (uint32_t i = 0; i < links(h); i++)
         if (h->ps[i].conn)
             conn_close(h->ps[i].conn, ERR_CLOSED, "the chief ends");
-        msg_free(h->ps[i].message);
-        mem_free(h->ps[i].body);
-        h->ps[i].message = NULL;
-        h->ps[i].body = NULL;
-    }
 }

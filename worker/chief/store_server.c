@@ -218,35 +218,41 @@ void store_server_close(struct store_server *k)
 
 /* ---- the control thread ---- */
 
-static enum err add(struct store_server *k, struct task *take)
+/* take.body moves, even on error. */
+static enum err add(struct store_server *k, struct task take, const char *file)
 {
-    take->of = k;
-    enum err err = disk_thread_post(k->disk, run, take);
+    struct task *t = mem_zalloc(1, sizeof *t);
+    take.of = k;
+    (void)snprintf(take.file, sizeof take.file, "%s", file);
+    if (!t) {
+        mem_free(take.body);
+        return ERR_NOMEM;
+    }
+    *t = take;
+    enum err err = disk_thread_post(k->disk, run, t);
     if (err)
-        task_free(take);
+        task_free(t);
     return err;
 }
 
 enum err store_server_put(struct store_server *k, uint32_t ps, uint64_t connection,
                           const Gradwire__StorePut *m, uint8_t *take_body, size_t bytes)
 {
-    bool fits = store_is_shard(m->file) && bytes > 0;
-    struct task *t = fits ? mem_zalloc(1, sizeof *t) : NULL;
-    if (!t) {
+    if (!store_is_shard(m->file) || bytes == 0) {
         mem_free(take_body);
-        return fits ? ERR_NOMEM : ERR_PROTO;
+        return ERR_PROTO;
     }
-    *t = (struct task){.kind = TASK_PUT,
-                       .ps = ps,
-                       .connection = connection,
-                       .request = m->request,
-                       .cut = m->cut,
-                       .offset = m->offset,
-                       .last = m->last,
-                       .body = take_body,
-                       .bytes = bytes};
-    (void)snprintf(t->file, sizeof t->file, "%s", m->file);
-    return add(k, t);
+    return add(k,
+               (struct task){.kind = TASK_PUT,
+                             .ps = ps,
+                             .connection = connection,
+                             .request = m->request,
+                             .cut = m->cut,
+                             .offset = m->offset,
+                             .last = m->last,
+                             .body = take_body,
+                             .bytes = bytes},
+               m->file);
 }
 
 enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connection,
@@ -254,27 +260,18 @@ enum err store_server_get(struct store_server *k, uint32_t ps, uint64_t connecti
 {
     if (!store_is_shard(m->file) && !store_is_manifest(m->file))
         return ERR_PROTO;
-    struct task *t = mem_zalloc(1, sizeof *t);
-    if (!t)
-        return ERR_NOMEM;
-    *t = (struct task){.kind = TASK_GET,
-                       .ps = ps,
-                       .connection = connection,
-                       .request = m->request,
-                       .cut = m->cut,
-                       .offset = m->offset};
-    (void)snprintf(t->file, sizeof t->file, "%s", m->file);
-    return add(k, t);
+    return add(k,
+               (struct task){.kind = TASK_GET,
+                             .ps = ps,
+                             .connection = connection,
+                             .request = m->request,
+                             .cut = m->cut,
+                             .offset = m->offset},
+               m->file);
 }
 
 void store_server_gone(struct store_server *k, uint32_t ps, uint64_t connection)
 {
-    struct task *t = mem_zalloc(1, sizeof *t);
-    if (!t)
-        return; /* what was begun stays until the end */
-    t->kind = TASK_GONE;
-    t->ps = ps;
-    t->connection = connection;
-    if (add(k, t))
+    if (add(k, (struct task){.kind = TASK_GONE, .ps = ps, .connection = connection}, ""))
         log_error("no memory to forget what ps %u had begun to send", ps);
 }

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
@@ -27,7 +26,7 @@ struct chief_link {
     bool welcomed;     /* the chief has had us once */
     bool up;           /* connected to the chief */
     bool said_hello;   /* on this connection: nothing may go before it */
-    char address[300], refusal[400], waits_for[600];
+    char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
     int64_t lost_ms, dialed_ms, said_ms;
     int64_t over_ms; /* since then ps 0 says that the job is done; 0: it does not */
     ProtobufCMessage *message;
@@ -85,15 +84,6 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return l->message ? ERR_OK : ERR_PROTO;
 }
 
-static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
-{
-    char text[sizeof l->refusal];
-    control_refusal(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, text, sizeof text);
-    if (strcmp(text, l->refusal) != 0)
-        log_warn("%s; trying on", text);
-    memcpy(l->refusal, text, sizeof text);
-}
-
 /* The job that was is done; the connection stays, for a chief that comes to train on. */
 static void on_over(struct chief_link *l, const Gradwire__Over *m)
 {
@@ -119,7 +109,8 @@ static enum err on_frame(struct conn *c, void *owner)
     ProtobufCMessage *m = l->message;
     l->message = NULL;
     if (l->type == FRAME_REFUSE) {
-        on_refuse(l, (const Gradwire__Refuse *)m);
+        control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
+                        (const Gradwire__Refuse *)m, l->refusal);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
         const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
@@ -143,6 +134,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     msg_free(l->message);
     l->message = NULL;
     l->conn = NULL;
+    if (!l->ps)
+        return; /* the worker ends */
     if (l->up) {
         l->lost_ms = clock_now_ms();
         log_info("the chief's connection is lost: %s", why);
@@ -305,30 +298,19 @@ static void chief_link_on_go(void *role, int64_t now)
         control_to_train(l->control, TRAIN_GO, 0);
 }
 
-static void on_end(struct conn *c, void *owner, enum err code, const char *why)
-{
-    (void)c, (void)code, (void)why;
-    ((struct chief_link *)owner)->conn = NULL;
-}
-
 static void chief_link_stop(void *role)
 {
     struct chief_link *l = role;
     dial_free(l->ps);
     dial_free(l->chief);
     l->ps = l->chief = NULL;
-    if (l->conn) {
-        static const struct conn_ops quiet = {.on_head = on_head, .on_close = on_end};
-        conn_set_owner(l->conn, &quiet, l);
+    if (l->conn)
         conn_finish(l->conn, ERR_CLOSED, "the worker ends");
-        for (int i = 0; i < 20 && l->conn && !conn_idle(l->conn); i++)
-            if (loop_tick(&l->control->loop, NULL))
-                break;
-        if (l->conn)
-            conn_close(l->conn, ERR_CLOSED, "the worker ends");
-    }
-    msg_free(l->message);
-    l->message = NULL;
+    for (int i = 0; i < 20 && l->conn && !conn_idle(l->conn); i++)
+        if (loop_tick(&l->control->loop, NULL))
+            break;
+    if (l->conn)
+        conn_close(l->conn, ERR_CLOSED, "the worker ends");
 }
 
 const struct control_ops chief_link_ops = {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -27,13 +28,19 @@ void control_to_train(struct control *c, enum train_letter type, uint64_t number
     post(c->config.train, (int)type, number, NULL, NULL);
 }
 
-void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m)
+static void post_copy(struct mailbox *to, int letter, enum frame_type type,
+                      const ProtobufCMessage *m, const char *what)
 {
     ProtobufCMessage *copy = msg_copy(m);
     if (copy)
-        post(c->config.train, TRAIN_CHIEF, (uint64_t)type, copy, msg_free);
+        post(to, letter, (uint64_t)type, copy, msg_free);
     else
-        log_error("no memory for the chief's message");
+        log_error("no memory for %s", what);
+}
+
+void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m)
+{
+    post_copy(c->config.train, TRAIN_CHIEF, type, m, "the chief's message");
 }
 
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
@@ -50,11 +57,7 @@ void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
     assert(type == FRAME_HELLO || frame_to(type) == FRAME_TO_CHIEF);
-    ProtobufCMessage *copy = msg_copy(m);
-    if (copy)
-        post(&c->in, CONTROL_SEND, (uint64_t)type, copy, msg_free);
-    else
-        log_error("no memory for a message to the chief");
+    post_copy(&c->in, CONTROL_SEND, type, m, "a message to the chief");
 }
 
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
@@ -74,6 +77,16 @@ void control_refusal(const struct control_config *config, const char *who,
         (void)snprintf(out, bytes, "%s is another job's: %s", who, m->text);
     else
         (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
+}
+
+void control_refused(const struct control_config *config, const char *who,
+                     const Gradwire__Refuse *m, char said[CONTROL_REFUSAL_BYTES])
+{
+    char text[CONTROL_REFUSAL_BYTES];
+    control_refusal(config, who, m, text, sizeof text);
+    if (strcmp(text, said) != 0)
+        log_warn("%s; trying on", text);
+    memcpy(said, text, sizeof text);
 }
 
 /* ---- the thread ---- */

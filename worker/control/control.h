@@ -9,10 +9,30 @@
 #include "common/job/job.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
-#include "worker/control/letters.h"
 
 struct control;
 struct meter;
+
+/* Letters to the training thread. */
+enum train_letter {
+    TRAIN_CHIEF,  /* number: frame type; data: a message of the chief */
+    TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
+    TRAIN_EPOCH,  /* async: epoch `number` is done: evaluate */
+    TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
+    TRAIN_GO,     /* SIGTERM */
+    TRAIN_STOP,   /* end now; number: exit code; data: why, a string */
+};
+
+/* Letters to the control thread. */
+enum control_letter {
+    CONTROL_SEND,      /* number: frame type; data: a message for the chief */
+    CONTROL_STEP,      /* sync: parameters of step `number` are here */
+    CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
+    CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
+    CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
+    CONTROL_QUIT, /* from control_close */
+    CONTROL_ROLE, /* the first of the role's own: control_ops.on_letter gets them */
+};
 
 /* What a role does on the control thread. */
 struct control_ops {
@@ -67,8 +87,12 @@ void control_send(struct control *c, enum frame_type type, const ProtobufCMessag
 void control_post(struct control *c, int type, uint64_t number, void *take_data,
                   void (*release)(void *));
 
+enum { CONTROL_REFUSAL_BYTES = 400 };
 /* A peer refused us: the line for people, with the key that differs where that is known. */
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes);
+/* The same into `said`; the log says it, if it is another reason than the last one. */
+void control_refused(const struct control_config *config, const char *who,
+                     const Gradwire__Refuse *m, char said[CONTROL_REFUSAL_BYTES]);
 
 #endif

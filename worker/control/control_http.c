@@ -1,7 +1,6 @@
 #include "worker/control/control_http.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "common/serve/http.h"
@@ -23,16 +22,19 @@ static enum process_state state_of(const char *waits_for)
     return waits_for ? STATE_WAITING : STATE_TRAINING;
 }
 
-static void on_metrics(void *ctx, struct metrics *m)
+void control_http_metrics(struct metrics *m, const struct job *job, const struct cluster *cluster)
 {
-    const struct control *c = ctx;
-    const struct cluster *cluster = c->config.cluster;
-    const struct job *job = c->config.job;
     metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
     metrics_put(m, 1, "job", job->name, "role", role_str(cluster->role), "index",
                 METRICS_NUMBER(cluster->index), "worker", METRICS_NUMBER(cluster->worker_id),
                 "update", job_update_word(job->training.update), NULL);
     metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", cluster->is_chief);
+}
+
+static void on_metrics(void *ctx, struct metrics *m)
+{
+    const struct control *c = ctx;
+    control_http_metrics(m, c->config.job, c->config.cluster);
     metrics_gauge(m, "gradwire_draining", "1 after SIGTERM, until this process ends.", c->going);
     process_state_metrics(m, state_of(c->ops->waits_for(c->role)));
     meter_metrics(c->config.meter, m);
@@ -42,37 +44,38 @@ static void on_metrics(void *ctx, struct metrics *m)
 
 static json_t *training_json(const struct meter *m)
 {
-    double loss = atomic_load_explicit(&m->loss, memory_order_relaxed);
+    double loss = m->loss;
+    return json_pack("{s:I, s:I, s:I, s:f, s:I, s:o, s:I, s:I}", "generation",
+                     (json_int_t)m->generation, "incarnation", (json_int_t)m->incarnation, "tasks",
+                     (json_int_t)m->tasks, "examples", m->examples, "seen_step",
+                     (json_int_t)m->step, "loss", isfinite(loss) ? json_real(loss) : json_null(),
+                     "sent_bytes", (json_int_t)m->bytes_out, "received_bytes",
+                     (json_int_t)m->bytes_in);
+}
+
+json_t *control_http_status(const struct job *job, const struct cluster *cluster,
+                            const char *not_ready, enum process_state state, const char *waits_for,
+                            bool going)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
     return json_pack(
-        "{s:I, s:I, s:I, s:f, s:I, s:o, s:I, s:I}", "generation",
-        (json_int_t)atomic_load_explicit(&m->generation, memory_order_relaxed), "incarnation",
-        (json_int_t)atomic_load_explicit(&m->incarnation, memory_order_relaxed), "tasks",
-        (json_int_t)atomic_load_explicit(&m->tasks, memory_order_relaxed), "examples",
-        atomic_load_explicit(&m->examples, memory_order_relaxed), "seen_step",
-        (json_int_t)atomic_load_explicit(&m->step, memory_order_relaxed), "loss",
-        isfinite(loss) ? json_real(loss) : json_null(), "sent_bytes",
-        (json_int_t)atomic_load_explicit(&m->bytes_out, memory_order_relaxed), "received_bytes",
-        (json_int_t)atomic_load_explicit(&m->bytes_in, memory_order_relaxed));
+        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b}", "process", name,
+        "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index", (int)cluster->index,
+        "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief, "job", job->name,
+        "update", job_update_word(job->training.update), "ready", not_ready == NULL, "not_ready",
+        not_ready, "state", process_state_word(state), "waits_for", waits_for, "draining", going);
 }
 
 static json_t *on_status(void *ctx)
 {
     const struct control *c = ctx;
-    const struct cluster *cluster = c->config.cluster;
-    const struct job *job = c->config.job;
-    const char *not_ready = on_not_ready(ctx), *waits_for = c->ops->waits_for(c->role);
-    char name[32];
-    (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:s?, s:s, s:s?, s:b, s:o, s:o}", "process",
-        name, "version", GRADWIRE_VERSION, "role", role_str(cluster->role), "index",
-        (int)cluster->index, "worker", (int)cluster->worker_id, "is_chief", cluster->is_chief,
-        "job", job->name, "update", job_update_word(job->training.update), "ready",
-        not_ready == NULL, "not_ready", not_ready, "state", process_state_word(state_of(waits_for)),
-        "waits_for", waits_for, "draining", c->going, "training", training_json(c->config.meter),
-        "tls", tls_json());
-    if (all &&
-        (c->ops->status(c->role, all) || json_object_set_new(all, "system", vitals_json()) != 0)) {
+    const char *waits_for = c->ops->waits_for(c->role);
+    json_t *all = control_http_status(c->config.job, c->config.cluster, on_not_ready(ctx),
+                                      state_of(waits_for), waits_for, c->going);
+    if (json_object_set_new(all, "training", training_json(c->config.meter)) ||
+        json_object_set_new(all, "tls", tls_json()) || c->ops->status(c->role, all) ||
+        json_object_set_new(all, "system", vitals_json())) {
         json_decref(all);
         return NULL;
     }

@@ -104,12 +104,12 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     struct idle *i = owner;
     char text[400];
     (void)snprintf(text, sizeof text, "%s: %s", conn_peer(c), why);
-    if (code == ERR_TLS) /* of which a ps says nothing but by hanging up */
+    if (code == ERR_TLS && i->ps) /* of which a ps says nothing but by hanging up */
         say(i, text);
     msg_free(i->message);
     i->message = NULL;
     i->conn = NULL;
-    if (loop_timer_once(&i->again, IDLE_ASK_MS))
+    if (i->ps && loop_timer_once(&i->again, IDLE_ASK_MS))
         dial_start(i->ps); /* it has bounds of its own */
 }
 
@@ -142,19 +142,16 @@ static enum err start(struct idle *i, struct errmsg *e)
 
 static void stop(struct idle *i)
 {
-    static const struct conn_ops quiet = {.on_head = on_head};
     loop_timer_stop(&i->again);
     if (i->term.fn)
         loop_signal_close(&i->term);
     if (i->interrupt.fn)
         loop_signal_close(&i->interrupt);
     dial_free(i->ps);
-    if (i->conn) {
-        conn_set_owner(i->conn, &quiet, i);
+    i->ps = NULL;
+    if (i->conn)
         conn_close(i->conn, ERR_CLOSED, "no answer is wanted any more");
-    }
     loop_close(&i->loop); /* the connection ends here */
-    msg_free(i->message);
 }
 
 enum err idle_wait(const struct job *job, const struct cluster *cluster, struct idle_run *over,

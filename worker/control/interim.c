@@ -1,20 +1,13 @@
 #include "worker/control/interim.h"
 
-#include <stdio.h>
-
-#include "common/base/version.h"
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
+#include "worker/control/control_http.h"
 
 static void on_metrics(void *ctx, struct metrics *m)
 {
     const struct interim *i = ctx;
-    const struct cluster *c = i->cluster;
-    metrics_family(m, "gradwire_job_info", METRICS_GAUGE, "Always 1; whose process this is.");
-    metrics_put(m, 1, "job", i->job->name, "role", role_str(c->role), "index",
-                METRICS_NUMBER(c->index), "worker", METRICS_NUMBER(c->worker_id), "update",
-                job_update_word(i->job->training.update), NULL);
-    metrics_gauge(m, "gradwire_chief", "1 where this process is the chief.", c->is_chief);
+    control_http_metrics(m, i->job, i->cluster);
     process_state_metrics(m, i->state);
     tls_metrics(m);
 }
@@ -22,15 +15,13 @@ static void on_metrics(void *ctx, struct metrics *m)
 static json_t *on_status(void *ctx)
 {
     const struct interim *i = ctx;
-    const struct cluster *c = i->cluster;
-    char name[32];
-    (void)snprintf(name, sizeof name, "%s %u", role_str(c->role), c->index);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s, s:b, s:n, s:s, s:n, s:b, s:o, s:o}",
-                     "process", name, "version", GRADWIRE_VERSION, "role", role_str(c->role),
-                     "index", (int)c->index, "worker", (int)c->worker_id, "is_chief", c->is_chief,
-                     "job", i->job->name, "update", job_update_word(i->job->training.update),
-                     "ready", 1, "not_ready", "state", process_state_word(i->state), "waits_for",
-                     "draining", 0, "system", vitals_json(), "tls", tls_json());
+    json_t *all = control_http_status(i->job, i->cluster, NULL, i->state, NULL, false);
+    if (json_object_set_new(all, "system", vitals_json()) ||
+        json_object_set_new(all, "tls", tls_json())) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
 }
 
 /* It listens, and nobody has to be there for that: so it is always ready. */

@@ -1,15 +1,9 @@
 #include "worker/control/meter.h"
 
-#include <math.h>
 #include <stdatomic.h>
 
 #define SET(to, value) atomic_store_explicit(&(to), (value), memory_order_relaxed)
 #define GET(from) atomic_load_explicit(&(from), memory_order_relaxed)
-
-void meter_init(struct meter *m)
-{
-    SET(m->loss, NAN);
-}
 
 void meter_welcome(struct meter *m, uint64_t generation, uint64_t incarnation)
 {
@@ -61,7 +55,7 @@ void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec)
         SET(m->shards, shard + 1);
 }
 
-struct codec_cost meter_codec(const struct meter *m, int which)
+static struct codec_cost codec_of(const struct meter *m, int which)
 {
     const struct meter_codec *c = &m->codec[which];
     return (struct codec_cost){.raw_bytes = GET(c->raw_bytes),
@@ -104,8 +98,8 @@ void meter_metrics(const struct meter *m, struct metrics *to)
     metrics_counter(to, "gradwire_sent_bytes_total", "Bytes to all shards.", GET(m->bytes_out));
     metrics_counter(to, "gradwire_received_bytes_total", "Bytes from all shards.",
                     GET(m->bytes_in));
-    const struct codec_cost push = meter_codec(m, METER_CODEC_PUSH),
-                            reply = meter_codec(m, METER_CODEC_REPLY);
+    const struct codec_cost push = codec_of(m, METER_CODEC_PUSH),
+                            reply = codec_of(m, METER_CODEC_REPLY);
     codec_metrics(to, &push, &reply);
     codec_metrics_family(to);
     for (uint32_t i = 0; i < GET(m->shards); i++)

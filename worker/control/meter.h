@@ -31,13 +31,11 @@ struct meter {
     _Atomic uint64_t generation, incarnation, generations; /* the latter: how many it entered */
     _Atomic uint64_t bytes_out, bytes_in;
     _Atomic double examples; /* computed here */
-    _Atomic double loss;     /* of the last step, or batch; NAN: none yet */
+    _Atomic double loss;     /* of the last step, or batch; NAN: none yet, as the owner begins */
     struct meter_codec codec[METER_CODECS];
     _Atomic uint32_t shards;
     _Atomic uint8_t push_codec[PLAN_SHARDS_MAX]; /* enum codec, for each of them */
 };
-
-void meter_init(struct meter *m);
 
 /* Thread: the training thread. */
 void meter_welcome(struct meter *m, uint64_t generation, uint64_t incarnation);
@@ -49,7 +47,6 @@ void meter_codecs(struct meter *m, const struct codec_cost *push, const struct c
 void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec);
 
 /* Thread: any. */
-struct codec_cost meter_codec(const struct meter *m, int which);
 void meter_metrics(const struct meter *m, struct metrics *to);
 
 #endif

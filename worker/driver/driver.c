@@ -491,7 +491,7 @@ enum err driver_new(struct driver **out, const struct driver_config *config, str
     if (!d)
         return err_set(e, ERR_NOMEM, "no memory to train");
     d->config = *config;
-    meter_init(&d->meter);
+    d->meter.loss = NAN;
     if (session_new(&d->session, &session_io, d, config->layout)) {
         mem_free(d);
         return err_set(e, ERR_NOMEM, "no memory to train");

@@ -11,29 +11,12 @@
  * The first step of an epoch is closed when the chief's own session stands there and has evaluated: it may be the slow
  * one, and what an epoch's end decides (the best epoch, early stopping) must come before the next step. */
 #include <assert.h>
-#include <inttypes.h>
-#include <string.h>
 
-#include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
 
-enum err accept_init(struct chief *c)
+bool accept_is_on(const struct chief *c)
 {
-    struct chief_accept *a = &c->sync.accept;
-    accept_close(c);
-    a->on = c->config.settings.replicas_to_aggregate > 0;
-    if (!a->on)
-        return ERR_OK;
-    a->reported = mem_zalloc(c->plan.shards, sizeof *a->reported);
-    a->whole = mem_zalloc(c->plan.shards, sizeof *a->whole);
-    return a->reported && a->whole ? ERR_OK : ERR_NOMEM;
-}
-
-void accept_close(struct chief *c)
-{
-    mem_free(c->sync.accept.reported);
-    mem_free(c->sync.accept.whole);
-    c->sync.accept = (struct chief_accept){0};
+    return c->config.settings.replicas_to_aggregate > 0;
 }
 
 /* ---- telling ---- */
@@ -43,7 +26,7 @@ static uint32_t leaves_of(const struct chief *c)
     return c->config.settings.microbatches;
 }
 
-static void send_decision(struct chief *c, uint32_t ps)
+void accept_send(struct chief *c, uint32_t ps)
 {
     const struct chief_accept *a = &c->sync.accept;
     Gradwire__StepDecision m = GRADWIRE__STEP_DECISION__INIT;
@@ -57,19 +40,12 @@ static void send_decision(struct chief *c, uint32_t ps)
         chief_to_ps(c, ps, FRAME_STEP_DECISION, &m.base);
 }
 
-void accept_resend(struct chief *c, uint32_t ps)
-{
-    if (c->sync.accept.on)
-        send_decision(c, ps);
-}
-
 static void tell_all(struct chief *c, uint64_t step, const struct tree_leaves *leaves)
 {
-    assert(!c->sync.accept.last.there || step > c->sync.accept.last.step);
-    c->sync.accept.last.there = true;
-    c->sync.accept.last.step = step;
-    c->sync.accept.last.leaves = *leaves;
-    send_decision(c, EVERY_PS);
+    struct chief_accepted *last = &c->sync.accept.last;
+    assert(!last->there || step > last->step);
+    *last = (struct chief_accepted){.there = true, .step = step, .leaves = *leaves};
+    accept_send(c, EVERY_PS);
 }
 
 /* ---- the decision ---- */
@@ -85,10 +61,10 @@ static uint32_t smallest(const struct chief *c, const struct tree_nodes *whole, 
 
 static struct tree_nodes whole_everywhere(const struct chief *c)
 {
-    struct tree_nodes all = c->sync.accept.whole[0];
+    struct tree_nodes all = c->shard[0].sync.whole;
     for (uint32_t i = 1; i < c->plan.shards; i++)
         for (size_t k = 0; k < sizeof all.bits / sizeof *all.bits; k++)
-            all.bits[k] &= c->sync.accept.whole[i].bits[k];
+            all.bits[k] &= c->shard[i].sync.whole.bits[k];
     return all;
 }
 
@@ -137,20 +113,17 @@ static void check_whole(const struct chief *c, const struct tree_leaves *leaves)
     (void)leaves;
     for (uint32_t i = 0; i < c->plan.shards; i++)
         for (uint32_t leaf = 0; leaf < leaves_of(c); leaf++)
-            assert(!tree_has_leaf(leaves, leaf) || smallest(c, &c->sync.accept.whole[i], leaf));
+            assert(!tree_has_leaf(leaves, leaf) || smallest(c, &c->shard[i].sync.whole, leaf));
 }
 
 /* Every shard is at this step, nothing is decided of it, and it may be made. */
 static bool due(const struct chief *c)
 {
     const struct chief_accept *a = &c->sync.accept;
-    if (!a->on || !c->entered || c->rollback_due || (a->last.there && a->last.step >= a->step) ||
-        a->step >= c->total)
-        return false;
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!a->reported[i])
-            return false;
-    return !a->begins || (a->seen && a->seen_step == a->step);
+    return accept_is_on(c) && c->entered && !c->rollback_due &&
+           (!a->last.there || a->last.step < a->step) && a->step < c->total &&
+           shards_all(c, offsetof(struct chief_shard, sync.accepts)) &&
+           (!a->begins || (a->seen && a->seen_step == a->step));
 }
 
 void accept_progress(struct chief *c)
@@ -185,28 +158,29 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m)
 {
     struct chief_accept *a = &c->sync.accept;
-    if (!a->on)
+    if (!accept_is_on(c))
         return;
     if (m->last)
         adopt(c, m->last);
     if (m->whole.len == 0 || m->step < a->step)
         return;
     if (a->last.there && m->step <= a->last.step) {
-        send_decision(c, ps);
+        accept_send(c, ps);
         return;
     }
     struct tree_nodes whole = {{0}};
     if (tree_unpack(whole.bits, 2 * leaves_of(c), m->whole.data, m->whole.len))
         return;
     if (m->step > a->step) {
-        memset(a->reported, 0, c->plan.shards * sizeof *a->reported);
+        for (uint32_t i = 0; i < c->plan.shards; i++)
+            c->shard[i].sync.accepts = false;
         a->step = m->step;
     }
     const Gradwire__Settings *s = &c->config.settings;
     a->extra = s->redo && m->extra;
     a->begins = s->redo ? m->begins : m->step && m->step % s->batches_per_epoch == 0;
-    a->whole[m->shard] = whole;
-    a->reported[m->shard] = true;
+    c->shard[m->shard].sync.whole = whole;
+    c->shard[m->shard].sync.accepts = true;
     accept_progress(c);
 }
 

@@ -125,11 +125,7 @@ static void fence(struct chief *c, uint32_t worker)
     if (c->mode->fence)
         c->mode->fence(c, worker);
     chief_say(c, 1, "worker %u did not hold for cut %" PRIu64 ": fenced", worker, c->cut.number);
-    Gradwire__Fence m = GRADWIRE__FENCE__INIT;
-    m.generation = &c->named;
-    m.worker = worker;
-    m.incarnation = w->incarnation;
-    chief_to_ps(c, EVERY_PS, FRAME_FENCE, &m.base);
+    chief_send_fence(c, EVERY_PS, worker, w->incarnation);
 }
 
 void async_hold_tick(struct chief *c)

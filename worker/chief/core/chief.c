@@ -1,9 +1,7 @@
 #include "worker/chief/core/chief.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
@@ -30,13 +28,13 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->config = *config;
         c->io = io;
         c->ctx = ctx;
-        c->now_ms = c->started_ms = c->said_ms = now_ms;
+        c->now_ms = c->said_ms = now_ms;
         c->mode = mode_of(config->settings.update);
         c->feedback = config->settings.push_codec == CODEC_TOP_K;
         c->holds = c->mode->holds || c->feedback;
         c->slots = c->mode->has_slots ? optimizer_slots(&optimizer) : 0;
         c->lamb = optimizer_is_trusted(&optimizer);
-        c->total = redo_wanted(config);
+        c->total = sync_wanted(config);
         c->usable_below = c->published_cut = UINT64_MAX;
         c->named = msg_generation(c->generation);
         c->ps = mem_zalloc(config->ps, sizeof *c->ps);
@@ -44,7 +42,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         gradwire__plan__init(&c->plan_message);
     }
     if (!c || !c->ps || !c->threads ||
-        (config->journal && journal_copy(&c->journal, config->journal)) ||
+        (config->journal && journal_join(&c->journal, config->journal)) ||
         (config->workers && !chief_worker(c, config->workers - 1))) {
         chief_free(c);
         return err_set(e, ERR_NOMEM, "no memory for a cluster of %u ps and %u workers", config->ps,
@@ -124,7 +122,6 @@ void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m,
     (void)snprintf(p->uuid, sizeof p->uuid, "%s", m->uuid);
     p->threads = m->threads;
     p->next_cut = m->cut;
-    p->incarnation = m->incarnation;
     p->going = m->going;
     msg_free(p->hello ? &p->hello->base : NULL);
     p->hello = (Gradwire__HelloReply *)msg_copy(&m->base);
@@ -133,11 +130,9 @@ void chief_on_ps_up(struct chief *c, uint32_t ps, const Gradwire__HelloReply *m,
     if (c->phase >= CHIEF_DONE)
         return;
     bool ours = p->entered && generation_equal(p->generation, c->generation);
-    if (c->phase == CHIEF_GATHER || (c->entered && !ours))
-        generation_gathered(c);
-    else if (c->phase == CHIEF_ENTER && ours)
+    if (c->phase == CHIEF_ENTER && ours)
         generation_send_enter(c, ps); /* its answer was lost with the connection */
-    else if (c->phase == CHIEF_ENTER)
+    else if (c->phase <= CHIEF_ENTER || !ours)
         generation_gathered(c);
     else
         generation_resend(c, ps);
@@ -151,8 +146,8 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     c->ps[ps].lost_ms = now_ms;
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
-    c->ps[ps].told |=
-        c->phase == CHIEF_DONE_PS; /* it closed behind the word; it may stay, and be dialed again */
+    if (c->phase == CHIEF_DONE_PS) /* it closed behind the word; it may stay, and be dialed again */
+        c->ps[ps].told = true;
     finish_progress(c);
     check(c);
 }
@@ -198,7 +193,6 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     w->welcomed = false;
     if (c->phase == CHIEF_DONE || c->phase == CHIEF_DONE_PS) {
         Gradwire__Done done = GRADWIRE__DONE__INIT;
-        done.text = (char *)"";
         c->io->to_worker(c->ctx, worker, FRAME_DONE, &done.base);
     } else if (c->entered) {
         members_entered(c);
@@ -301,12 +295,10 @@ void chief_go(struct chief *c, int64_t now_ms)
     if (c->going)
         return;
     c->going = true;
-    if (c->phase == CHIEF_GATHER || c->phase == CHIEF_ENTER) {
-        if (!c->entered)
-            chief_end(c, 143, "told to go before training began");
-    } else if (c->phase == CHIEF_RUN) {
+    if (c->phase < CHIEF_RUN && !c->entered)
+        chief_end(c, 143, "told to go before training began");
+    else if (c->phase == CHIEF_RUN)
         cut_start(c, false);
-    }
     check(c);
 }
 
@@ -342,10 +334,8 @@ static void roll_back(struct chief *c)
 {
     if (c->unwritten || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
         return;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        if (!c->ps[i].up)
-            return;
-    generation_start(c);
+    if (chief_ps_away(c) == c->config.ps)
+        generation_start(c);
 }
 
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms)

@@ -26,11 +26,8 @@
 #include "worker/chief/core/journal.h"
 #include "worker/core/account.h"
 
-enum {
-    CHIEF_WORKERS_MAX = WORKERS_MAX,
-    CHIEF_LEASE_IDS =
-        4, /* dealt at a time: small, so that what a dead worker held is soon redone */
-};
+/* Dealt at a time: few, so that what a dead worker held is soon redone. */
+enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };
 
 struct chief_io {
     /* To ps `ps`'s control connection, and to worker `worker` (0 is the chief's own session). */
@@ -120,14 +117,13 @@ struct chief_facts {
     uint64_t dropped;           /* backup workers: microbatches */
     struct manifest_redo redo;  /* without the list */
     uint32_t recoveries;        /* after which a batch is skipped */
-    uint64_t
-        residuals_lost; /* of workers that died with what they withheld; in this chief's life */
-    uint32_t residuals_away; /* lost as well, should their workers not come back */
+    uint64_t residuals_lost;    /* of workers that died with what they withheld; in this life */
+    uint32_t residuals_away;    /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };
-void chief_facts(const struct chief *c, struct chief_facts *f);
+struct chief_facts chief_facts(const struct chief *c);
 /* One of the others as the chief sees it. */
 struct chief_peer {
     bool up;

@@ -5,10 +5,10 @@
  *   workers                their places, and their parts of the tree
  *   journal guard          the NaN guard
  *   feedback               what workers withhold
- *   redo accept commit     layers of sync: dropped microbatches trained again, backup workers, the step commit
+ *   shards                 their state, as they told it last
+ *   accept commit          layers of sync: backup workers, the step commit
  *   stale leases clocks    for the other modes: staleness, ids of batches, who is gone for good
  *   sync async ssp geo     the update modes
- *   shards                 their state, as they told it last
  *   cut                    a cut of the whole cluster
  *   members                workers that come, ask and go
  *   finish                 the end, when all is learned
@@ -46,7 +46,7 @@ struct chief_ps {
     struct generation generation;
     char uuid[37];
     uint32_t threads;
-    uint64_t next_cut, incarnation;
+    uint64_t next_cut;
     Gradwire__HelloReply *hello; /* a copy of its last one; NULL: none */
     int64_t lost_ms;
 };
@@ -59,6 +59,9 @@ struct chief_shard {
     union {
         struct {
             uint64_t dropped;
+            bool reported, trusted;  /* its part of the step; lamb: with the scaled gradient */
+            bool accepts;            /* it has told what is whole on it of the step */
+            struct tree_nodes whole; /* backup workers */
         } sync;
         struct {
             struct ids resolved;
@@ -116,38 +119,34 @@ struct chief_decision {
 
 struct chief_commit {
     uint64_t step;   /* that is being reported */
-    bool *reported;  /* by each shard */
     double *squares; /* of each chunk */
     uint64_t examples, divisor;
     bool scaled; /* lamb: the scale is decided, and the shards are to report again with it */
     float scale;
-    bool *trusted; /* and this shard has */
-    uint32_t *
-        trust_first; /* lamb: of each chunk its first piece (common/parameters/trust.h); else NULL */
-    double *trust;   /* TRUST_SUMS of each piece */
-    float *ratio;    /* of each tensor, of the last decision */
+    uint32_t *trust_first; /* lamb: of each chunk its first piece (common/parameters/trust.h) */
+    double *trust;         /* TRUST_SUMS of each piece */
+    float *ratio;          /* of each tensor, of the last decision */
     uint32_t broken_shard;
     char broken[JOURNAL_WHAT_MAX];   /* what the lowest shard of those has found; "": nothing */
     struct chief_decision last, due; /* due: told when the journal is written */
 };
 
 /* accept.c: backup workers */
-struct chief_accept {
-    bool on;
-    uint64_t step;            /* that is being reported */
-    bool begins, extra;       /* it is an epoch's first one; sync.dropped: redo: an extra one */
-    bool *reported;           /* by each shard */
-    struct tree_nodes *whole; /* of each shard */
-    bool seen; /* the own session stands at seen_step, and what it does at an epoch's end is done */
-    uint64_t seen_step;
-    struct {
-        bool there;
-        uint64_t step;
-        struct tree_leaves leaves;
-    } last;
+struct chief_accepted {
+    bool there;
+    uint64_t step;
+    struct tree_leaves leaves;
 };
 
-struct chief_sync {
+struct chief_accept {
+    uint64_t step;      /* that is being reported */
+    bool begins, extra; /* it is an epoch's first one; sync.dropped: redo: an extra one */
+    bool seen; /* the own session stands at seen_step, and what it does at an epoch's end is done */
+    uint64_t seen_step;
+    struct chief_accepted last;
+};
+
+struct sync_state {
     uint64_t step; /* as the own session knows */
     uint64_t deal;
     bool told_idle;
@@ -168,14 +167,14 @@ struct chief_stale {
     struct staleness counted;
 };
 
-struct chief_async {
+struct async_state {
     struct chief_leases leases;
     size_t stales;
     struct chief_stale *stale; /* as the shards told last: stale.c */
 };
 
-struct chief_geo {
-    struct chief_async async;
+struct geo_state {
+    struct async_state async;
     uint64_t lost;      /* batches that died with their worker, as far as cuts have shown */
     uint64_t losing;    /* the same with the cut in the works */
     struct ids settled; /* resolved with this cut, on every shard */
@@ -249,7 +248,7 @@ struct chief {
     struct chief_config config;
     const struct chief_io *io;
     void *ctx;
-    int64_t now_ms, started_ms, said_ms;
+    int64_t now_ms, said_ms;
     enum chief_phase phase;
     const struct chief_mode *mode;
     bool feedback;  /* workers withhold parts of gradients */
@@ -278,9 +277,9 @@ struct chief {
     bool told_momentum;
     uint64_t residuals_lost; /* feedback: of workers that are gone, or in a takeover */
     union {
-        struct chief_sync sync;
-        struct chief_async async; /* and ssp */
-        struct chief_geo geo;
+        struct sync_state sync;
+        struct async_state async; /* and ssp */
+        struct geo_state geo;
     };
 
     struct journal journal;
@@ -301,7 +300,9 @@ struct chief {
 /* tell.c */
 void chief_say(struct chief *c, int warning, const char *fmt, ...) PRINTF_LIKE(3, 4);
 #define EVERY_PS UINT32_MAX
+uint32_t chief_ps_away(const struct chief *c); /* the first that is; c->config.ps: none */
 void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
+void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t incarnation);
 void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_ps);
 void chief_fail(struct chief *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void chief_end(struct chief *c, int exit_code, const char *text);
@@ -328,23 +329,18 @@ bool guard_count_row(struct chief *c, uint64_t batch, const char *what) MUST_CHE
 void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m); /* by a worker */
 void guard_batch_done(struct chief *c, uint64_t batch);
 
-/* redo.c */
-/* Steps, or batches: with extra steps no more than these, until the last epoch's end shows how many (chief_enough). */
-uint64_t redo_wanted(const struct chief_config *config);
-/* The same with the extra steps of the epochs that are over; how many will follow is not known. */
-uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s, uint64_t total);
-void redo_forget(struct manifest_redo *r);
-/* Without memory there is none, and a cut of it fails. */
-void redo_take(struct manifest_redo *to, const struct manifest_redo *from);
-void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m);
+/* shards.c */
+bool shards_all(const struct chief *c, size_t flag); /* an offset in struct chief_shard */
+bool shards_equal(const struct chief *c);
+void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
+void shards_begin(struct chief *c); /* by c->begins */
 
 /* accept.c: nothing is done where there are no backup workers. */
-enum err accept_init(struct chief *c) MUST_CHECK;
-void accept_close(struct chief *c);
+bool accept_is_on(const struct chief *c);
 void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
 void accept_on_step(struct chief *c, uint64_t step); /* the own session stands there */
-void accept_resend(struct chief *c, uint32_t ps);
-void accept_progress(struct chief *c); /* who is dealt what has changed */
+void accept_send(struct chief *c, uint32_t ps);      /* the last decision, if there is one */
+void accept_progress(struct chief *c);               /* who is dealt what has changed */
 
 /* commit.c */
 enum err commit_init(struct chief *c) MUST_CHECK; /* a generation of c->plan begins */
@@ -357,6 +353,10 @@ void commit_on_journaled(struct chief *c);
 void feedback_lost(struct chief *c, bool had);
 void feedback_came(struct chief *c, uint32_t worker, struct chief_came how);
 void feedback_hold_tick(struct chief *c); /* of a mode that holds nobody by itself */
+
+/* sync.c */
+/* Steps, or batches: with extra steps no more than these, until the last epoch's end shows how many (chief_enough). */
+uint64_t sync_wanted(const struct chief_config *config);
 
 /* stale.c */
 void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
@@ -374,6 +374,7 @@ void leases_repeat(struct chief *c, uint32_t worker); /* told anew what it has, 
 void leases_note(struct chief *c, uint32_t worker);   /* on the lead's ps, for the next chief */
 void leases_serve(struct chief *c);
 void leases_check(const struct chief *c);
+uint32_t leases_resolved(const struct chief *c, uint64_t id); /* by how many shards */
 uint64_t leases_low(const struct chief *c); /* all shards have resolved all below */
 /* What a dead worker holds is not dealt again; then, once every shard refuses it, it is done with. */
 void leases_die(struct chief *c, uint32_t worker);
@@ -415,12 +416,6 @@ void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *wind
     .on_worker = async_on_worker, .done = leases_take_done, .tick = leases_serve,                  \
     .take_status = async_take_status, .from_cut = async_from_cut, .equal = async_equal,            \
     .hold_tick = async_hold_tick
-
-/* shards.c */
-bool shards_all(const struct chief *c, size_t flag); /* an offset in struct chief_shard */
-bool shards_equal(const struct chief *c);
-void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m);
-void shards_begin(struct chief *c); /* by c->begins */
 
 /* cut.c */
 void cut_start(struct chief *c, bool final);

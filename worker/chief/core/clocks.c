@@ -7,15 +7,6 @@
 
 #include "worker/chief/core/chief_state.h"
 
-static void send_fence(struct chief *c, uint32_t worker, uint32_t ps)
-{
-    Gradwire__Fence m = GRADWIRE__FENCE__INIT;
-    m.generation = &c->named;
-    m.worker = worker;
-    m.incarnation = c->worker[worker].async.gone_below;
-    chief_to_ps(c, ps, FRAME_FENCE, &m.base);
-}
-
 static void send_gone(struct chief *c, uint32_t worker, uint32_t ps)
 {
     Gradwire__Gone m = GRADWIRE__GONE__INIT;
@@ -37,7 +28,7 @@ void clocks_expect(struct chief *c, uint32_t worker)
 void clocks_leave(struct chief *c, uint32_t worker)
 {
     clocks_expect(c, worker);
-    send_fence(c, worker, EVERY_PS);
+    chief_send_fence(c, EVERY_PS, worker, c->worker[worker].incarnation);
 }
 
 void clocks_retire(struct chief *c, uint32_t worker)
@@ -79,7 +70,7 @@ void clocks_resend(struct chief *c, uint32_t ps)
         if (c->worker[i].async.gone)
             send_gone(c, i, ps);
         else if (c->worker[i].async.gone_below && !refused_by(&c->worker[i], ps))
-            send_fence(c, i, ps);
+            chief_send_fence(c, ps, i, c->worker[i].async.gone_below);
     }
 }
 

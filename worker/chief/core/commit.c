@@ -6,7 +6,6 @@
  * of a step that is decided (answered with the decision). A shard that makes step k + 1 proves that all have made k, so
  * one step at a time is enough. */
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +23,7 @@ static enum err trust_init(struct chief *c)
         return ERR_OK;
     k->trust_first = mem_zalloc(c->plan.chunks + 1, sizeof *k->trust_first);
     k->ratio = mem_floats(c->config.layout->tensors);
-    k->trusted = mem_zalloc(c->plan.shards, sizeof *k->trusted);
-    if (!k->trust_first || !k->ratio || !k->trusted)
+    if (!k->trust_first || !k->ratio)
         return ERR_NOMEM;
     trust_index(c->config.layout, &c->plan, 0, c->plan.chunks, k->trust_first);
     k->trust =
@@ -51,25 +49,19 @@ static bool trust_take(struct chief *c, const struct plan_shard *p, const Gradwi
 
 enum err commit_init(struct chief *c)
 {
-    struct chief_commit *k = &c->sync.commit;
     commit_close(c);
-    if (accept_init(c))
-        return ERR_NOMEM;
-    k->squares = mem_zalloc(c->plan.chunks, sizeof *k->squares);
-    k->reported = mem_zalloc(c->plan.shards, sizeof *k->reported);
-    return k->squares && k->reported ? trust_init(c) : ERR_NOMEM;
+    c->sync.commit.squares = mem_zalloc(c->plan.chunks, sizeof *c->sync.commit.squares);
+    return c->sync.commit.squares ? trust_init(c) : ERR_NOMEM;
 }
 
 void commit_close(struct chief *c)
 {
     mem_free(c->sync.commit.squares);
-    mem_free(c->sync.commit.reported);
-    mem_free(c->sync.commit.trusted);
     mem_free(c->sync.commit.trust_first);
     mem_free(c->sync.commit.trust);
     mem_free(c->sync.commit.ratio);
     c->sync.commit = (struct chief_commit){0};
-    accept_close(c);
+    c->sync.accept = (struct chief_accept){0};
 }
 
 static void send_decision(struct chief *c, uint32_t ps)
@@ -113,7 +105,7 @@ void commit_resend(struct chief *c, uint32_t ps)
     m.generation = &c->named;
     if (!c->entered || !c->ps[ps].up)
         return;
-    accept_resend(c, ps);
+    accept_send(c, ps);
     send_decision(c, ps);
     send_scale(c, ps);
     chief_to_ps(c, ps, FRAME_STEP_ASK, &m.base);
@@ -138,14 +130,6 @@ static float scale_of(const struct chief *c)
     return norm_scale(squares, k->divisor, c->config.settings.clip_norm);
 }
 
-static bool all_trusted(const struct chief *c)
-{
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!c->sync.commit.trusted[i])
-            return false;
-    return true;
-}
-
 /* Every shard has reported. What is rejected is told when the journal has it, so that it counts whoever dies. */
 static void decide(struct chief *c)
 {
@@ -162,7 +146,7 @@ static void decide(struct chief *c)
             return;
     } else {
         d.scale = k->scaled ? k->scale : scale_of(c);
-        if (c->lamb && d.scale < 1 && !all_trusted(c)) {
+        if (c->lamb && d.scale < 1 && !shards_all(c, offsetof(struct chief_shard, sync.trusted))) {
             if (!k->scaled)
                 scale_all(c, d.scale);
             return;
@@ -204,9 +188,8 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
 /* A report of the scaled gradient; its scale is the one for all, whoever decided it. */
 static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
 {
-    struct chief_commit *k = &c->sync.commit;
-    k->trusted[m->shard] = m->round == GRADWIRE__ROUND__TRUST;
-    if (k->trusted[m->shard] && !k->scaled)
+    c->shard[m->shard].sync.trusted = m->round == GRADWIRE__ROUND__TRUST;
+    if (c->shard[m->shard].sync.trusted && !c->sync.commit.scaled)
         scale_all(c, m->scale);
 }
 
@@ -217,9 +200,8 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
     if (m->n_sums != p->chunks || m->step < k->step)
         return false;
     if (m->step > k->step) {
-        memset(k->reported, 0, c->plan.shards * sizeof *k->reported);
-        if (c->lamb)
-            memset(k->trusted, 0, c->plan.shards * sizeof *k->trusted);
+        for (uint32_t i = 0; i < c->plan.shards; i++)
+            c->shard[i].sync.reported = c->shard[i].sync.trusted = false;
         k->scaled = false;
         k->step = m->step;
         k->broken[0] = '\0';
@@ -229,7 +211,7 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
     memcpy(k->squares + p->first_chunk, m->sums, p->chunks * sizeof *k->squares);
     k->examples = m->examples;
     k->divisor = m->divisor;
-    k->reported[m->shard] = true;
+    c->shard[m->shard].sync.reported = true;
     if (c->lamb)
         take_trusted(c, m);
     if (m->broken[0] && (!k->broken[0] || m->shard <= k->broken_shard)) {
@@ -239,20 +221,11 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
     return true;
 }
 
-static bool all_reported(const struct chief *c)
-{
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!c->sync.commit.reported[i])
-            return false;
-    return true;
-}
-
 void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m)
 {
     const struct chief_decision *last = &c->sync.commit.last;
     if (!c->entered || c->rollback_due || c->sync.commit.due.there || c->phase > CHIEF_FINISH ||
-        m->shard >= c->plan.shards ||
-        !generation_equal(msg_generation_get(m->generation), c->generation))
+        m->shard >= c->plan.shards || !chief_is_ours(c, m->generation))
         return;
     if (m->round == GRADWIRE__ROUND__ACCEPT) {
         accept_on_report(c, ps, m);
@@ -267,7 +240,7 @@ void commit_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *
     else if (take(c, m)) {
         if (m->round == GRADWIRE__ROUND__NORM)
             send_scale(c, ps);
-        if (all_reported(c))
+        if (shards_all(c, offsetof(struct chief_shard, sync.reported)))
             decide(c);
     }
 }

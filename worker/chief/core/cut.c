@@ -5,7 +5,6 @@
  * a new generation (the cut is dropped). */
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -114,8 +113,8 @@ void cut_abort(struct chief *c)
 {
     if (c->cut.stage == STAGE_NONE)
         return;
-    if (c->cut.stage !=
-        STAGE_PUBLISH) /* else its manifest may still come: it is whole, and older than what follows */
+    /* A manifest that is being published may still come: it is whole, and older than what follows. */
+    if (c->cut.stage != STAGE_PUBLISH)
         c->io->discard(c->ctx, c->cut.number);
     c->cut.stage = STAGE_NONE;
 }
@@ -148,8 +147,7 @@ void cut_resend(struct chief *c, uint32_t ps)
         send_cut(c, ps);
     else if (c->cut.stage == STAGE_SAVE)
         send_cut_at(c, ps);
-    else if (c->cut.stage == STAGE_NONE &&
-             c->entered) /* its shards may still be held for the last one */
+    else if (c->cut.stage == STAGE_NONE && c->entered) /* its shards may be held for the last one */
         send_ended(c, ps, c->published_cut == c->cut.number);
 }
 
@@ -304,6 +302,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
     return true;
 }
 
+/* Told to go while no cut could begin. */
 static bool someone_goes(const struct chief *c)
 {
     bool goes = c->going;
@@ -322,12 +321,9 @@ void cut_tick(struct chief *c)
     }
     if (c->cut.stage == STAGE_STOP)
         cut_progress(c); /* what is uneven waits for a worker that can redo it */
-    if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN)
+    if (c->cut.stage != STAGE_NONE || c->phase != CHIEF_RUN || c->now_ms < c->retry_ms)
         return;
-    if (c->now_ms < c->retry_ms)
-        return;
-    if ((c->mode->wants_cut && c->mode->wants_cut(c)) ||
-        someone_goes(c)) { /* told to go while no cut could begin */
+    if ((c->mode->wants_cut && c->mode->wants_cut(c)) || someone_goes(c)) {
         cut_start(c, false);
         return;
     }

@@ -18,50 +18,45 @@ bool chief_account(const struct chief *c, uint32_t worker, struct worker_account
     return true;
 }
 
-void chief_facts(const struct chief *c, struct chief_facts *f)
+struct chief_facts chief_facts(const struct chief *c)
 {
-    *f = (struct chief_facts){.running = c->entered,
-                              .generation = c->generation.number,
-                              .cut = c->published_cut,
-                              .cut_step = c->published_step,
-                              .steps = c->mode->steps(c),
-                              .total = c->total};
-    f->t = c->shard ? c->shard[0].t : 0;
-    f->residuals_lost = c->residuals_lost;
-    f->applied_min = UINT64_MAX;
+    struct chief_facts f = {.running = c->entered,
+                            .generation = c->generation.number,
+                            .cut = c->published_cut,
+                            .cut_step = c->published_step,
+                            .steps = c->mode->steps(c),
+                            .total = c->total,
+                            .rejected = journal_rejected(&c->journal),
+                            .recoveries = journal_all_recoveries(&c->journal),
+                            .residuals_lost = c->residuals_lost};
+    if (c->shard) {
+        f.t = c->shard[0].t;
+        f.clipped = c->shard[0].clipped;
+        f.applied_min = c->shard[0].step;
+    }
     for (uint32_t i = 0; c->shard && i < c->plan.shards; i++) {
         const struct chief_shard *s = &c->shard[i];
-        if (s->step < f->applied_min)
-            f->applied_min = s->step;
-        if (s->step > f->applied_max)
-            f->applied_max = s->step;
-        f->duplicates += s->duplicates;
-        codec_cost_add(&f->push, &s->push);
-        codec_cost_add(&f->reply, &s->reply);
+        if (s->step < f.applied_min)
+            f.applied_min = s->step;
+        if (s->step > f.applied_max)
+            f.applied_max = s->step;
+        f.duplicates += s->duplicates;
+        codec_cost_add(&f.push, &s->push);
+        codec_cost_add(&f.reply, &s->reply);
     }
-    if (f->applied_min == UINT64_MAX)
-        f->applied_min = 0;
-    if (c->shard)
-        f->clipped = c->shard[0].clipped;
-    c->mode->facts(c, f);
-    f->rejected = journal_rejected(&c->journal);
-    f->recoveries = journal_all_recoveries(&c->journal);
-    memcpy(f->epoch, c->epoch, sizeof f->epoch);
+    c->mode->facts(c, &f);
+    memcpy(f.epoch, c->epoch, sizeof f.epoch);
     for (uint32_t i = 0; i < c->workers; i++) {
         const struct chief_worker *w = &c->worker[i];
-        f->residuals_away += c->feedback && w->given && !w->up && !w->acked;
+        f.residuals_away += c->feedback && w->given && !w->up && !w->acked;
     }
-    memcpy(f->uuid, c->uuid, sizeof f->uuid);
+    memcpy(f.uuid, c->uuid, sizeof f.uuid);
+    return f;
 }
 
 uint32_t chief_workers(const struct chief *c)
 {
     return c->workers;
-}
-
-static double away_s(bool up, int64_t lost_ms, int64_t now_ms)
-{
-    return up ? 0 : (double)(now_ms - lost_ms) / 1000;
 }
 
 struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int64_t now_ms)
@@ -70,23 +65,23 @@ struct chief_peer chief_peer_worker(const struct chief *c, uint32_t worker, int6
     return (struct chief_peer){.up = w->up,
                                .member = w->member,
                                .incarnation = w->incarnation,
-                               .away_s = away_s(w->up, w->lost_ms, now_ms)};
+                               .away_s = w->up ? 0 : (double)(now_ms - w->lost_ms) / 1000};
 }
 
 struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_ms)
 {
     const struct chief_ps *p = &c->ps[ps];
-    return (struct chief_peer){.up = p->up, .away_s = away_s(p->up, p->lost_ms, now_ms)};
+    return (struct chief_peer){.up = p->up,
+                               .away_s = p->up ? 0 : (double)(now_ms - p->lost_ms) / 1000};
 }
 
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)
 {
-    for (uint32_t i = 0; i < c->config.ps; i++) {
-        if (!c->ps[i].up) {
-            (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u",
-                           (now_ms - c->ps[i].lost_ms) / 1000, i);
-            return;
-        }
+    uint32_t ps = chief_ps_away(c);
+    if (ps < c->config.ps) {
+        (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u",
+                       (now_ms - c->ps[ps].lost_ms) / 1000, ps);
+        return;
     }
     for (uint32_t i = 0; c->phase == CHIEF_ENTER && i < c->plan.shards; i++) {
         if (!c->shard[i].entered) {

@@ -9,12 +9,6 @@
 #include "common/base/uuid.h"
 #include "worker/chief/core/chief_state.h"
 
-static void make_uuid(struct chief *c)
-{
-    uint64_t a = c->io->random(c->ctx), b = c->io->random(c->ctx);
-    uuid_make(c->uuid, a, b);
-}
-
 static bool all_ps_agree(const struct chief *c)
 {
     for (uint32_t i = 0; i < c->config.ps; i++)
@@ -88,20 +82,12 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     chief_to_ps(c, ps, FRAME_ENTER, &m.base);
 }
 
-static enum err find_base(struct chief *c)
-{
-    struct manifest found = {0};
-    manifest_close(&c->base);
-    enum err err = c->io->find_cut(c->ctx, c->usable_below, &found);
-    c->has_base = err == ERR_OK;
-    c->base = found;
-    return err;
-}
-
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
-    enum err err = find_base(c);
+    manifest_close(&c->base);
+    enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base);
+    c->has_base = err == ERR_OK;
     if (err == ERR_NOMEM) { /* the others wait for another process of this chief's */
         chief_end(c, 138, "no memory to look at the checkpoints");
         return;
@@ -118,10 +104,12 @@ static void choose_mode(struct chief *c)
         return;
     }
     c->begins = c->has_base ? BEGINS_RESTORE : BEGINS_NEW;
-    if (c->has_base)
+    if (c->has_base) {
         (void)snprintf(c->uuid, sizeof c->uuid, "%s", c->base.uuid);
-    else if (!c->uuid[0])
-        make_uuid(c);
+    } else if (!c->uuid[0]) {
+        uint64_t a = c->io->random(c->ctx), b = c->io->random(c->ctx);
+        uuid_make(c->uuid, a, b);
+    }
 }
 
 void generation_start(struct chief *c)
@@ -146,7 +134,6 @@ void generation_start(struct chief *c)
     generation_send_enter(c, EVERY_PS);
 }
 
-/* A ps of ours is there again: what it may have missed. */
 void generation_resend(struct chief *c, uint32_t ps)
 {
     cut_resend(c, ps);
@@ -158,9 +145,8 @@ void generation_resend(struct chief *c, uint32_t ps)
 void generation_gathered(struct chief *c)
 {
     c->phase = CHIEF_GATHER;
-    for (uint32_t i = 0; i < c->config.ps; i++)
-        if (!c->ps[i].up)
-            return;
+    if (chief_ps_away(c) < c->config.ps)
+        return;
     if (c->entered && all_ps_agree(c) && generation_equal(c->ps[0].generation, c->generation)) {
         c->phase = CHIEF_RUN;
         for (uint32_t i = 0; i < c->config.ps; i++)
@@ -229,8 +215,6 @@ void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
     if (m->shard >= c->plan.shards)
         return;
     c->shard[m->shard].entered = true;
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (!c->shard[i].entered)
-            return;
-    entered_all(c);
+    if (shards_all(c, offsetof(struct chief_shard, entered)))
+        entered_all(c);
 }

@@ -57,14 +57,6 @@ static void geo_on_fenced(struct chief *c, const Gradwire__Fenced *m)
     (void)async_fenced_by_all(c, m); /* what it held has died with it */
 }
 
-static bool resolved_somewhere(const struct chief *c, uint64_t id)
-{
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        if (ids_has(&c->shard[i].async.resolved, id))
-            return true;
-    return false;
-}
-
 /* What some shard has resolved, or a dead worker held, is resolved; what no shard has is lost. */
 static bool geo_stopped(struct chief *c)
 {
@@ -75,7 +67,7 @@ static bool geo_stopped(struct chief *c)
     c->geo.losing = c->geo.lost;
     l->unsettled = UINT64_MAX;
     for (uint64_t id = low; id < l->next_id; id++) {
-        bool somewhere = resolved_somewhere(c, id);
+        bool somewhere = leases_resolved(c, id) > 0;
         if (somewhere)
             leases_done(c, id);
         if (!ids_has(&l->done, id))

@@ -22,16 +22,11 @@ enum err journal_add(struct journal *j, const struct journal_entry *entry)
     return ERR_OK;
 }
 
-enum err journal_copy(struct journal *to, const struct journal *from)
+enum err journal_join(struct journal *to, const struct journal *from)
 {
-    struct journal copy = {0};
     enum err err = ERR_OK;
     for (size_t i = 0; i < from->n && !err; i++)
-        err = journal_add(&copy, &from->entry[i]);
-    if (err)
-        journal_close(&copy);
-    else
-        *to = copy;
+        err = journal_add(to, &from->entry[i]);
     return err;
 }
 

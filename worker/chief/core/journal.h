@@ -30,7 +30,8 @@ struct journal {
 
 void journal_close(struct journal *j);
 enum err journal_add(struct journal *j, const struct journal_entry *entry) MUST_CHECK;
-enum err journal_copy(struct journal *to, const struct journal *from) MUST_CHECK;
+/* Add all entries of `from`; without memory some of them. */
+enum err journal_join(struct journal *to, const struct journal *from) MUST_CHECK;
 
 /* What counts. A batch that is named more than once, in replays, counts once. */
 bool journal_has(const struct journal *j, uint64_t batch);

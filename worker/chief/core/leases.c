@@ -19,21 +19,11 @@ static bool is_done(const struct chief *c, uint64_t id)
     return ids_has(&c->async.leases.done, id);
 }
 
-static void mark_redo(struct chief *c, uint64_t id)
+static void set_owner(struct chief *c, uint64_t id, uint32_t owner)
 {
-    uint32_t *owner = owner_of(c, id);
-    if (is_done(c, id) || *owner == OWNER_REDO)
-        return;
-    *owner = OWNER_REDO;
-    c->async.leases.redo++;
-}
-
-static void set_owner(struct chief *c, uint64_t id, uint32_t worker)
-{
-    uint32_t *owner = owner_of(c, id);
-    if (*owner == OWNER_REDO)
-        c->async.leases.redo--;
-    *owner = OWNER_WORKER + worker;
+    c->async.leases.redo -= *owner_of(c, id) == OWNER_REDO;
+    c->async.leases.redo += owner == OWNER_REDO;
+    *owner_of(c, id) = owner;
 }
 
 void leases_done(struct chief *c, uint64_t id)
@@ -41,10 +31,7 @@ void leases_done(struct chief *c, uint64_t id)
     struct chief_leases *l = &c->async.leases;
     if (id >= l->next_id || is_done(c, id))
         return;
-    uint32_t *owner = owner_of(c, id);
-    if (*owner == OWNER_REDO)
-        l->redo--;
-    *owner = OWNER_NONE;
+    set_owner(c, id, OWNER_NONE);
     guard_batch_done(c, id);
     if (ids_add(&l->done, id))
         chief_fail(c, "batch %" PRIu64 " was reported done beyond the window", id);
@@ -65,6 +52,14 @@ static uint64_t end_of(const struct chief *c)
     return end;
 }
 
+uint32_t leases_resolved(const struct chief *c, uint64_t id)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        n += ids_has(&c->shard[i].async.resolved, id);
+    return n;
+}
+
 uint64_t leases_low(const struct chief *c)
 {
     uint64_t low = UINT64_MAX;
@@ -83,12 +78,7 @@ static void done_from_shards(struct chief *c, bool by_some)
         end = low + (end < low ? 0 : IDS_WINDOW);
     l->done = (struct ids){.mark = low, .count = low};
     for (uint64_t id = low; id < end && id - l->done.mark < IDS_WINDOW; id++) {
-        bool all = true, some = false;
-        for (uint32_t i = 0; i < c->plan.shards; i++) {
-            all = all && ids_has(&c->shard[i].async.resolved, id);
-            some = some || ids_has(&c->shard[i].async.resolved, id);
-        }
-        if ((by_some ? some : all) && ids_add(&l->done, id))
+        if (leases_resolved(c, id) >= (by_some ? 1 : c->plan.shards) && ids_add(&l->done, id))
             break;
     }
     l->next_id = end;
@@ -101,11 +91,11 @@ void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r)
         uint64_t id = r->first + i;
         if (id >= c->total || id < l->done.mark || id - l->done.mark >= IDS_WINDOW)
             continue;
-        for (; l->next_id <= id; l->next_id++)
+        for (; l->next_id <= id; l->next_id++) /* dealt by a former chief, to whom is not known */
             if (!is_done(c, l->next_id))
-                mark_redo(c, l->next_id); /* dealt by a former chief, to whom is not known */
+                set_owner(c, l->next_id, OWNER_REDO);
         if (!is_done(c, id))
-            set_owner(c, id, worker);
+            set_owner(c, id, OWNER_WORKER + worker);
     }
 }
 
@@ -117,7 +107,8 @@ void leases_start(struct chief *c, bool by_some)
     l->redo = 0;
     done_from_shards(c, by_some);
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
-        mark_redo(c, id);
+        if (!is_done(c, id))
+            set_owner(c, id, OWNER_REDO);
     const Gradwire__HelloReply *hello = c->ps[0].hello;
     for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++) {
         const Gradwire__WorkerLease *lease = hello->leases[i];
@@ -222,7 +213,7 @@ static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t
     for (size_t i = 0; i < n; i++) {
         if (!ranges_put(&ranges, ids[i]))
             break;
-        set_owner(c, ids[i], worker);
+        set_owner(c, ids[i], OWNER_WORKER + worker);
     }
     send_lease(c, worker, &ranges, redo);
 }
@@ -232,12 +223,9 @@ static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t
 static bool next_to_deal(struct chief *c, uint64_t *id)
 {
     struct chief_leases *l = &c->async.leases;
-    for (uint64_t i = l->done.mark; l->redo && i < l->next_id; i++) {
-        if (*owner_of(c, i) == OWNER_REDO) {
-            *id = i;
+    for (*id = l->done.mark; l->redo && *id < l->next_id; ++*id)
+        if (*owner_of(c, *id) == OWNER_REDO)
             return true;
-        }
-    }
     uint64_t low = l->unsettled < l->done.mark ? l->unsettled : l->done.mark;
     if (l->next_id >= c->total || l->next_id - low >= IDS_WINDOW)
         return false;
@@ -262,7 +250,7 @@ static void serve(struct chief *c, uint32_t worker)
     uint64_t ids[CHIEF_LEASE_IDS], id;
     size_t n = 0;
     while (n < w->async.want && n < CHIEF_LEASE_IDS && next_to_deal(c, &id)) {
-        set_owner(c, id, worker);
+        set_owner(c, id, OWNER_WORKER + worker);
         ids[n++] = id;
     }
     if (n == 0) {
@@ -290,22 +278,23 @@ void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges)
             leases_done(c, ranges[i]->first + k);
 }
 
-void leases_return(struct chief *c, uint32_t worker)
+static void take_from(struct chief *c, uint32_t worker, uint32_t owner)
 {
     const struct chief_leases *l = &c->async.leases;
     for (uint64_t id = l->done.mark; id < l->next_id; id++)
         if (is_of(c, id, OWNER_WORKER + worker))
-            mark_redo(c, id);
+            set_owner(c, id, owner);
     c->worker[worker].async.want = 0;
+}
+
+void leases_return(struct chief *c, uint32_t worker)
+{
+    take_from(c, worker, OWNER_REDO);
 }
 
 void leases_die(struct chief *c, uint32_t worker)
 {
-    const struct chief_leases *l = &c->async.leases;
-    for (uint64_t id = l->done.mark; id < l->next_id; id++)
-        if (is_of(c, id, OWNER_WORKER + worker))
-            *owner_of(c, id) = OWNER_DYING + worker;
-    c->worker[worker].async.want = 0;
+    take_from(c, worker, OWNER_DYING + worker);
 }
 
 void leases_lose(struct chief *c, uint32_t worker)
@@ -326,16 +315,11 @@ static size_t uneven(const struct chief *c, uint64_t *out, size_t room)
     size_t n = 0;
     uint64_t end = end_of(c);
     for (uint64_t id = c->async.leases.done.mark; id < end && n < room; id++) {
-        uint32_t some = 0, all = 0;
-        for (uint32_t i = 0; i < c->plan.shards; i++) {
-            const struct chief_shard *s = &c->shard[i];
-            bool part = false;
-            for (size_t k = 0; k < s->async.partials; k++)
-                part = part || s->async.partial[k] == id;
-            bool whole = ids_has(&s->async.resolved, id);
-            some += whole || part;
-            all += whole;
-        }
+        uint32_t all = leases_resolved(c, id);
+        bool some = all > 0;
+        for (uint32_t i = 0; i < c->plan.shards; i++)
+            for (size_t k = 0; k < c->shard[i].async.partials; k++)
+                some = some || c->shard[i].async.partial[k] == id;
         if (some && all < c->plan.shards)
             out[n++] = id;
     }

@@ -95,12 +95,6 @@ static void leave(struct chief *c, uint32_t worker)
     cut_progress(c);
 }
 
-static void take_done(struct chief *c, size_t n, Gradwire__Range **ranges)
-{
-    if (c->mode->done)
-        c->mode->done(c, n, ranges);
-}
-
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -109,12 +103,14 @@ void members_on(struct chief *c, uint32_t worker, enum frame_type type, const Pr
     if (!w->welcomed)
         return;
     if (type == FRAME_HELD && chief_is_ours(c, held->generation)) {
-        take_done(c, held->n_done, held->done);
+        if (c->mode->done)
+            c->mode->done(c, held->n_done, held->done);
         if (held->cut == c->cut.number)
             w->held = true;
         cut_progress(c);
     } else if (type == FRAME_GOING && chief_is_ours(c, going->generation)) {
-        take_done(c, going->n_done, going->done);
+        if (c->mode->done)
+            c->mode->done(c, going->n_done, going->done);
         leave(c, worker);
     } else if (c->mode->on_worker) {
         c->mode->on_worker(c, worker, type, m);
@@ -131,7 +127,9 @@ void members_tick(struct chief *c)
         chief_say(c, 1, "worker %u was away for %" PRId64 " s: the others take over its work", i,
                   away_ms / 1000);
         w->member = false;
-        c->mode->away(c, i);
+        if (c->mode->away)
+            c->mode->away(c, i);
+        c->mode->deal(c);
     }
     if (c->mode->tick)
         c->mode->tick(c);

@@ -1,6 +1,4 @@
 /* How stale the workers' pushes were, as the shards tell it with their status. */
-#include <string.h>
-
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
 
@@ -13,7 +11,7 @@ void stale_forget(struct chief *c)
 
 static struct chief_stale *entry(struct chief *c, uint32_t shard, uint32_t worker)
 {
-    struct chief_async *a = &c->async;
+    struct async_state *a = &c->async;
     for (size_t i = 0; i < a->stales; i++)
         if (a->stale[i].shard == shard && a->stale[i].worker == worker)
             return &a->stale[i];

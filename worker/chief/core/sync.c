@@ -1,8 +1,59 @@
 /* Sync: the leaves of a step are dealt to all who take part, and a step is made of all of them. Layers over it decide
- * more of a step: commit.c, accept.c, redo.c. */
+ * more of a step: commit.c, accept.c. */
 #include <assert.h>
+#include <string.h>
 
+#include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
+
+/* ---- sync.dropped: redo ---- */
+
+/* Microbatches that backup workers made needless are trained in extra steps behind the epoch's last batch; how many there
+ * are shows only there. The place in the epoch is as the lead shard said last. */
+
+uint64_t sync_wanted(const struct chief_config *config)
+{
+    uint64_t batches = config->settings.epochs * config->settings.batches_per_epoch;
+    return config->settings.redo ? 2 * batches : batches;
+}
+
+static void redo_forget(struct manifest_redo *r)
+{
+    mem_free(r->dropped);
+    *r = (struct manifest_redo){.there = false};
+}
+
+/* Without memory there is none, and a cut of it fails. */
+static void redo_take(struct manifest_redo *to, const struct manifest_redo *from)
+{
+    redo_forget(to);
+    uint8_t *dropped = mem_zalloc((size_t)from->dropped_bytes + 1, 1);
+    if (!dropped)
+        return;
+    if (from->dropped_bytes)
+        memcpy(dropped, from->dropped, from->dropped_bytes);
+    *to = *from;
+    to->dropped = dropped;
+}
+
+static void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m)
+{
+    const struct manifest_redo from = {.there = true,
+                                       .epoch = m->epoch,
+                                       .begin = m->begin,
+                                       .redone = m->redone,
+                                       .dropped_bytes = (uint32_t)m->dropped.len,
+                                       .dropped = m->dropped.data};
+    redo_take(to, &from);
+}
+
+/* The steps with the extra ones of the epochs that are over; how many will follow is not known. */
+static uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s,
+                             uint64_t total)
+{
+    uint64_t least = (s->epochs - r->epoch) * s->batches_per_epoch + r->begin;
+    return r->there && r->epoch <= s->epochs && least < total ? least : total;
+}
 
 /* ---- a generation ---- */
 
@@ -24,9 +75,8 @@ static uint64_t made(const struct chief *c)
 
 static void sync_entered(struct chief *c)
 {
-    if (c->config.settings.redo)
-        c->total = redo_wanted(
-            &c->config); /* what was too many of another history need not be of this one */
+    if (c->config.settings.redo) /* what was too many of another history need not be of this one */
+        c->total = sync_wanted(&c->config);
     if (c->begins != BEGINS_TAKEOVER)
         redo_forget(&c->sync.redo);
     if (c->begins == BEGINS_RESTORE && c->base.redo.there)
@@ -73,14 +123,11 @@ static void sync_facts(const struct chief *c, struct chief_facts *f)
 
 static void sync_check(const struct chief *c)
 {
-    const struct chief_accept *a = &c->sync.accept;
-    const struct chief_commit *k = &c->sync.commit;
-    (void)a;
+    (void)c;
     for (uint32_t i = 0; i < c->plan.shards; i++)
-        assert(!k->trusted || !k->trusted[i] || k->reported[i]);
-    (void)k;
+        assert(!c->shard[i].sync.trusted || c->shard[i].sync.reported);
     assert(!c->sync.commit.due.there || c->unwritten || c->rollback_due);
-    assert(a->on ? a->reported && a->whole : !a->last.there);
+    assert(accept_is_on(c) || !c->sync.accept.last.there);
     assert(!c->sync.commit.due.there || c->sync.commit.due.step == c->sync.commit.step);
 }
 
@@ -126,12 +173,6 @@ static void sync_deal(struct chief *c)
         if (c->worker[i].welcomed)
             c->io->to_worker(c->ctx, i, FRAME_DEAL, &m.base);
     accept_progress(c);
-}
-
-static void sync_gone(struct chief *c, uint32_t worker)
-{
-    (void)worker;
-    sync_deal(c);
 }
 
 /* ---- shards, a cut ---- */
@@ -184,7 +225,6 @@ const struct chief_mode chief_sync = {
     .on_step = sync_on_step,
     .facts = sync_facts,
     .deal = sync_deal,
-    .away = sync_gone,
     .take_status = sync_take_status,
     .from_cut = sync_from_cut,
     .equal = sync_equal,

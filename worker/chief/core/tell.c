@@ -19,11 +19,28 @@ bool chief_is_ours(const struct chief *c, const Gradwire__Generation *g)
     return generation_equal(msg_generation_get(g), c->generation);
 }
 
+uint32_t chief_ps_away(const struct chief *c)
+{
+    uint32_t i = 0;
+    while (i < c->config.ps && c->ps[i].up)
+        i++;
+    return i;
+}
+
 void chief_to_ps(struct chief *c, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
 {
     for (uint32_t i = 0; i < c->config.ps; i++)
         if ((i == ps || ps == EVERY_PS) && c->ps[i].up)
             c->io->to_ps(c->ctx, i, type, m);
+}
+
+void chief_send_fence(struct chief *c, uint32_t ps, uint32_t worker, uint64_t incarnation)
+{
+    Gradwire__Fence m = GRADWIRE__FENCE__INIT;
+    m.generation = &c->named;
+    m.worker = worker;
+    m.incarnation = incarnation;
+    chief_to_ps(c, ps, FRAME_FENCE, &m.base);
 }
 
 void chief_end(struct chief *c, int exit_code, const char *text)
@@ -43,11 +60,11 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     m.over = exit_code ? NULL : &over;
     over.epochs = c->config.finished ? c->config.learned_epochs : epochs_learned(c->epoch);
     over.run = c->config.checkpoint.run;
+    if (to_ps)
+        chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
     for (uint32_t i = 1; i < c->workers && !to_ps; i++)
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);
-    if (to_ps)
-        chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
 }
 
 void chief_fail(struct chief *c, const char *fmt, ...)

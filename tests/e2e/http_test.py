@@ -103,8 +103,9 @@ class HttpTest(TrainCase):
         job.until_pid("worker-1", other_than=pid)
         before = status["whole_job"]["workers"][1]["incarnation"]
         again = of["worker-1"]  # where it was
-        job.until("worker 1 trains again", lambda: json.loads(text(again, "/status") or "{}").get("state") == "training")
-        self.assertGreater(json.loads(text(again, "/status"))["training"]["incarnation"], before)
+        job.until("worker 1 trains again", lambda: (
+            status := json.loads(text(again, "/status") or "{}")).get("state") == "training"
+            and status["training"]["incarnation"] > before)
 
         job.signal(signal.SIGTERM)
         job.wait(143)

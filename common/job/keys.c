@@ -126,7 +126,7 @@ static int real_allowed(const struct job_key *key, char *out, size_t bytes)
 
 int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
 {
-    size_t n;
+    int n;
     switch (key->type) {
     case KEY_NAME:
         return snprintf(out, bytes, "name of letters, digits, . _ -, at most %d of them",
@@ -143,8 +143,8 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         return snprintf(out, bytes, "list of integers from %llu to %llu",
                         (unsigned long long)key->min, (unsigned long long)key->max);
     case KEY_REALS:
-        n = (size_t)snprintf(out, bytes, "list of, each: ");
-        return real_allowed(key, out + n, bytes - n);
+        n = snprintf(out, bytes, "list of, each: ");
+        return n + real_allowed(key, out + n, bytes - (size_t)n);
     case KEY_NAMES:
         return snprintf(out, bytes, "list of words of letters, digits, . _ - /, like [bias]");
     case KEY_WORD:

@@ -33,7 +33,7 @@ static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, cons
     PRINTF_LIKE(4, 5);
 static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, const char *fmt, ...)
 {
-    char what[400];
+    char what[TLS_NAMES_BYTES + ADDRESS_HOST_MAX + 64];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(what, sizeof what, fmt, args);

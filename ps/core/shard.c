@@ -363,6 +363,7 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
         return let_in(s, peer, m);
     return ERR_REFUSED;
 }
+
 void shard_peer_gone(struct shard *s, struct shard_peer *peer)
 {
     LIST_REMOVE(s->peers, peer);

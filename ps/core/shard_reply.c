@@ -38,8 +38,8 @@ enum err shard_reply_open(struct shard *s)
     if (s->reply.codec == CODEC_RAW)
         return ERR_OK;
     codec_choice_init(&s->reply.choice, reply_mask(s));
-    s->reply.view_same[0] = s->reply.view_same[1] =
-        true; /* workers begin with the weights as they are */
+    /* Workers begin with the weights as they are. */
+    s->reply.view_same[0] = s->reply.view_same[1] = true;
     s->reply.encoded = mem_floats(elems);
     if (s->mode->steps && reply_mask(s) & ~codec_kind_mask(CODEC_IS_EXACT)) {
         s->reply.view[0] = mem_floats(elems);

@@ -241,7 +241,8 @@ static enum err reply_fits(const struct session *s, uint32_t shard, const Gradwi
         *wanted = (s->phase == SESSION_PULLING || s->phase == SESSION_PUSHED) &&
                   l->pull == PULL_ASKED && m->number == s->ssp.pull.number;
     else
-        *wanted = session_running(s) && !is_acked(s, shard) && m->name == s->lease.running;
+        *wanted = l->state != LINK_DOWN && session_running(s) && !is_acked(s, shard) &&
+                  m->name == s->lease.running;
     return ERR_OK;
 }
 

@@ -83,7 +83,6 @@ static void check(const struct chief *c)
     assert(c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH));
     assert(!c->entered || (c->shard && c->phase != CHIEF_ENTER));
     assert(c->named.number == c->generation.number && c->named.tag == c->generation.tag);
-    assert(!c->entered || c->published_cut == UINT64_MAX || c->published_cut < c->next_cut);
     if (c->entered && c->mode->check)
         c->mode->check(c);
     if (k->stage == STAGE_NONE)

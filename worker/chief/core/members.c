@@ -129,7 +129,8 @@ void members_tick(struct chief *c)
         w->member = false;
         if (c->mode->away)
             c->mode->away(c, i);
-        c->mode->deal(c);
+        else
+            c->mode->deal(c);
     }
     if (c->mode->tick)
         c->mode->tick(c);

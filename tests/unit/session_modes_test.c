@@ -345,6 +345,32 @@ static void what_is_redone_in_a_hold_is_outside_the_clocks(void **state)
     session_free(f.s);
 }
 
+/* A ps that answers a push before the hello of a link that is dialled again. */
+static void reply_on_a_link_that_is_down_is_not_wanted(void **state)
+{
+    (void)state;
+    struct fixture f = {.layout = NULL};
+    struct errmsg e;
+    uint64_t first;
+    bool wanted;
+    open_fixture(&f, GRADWIRE__UPDATE__SSP, 0, 100);
+    lease(&f, 10, 4, false);
+    enter(&f, 5, 7);
+    parameters(&f);
+    computes(&f, 10);
+    Gradwire__Generation g = msg_generation((struct generation){5, 7});
+    Gradwire__Reply m = GRADWIRE__REPLY__INIT;
+    m.generation = &g;
+    m.name = 10;
+    m.chunks = 1;
+    assert_int_equal(session_reply_fits(f.s, 0, &m, 0, &first, &wanted, &e), ERR_OK);
+    assert_true(wanted);
+    session_on_link_down(f.s, 0);
+    assert_int_equal(session_reply_fits(f.s, 0, &m, 0, &first, &wanted, &e), ERR_OK);
+    assert_false(wanted);
+    session_free(f.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +380,7 @@ int main(void)
         cmocka_unit_test(the_last_rounds_batches_are_known_to_the_hello),
         cmocka_unit_test(reads_at_a_clock_alone_have_the_codec_of_the_job),
         cmocka_unit_test(what_is_redone_in_a_hold_is_outside_the_clocks),
+        cmocka_unit_test(reply_on_a_link_that_is_down_is_not_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

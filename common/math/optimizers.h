@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* On the wire and in checkpoints' jobs: new ones are added at the end. */
+/* On the wire: new ones are added at the end. */
 enum optimizer_kind { OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_RMSPROP, OPT_ADAMW, OPT_FTRL, OPT_LAMB };
 enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
 

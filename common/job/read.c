@@ -111,6 +111,7 @@ static bool has_text(const struct job_node *node)
 static enum err find_word(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node, const struct job_word **word)
 {
+    *word = NULL;
     if (!has_text(node))
         return job_refuse_value(r, key, node);
     *word = job_word_find(key->words, node->text);

@@ -45,7 +45,7 @@ static uint8_t *slurp(size_t *bytes)
     return data;
 }
 
-/* What the process of a chief knows at the end. */
+/* All that the process of a chief knows at the end. */
 struct known {
     struct job job;
     struct cluster cluster;

@@ -53,7 +53,7 @@ void links_send(struct links *l, uint32_t shard, enum frame_type type, const Pro
 void links_count(const struct links *l, struct worker_account *a);
 /* Error feedback: something is withheld. */
 bool links_withhold(const struct links *l);
-/* What the pushes to this shard travel in. */
+/* The codec of the pushes to this shard. */
 enum codec links_codec(const struct links *l, uint32_t shard);
 /* Gradient blocks are about to be rewritten: copy what a slow shard has not taken. */
 void links_before_write(struct links *l);

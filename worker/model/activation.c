@@ -126,7 +126,7 @@ static void leaky_relu_rows(float *y, const float *x, float slope, size_t n)
         y[i] = x[i] > 0.0f ? x[i] : x[i] * slope;
 }
 
-/* What n elements alone decide; the others need more than a pointer and a number. */
+/* A pass that needs two pointers and a number of elements, and nothing else. */
 typedef void plain_rows(float *out, const float *a, size_t n);
 
 static void forward(const struct op *op, const struct op_pass *p)

@@ -205,7 +205,7 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
                  const float *y, size_t n, size_t cols);
 
-/* What the regularizers add to the gradient, times n examples; model_penalty: to the loss. */
+/* Adds the regularizers to the gradient, times n examples; model_penalty gives their part of the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
                           float n);
 

@@ -137,6 +137,7 @@ static int run(struct process *p)
 int main(int argc, char **argv)
 {
     static struct process process;
+    mem_init();
     signals_init();
     flags_parse("ps", argc, argv);
     flags_process(&process.flags);

@@ -713,6 +713,7 @@ int main(int argc, char **argv)
 {
     static struct process process = {.http_fd = -1, .rests = STATE_LOADING};
     struct process *p = &process;
+    mem_init();
     signals_init();
     flags_parse("worker", argc, argv);
     flags_process(&p->flags);

@@ -61,6 +61,12 @@ void mem_free(void *p)
     free(p);
 }
 
+void mem_init(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, MEM_MAP_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, 2 * MEM_MAP_BYTES);
+}
+
 void mem_give_back(void)
 {
     (void)malloc_trim(0);

@@ -20,6 +20,13 @@ char *mem_strdup(const char *s);
 
 void mem_free(void *p);
 
+/* Blocks of MEM_MAP_BYTES and more are the system's own and go back to it when freed; smaller ones stay with the heap until
+ * twice as much is free at its end. Without this, glibc has 128 KiB for both until the first mapped block is freed
+ * (mallopt(3)), and a thread that frees a queue of 64 KiB segments asks the system for the same pages again each time.
+ * Thread: main's, before others start. */
+enum { MEM_MAP_BYTES = 1 << 20 };
+void mem_init(void);
+
 /* What was freed goes back to the system, as far as it can: at the end of a job, in a process that stays. */
 void mem_give_back(void);
 

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
+#include "tests/lib/folder.h"
 #include "worker/evaluate/best.h"
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 static struct tensor tensors[] = {
     {.name = "dense/kernel", .rank = 2, .shape = {2, 2}, .elems = 4},
     {.name = "dense/bias", .rank = 1, .shape = {2}, .offset_elems = 16, .elems = 2},
@@ -24,20 +25,16 @@ static struct job job;
 static int begin(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/best_test-XXXXXX");
     job = (struct job){.model = {.metrics = 1, .metric = {METRIC_ACCURACY}},
                        .training = {.monitor = MONITOR_LOSS},
                        .early_stopping = {.patience = 2}};
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make(folder);
 }
 
 static int end(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static struct best opened(void)

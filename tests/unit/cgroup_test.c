@@ -14,22 +14,20 @@
 #include "common/process/cores.h"
 #include "common/base/err.h"
 #include "common/process/files.h"
+#include "tests/lib/folder.h"
 
-static char top[64];
+static char top[FOLDER_BYTES];
 
 static int make_top(void **state)
 {
     (void)state;
-    (void)snprintf(top, sizeof top, "/tmp/gradwire-cgroup-XXXXXX");
-    return mkdtemp(top) ? 0 : -1;
+    return folder_make(top);
 }
 
 static int remove_top(void **state)
 {
     (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -r %s", top);
-    return system(command);
+    return folder_remove(top);
 }
 
 static void put(const char *path, const char *text)

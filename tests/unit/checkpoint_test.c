@@ -23,27 +23,23 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "proto/checkpoint.pb-c.h"
+#include "tests/lib/folder.h"
 #include "worker/chief/host.h"
 
 enum { SLOTS = 2 };
 
-static char dir[64];
+static char dir[FOLDER_BYTES];
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(dir, "/tmp/checkpoint_test-XXXXXX");
-    return mkdtemp(dir) ? 0 : -1;
+    return folder_make(dir);
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    mem_fail_at(-1);
-    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
+    return folder_remove(dir);
 }
 
 /* ---- a cluster's state, as floats that tell where they belong ---- */

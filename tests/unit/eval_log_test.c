@@ -11,26 +11,23 @@
 #include <string.h>
 
 #include "common/process/files.h"
+#include "tests/lib/folder.h"
 #include "worker/evaluate/eval_log.h"
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 static const struct job job = {.name = "digits",
                                .model = {.metrics = 2, .metric = {METRIC_ACCURACY, METRIC_AUC}}};
 
 static int begin(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/eval_log_test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make(folder);
 }
 
 static int end(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static struct manifest cut(uint64_t generation, uint64_t number, const char *uuid)

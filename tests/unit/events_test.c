@@ -19,24 +19,22 @@
 #include "common/net/disk_thread.h"
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
+#include "tests/lib/folder.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/tensorboard/events_file.h"
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 
 static int begin(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/events_test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make(folder);
 }
 
 static int end(void **state)
 {
     (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 /* RFC 3720, B.4. */

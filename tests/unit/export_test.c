@@ -13,15 +13,15 @@
 
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "tests/lib/folder.h"
 #include "worker/export/export.h"
 
-static char folder[64], path[128];
+static char folder[FOLDER_BYTES], path[128];
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/export_test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (folder_make(folder) != 0)
         return -1;
     (void)snprintf(path, sizeof path, "%s/it", folder);
     return 0;
@@ -30,10 +30,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 /* Three tensors with gaps between them, in an order that is not that of their names. */

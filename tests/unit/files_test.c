@@ -14,8 +14,9 @@
 
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "tests/lib/folder.h"
 
-static char folder[64];
+static char folder[FOLDER_BYTES];
 
 static const char *in_folder(const char *name)
 {
@@ -27,18 +28,13 @@ static const char *in_folder(const char *name)
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/files_test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make(folder);
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    mem_fail_at(-1);
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static int entries(void)

@@ -14,15 +14,15 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "tests/lib/folder.h"
 #include "worker/summarize.h"
 
-static char folder[64], path[128];
+static char folder[FOLDER_BYTES], path[128];
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/summarize_test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (folder_make(folder) != 0)
         return -1;
     (void)snprintf(path, sizeof path, "%s/summary.json", folder);
     return 0;
@@ -31,10 +31,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static uint8_t *slurp(size_t *bytes)

@@ -12,19 +12,19 @@
 
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "tests/lib/folder.h"
 #include "worker/warm_start/warm_start.h"
 
 enum { ELEMS = 3 * (1 << 22) / 2 + 16 }; /* two files, the second one shorter */
 
 static uint64_t elems = ELEMS; /* of the job */
-static char dir[64], checkpoints[96];
+static char dir[FOLDER_BYTES], checkpoints[96];
 static float *w, *average;
 
 static int begin(void **state)
 {
     (void)state;
-    strcpy(dir, "/tmp/sequel_test-XXXXXX");
-    if (!mkdtemp(dir))
+    if (folder_make(dir) != 0)
         return -1;
     (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", dir);
     w = mem_floats(ELEMS);
@@ -39,12 +39,9 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    char command[128];
-    files_fail_at(-1, 0);
     mem_free(w);
     mem_free(average);
-    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
+    return folder_remove(dir);
 }
 
 static void put_file(const char *folder, const char *name)

@@ -1,0 +1,13 @@
+/* A folder of a test's own, made and removed. */
+#ifndef GRADWIRE_TESTS_LIB_FOLDER_H
+#define GRADWIRE_TESTS_LIB_FOLDER_H
+
+enum { FOLDER_BYTES = 64 };
+
+/* Its path into folder: FOLDER_BYTES. 0, or -1: there is none. */
+int folder_make(char *folder);
+
+/* With all that is in it, after files and memory were told to fail no more. 0, or another number. */
+int folder_remove(const char *folder);
+
+#endif

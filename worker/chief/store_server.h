@@ -1,4 +1,4 @@
-/* The chief as keeper of the cuts of ps that do not share its storage: what they send is written to DIR/checkpoints,
+/* The chief stores the cuts of ps that do not share its storage: what they send is written to DIR/checkpoints,
  * what they need from there is read, on the thread of checkpoints, so that no disk holds up the chief's decisions.
  * The other end is ps/store.h. */
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H

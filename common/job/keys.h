@@ -1,5 +1,5 @@
 /* The table of the job file's keys: what each is, may be, is by default, and means. Reading,
- * writing, the identity, hints and docs/job-file.md all go by it. Its rows are in job_table_*.c. */
+ * writing, the identity, hints and docs/job-file.md all go by it. Its rows are in table_*.c. */
 #ifndef GRADWIRE_COMMON_JOB_KEYS_H
 #define GRADWIRE_COMMON_JOB_KEYS_H
 

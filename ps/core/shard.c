@@ -96,17 +96,19 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
         (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
-        !(m->delay_compensation >= 0.0f) || m->nan_guard > NAN_GUARD_ROLLBACK ||
-        !codec_is_choice(m->push_codec) || !codec_is_choice(m->reply_codec) ||
-        m->reply_codec == CODEC_TOP_K ||
+        m->nan_guard > NAN_GUARD_ROLLBACK || !codec_is_choice(m->push_codec) ||
+        !codec_is_choice(m->reply_codec) || m->reply_codec == CODEC_TOP_K ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
         ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
+        return err_set(e, ERR_PROTO, "the chief's settings are out of range");
+    const struct shard_mode *mode = mode_of(m);
+    if (mode && mode->takes && !mode->takes(m))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
     enum err err = msg_optimizer_get(m, o, e);
     if (!err && optimizer_is_trusted(o) && m->update != GRADWIRE__UPDATE__SYNC)
         return err_set(e, ERR_PROTO, "the chief wants lamb in async");
     if (!err && m->push_codec == CODEC_TOP_K &&
-        (!optimizer_is_linear(o) || !mode_of(m) || m->replicas_to_aggregate ||
+        (!optimizer_is_linear(o) || !mode || m->replicas_to_aggregate ||
          (o->use_ema && m->update == GRADWIRE__UPDATE__ASYNC)))
         return err_set(e, ERR_PROTO, "the chief wants top_k where it cannot be");
     return err;
@@ -213,14 +215,7 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
 /* The run-time keys that memory and what is under way were laid out by: a new chief's must be the same. NULL: they are. */
 static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
-    const Gradwire__Settings *was = &s->settings;
-    const char *changed = NULL;
-    if ((was->replicas_to_aggregate > 0) != (m->replicas_to_aggregate > 0))
-        changed = "sync.replicas_to_aggregate";
-    if (was->redo != m->redo)
-        changed = "sync.dropped";
-    if ((was->delay_compensation > 0) != (m->delay_compensation > 0))
-        changed = "training.delay_compensation";
+    const char *changed = s->mode->laid_out_otherwise ? s->mode->laid_out_otherwise(s, m) : NULL;
     if (s->codec.pushes != codec_mask((enum codec)m->push_codec, m->codecs_allowed) ||
         s->taken.on != (m->push_codec == CODEC_TOP_K) || s->codec.shape.ratio < m->push_ratio ||
         s->codec.shape.ratio > m->push_ratio)

@@ -124,6 +124,8 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
 }
 
 const struct shard_mode shard_mode_async = {.optimizes = true,
+                                            .takes = shard_stale_takes,
+                                            .laid_out_otherwise = shard_stale_laid_out_otherwise,
                                             .open = shard_async_open,
                                             .close = shard_async_close,
                                             .restore = shard_async_restore,

@@ -27,6 +27,8 @@ void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */
+bool shard_stale_takes(const Gradwire__Settings *m);
+const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_stale_join(struct shard *s, uint32_t worker,
                           uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */
 void shard_stale_close(struct shard *s);

@@ -10,6 +10,12 @@ struct shard_mode {
     bool optimizes;  /* the optimizer runs here: there are slots */
     bool remainders; /* a push may be what its worker withheld before */
 
+    /* ---- settings that this mode alone heeds ---- */
+
+    bool (*takes)(const Gradwire__Settings *m); /* they are in range; NULL: any are */
+    /* The run-time key that memory was laid out by, and that a new chief has otherwise; NULL: none. */
+    const char *(*laid_out_otherwise)(const struct shard *s, const Gradwire__Settings *m);
+
     /* ---- a generation: the state is zeros before open and after close ---- */
 
     /* Settings and memory for the plan's chunks; NULL: none is wanted. Errors: ERR_NOMEM, without a text; others with one. */

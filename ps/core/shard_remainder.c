@@ -41,6 +41,9 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
 
 const struct shard_mode shard_mode_remainder = {.optimizes = true,
                                                 .remainders = true,
+                                                .takes = shard_stale_takes,
+                                                .laid_out_otherwise =
+                                                    shard_stale_laid_out_otherwise,
                                                 .open = shard_async_open,
                                                 .close = shard_async_close,
                                                 .restore = shard_async_restore,

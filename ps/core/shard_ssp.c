@@ -93,6 +93,8 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
 }
 
 const struct shard_mode shard_mode_ssp = {.optimizes = true,
+                                          .takes = shard_stale_takes,
+                                          .laid_out_otherwise = shard_stale_laid_out_otherwise,
                                           .open = shard_async_open,
                                           .close = shard_async_close,
                                           .restore = shard_async_restore,

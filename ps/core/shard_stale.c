@@ -30,6 +30,17 @@ static void stale_free(struct stale *of)
     mem_free(of);
 }
 
+bool shard_stale_takes(const Gradwire__Settings *m)
+{
+    return m->delay_compensation >= 0.0f;
+}
+
+const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
+{
+    bool copies = s->settings.delay_compensation > 0.0f;
+    return copies == (m->delay_compensation > 0.0f) ? NULL : "training.delay_compensation";
+}
+
 enum err shard_stale_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
     (void)incarnation;

@@ -10,6 +10,15 @@
 
 /* ---- a generation ---- */
 
+static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
+{
+    if (s->settings.redo != m->redo)
+        return "sync.dropped";
+    if ((s->settings.replicas_to_aggregate > 0) != (m->replicas_to_aggregate > 0))
+        return "sync.replicas_to_aggregate";
+    return NULL;
+}
+
 static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
     uint32_t chunks = s->me.chunks;
@@ -289,6 +298,7 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
 
 const struct shard_mode shard_mode_sync = {.steps = true,
                                            .optimizes = true,
+                                           .laid_out_otherwise = laid_out_otherwise,
                                            .open = open_mode,
                                            .close = close_mode,
                                            .restore = shard_redo_restore,

@@ -23,6 +23,7 @@ EXAMPLES = [
     ("a layer", 3, "batch_normalization", r"(?i)batch_normalization"),
     ("a layer", 3, "concatenate", r"(?i)concatenate"),
     ("a job key", 4, "training.staleness_rate", r"\bstaleness_rate\b"),
+    ("a job key", 4, "training.delay_compensation", r"\bdelay_compensation\b"),
     ("a job key", 4, "training.max_recoveries", r"\bmax_recoveries\b"),
     ("a job key", 4, "training.geo_every", r"\bgeo_every\b"),
     ("a codec of the kind DIFFERENCE", 4, "int8_zstd", r"(?i)int8_zstd"),

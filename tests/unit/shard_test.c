@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -264,6 +265,47 @@ static void takeover_refuses_another_compression_by_its_key(void **state)
             wanted, sizeof wanted,
             "%s was another when the ps began: with this value start all processes again", keys[i]);
         assert_string_equal(f.entered_error, wanted);
+        close_fixture(&f);
+    }
+}
+
+static void takeover_refuses_a_modes_own_key_that_memory_was_laid_out_by(void **state)
+{
+    (void)state;
+    static const struct {
+        Gradwire__Update update;
+        const char *key;
+    } cell[] = {{GRADWIRE__UPDATE__SYNC, "sync.replicas_to_aggregate"},
+                {GRADWIRE__UPDATE__ASYNC, "training.delay_compensation"},
+                {GRADWIRE__UPDATE__SSP, "training.delay_compensation"}};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        char wanted[128];
+        open_fixture(&f, cell[i].update, 1);
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        f.settings.replicas_to_aggregate = cell[i].update == GRADWIRE__UPDATE__SYNC;
+        f.settings.delay_compensation = 0.5f;
+        enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
+        (void)snprintf(
+            wanted, sizeof wanted,
+            "%s was another when the ps began: with this value start all processes again",
+            cell[i].key);
+        assert_string_equal(f.entered_error, wanted);
+        close_fixture(&f);
+    }
+}
+
+static void enter_refuses_a_delay_compensation_that_is_none(void **state)
+{
+    (void)state;
+    const float wrong[] = {-0.5f, NAN};
+    const Gradwire__Update update[] = {GRADWIRE__UPDATE__ASYNC, GRADWIRE__UPDATE__SSP};
+    for (int i = 0; i < 4; i++) {
+        struct fixture f;
+        open_fixture(&f, update[i % 2], 1);
+        f.settings.delay_compensation = wrong[i / 2];
+        enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+        assert_string_equal(f.entered_error, "the chief's settings are out of range");
         close_fixture(&f);
     }
 }
@@ -705,6 +747,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weight_decay_leaves_excluded_tensors_alone),
         cmocka_unit_test(takeover_refuses_another_compression_by_its_key),
+        cmocka_unit_test(takeover_refuses_a_modes_own_key_that_memory_was_laid_out_by),
+        cmocka_unit_test(enter_refuses_a_delay_compensation_that_is_none),
         cmocka_unit_test(enter_refuses_a_codec_that_is_none),
         cmocka_unit_test(takeover_brings_the_run_time_keys),
         cmocka_unit_test(a_pull_ends_what_was_pushed_before),

@@ -1,4 +1,4 @@
-/* What the rows of the job file's keys are written with. The table stands in table_*.c, by subject; all others
+/* Macros that write the rows of the job file's keys. The table stands in table_*.c, by subject; all others
  * see it through keys.h. */
 #ifndef GRADWIRE_COMMON_JOB_TABLE_H
 #define GRADWIRE_COMMON_JOB_TABLE_H

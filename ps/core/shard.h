@@ -77,7 +77,7 @@ enum err shard_new(struct shard **s, uint32_t ps, uint32_t thread, const struct 
                    void *ctx) MUST_CHECK;
 void shard_free(struct shard *s);
 
-/* A chief's message that frame.h sends to shards; others are left alone. Answers through io->tell. A repeated message is
+/* A message from the chief to shards (frame.h); any other is left alone. Answers through io->tell. A repeated message is
  * answered again, and a shard that the plan leaves empty answers nothing. A decision for another step than the one that
  * is summed is of no use any more, and left alone. */
 void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m);
@@ -105,7 +105,7 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
 /* The whole frame is here; `body` is NULL where it was not wanted. Keeps references of its own. */
 enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        struct buffer *body, struct errmsg *e) MUST_CHECK;
-/* A worker's message without a body. Errors: ERR_PROTO, also for another type. */
+/* A message from a worker, without a body. Errors: ERR_PROTO, also for another type. */
 enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
                          const ProtobufCMessage *m, struct errmsg *e) MUST_CHECK;
 

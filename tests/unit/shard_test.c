@@ -276,14 +276,16 @@ static void takeover_refuses_a_modes_own_key_that_memory_was_laid_out_by(void **
         Gradwire__Update update;
         const char *key;
     } cell[] = {{GRADWIRE__UPDATE__SYNC, "sync.replicas_to_aggregate"},
+                {GRADWIRE__UPDATE__SYNC, "sync.dropped"},
                 {GRADWIRE__UPDATE__ASYNC, "training.delay_compensation"},
                 {GRADWIRE__UPDATE__SSP, "training.delay_compensation"}};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct fixture f;
         char wanted[128];
         open_fixture(&f, cell[i].update, 1);
         enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
-        f.settings.replicas_to_aggregate = cell[i].update == GRADWIRE__UPDATE__SYNC;
+        f.settings.replicas_to_aggregate = i == 0;
+        f.settings.redo = i == 1;
         f.settings.delay_compensation = 0.5f;
         enter(&f, GRADWIRE__ENTER_MODE__TAKEOVER, 0);
         (void)snprintf(

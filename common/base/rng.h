@@ -14,6 +14,7 @@ enum rng_stream {
     RNG_SYNTHETIC,
     RNG_TEST,
     RNG_AUGMENT,
+    RNG_ROW,
     RNG_PUSH_CODEC = 40,
     RNG_REPLY_CODEC
 };

@@ -53,6 +53,7 @@ enum err layout_add(struct layout *l, const struct tensor *t, struct errmsg *e)
 void layout_close(struct layout *l)
 {
     mem_free(l->tensor);
+    mem_free(l->rows);
     memset(l, 0, sizeof *l);
 }
 
@@ -146,27 +147,27 @@ static float normal(uint64_t key, uint64_t position, bool truncated)
     return (float)normal_quantile(u);
 }
 
-static float first_value(const struct tensor *t, uint64_t key, uint64_t position)
+float init_draw(enum init_kind kind, float value, float center, uint64_t key, uint64_t position)
 {
-    switch (t->init) {
+    switch (kind) {
     case INIT_ZEROS:
         return 0.0f;
     case INIT_ONES:
         return 1.0f;
     case INIT_CONSTANT:
-        return t->init_value;
+        return value;
     case INIT_GLOROT_UNIFORM:
     case INIT_HE_UNIFORM:
     case INIT_LECUN_UNIFORM:
     case INIT_RANDOM_UNIFORM:
-        return (2.0f * rng_unit(key, position) - 1.0f) * t->init_value + t->init_center;
+        return (2.0f * rng_unit(key, position) - 1.0f) * value + center;
     case INIT_RANDOM_NORMAL:
-        return normal(key, position, false) * t->init_value + t->init_center;
+        return normal(key, position, false) * value + center;
     case INIT_GLOROT_NORMAL:
     case INIT_HE_NORMAL:
     case INIT_LECUN_NORMAL:
     case INIT_TRUNCATED_NORMAL:
-        return normal(key, position, true) * t->init_value + t->init_center;
+        return normal(key, position, true) * value + center;
     }
     return 0.0f;
 }
@@ -177,7 +178,7 @@ static void init_tensor(const struct tensor *t, uint64_t seed, uint64_t first, u
 {
     uint64_t key = rng_key(seed, RNG_INIT, rng_name(t->name), 0);
     for (uint64_t i = 0; i < n; i++)
-        out[i] = first_value(t, key, first + i);
+        out[i] = init_draw(t->init, t->init_value, t->init_center, key, first + i);
 }
 
 void layout_init_values(const struct layout *l, uint64_t seed, uint64_t first, size_t n, float *out)

@@ -45,10 +45,13 @@ struct tensor {
     float init_center; /* a normal's mean, the middle of a uniform */
 };
 
+struct row_layout;
 struct layout {
     uint32_t tensors;
     struct tensor *tensor; /* by offset */
     uint64_t elems;        /* of the whole block, a multiple of 16 */
+    struct row_layout
+        *rows; /* the tables beside it (common/rows/row_layout.h); NULL: none. Freed with it */
 };
 
 enum { LAYOUT_ALIGN_ELEMS = 16 };
@@ -73,6 +76,10 @@ void layout_exclude_from_decay(struct layout *l, const char *parts);
  * do not look at them. Formulas: Glorot and Bengio 2010, He et al. 2015, LeCun et al. 1998, in
  * Keras's form. */
 float layout_init_scale(enum init_kind kind, const struct tensor *t);
+
+/* The initial value at a position of the random stream `key`, for kinds that do not look at fans, or whose scale is in
+ * `value` (layout_init_scale). */
+float init_draw(enum init_kind kind, float value, float center, uint64_t key, uint64_t position);
 
 /* Initial values of elements [first, first + n) of the block: a function of (seed, name, offset)
  * only. */

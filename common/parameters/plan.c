@@ -24,7 +24,7 @@ static void check(const struct plan *p)
     uint32_t chunk = 0;
     for (uint32_t i = 0; i < p->shards; i++) {
         const struct plan_shard *s = &p->shard[i], *before = i ? s - 1 : NULL;
-        assert(s->first_chunk == chunk && s->chunks > 0);
+        assert(s->first_chunk == chunk && (s->chunks > 0 || p->tables));
         assert(s->first_elem == plan_chunk_elem(p, chunk));
         assert(!before || before->first_elem + before->elems == s->first_elem);
         assert(!before || s->ps > before->ps ||
@@ -50,10 +50,17 @@ uint64_t plan_run_elems(const struct plan *p, uint32_t first, uint32_t count)
     return plan_chunk_elem(p, first + count) - plan_chunk_elem(p, first);
 }
 
-enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
-                   struct errmsg *e)
+/* The first chunk of slot `slot` of `all`. With tables slot 0, the lead, is never without chunk 0. */
+static uint32_t share_begin(const struct plan *p, uint64_t slot, uint64_t all)
 {
-    struct plan plan = {.elems = elems};
+    uint64_t chunks = p->chunks * slot;
+    return (uint32_t)(p->tables ? (chunks + all - 1) / all : chunks / all);
+}
+
+static enum err make(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
+                     bool tables, struct errmsg *e)
+{
+    struct plan plan = {.elems = elems, .tables = tables};
     uint64_t all = 0;
     for (uint32_t i = 0; i < ps; i++)
         all += threads[i];
@@ -75,9 +82,9 @@ enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint
     uint64_t slot = 0;
     for (uint32_t i = 0; i < ps; i++) {
         for (uint32_t thread = 0; thread < threads[i]; thread++, slot++) {
-            uint32_t first = (uint32_t)(plan.chunks * slot / all);
-            uint32_t end = (uint32_t)(plan.chunks * (slot + 1) / all);
-            if (first == end)
+            uint32_t first = share_begin(&plan, slot, all);
+            uint32_t end = share_begin(&plan, slot + 1, all);
+            if (first == end && !tables)
                 continue;
             plan.shard[plan.shards++] =
                 (struct plan_shard){.ps = i,
@@ -92,6 +99,18 @@ enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint
     check(&plan);
     *p = plan;
     return ERR_OK;
+}
+
+enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
+                   struct errmsg *e)
+{
+    return make(p, elems, threads, ps, false, e);
+}
+
+enum err plan_init_tables(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
+                          struct errmsg *e)
+{
+    return make(p, elems, threads, ps, true, e);
 }
 
 void plan_close(struct plan *p)

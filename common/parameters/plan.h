@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_COMMON_PARAMETERS_PLAN_H
 #define GRADWIRE_COMMON_PARAMETERS_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,15 +29,19 @@ struct plan {
     uint64_t elems;
     uint32_t chunk_elems, chunks;
     uint32_t run_chunks; /* chunks in a full run */
-    uint32_t shards;     /* shards that own chunks; shard 0 is the lead */
+    uint32_t shards;     /* shards that own chunks, with tables all threads; shard 0 is the lead */
+    bool tables;         /* rows of tables are shared out among all threads */
     struct plan_shard *shard;
 };
 
-/* `threads[i]`: shard threads that ps i offers. Where there are more threads than chunks, some own nothing and are
- * not in the plan.
+/* `threads[i]`: shard threads that ps i offers. If there are more threads than chunks, some own no chunks: without tables
+ * they are not in the plan; with tables they are, and chunk 0 is shard 0's.
  * Errors: ERR_INPUT no elements, no threads or over the limits; ERR_NOMEM. Owns: plan_close. */
 enum err plan_init(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
                    struct errmsg *e) MUST_CHECK;
+/* The same of a job with tables. */
+enum err plan_init_tables(struct plan *p, uint64_t elems, const uint32_t *threads, uint32_t ps,
+                          struct errmsg *e) MUST_CHECK;
 void plan_close(struct plan *p);
 
 /* First element and elements of the chunks [first, first + count). */

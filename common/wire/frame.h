@@ -41,6 +41,9 @@ enum frame_to {
     X(PUSH, push, 20, FRAME_TO_SHARD)                                                              \
     X(REPLY, reply, 21, FRAME_TO_LINK)                                                             \
     X(PULL, pull, 22, FRAME_TO_SHARD)                                                              \
+    X(ROWS_ASK, rows_ask, 23, FRAME_TO_SHARD)                                                      \
+    X(ROWS, rows, 24, FRAME_TO_LINK)                                                               \
+    X(ROWS_PUSH, rows_push, 25, FRAME_TO_SHARD)                                                    \
     X(TICK, tick, 14, FRAME_TO_SHARD)                                                              \
     X(GONE, gone, 15, FRAME_TO_SHARDS)                                                             \
     X(CUT, cut, 30, FRAME_TO_SHARDS)                                                               \

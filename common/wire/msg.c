@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rows/row_layout.h"
 
 #define X(name, word, number, kind)                                                                \
     _Static_assert((int)CODEC_##name == (int)GRADWIRE__CODEC__##name, #word);
@@ -109,6 +110,48 @@ static enum err tensor_get(const Gradwire__Tensor *from, uint64_t end, uint64_t 
     return product == from->elems ? ERR_OK : ERR_PROTO;
 }
 
+static enum err table_get(const Gradwire__Table *from, const struct row_table_spec *before,
+                          struct row_table_spec *to)
+{
+    size_t name = from->name ? strlen(from->name) : 0;
+    uint32_t list = before ? before->list : 0;
+    bool next = from->list == list || (before && from->list == list + 1);
+    if (name == 0 || name >= ROW_TABLE_NAME_MAX || from->dim == 0 || from->dim > ROW_DIM_MAX ||
+        !next || from->init > INIT_TRUNCATED_NORMAL)
+        return ERR_PROTO;
+    *to = (struct row_table_spec){.dim = from->dim,
+                                  .list = from->list,
+                                  .init = (enum init_kind)from->init,
+                                  .init_value = from->init_value,
+                                  .init_center = from->init_center};
+    memcpy(to->name, from->name, name + 1);
+    return ERR_OK;
+}
+
+/* *rows NULL: the plan has no tables. */
+static enum err tables_get(const Gradwire__Plan *p, struct row_layout **rows, struct errmsg *e)
+{
+    *rows = NULL;
+    if (p->n_tables == 0)
+        return ERR_OK;
+    if (p->n_tables > ROW_TABLES_MAX)
+        return err_set(e, ERR_PROTO, "the plan has %zu tables: allowed are %d", p->n_tables,
+                       ROW_TABLES_MAX);
+    struct row_layout *out = mem_zalloc(1, sizeof *out);
+    if (!out)
+        return err_set(e, ERR_NOMEM, "no memory for %zu tables", p->n_tables);
+    for (size_t i = 0; i < p->n_tables; i++) {
+        if (table_get(p->tables[i], i ? &out->table[i - 1] : NULL, &out->table[i])) {
+            mem_free(out);
+            return err_set(e, ERR_PROTO, "table %zu of the plan is not one", i);
+        }
+        out->tables++;
+    }
+    out->lists = out->table[out->tables - 1].list + 1;
+    *rows = out;
+    return ERR_OK;
+}
+
 enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e)
 {
     struct layout out = {.elems = p->elems};
@@ -123,6 +166,11 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
             return err_set(e, ERR_PROTO, "tensor %zu of the plan does not fit the flat block", i);
         }
         end = t->offset_elems + t->elems;
+    }
+    enum err err = tables_get(p, &out.rows, e);
+    if (err) {
+        mem_free(out.tensor);
+        return err;
     }
     *l = out;
     return ERR_OK;
@@ -155,6 +203,39 @@ static Gradwire__Tensor *tensor_new(const struct tensor *t)
     return out;
 }
 
+static Gradwire__Table *table_new(const struct row_table_spec *t)
+{
+    Gradwire__Table *out = malloc(sizeof *out);
+    char *name = mem_strdup(t->name);
+    if (!out || !name) {
+        free(out);
+        mem_free(name);
+        return NULL;
+    }
+    gradwire__table__init(out);
+    out->name = name;
+    out->dim = t->dim;
+    out->list = t->list;
+    out->init = (uint32_t)t->init;
+    out->init_value = t->init_value;
+    out->init_center = t->init_center;
+    return out;
+}
+
+static enum err tables_set(Gradwire__Plan *p, const struct row_layout *rows)
+{
+    p->tables = mem_zalloc(rows->tables, sizeof *p->tables);
+    if (!p->tables)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < rows->tables; i++) {
+        p->tables[i] = table_new(&rows->table[i]);
+        if (!p->tables[i])
+            return ERR_NOMEM;
+        p->n_tables = i + 1;
+    }
+    return ERR_OK;
+}
+
 enum err msg_plan_set(Gradwire__Plan *p, const struct layout *l, const uint32_t *threads,
                       uint32_t ps)
 {
@@ -172,6 +253,8 @@ enum err msg_plan_set(Gradwire__Plan *p, const struct layout *l, const uint32_t 
             goto nomem;
         p->n_tensors = i + 1;
     }
+    if (l->rows && tables_set(p, l->rows))
+        goto nomem;
     return ERR_OK;
 nomem:
     msg_plan_close(p);
@@ -182,6 +265,9 @@ void msg_plan_close(Gradwire__Plan *p)
 {
     for (size_t i = 0; i < p->n_tensors; i++)
         gradwire__tensor__free_unpacked(p->tensors[i], NULL);
+    for (size_t i = 0; i < p->n_tables; i++)
+        gradwire__table__free_unpacked(p->tables[i], NULL);
+    mem_free(p->tables);
     mem_free(p->tensors);
     mem_free(p->threads);
     gradwire__plan__init(p);

@@ -45,7 +45,7 @@ enum err msg_optimizer_get(const Gradwire__Settings *m, struct optimizer *o,
 /* The settings to keep: without the lists, which are the message's. */
 Gradwire__Settings msg_settings(const Gradwire__Settings *m);
 
-/* Plan's tensors <-> layout. msg_layout_get checks what a peer sent: offsets ascend, sizes fit.
+/* Plan's tensors and tables <-> layout. msg_layout_get checks what a peer sent: offsets ascend, sizes fit.
  * Errors: ERR_PROTO, ERR_NOMEM. */
 enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg *e) MUST_CHECK;
 /* Owns: *p is filled with memory of its own, msg_plan_close. */

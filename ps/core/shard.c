@@ -121,7 +121,8 @@ static enum err take_plan(struct shard *s, const Gradwire__Plan *m, struct errms
     enum err err = msg_layout_get(m, &s->layout, e);
     if (err)
         return err;
-    err = plan_init(&s->plan, m->elems, m->threads, (uint32_t)m->n_threads, e);
+    err = (s->layout.rows ? plan_init_tables : plan_init)(&s->plan, m->elems, m->threads,
+                                                          (uint32_t)m->n_threads, e);
     if (err)
         return err;
     for (uint32_t i = 0; i < s->plan.shards; i++) {

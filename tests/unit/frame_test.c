@@ -216,8 +216,8 @@ static void a_wrong_header_is_refused_with_its_reason(void **state)
     refuse(f, ERR_PROTO, "frame version 2, this side speaks 1");
     f = ok, f.type = 0;
     refuse(f, ERR_PROTO, "frame type 0 is unknown");
-    f = ok, f.type = 23; /* reserved for rows by key */
-    refuse(f, ERR_PROTO, "frame type 23 is unknown");
+    f = ok, f.type = 26; /* reserved for rows by key */
+    refuse(f, ERR_PROTO, "frame type 26 is unknown");
     f = ok, f.flags = FRAME_FLAG_CRC;
     refuse(f, ERR_PROTO, "flags 0x1 of a PULL frame were not agreed on");
     f = ok, f.flags = UINT32_C(1) << 31;

@@ -144,8 +144,8 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
     if (!*anew)
         return ERR_OK; /* the chief's connection was lost for a while */
     struct plan plan = {0};
-    enum err err =
-        plan_init(&plan, m->plan->elems, m->plan->threads, (uint32_t)m->plan->n_threads, e);
+    enum err err = (m->plan->n_tables ? plan_init_tables : plan_init)(
+        &plan, m->plan->elems, m->plan->threads, (uint32_t)m->plan->n_threads, e);
     if (err)
         return err;
     struct session_link *links = mem_zalloc(plan.shards, sizeof *links);

@@ -45,7 +45,9 @@ static bool take_plan(struct chief *c)
     c->row = 0;
     for (uint32_t i = 0; i < c->config.ps; i++)
         c->threads[i] = c->ps[i].threads;
-    if (plan_init(&c->plan, c->config.layout->elems, c->threads, c->config.ps, &e) == ERR_OK &&
+    enum err (*init)(struct plan *, uint64_t, const uint32_t *, uint32_t, struct errmsg *) =
+        c->config.layout->rows ? plan_init_tables : plan_init;
+    if (init(&c->plan, c->config.layout->elems, c->threads, c->config.ps, &e) == ERR_OK &&
         msg_plan_set(&c->plan_message, c->config.layout, c->threads, c->config.ps) == ERR_OK)
         c->shard = mem_zalloc(c->plan.shards, sizeof *c->shard);
     if (!c->shard || c->mode->begin(c))

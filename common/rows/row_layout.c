@@ -1,0 +1,19 @@
+#include "common/rows/row_layout.h"
+
+#include "common/base/rng.h"
+
+void row_first_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w)
+{
+    uint64_t key = rng_key(seed, RNG_ROW, rng_name(t->name), mixed);
+    for (uint32_t i = 0; i < t->dim; i++)
+        w[i] = init_draw(t->init, t->init_value, t->init_center, key, i);
+}
+
+uint32_t row_layout_list_dim(const struct row_layout *l, uint32_t list)
+{
+    uint32_t dim = 0;
+    for (uint32_t i = 0; i < l->tables; i++)
+        if (l->table[i].list == list)
+            dim += l->table[i].dim;
+    return dim;
+}

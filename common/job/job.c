@@ -410,6 +410,8 @@ enum err job_load(struct job *job, const char *path, const char *const *sets, si
 void job_close(struct job *job)
 {
     job_columns_free(&job->data.csv);
+    mem_free(job->model.selected);
+    mem_free(job->model.lookup);
     mem_free(job->data.csv.missing);
     mem_free(job->data.train);
     mem_free(job->data.eval);

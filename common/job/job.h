@@ -13,6 +13,7 @@
 #include "common/job/layer.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/tree.h"
+#include "common/rows/row_layout.h"
 
 enum {
     JOB_LAYERS_MAX = 128,
@@ -20,7 +21,9 @@ enum {
     JOB_CLASS_WEIGHTS_MAX = 64,
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
     JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
-    JOB_NAMES_BYTES = 256
+    JOB_NAMES_BYTES = 256,
+    JOB_LOOKUPS_MAX = 65536,
+    JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
 #define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
 
@@ -52,10 +55,22 @@ enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
 enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
-enum column_kind { COLUMN_NUMBER, COLUMN_CATEGORY, COLUMN_LABEL, COLUMN_IGNORE };
+enum column_kind {
+    COLUMN_NUMBER,
+    COLUMN_CATEGORY,
+    COLUMN_LABEL,
+    COLUMN_IGNORE,
+    COLUMN_KEY, /* a word is the key of a row of a table */
+    COLUMN_KEYS /* several of them */
+};
 enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
 enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
 enum column_encode { ENCODE_ONE_HOT, ENCODE_ID };
+enum key_missing {
+    KEY_MISSING_EMPTY, /* the empty word's key */
+    KEY_MISSING_NONE,  /* it looks nothing up */
+    KEY_MISSING_KEY    /* the key that is given */
+};
 enum csv_header { HEADER_NONE, HEADER_SKIP, HEADER_NAMES };
 enum csv_delimiter {
     DELIMITER_COMMA,
@@ -78,6 +93,38 @@ struct job_column {
     enum column_encode encode;
     char
         *words; /* category: its vocabulary; label: its classes; joined by '\n'; NULL: none given */
+    /* number, category: where its features stand in the model's input: [feature, feature + width). They are known when
+     * the data are. */
+    uint32_t feature, width;
+    struct job_key_column { /* key, keys */
+        char space[JOB_NAME_MAX];
+        bool hash;        /* false: words are integers, the keys themselves */
+        uint64_t buckets; /* a key is taken modulo it; 0: as it is */
+        enum key_missing missing;
+        uint64_t missing_key;
+        /* keys */
+        char separator[JOB_NAME_MAX];
+        uint32_t max_values;
+        bool weights; /* each may end with :WEIGHT */
+    } key;
+};
+
+/* Columns of the model's input that a layer reads. */
+struct job_selection {
+    uint32_t first, columns; /* of model.selected */
+};
+
+/* A key column that a layer looks up, and the list that its keys are in. Tables that the same columns look up have one
+ * list; lists are numbered in the order of the tables. */
+struct job_lookup {
+    uint32_t list, column; /* column: of data.csv.column */
+};
+
+/* Rows by key, shared by the layers that name it. */
+struct job_table {
+    char name[JOB_NAME_MAX];
+    uint32_t dim, list;
+    struct job_weights init; /* of a kind that looks at no fans */
 };
 
 /* How csv files are read. */
@@ -120,6 +167,11 @@ struct job {
             shape[TENSOR_RANK_MAX]; /* without the batch dimension; rank 0: as the data */
         uint32_t layers;
         struct job_layer layer[JOB_LAYERS_MAX];
+        uint32_t selections, lookups, lists, tables;
+        struct job_selection selection[JOB_SELECTIONS_MAX];
+        uint32_t *selected;                     /* columns of data.csv, by selection */
+        struct job_lookup *lookup;              /* (lookups) those of a layer side by side */
+        struct job_table table[ROW_TABLES_MAX]; /* in the order of the layers */
         enum loss_kind loss;
         bool from_logits;
         uint32_t metrics;
@@ -228,6 +280,12 @@ enum err job_blame(const struct job *job, enum job_place place, enum err err, st
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* How many workers' leaves make a step; 0: all, there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
+
+/* It has tables of rows by key. */
+static inline bool job_has_tables(const struct job *job)
+{
+    return job->model.tables > 0;
+}
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);

@@ -8,8 +8,8 @@
 #include "common/base/words.h"
 
 /* In the order of docs/job-file.md. */
-static const struct job_table *const tables[JOB_TABLES] = {&job_table_model, &job_table_data,
-                                                           &job_table_training, &job_table_run};
+static const struct job_key_table *const tables[JOB_TABLES] = {&job_table_model, &job_table_data,
+                                                               &job_table_training, &job_table_run};
 
 /* Which table it stands in. */
 static size_t table_of(const struct job_key *key)

@@ -8,7 +8,7 @@
 
 #include "common/parameters/layout.h"
 
-enum { JOB_NAME_MAX = 64, JOB_INPUTS_MAX = 8 };
+enum { JOB_NAME_MAX = 64, JOB_INPUTS_MAX = 8, JOB_INPUT_SELECTION = 1 << 16 };
 
 enum activation {
     ACT_LINEAR,
@@ -25,6 +25,7 @@ enum activation {
     ACT_SOFTPLUS
 };
 enum padding { PADDING_VALID, PADDING_SAME };
+enum bag_mode { BAG_SUM, BAG_MEAN, BAG_SQRTN };
 enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULARIZER_L1_L2 };
 
 /* X(LAYER_.., of worker/model's NAME_add) */
@@ -63,8 +64,11 @@ struct job_weights {
 struct job_layer {
     enum layer_kind kind;
     char name[JOB_NAME_MAX]; /* given, or as Keras makes them: dense, dense_1, ... */
-    uint32_t inputs,
-        input[JOB_INPUTS_MAX]; /* 0: the model's input, i + 1: layer i; none: the layer before */
+    /* 0: the model's input; i + 1: layer i; JOB_INPUT_SELECTION + i: columns of it, model.selection[i]. None: the layer
+     * before. A layer that looks up in a table has lookups in place of inputs: those of the job from first_lookup on, in
+     * the order of its `inputs`. */
+    uint32_t inputs, input[JOB_INPUTS_MAX];
+    uint32_t lookups, first_lookup, table; /* table: of model.table */
     struct job_weights kernel, bias; /* of layers that have them; default glorot_uniform, zeros */
     bool use_bias;
     union { /* what only layers of this kind are told; pairs are (height, width) */
@@ -108,8 +112,13 @@ struct job_layer {
             bool center, scale;
         } normalization; /* batch, layer */
         struct {
-            uint32_t input_dim, output_dim;
+            uint32_t input_dim; /* 0: it looks up in a table */
+            uint32_t output_dim;
         } embedding;
+        struct {
+            uint32_t output_dim;
+            enum bag_mode mode;
+        } embedding_bag;
     };
 };
 

@@ -5,11 +5,12 @@
 
 #include "common/job/keys.h"
 
-struct job_table {
+struct job_key_table {
     const struct job_key *key;
     size_t count;
 };
-extern const struct job_table job_table_model, job_table_data, job_table_training, job_table_run;
+extern const struct job_key_table job_table_model, job_table_data, job_table_training,
+    job_table_run;
 
 #define LATER(word)                                                                                \
     {                                                                                              \

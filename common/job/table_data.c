@@ -183,5 +183,5 @@ static const struct job_key keys[] = {
             "images, in training: moved by up to so many pixels each way, the border repeated",
             RANGE(0, 1024), .identity = true, .fallback = "0"),
 };
-const struct job_table job_table_data = {keys, sizeof keys / sizeof keys[0]};
+const struct job_key_table job_table_data = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -284,5 +284,5 @@ static const struct job_key keys[] = {
             "evaluation, so there is none in training",
             .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
 };
-const struct job_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
+const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

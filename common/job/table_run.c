@@ -142,5 +142,5 @@ static const struct job_key keys[] = {
 
     NOT_YET("recovery", NULL, "restore a lost shard alone (partial)"),
 };
-const struct job_table job_table_run = {keys, sizeof keys / sizeof keys[0]};
+const struct job_key_table job_table_run = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

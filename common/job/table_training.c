@@ -307,5 +307,5 @@ static const struct job_key keys[] = {
             "async: the rate of an update is divided by its staleness", .fallback = "false",
             OF_STALE("false"), .setting = "staleness_rate"),
 };
-const struct job_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
+const struct job_key_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -104,7 +104,7 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
                                       .batch = id,
                                       .count = {r->job->training.microbatches},
                                       .runs = 1};
-    enum err err = gradient_compute(r->gradient, &task, r->w, nobody_waits, NULL, e);
+    enum err err = gradient_compute(r->gradient, &task, r->w, NULL, nobody_waits, NULL, e);
     if (err)
         return err;
     uint32_t nodes;

@@ -400,7 +400,7 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
     assert_non_null(w);
     for (int round = 0; round < 2; round++) {
         spill_fail_at(round ? -1 : 1, EIO); /* the second read of two threads */
-        enum err err = gradient_compute(g, &task, w, nobody_waits, NULL, &f.e);
+        enum err err = gradient_compute(g, &task, w, NULL, nobody_waits, NULL, &f.e);
         assert_int_equal(err, round ? ERR_OK : ERR_DISK);
         spill_fail_at(round ? -1 : 1, EIO);
         err = evaluator_run(v, w, &sums, &f.e);

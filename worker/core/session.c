@@ -113,6 +113,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     t->sync = s->mode == &session_sync;
     t->backups = t->settings.replicas_to_aggregate > 0;
     t->acks = s->mode->acks;
+    t->tables = m->plan->n_tables > 0;
     t->feedback = codec_feeds_back(m->settings->push_codec) && s->mode->feeds_back;
 }
 
@@ -125,6 +126,7 @@ static void begin_generation(struct session *s)
     s->averages.state = AVERAGES_NONE;
     s->at_hand = TASK_NONE;
     s->remainders = 0;
+    memset(&s->rows, 0, sizeof s->rows);
     if (s->stay == STAY_SAID)
         s->stay = STAY_GOES;
     s->lease = (struct lease_state){.asked = false};
@@ -238,6 +240,7 @@ void session_on_link_up(struct session *s, uint32_t shard)
     session_check(s);
     s->mode->link_up(s, shard);
     averages_link_up(s, shard);
+    rows_link_up(s, shard);
     session_check(s);
 }
 
@@ -250,6 +253,9 @@ void session_on_link_down(struct session *s, uint32_t shard)
                                .got_step = l->got_step,
                                .got_chunks = whole ? l->got_chunks : 0,
                                .acked_chunks = acked ? l->acked_chunks : 0,
+                               .made = whole && l->made,
+                               .acked_parts = whole ? l->acked_parts : 0,
+                               .rows = {l->rows[ASK_TASK], l->rows[ASK_LOOK]},
                                .entered_clock = l->entered_clock};
     session_check(s);
 }
@@ -318,6 +324,39 @@ static bool may_begin(const struct session *s)
     return s->phase == SESSION_READY && !leaves && (s->final == FINAL_NONE || !session_is_clean(s));
 }
 
+/* From here on all of it goes over the connections that are up. */
+static void begin_task(struct session *s)
+{
+    s->phase = SESSION_COMPUTING;
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
+        struct session_link *l = &s->link[i];
+        l->got_chunks = l->acked_chunks = l->acked_parts = 0;
+        l->made = false;
+        if (l->pull == PULL_WHOLE)
+            l->pull = PULL_NONE;
+        if (l->state != LINK_DOWN)
+            l->state = LINK_STREAMS;
+    }
+}
+
+static struct session_task take_task(struct session *s)
+{
+    struct session_task t = s->mode->task(s);
+    s->at_hand = t.kind;
+    if (t.kind == TASK_NONE)
+        return t;
+    assert((t.kind == TASK_COMPUTE) == (t.runs > 0));
+    assert(t.work || t.kind == TASK_PUSH || t.batch < t.end);
+    s->averages.state = AVERAGES_NONE;
+    if (s->terms.sync)
+        t.whole = feedback_whole(s);
+    if (s->terms.tables) {
+        s->rows.task = t;
+        s->phase = SESSION_ROWS;
+    }
+    return t;
+}
+
 struct session_task session_task(struct session *s)
 {
     struct session_task t = {.kind = TASK_NONE};
@@ -325,26 +364,12 @@ struct session_task session_task(struct session *s)
         return t;
     session_check(s);
     say_what_is_due(s);
-    if (!may_begin(s))
-        return t;
-    t = s->mode->task(s);
-    s->at_hand = t.kind;
-    if (t.kind == TASK_NONE)
-        return t;
-    assert((t.kind == TASK_COMPUTE) == (t.runs > 0));
-    assert(t.work || t.kind == TASK_PUSH || t.batch < t.end);
-    s->phase = SESSION_COMPUTING;
-    s->averages.state = AVERAGES_NONE;
-    if (s->terms.sync)
-        t.whole = feedback_whole(s);
-    for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
-        struct session_link *l = &s->link[i];
-        l->got_chunks = l->acked_chunks = 0;
-        if (l->pull == PULL_WHOLE)
-            l->pull = PULL_NONE;
-        if (l->state != LINK_DOWN)
-            l->state = LINK_STREAMS;
-    }
+    if (may_begin(s))
+        t = take_task(s);
+    if (s->phase == SESSION_ROWS)
+        t = rows_task(s);
+    if (t.kind == TASK_COMPUTE || t.kind == TASK_PUSH)
+        begin_task(s);
     session_check(s);
     return t;
 }
@@ -409,6 +434,7 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
                                        "parameters",
                                        "averages",
                                        "",
+                                       "rows",
                                        "",
                                        "replies"};
     for (uint32_t i = 0; i < s->terms.plan.shards && s->phase >= SESSION_ENTERING; i++) {

@@ -51,8 +51,16 @@ enum session_phase {
     SESSION_PULLING,  /* asked for parameters */
     SESSION_AVERAGES, /* holds whole parameters of `step`, and has asked for their averages */
     SESSION_READY,    /* holds whole parameters of `step` */
+    SESSION_ROWS,     /* the same; has taken a task, and waits for the rows that it looks up */
     SESSION_COMPUTING,
     SESSION_PUSHED, /* waits for the replies */
+};
+
+/* Tables: what rows are asked for. */
+enum session_ask {
+    ASK_TASK, /* of a task, at hand or guessed */
+    ASK_LOOK, /* of an evaluation: as they are */
+    SESSION_ASKS
 };
 
 struct session_io {
@@ -61,6 +69,8 @@ struct session_io {
     /* Send all of the running push (every node, all of this shard's chunks) again. */
     void (*push_again)(void *ctx, uint32_t shard);
     void (*to_chief)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
+    /* Tables: send this shard its part of the ask again: the connection is a new one. */
+    void (*ask_again)(void *ctx, uint32_t shard, enum session_ask which);
     /* geo: the servers' parameters are here. Fresh: they take the place of ours. */
     void (*merge)(void *ctx, bool fresh);
     /* Error feedback: something was withheld from the shards, or may have been. May be NULL: never. */
@@ -107,8 +117,9 @@ void session_on_refuse(struct session *s, uint32_t shard);
 
 /* What to compute or push now. */
 struct session_task {
-    /* TASK_PUSH: geo: a round; async: what was withheld */
-    enum session_task_kind { TASK_NONE, TASK_COMPUTE, TASK_PUSH } kind;
+    /* TASK_PUSH: geo: a round; async: what was withheld. TASK_ROWS: tables: ask for the rows of these leaves
+     * (session_ask_task); they will be computed next. */
+    enum session_task_kind { TASK_NONE, TASK_COMPUTE, TASK_PUSH, TASK_ROWS } kind;
     uint64_t name;  /* sync: step; async: batch id */
     uint64_t batch; /* the id of the batch, from the job's start, whose leaves they are */
     uint64_t end;   /* [batch, end): are likely to be computed here next */
@@ -122,6 +133,22 @@ struct session_task {
 
 /* What to do now; call after every event. TASK_COMPUTE moves to SESSION_COMPUTING. */
 struct session_task session_task(struct session *s);
+/* Tables: while a task is computed, what the next one is likely to be: batch and leaves. False: unknown. */
+bool session_guess(const struct session *s, struct session_task *next);
+/* The rows of the task's leaves are asked for, in the place of those of an earlier one. The shell sends each shard its
+ * part (session_ask_head). */
+void session_ask_task(struct session *s, const struct session_task *task);
+/* Rows as they are, for an evaluation; in sync between two steps, while READY or at the end. */
+void session_ask_look(struct session *s);
+bool session_look_is_here(const struct session *s); /* every shard has answered it */
+/* The head of the ask to this shard; its lists are the shell's. False: there is nothing to ask, or not connected. */
+bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
+                      Gradwire__RowsAsk *m);
+/* Does the answer bring rows of the last ask of its kind? */
+bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
+                      enum session_ask *which);
+/* The whole frame is here; where it fits, its rows are stored. */
+void session_on_rows(struct session *s, uint32_t shard, const Gradwire__Rows *m);
 /* While computing: may chunks be sent to this shard as they come? (Its connection was up when the task began.) */
 bool session_may_stream(const struct session *s, uint32_t shard);
 /* All nodes are computed and everything was streamed to the links that allow it; the others get it now. */
@@ -182,6 +209,7 @@ struct session_terms {
     bool sync;                   /* one step of all workers at a time */
     bool backups;                /* sync: a step may be made without this worker */
     bool acks;                   /* pushes are answered without parameters */
+    bool tables;                 /* rows are looked up; every shard is in the plan */
     bool feedback;               /* what a codec withholds is kept, and goes out later */
     struct plan plan;
     uint32_t leaves; /* of a batch */

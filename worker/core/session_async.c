@@ -46,6 +46,7 @@ const struct session_mode session_async = {
     .wake = lease_wake,
     .pull_newest = exchange_pull_newest,
     .task = task,
+    .guess = lease_guess,
     .pushed = exchange_pushed,
     .link_up = exchange_link_up,
     .reply_fits = exchange_reply_fits,

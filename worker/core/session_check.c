@@ -8,7 +8,8 @@ static void check_links(const struct session *s)
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
         const struct session_link *l = &s->link[i];
         uint32_t chunks = s->terms.plan.shard[i].chunks;
-        assert(l->pull != PULL_ASKED || (l->state != LINK_DOWN && l->got_chunks < chunks));
+        assert(l->pull != PULL_ASKED ||
+               (l->state != LINK_DOWN && (l->got_chunks < chunks || s->terms.tables)));
         assert(l->pull != PULL_WHOLE || l->got_chunks >= chunks);
         (void)l, (void)chunks;
     }
@@ -55,5 +56,6 @@ void session_check(const struct session *s)
     check_links(s);
     check_phase(s);
     check_lease(s);
+    rows_check(s);
     s->mode->check(s);
 }

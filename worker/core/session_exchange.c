@@ -12,7 +12,7 @@ static void pull_from(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     l->pull = PULL_NONE;
-    l->holds = false;
+    l->holds = l->made = false;
     l->got_chunks = 0;
     if (l->state == LINK_DOWN)
         return; /* asked when it is up */
@@ -82,7 +82,8 @@ void exchange_pushed(struct session *s)
 
 void exchange_link_up(struct session *s, uint32_t shard)
 {
-    s->link[shard] = (struct session_link){.state = LINK_UP};
+    struct session_link *l = &s->link[shard];
+    *l = (struct session_link){.state = LINK_UP, .rows = {l->rows[ASK_TASK], l->rows[ASK_LOOK]}};
     if (s->phase == SESSION_PULLING)
         pull_from(s, shard);
     else if (s->phase == SESSION_PUSHED)
@@ -119,7 +120,10 @@ void exchange_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply 
         s->mode->take(s, l, m);
     l->got_step = m->step;
     l->got_chunks += m->chunks;
-    if (l->got_chunks < s->terms.plan.shard[shard].chunks)
+    l->made = l->made || m->made;
+    l->acked_parts += m->parts;
+    if (l->got_chunks < s->terms.plan.shard[shard].chunks ||
+        !rows_made(s, l, s->phase == SESSION_PULLING))
         return;
     l->pull = PULL_WHOLE;
     l->holds = true;

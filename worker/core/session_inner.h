@@ -17,9 +17,12 @@ struct session_link {
     uint32_t got_chunks;
     bool holds; /* all parameters of holds_step came over this connection */
     uint64_t holds_step;
-    uint32_t averages;      /* chunks of them that are here */
-    uint32_t acked_chunks;  /* of the running push, where that is answered by itself */
-    uint64_t entered_clock; /* bounded staleness; UINT64_MAX: not said yet */
+    uint32_t averages;       /* chunks of them that are here */
+    uint32_t acked_chunks;   /* of the running push, where that is answered by itself */
+    bool made;               /* tables, sync: all parts of got_step's rows are made, too */
+    uint32_t acked_parts;    /* tables, async: of the running push */
+    bool rows[SESSION_ASKS]; /* its answer to the last ask is here */
+    uint64_t entered_clock;  /* bounded staleness; UINT64_MAX: not said yet */
 };
 
 /* Sync: the deal, and what the lead says of steps. */
@@ -108,6 +111,16 @@ struct session {
     } averages;
     uint64_t remainders; /* error feedback, async: pushes of what was withheld alone */
 
+    struct {
+        uint64_t number; /* of the last ask */
+        struct session_rows_ask {
+            bool there, any;
+            uint64_t number, step;
+        } ask[SESSION_ASKS];
+        struct session_task of;   /* ASK_TASK */
+        struct session_task task; /* SESSION_ROWS: taken */
+    } rows;
+
     struct lease_state lease; /* empty in sync */
     union {
         struct sync_state sync;
@@ -128,7 +141,8 @@ struct session_mode {
     void (*on_deal)(struct session *s, const Gradwire__Deal *m);
     void (*on_lease)(struct session *s, const Gradwire__Lease *m); /* its ids are in the list */
 
-    struct session_task (*task)(struct session *s); /* READY: what to do now */
+    struct session_task (*task)(struct session *s);                    /* READY: what to do now */
+    bool (*guess)(const struct session *s, struct session_task *next); /* tables; NULL: none here */
     void (*learned)(struct session *s); /* the update of a batch is made here: nothing is pushed */
     void (*pushed)(struct session *s);  /* to all shards that are connected */
     bool (*take_made)(struct session *s, struct session_made *made); /* NULL: the task was one */
@@ -185,6 +199,7 @@ void exchange_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply 
 void lease_on_lease(struct session *s, const Gradwire__Lease *m);
 void lease_report(struct session *s); /* what is done, and ask for more */
 struct session_task lease_task(struct session *s);
+bool lease_guess(const struct session *s, struct session_task *next); /* the next id of the list */
 void lease_wake(struct session *s);
 /* The running push is taken everywhere: of a batch, or of what may be pushed before a hold. */
 void lease_pushed(struct session *s, bool counts);
@@ -192,6 +207,16 @@ void lease_chief_up(struct session *s);
 
 /* session_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
 void session_check(const struct session *s);
+
+/* session_rows.c */
+/* Rows of the task that was taken: ask for them, wait, or begin. */
+struct session_task rows_task(struct session *s);
+void rows_link_up(struct session *s, uint32_t shard);
+/* What the shard has to answer beside its chunks is here. */
+bool rows_made(const struct session *s, const struct session_link *l, bool pulled);
+/* A reply without chunks that is about rows. */
+bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m);
+void rows_check(const struct session *s);
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);

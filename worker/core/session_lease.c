@@ -158,6 +158,17 @@ struct session_task lease_task(struct session *s)
     return t;
 }
 
+bool lease_guess(const struct session *s, struct session_task *next)
+{
+    const struct lease_state *l = &s->lease;
+    if (l->list.n == 0)
+        return false;
+    *next = (struct session_task){.kind = TASK_COMPUTE, .runs = 1};
+    next->name = next->batch = l->list.range[0].first;
+    next->count[0] = s->terms.leaves;
+    return true;
+}
+
 void lease_wake(struct session *s)
 {
     if (s->lease.list.n > 0)

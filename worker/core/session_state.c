@@ -4,7 +4,7 @@
 
 bool session_running(const struct session *s)
 {
-    return s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
+    return s->phase == SESSION_ROWS || s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
 }
 
 bool session_is_going(const struct session *s)
@@ -37,6 +37,8 @@ void session_push_again(struct session *s, uint32_t shard)
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {
     const struct plan_shard *p = &s->terms.plan.shard[shard];
+    if (m->chunks == 0)
+        return rows_reply_fits(s, m);
     return m->chunks > 0 && m->first_chunk >= p->first_chunk && m->chunks <= p->chunks &&
            m->first_chunk - p->first_chunk <= p->chunks - m->chunks;
 }
@@ -51,6 +53,8 @@ bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint6
     const Gradwire__Settings *settings = &s->terms.settings;
     enum codec c = (enum codec)m->codec;
     uint32_t may = codec_mask((enum codec)settings->reply_codec, settings->codecs_allowed);
+    if (m->chunks == 0)
+        return body_bytes == 0;
     if (c == CODEC_RAW)
         return body_bytes ==
                plan_run_elems(&s->terms.plan, m->first_chunk, m->chunks) * sizeof(float);

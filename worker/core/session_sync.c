@@ -181,8 +181,10 @@ static void take(struct session *s, struct session_link *l, const Gradwire__Repl
 {
     take_sums(&s->sync, m);
     take_work(s, m);
-    if (l->got_chunks && l->got_step != m->step)
-        l->got_chunks = 0; /* runs of two steps: only the later one counts */
+    if (l->got_step == m->step)
+        return;
+    l->got_chunks = 0; /* runs of two steps: only the later one counts */
+    l->made = false;
 }
 
 static bool take_made(struct session *s, struct session_made *made)
@@ -235,6 +237,19 @@ static struct session_task task(struct session *s)
     return t;
 }
 
+/* The next step, of the same leaves. */
+static bool guess(const struct session *s, struct session_task *next)
+{
+    const struct sync_state *y = &s->sync;
+    *next = (struct session_task){.kind = TASK_COMPUTE, .name = s->step + 1, .batch = s->step + 1};
+    if (y->my_leaves == 0 || next->name >= y->total)
+        return false;
+    next->first[0] = y->first_leaf;
+    next->count[0] = y->my_leaves;
+    next->runs = 1;
+    return true;
+}
+
 uint32_t session_leaves(const struct session *s)
 {
     return s->terms.sync ? s->sync.my_leaves : 0;
@@ -276,6 +291,7 @@ const struct session_mode session_sync = {
     .pull_newest = exchange_pull_newest,
     .on_deal = on_deal,
     .task = task,
+    .guess = guess,
     .pushed = pushed,
     .take_made = take_made,
     .link_up = exchange_link_up,

@@ -9,6 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
+#include "common/rows/lookups.h"
 #include "worker/data/table.h"
 
 struct dataset {
@@ -88,6 +89,7 @@ struct microbatch {
     uint32_t leaf;
     uint32_t n;   /* rows, without bad ones */
     float *x, *y; /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
+    const struct leaf_keys *keys; /* what it looks up in tables; NULL: nothing. As long as x */
 };
 /* The microbatch (id, leaf). What was prefetched is handed out; anything else is gathered at once by the
  * caller's thread, so a wrong guess costs time and is never wrong.

@@ -65,6 +65,12 @@ static void io_push_again(void *ctx, uint32_t shard)
         links_push_again(d->links, shard, d->node, d->nodes);
 }
 
+static void io_ask_again(void *ctx, uint32_t shard, enum session_ask which)
+{
+    struct driver *d = ctx;
+    links_ask_again(d->links, shard, which);
+}
+
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 {
     struct driver *d = ctx;
@@ -88,6 +94,7 @@ static const struct session_io session_io = {
     .to_shard = io_to_shard,
     .merge = io_merge,
     .push_again = io_push_again,
+    .ask_again = io_ask_again,
     .to_chief = io_to_chief,
 };
 
@@ -249,11 +256,12 @@ static void on_letter(void *arg, struct mail *m)
 /* ---- a task ---- */
 
 /* Async with clipping or the NaN guard: nothing of a batch leaves before all of it is known. A straggler sends when it
- * has slept. */
+ * has slept. With tables the block leaves with the rows, in one write. */
 static bool holds_back(const struct driver *d)
 {
     const Gradwire__Settings *s = &d->terms->settings;
-    return d->local || (!d->terms->sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
+    return d->local || d->terms->tables ||
+           (!d->terms->sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
            d->config.delays;
 }
 
@@ -295,7 +303,7 @@ static bool guard(struct driver *d, struct gradient_node *n)
     return true;
 }
 
-static bool let_out(struct driver *d)
+static bool let_out(struct driver *d, const struct driver_ask *next)
 {
     for (uint32_t i = 0; i < d->nodes; i++) {
         struct gradient_node *n = &d->node[i];
@@ -304,9 +312,11 @@ static bool let_out(struct driver *d)
         if (d->local)
             local_step(d->local, d->config.w, n, d->task_name,
                        d->task_name / d->terms->settings.batches_per_epoch);
-        else
+        else if (!d->terms->tables)
             links_range(d->links, n, 0, d->config.layout->elems);
     }
+    if (d->terms->tables)
+        links_push_all(d->links, d->node, d->nodes, next ? next->rows : NULL);
     return true;
 }
 
@@ -321,13 +331,15 @@ static void handed_over(struct driver *d, enum exchange exchange)
 }
 
 void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
-                 const struct sums *sums)
+                 const struct sums *sums, const struct driver_ask *next)
 {
     d->computed_s = clock_now_s();
     d->node = node;
     d->nodes = nodes;
     d->sums = *sums;
-    if (d->held && !let_out(d))
+    if (next)
+        session_ask_task(d->session, &next->task);
+    if (d->held && !let_out(d, next))
         return;
     struct worker_account *a = &d->result->account;
     a->tasks++;
@@ -339,6 +351,28 @@ void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
     if (!d->local)
         metrics_observe(&d->meter.phase[METER_PUSH], d->pushed_s - d->computed_s);
     meter_task(&d->meter, sums->examples);
+}
+
+void driver_ask(struct driver *d, const struct session_task *task, struct row_values *v)
+{
+    session_ask_task(d->session, task);
+    links_ask(d->links, ASK_TASK, v);
+}
+
+enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e)
+{
+    struct generation begun = d->terms->generation;
+    enum err err = ERR_OK;
+    session_ask_look(d->session);
+    links_ask(d->links, ASK_LOOK, v);
+    while (!err && !session_look_is_here(d->session)) {
+        if (loop_tick(&d->loop, NULL))
+            err = err_set(e, ERR_IO, "the event loop failed");
+        else if (d->stopped || !generation_equal(begun, d->terms->generation))
+            err = err_set(e, ERR_STATE, "training stopped while rows were read");
+    }
+    links_forget(d->links, ASK_LOOK);
+    return err;
 }
 
 /* Geo: what the parameters have moved goes to all shards; async: what was withheld. */
@@ -429,7 +463,7 @@ bool driver_next(struct driver *d, struct session_task *task)
         if (d->chief)
             d->chief->between(d->chief_ctx);
         *task = session_task(d->session);
-        if (task->kind == TASK_COMPUTE)
+        if (task->kind == TASK_COMPUTE || task->kind == TASK_ROWS)
             return true;
         if (task->kind == TASK_PUSH)
             push_round(d, task);

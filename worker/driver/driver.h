@@ -12,6 +12,7 @@
 #include "worker/driver/gradient_node.h"
 #include "worker/control/meter.h"
 #include "worker/core/session.h"
+#include "worker/driver/row_frames.h"
 
 struct driver_config {
     const struct job *job;
@@ -59,17 +60,28 @@ struct control *driver_control(struct driver *d); /* while it runs */
 void driver_start(struct driver *d, struct control *control, const struct driver_chief *chief,
                   void *ctx, struct driver_result *result);
 
-/* Wait for the next task, whose parameters are then in the flat block. Everything else happens in here: letters,
+/* Wait for the next task, whose parameters are then in the flat block. TASK_ROWS: driver_ask is wanted first. Everything else happens in here: letters,
  * replies, the chief's work between two tasks, pushes without a gradient. False: the run has ended. */
 bool driver_next(struct driver *d, struct session_task *task);
 /* The task begins: gradient blocks of the one before may be rewritten. `rows`: of its batch. */
 void driver_begin(struct driver *d, const struct session_task *task, uint64_t rows);
 /* A gradient_range of the running task. */
 void driver_range(struct driver *d, struct gradient_node *n, uint64_t from, uint64_t to);
+/* Tables: the rows of *v, which has the keys of the task's leaves, are asked for; driver_next hands the task out when they
+ * are in it. *v stays as it is until the task is computed, or another is asked for. */
+void driver_ask(struct driver *d, const struct session_task *task, struct row_values *v);
+/* Tables: the same of the task that is likely to be next, with the push of the running one. */
+struct driver_ask {
+    struct session_task task;
+    struct row_values *rows;
+};
+/* Tables, the chief between two tasks: read rows as they are; waits. Errors: ERR_STATE the run ends, or a new generation
+ * began: what was asked for is void. */
+enum err driver_look(struct driver *d, struct row_values *v, struct errmsg *e) MUST_CHECK;
 /* All of the task's nodes are final, and stay as they are until the next driver_begin; `sums` are those of all of
- * them. What is left of them leaves. */
+ * them. What is left of them leaves. `next` NULL: nothing is asked for. */
 void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
-                 const struct sums *sums);
+                 const struct sums *sums, const struct driver_ask *next);
 
 /* End the run; the first call counts. */
 void driver_stop(struct driver *d, int exit_code, const char *text);

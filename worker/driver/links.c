@@ -24,8 +24,10 @@ struct link {
     ProtobufCMessage *message; /* the frame in the works */
     bool wanted;
     uint64_t first_elem;
-    uint8_t *encoded; /* the body of a reply that is no floats, while it comes in */
+    uint8_t *encoded; /* the body of a reply that is no floats, or of rows, while it comes in */
     uint64_t encoded_room, body_bytes;
+    enum session_ask which;                  /* rows that come in: which ask they answer */
+    struct row_room rows, ask[SESSION_ASKS]; /* bodies that go out */
 };
 
 struct links {
@@ -37,8 +39,9 @@ struct links {
     uint64_t out_bytes, in_bytes; /* of connections that are closed */
     uint8_t *scratch;             /* where bodies go that nobody wants */
     struct push_codec *codec;
-    struct gradient_node remainder; /* async: of a push of what top-k withheld */
-    struct coder *coder;            /* of replies */
+    struct gradient_node remainder;         /* async: of a push of what top-k withheld */
+    struct coder *coder;                    /* of replies */
+    struct row_values *asked[SESSION_ASKS]; /* where answers go; NULL: nowhere */
     struct codec_cost reply_cost;
 };
 
@@ -69,6 +72,9 @@ static void close_all(struct links *l)
             detach(&l->link[i], "a new generation begins");
         dial_free(l->link[i].dialer);
         mem_free(l->link[i].encoded);
+        row_room_close(&l->link[i].rows);
+        for (int which = 0; which < SESSION_ASKS; which++)
+            row_room_close(&l->link[i].ask[which]);
     }
     mem_free(l->link);
     l->link = NULL;
@@ -91,6 +97,8 @@ void links_free(struct links *l)
 
 static bool is_encoded(const struct link *k)
 {
+    if (k->wanted && k->type == FRAME_ROWS)
+        return true;
     return k->wanted && ((const Gradwire__Reply *)k->message)->codec != GRADWIRE__CODEC__RAW;
 }
 
@@ -106,6 +114,22 @@ static enum err encoded_room(struct link *k, uint64_t bytes)
     return k->encoded ? ERR_OK : ERR_NOMEM;
 }
 
+static struct bucket_range buckets_of(const struct links *l, uint32_t shard)
+{
+    return bucket_shard(shard, l->terms->plan.shards);
+}
+
+static enum err on_rows_head(struct link *k, uint64_t body_bytes)
+{
+    const struct links *l = k->links;
+    const Gradwire__Rows *m = (const Gradwire__Rows *)k->message;
+    k->wanted = session_rows_fit(l->config.session, k->shard, m, &k->which) && l->asked[k->which];
+    if (!k->wanted)
+        return ERR_OK;
+    uint64_t most = row_frames_rows_most(l->asked[k->which], buckets_of(l, k->shard));
+    return body_bytes > most ? ERR_PROTO : encoded_room(k, body_bytes);
+}
+
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     struct link *k = owner;
@@ -116,6 +140,8 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     k->message = msg_unpack(f->type, head, f->head_bytes);
     if (!k->message)
         return ERR_PROTO;
+    if (f->type == FRAME_ROWS)
+        return on_rows_head(k, f->body_bytes);
     if (f->type != FRAME_REPLY)
         return f->body_bytes ? ERR_PROTO : ERR_OK;
     struct errmsg e = {""};
@@ -183,6 +209,25 @@ static enum err store_reply(struct link *k, const Gradwire__Reply *m)
     return err;
 }
 
+static enum err store_rows(struct link *k)
+{
+    struct links *l = k->links;
+    enum session_ask which;
+    if (!k->wanted ||
+        !session_rows_fit(l->config.session, k->shard, (const Gradwire__Rows *)k->message, &which))
+        return ERR_OK; /* something else was asked for while they came in */
+    return row_frames_rows(l->asked[k->which], buckets_of(l, k->shard), l->terms->settings.seed,
+                           k->encoded, k->body_bytes);
+}
+
+/* What came is put where it belongs. */
+static enum err store(struct link *k)
+{
+    if (k->type == FRAME_REPLY)
+        return store_reply(k, (const Gradwire__Reply *)k->message);
+    return k->type == FRAME_ROWS ? store_rows(k) : ERR_OK;
+}
+
 static void on_reply(struct link *k, const Gradwire__Reply *m)
 {
     struct links *l = k->links;
@@ -194,8 +239,7 @@ static void on_reply(struct link *k, const Gradwire__Reply *m)
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct link *k = owner;
-    enum err err =
-        k->type == FRAME_REPLY ? store_reply(k, (const Gradwire__Reply *)k->message) : ERR_OK;
+    enum err err = store(k);
     if (err) {
         log_warn("%s: a reply does not decode: %s", conn_peer(c), err_str(err));
         return err;
@@ -208,6 +252,8 @@ static enum err on_frame(struct conn *c, void *owner)
         ; /* for a token that this process does not hold: the refusal says so */
     else if (k->type == FRAME_REFUSE)
         on_refuse(k, (const Gradwire__Refuse *)m);
+    else if (k->type == FRAME_ROWS)
+        session_on_rows(k->links->config.session, k->shard, (const Gradwire__Rows *)m);
     else
         on_reply(k, (const Gradwire__Reply *)m);
     msg_free(m);
@@ -291,6 +337,7 @@ enum err links_restart(struct links *l, struct errmsg *e)
 {
     const struct plan *plan = &l->terms->plan;
     close_all(l);
+    memset(l->asked, 0, sizeof l->asked);
     if (push_codec_restart(l->codec, l->terms))
         return err_set(e, ERR_NOMEM, "no memory for %u links", plan->shards);
     mem_free(l->remainder.value);
@@ -455,6 +502,121 @@ void links_range(void *arg, struct gradient_node *n, uint64_t from, uint64_t to)
     }
 }
 
+/* ---- rows ---- */
+
+enum { ROWS_FRAME_BYTES = 256 << 10 };
+
+static void no_memory(struct links *l)
+{
+    l->config.on_refused(l->config.ctx, 138, "no memory for rows that are to be sent");
+}
+
+static void send_parts(struct links *l, struct link *k, const struct gradient_node *n,
+                       uint32_t first, uint32_t parts, const uint8_t *body, size_t bytes)
+{
+    Gradwire__RowsPush m = GRADWIRE__ROWS_PUSH__INIT;
+    Gradwire__Generation g = msg_generation(l->terms->generation);
+    m.generation = &g;
+    m.name = l->name;
+    m.level = n->node.level;
+    m.index = n->node.index;
+    m.examples = n->examples;
+    m.first_part = first;
+    m.parts = parts;
+    msg_send(k->conn, FRAME_ROWS_PUSH, &m.base, body, bytes);
+}
+
+/* All parts of one node, in frames of about 256 KiB; returns where the next node's begin. */
+static uint8_t *send_node(struct links *l, struct link *k, const struct gradient_node *n,
+                          uint8_t *out)
+{
+    struct bucket_range range = buckets_of(l, k->shard);
+    uint32_t first = 0;
+    uint8_t *body = out;
+    for (uint32_t p = 0; p < ROW_PARTS; p++) {
+        out += row_frames_part(n->rows, bucket_part(range, p), out);
+        if (p + 1 < ROW_PARTS && out - body < ROWS_FRAME_BYTES)
+            continue;
+        send_parts(l, k, n, first, p + 1 - first, body, (size_t)(out - body));
+        first = p + 1;
+        body = out;
+    }
+    return out;
+}
+
+static void push_rows(struct links *l, struct link *k, const struct gradient_node *node,
+                      uint32_t nodes)
+{
+    struct bucket_range range = buckets_of(l, k->shard);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < nodes; i++)
+        for (uint32_t p = 0; p < ROW_PARTS; p++)
+            bytes += row_frames_part_bytes(node[i].rows, bucket_part(range, p));
+    if (row_room_reserve(&k->rows, bytes)) {
+        no_memory(l);
+        return;
+    }
+    uint8_t *out = k->rows.data;
+    for (uint32_t i = 0; i < nodes; i++)
+        out = send_node(l, k, &node[i], out);
+}
+
+static void send_ask(struct links *l, struct link *k, enum session_ask which)
+{
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    uint32_t keys[ROW_TABLES_MAX];
+    const struct row_values *v = l->asked[which];
+    struct bucket_range range = buckets_of(l, k->shard);
+    if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m))
+        return;
+    if (!conn_idle(k->conn)) /* an earlier ask may still stand in this room */
+        conn_copy_out(k->conn, NULL, SIZE_MAX);
+    size_t bytes = row_frames_ask_bytes(v, range, keys);
+    if (row_room_reserve(&k->ask[which], bytes)) {
+        no_memory(l);
+        return;
+    }
+    row_frames_ask(v, range, k->ask[which].data);
+    m.keys = keys;
+    m.n_keys = v->layout->lists;
+    msg_send(k->conn, FRAME_ROWS_ASK, &m.base, k->ask[which].data, bytes);
+}
+
+void links_ask(struct links *l, enum session_ask which, struct row_values *v)
+{
+    l->asked[which] = v;
+    for (uint32_t i = 0; i < l->n; i++)
+        send_ask(l, &l->link[i], which);
+}
+
+void links_forget(struct links *l, enum session_ask which)
+{
+    l->asked[which] = NULL;
+}
+
+void links_ask_again(struct links *l, uint32_t shard, enum session_ask which)
+{
+    send_ask(l, &l->link[shard], which);
+}
+
+void links_push_all(struct links *l, const struct gradient_node *node, uint32_t nodes,
+                    struct row_values *ask)
+{
+    if (ask)
+        l->asked[ASK_TASK] = ask;
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct link *k = &l->link[i];
+        if (!k->conn)
+            continue;
+        conn_cork(k->conn);
+        if (session_may_stream(l->config.session, i))
+            links_push_again(l, i, node, nodes);
+        if (ask)
+            send_ask(l, k, ASK_TASK);
+        conn_uncork(k->conn);
+    }
+}
+
 void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
                       uint32_t nodes)
 {
@@ -462,6 +624,8 @@ void links_push_again(struct links *l, uint32_t shard, const struct gradient_nod
     struct link *k = &l->link[shard];
     for (uint32_t i = 0; i < nodes && k->conn; i++)
         send_chunks(l, k, &node[i], p->first_chunk, p->first_chunk + p->chunks);
+    if (l->terms->tables && k->conn)
+        push_rows(l, k, node, nodes);
 }
 
 void links_push_round(struct links *l, uint32_t shard)

@@ -9,6 +9,7 @@
 #include "worker/driver/local.h"
 #include "worker/driver/push_codec.h"
 #include "worker/driver/reply_codec.h"
+#include "worker/driver/row_frames.h"
 #include "worker/core/session.h"
 
 struct cluster;
@@ -42,6 +43,14 @@ enum err links_restart(struct links *l, struct errmsg *e) MUST_CHECK;
 void links_begin(struct links *l, const struct session_task *task, uint64_t rows);
 void links_end(struct links *l); /* all of it is written */
 void links_range(void *links, struct gradient_node *n, uint64_t from, uint64_t to);
+/* Tables: the task's nodes are final, with their rows: everything leaves, for each shard in one write; `ask`: and with it
+ * the ask for the rows of *v. */
+void links_push_all(struct links *l, const struct gradient_node *node, uint32_t nodes,
+                    struct row_values *ask);
+/* Ask every connected shard for its rows of *v, which stays until another is asked for, or links_forget. */
+void links_ask(struct links *l, enum session_ask which, struct row_values *v);
+void links_forget(struct links *l, enum session_ask which); /* answers are not stored any more */
+void links_ask_again(struct links *l, uint32_t shard, enum session_ask which);
 /* What session_io asks for. */
 void links_push_again(struct links *l, uint32_t shard, const struct gradient_node *node,
                       uint32_t nodes);

@@ -40,6 +40,7 @@ struct gradient {
     uint64_t batch;
     const struct epochs_work *work; /* NULL: its leaves are those of `batch` */
     const float *w;
+    const struct batch *held; /* tables: its microbatches; NULL: the loader has them */
     uint32_t pieces, nodes;
     struct piece piece[GRADIENT_NODES_MAX * 4];
     struct gradient_node node[GRADIENT_NODES_MAX];
@@ -218,7 +219,11 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     uint64_t id;
     uint32_t of;
     bool there = find_leaf(g, leaf, &id, &of);
-    enum err err = there ? loader_get(g->loader, id, of, &batch, e) : ERR_OK;
+    enum err err = ERR_OK;
+    if (g->held)
+        batch = *batch_leaf(g->held, leaf);
+    else if (there)
+        err = loader_get(g->loader, id, of, &batch, e);
     if (err)
         return err;
     t->reported_from = g->elems;
@@ -228,7 +233,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     err = model_run_fault(t->run, NULL);
     if (!err)
         on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */
-    if (there)
+    if (there && !g->held)
         loader_release(g->loader, &batch);
     return err;
 }
@@ -364,13 +369,15 @@ static enum err failure(const struct gradient *g, struct errmsg *e)
 }
 
 enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
-                          gradient_range *ready, void *ctx, struct errmsg *e)
+                          const struct batch *batch, gradient_range *ready, void *ctx,
+                          struct errmsg *e)
 {
     g->used = 0;
     g->pieces = g->nodes = 0;
     g->batch = task->batch;
     g->work = task->work;
     g->w = w;
+    g->held = batch;
     g->ready = ready;
     g->ctx = ctx;
     atomic_store(&g->failed, ERR_OK);

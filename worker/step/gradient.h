@@ -14,6 +14,7 @@
 #include "common/math/pool.h"
 #include "worker/core/session.h"
 #include "worker/driver/gradient_node.h"
+#include "worker/step/batch.h"
 
 struct gradient;
 
@@ -23,10 +24,12 @@ enum err gradient_new(struct gradient **g, const struct model *model, struct poo
                       struct errmsg *e) MUST_CHECK;
 void gradient_free(struct gradient *g);
 
-/* Compute the task with parameters w (the whole flat block). Errors: ERR_NOMEM; ERR_DISK the data cannot be read any more;
+/* Compute the task with parameters w (the whole flat block). `batch`: tables: its microbatches, with their rows; NULL
+ * without: they are taken from the loader. Errors: ERR_NOMEM; ERR_DISK the data cannot be read any more;
  * ERR_INPUT they cannot be (model_run_fault). The microbatch's gradient was not handed over. */
 enum err gradient_compute(struct gradient *g, const struct session_task *task, const float *w,
-                          gradient_range *ready, void *ctx, struct errmsg *e) MUST_CHECK;
+                          const struct batch *batch, gradient_range *ready, void *ctx,
+                          struct errmsg *e) MUST_CHECK;
 
 /* The nodes of the last task. */
 struct gradient_node *gradient_nodes(struct gradient *g, uint32_t *n);

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/base/mem.h"
+#include "worker/step/batch.h"
 
 enum { LOADER_DEPTH_MIN = 4 };
 
@@ -15,7 +16,9 @@ struct train {
     struct train_parts is;
     struct loader *loader;
     uint64_t task_name;
-    struct { /* what the loader was told to expect */
+    bool tables;
+    struct batch batch[2]; /* tables: the task at hand, and the next one */
+    struct {               /* what the loader was told to expect */
         struct generation generation;
         uint64_t batch, end;
         uint32_t first, leaves;
@@ -60,24 +63,65 @@ static void straggle(struct train *t, double took_s)
         ;
 }
 
+static void stop(struct train *t, enum err err, const struct errmsg *e)
+{
+    driver_stop(t->is.driver, err_exit_code(err), e->text);
+}
+
+/* Tables: the guess was wrong, or there was none: ask for the rows of this task, which is handed out again with them. */
+static void ask_rows(struct train *t, const struct session_task *task)
+{
+    struct errmsg e = {""};
+    want_rows(t, task);
+    batch_release(&t->batch[1], t->loader);
+    enum err err = batch_take(&t->batch[0], t->loader, task, &e);
+    if (err)
+        stop(t, err, &e);
+    else
+        driver_ask(t->is.driver, task, &t->batch[0].rows);
+}
+
+/* The batch of the running task. */
+static struct batch *batch_of(struct train *t, const struct session_task *task)
+{
+    return &t->batch[batch_is(&t->batch[0], task) ? 0 : 1];
+}
+
+/* Tables: what is to be asked for with the push of the running task. False: nothing. */
+static bool guess(struct train *t, const struct batch *now, struct driver_ask *next, enum err *err,
+                  struct errmsg *e)
+{
+    struct batch *other = &t->batch[now == &t->batch[0]];
+    next->rows = &other->rows;
+    if (!session_guess(driver_session(t->is.driver), &next->task))
+        return false;
+    *err = batch_take(other, t->loader, &next->task, e);
+    return *err == ERR_OK;
+}
+
 /* Batch -> forward and backward, which push what is final -> push the rest. */
 static void step(struct train *t, const struct session_task *task)
 {
     struct errmsg e = {""};
+    struct batch *batch = t->tables ? batch_of(t, task) : NULL;
+    struct driver_ask next;
     double began_s = clock_now_s();
     t->task_name = task->name;
     want_rows(t, task);
     driver_begin(t->is.driver, task, order_batch_rows(t->config.order, task->batch));
-    enum err err = gradient_compute(t->is.gradient, task, t->is.w, push_range, t, &e);
+    enum err err = gradient_compute(t->is.gradient, task, t->is.w, batch, push_range, t, &e);
+    bool asks = !err && batch && guess(t, batch, &next, &err, &e);
     if (err) {
-        driver_stop(t->is.driver, err_exit_code(err), e.text);
+        stop(t, err, &e);
         return;
     }
     straggle(t, clock_now_s() - began_s);
     uint32_t nodes;
     struct gradient_node *node = gradient_nodes(t->is.gradient, &nodes);
     const struct sums sums = gradient_sums(t->is.gradient);
-    driver_push(t->is.driver, node, nodes, &sums);
+    driver_push(t->is.driver, node, nodes, &sums, asks ? &next : NULL);
+    if (batch)
+        batch_release(batch, t->loader);
 }
 
 void train_run(struct train *t, struct control *control, const struct driver_chief *chief,
@@ -86,7 +130,7 @@ void train_run(struct train *t, struct control *control, const struct driver_chi
     struct session_task task;
     driver_start(t->is.driver, control, chief, ctx, result);
     while (driver_next(t->is.driver, &task)) /* wait, and pull */
-        step(t, &task);
+        task.kind == TASK_ROWS ? ask_rows(t, &task) : step(t, &task);
 }
 
 /* ---- life ---- */
@@ -105,8 +149,12 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     bool averages = job->optimizer.use_ema && c->cluster->is_chief;
     uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
     uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
-    uint32_t depth = 3 * job->training.microbatches;
+    /* tables: those of two tasks are held */
+    uint32_t depth = (layout->rows ? 5 : 3) * job->training.microbatches;
     is->w = mem_floats(layout->elems);
+    t->tables = layout->rows != NULL;
+    for (int i = 0; i < 2; i++)
+        batch_init(&t->batch[i], layout->rows);
     if (averages)
         is->averages = mem_floats(layout->elems);
     if (!is->w || (averages && !is->averages))
@@ -152,6 +200,10 @@ void train_free(struct train *t)
         return;
     driver_free(t->is.driver); /* what it has not sent yet stands in the gradient's blocks */
     gradient_free(t->is.gradient);
+    for (int i = 0; t->loader && i < 2; i++)
+        batch_release(&t->batch[i], t->loader);
+    for (int i = 0; i < 2; i++)
+        batch_close(&t->batch[i]);
     loader_free(t->loader);
     pool_free(t->is.pool);
     mem_free(t->is.w);

@@ -1,0 +1,166 @@
+/* Rows of tables in a session: asked for with the push of the task before, or, if the guess was wrong, before the task.
+ *
+ * Happy path: while a task is computed, session_guess names the next one -> its rows are asked for behind the push -> the
+ * replies, and the rows -> the task begins. One exchange a step.
+ * Failure modes: the task is another one than was guessed (asked anew: one more exchange), a connection breaks (asked
+ * again when it is up), sync: the step is gone (the newest parameters are pulled, and the task is taken anew). */
+#include <assert.h>
+#include <string.h>
+
+#include "common/rows/key.h"
+#include "worker/core/session_inner.h"
+
+/* ---- asking ---- */
+
+static void ask(struct session *s, enum session_ask which, bool any, uint64_t step)
+{
+    s->rows.ask[which] = (struct session_rows_ask){
+        .there = true, .any = any, .number = ++s->rows.number, .step = step};
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        s->link[i].rows[which] = false;
+}
+
+void session_ask_task(struct session *s, const struct session_task *task)
+{
+    session_check(s);
+    assert(s->terms.tables && task->runs > 0);
+    s->rows.of = *task;
+    ask(s, ASK_TASK, !s->terms.sync, task->name);
+    session_check(s);
+}
+
+void session_ask_look(struct session *s)
+{
+    session_check(s);
+    assert(s->terms.tables);
+    ask(s, ASK_LOOK, true, 0);
+    session_check(s);
+}
+
+bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
+                      Gradwire__RowsAsk *m)
+{
+    const struct session_rows_ask *a = &s->rows.ask[which];
+    if (!a->there || s->link[shard].rows[which] || s->link[shard].state == LINK_DOWN)
+        return false;
+    m->generation = &s->generation;
+    m->number = a->number;
+    m->any = a->any;
+    m->step = a->any ? 0 : a->step;
+    return true;
+}
+
+void rows_link_up(struct session *s, uint32_t shard)
+{
+    for (enum session_ask which = 0; which < SESSION_ASKS; which++)
+        if (s->rows.ask[which].there && !s->link[shard].rows[which])
+            s->io->ask_again(s->ctx, shard, which);
+}
+
+bool session_guess(const struct session *s, struct session_task *next)
+{
+    return s->terms.tables && s->phase == SESSION_COMPUTING && s->mode->guess &&
+           s->mode->guess(s, next);
+}
+
+/* ---- answers ---- */
+
+static bool all_here(const struct session *s, enum session_ask which)
+{
+    for (uint32_t i = 0; i < s->terms.plan.shards; i++)
+        if (!s->link[i].rows[which])
+            return false;
+    return s->rows.ask[which].there;
+}
+
+bool session_look_is_here(const struct session *s)
+{
+    return s->phase != SESSION_NEW && all_here(s, ASK_LOOK);
+}
+
+static bool answers_ask(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
+                        enum session_ask which)
+{
+    const struct session_rows_ask *a = &s->rows.ask[which];
+    return a->there && m->number == a->number && !s->link[shard].rows[which];
+}
+
+bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
+                      enum session_ask *which)
+{
+    if (!generation_equal(msg_generation_get(m->generation), s->terms.generation) || m->gone)
+        return false;
+    for (*which = 0; *which < SESSION_ASKS; (*which)++)
+        if (answers_ask(s, shard, m, *which))
+            return s->rows.ask[*which].any || m->step == s->rows.ask[*which].step;
+    return false;
+}
+
+/* The step of the ask is not to be had any more: others made it, and the next one, without this worker. */
+static void step_is_gone(struct session *s)
+{
+    s->rows.ask[ASK_TASK].there = false;
+    if (s->phase == SESSION_ROWS)
+        s->mode->pull_newest(s);
+}
+
+void session_on_rows(struct session *s, uint32_t shard, const Gradwire__Rows *m)
+{
+    enum session_ask which;
+    session_check(s);
+    if (session_rows_fit(s, shard, m, &which))
+        s->link[shard].rows[which] = true;
+    else if (generation_equal(msg_generation_get(m->generation), s->terms.generation) &&
+             answers_ask(s, shard, m, ASK_TASK))
+        step_is_gone(s);
+    session_check(s);
+}
+
+/* ---- a task that was taken ---- */
+
+static bool same_leaves(const struct session_task *a, const struct session_task *b)
+{
+    if (a->name != b->name || a->batch != b->batch || a->runs != b->runs)
+        return false;
+    for (uint32_t i = 0; i < a->runs; i++)
+        if (a->first[i] != b->first[i] || a->count[i] != b->count[i])
+            return false;
+    return true;
+}
+
+struct session_task rows_task(struct session *s)
+{
+    struct session_task t = s->rows.task;
+    if (!s->rows.ask[ASK_TASK].there || !same_leaves(&s->rows.of, &t)) {
+        t.kind = TASK_ROWS;
+        return t;
+    }
+    if (all_here(s, ASK_TASK))
+        s->rows.ask[ASK_TASK].there = false; /* they are this task's alone */
+    else
+        t.kind = TASK_NONE;
+    return t;
+}
+
+/* ---- replies ---- */
+
+bool rows_made(const struct session *s, const struct session_link *l, bool pulled)
+{
+    if (!s->terms.tables)
+        return true;
+    return s->terms.sync || pulled ? l->made : l->acked_parts >= ROW_PARTS;
+}
+
+bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m)
+{
+    return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));
+}
+
+void rows_check(const struct session *s)
+{
+    assert(s->phase != SESSION_ROWS || (s->terms.tables && s->rows.task.kind == TASK_COMPUTE));
+    assert(!s->rows.ask[ASK_TASK].there || s->rows.of.runs > 0);
+    assert(s->rows.ask[ASK_TASK].number <= s->rows.number &&
+           s->rows.ask[ASK_LOOK].number <= s->rows.number);
+    (void)s;
+}

@@ -40,7 +40,9 @@ enum metric_kind {
     METRIC_AUC,
     METRIC_PRECISION,
     METRIC_RECALL,
-    METRIC_LOGLOSS
+    METRIC_LOGLOSS,
+    METRIC_NORMALIZED_ENTROPY,
+    METRIC_CALIBRATION
 };
 struct class_weight {
     uint32_t label;

@@ -97,6 +97,8 @@ static const struct job_word metric_words[] = {
     {"precision", METRIC_PRECISION, NULL},
     {"recall", METRIC_RECALL, NULL},
     {"logloss", METRIC_LOGLOSS, NULL},
+    {"normalized_entropy", METRIC_NORMALIZED_ENTROPY, NULL},
+    {"calibration", METRIC_CALIBRATION, NULL},
     LAST_WORD,
 };
 
@@ -279,10 +281,12 @@ static const struct job_key keys[] = {
             "the outputs are logits: no sigmoid stands last", .identity = true,
             .fallback = "false"),
     NOT_YET("model.loss.binary_crossentropy.label_smoothing", "0", "soften labels towards 0.5"),
-    JOB_KEY("model.metrics", METRICS, model.metrics,
-            "what is reported beside the loss: a list; auc is exact, over all rows of an "
-            "evaluation, so there is none in training",
-            .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
+    JOB_KEY(
+        "model.metrics", METRICS, model.metrics,
+        "what is reported beside the loss: a list; auc is exact, over all rows of an "
+        "evaluation, so there is none in training; normalized_entropy is logloss by the entropy "
+        "of the labels' rate, calibration the sum of predictions by that of labels",
+        .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

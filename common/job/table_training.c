@@ -15,6 +15,7 @@ static const struct job_word monitor_words[] = {
     {"precision", MONITOR_METRIC + METRIC_PRECISION, NULL},
     {"recall", MONITOR_METRIC + METRIC_RECALL, NULL},
     {"logloss", MONITOR_METRIC + METRIC_LOGLOSS, NULL},
+    {"normalized_entropy", MONITOR_METRIC + METRIC_NORMALIZED_ENTROPY, NULL},
     LAST_WORD,
 };
 
@@ -276,7 +277,7 @@ static const struct job_key keys[] = {
         HEEDED(rolls_back, "it is of training.nan_guard: rollback; give that, or leave it out")),
     JOB_KEY("training.monitor", WORD, training.monitor,
             "the best epoch's weights by this evaluation, the loss or one of model.metrics, are "
-            "kept in `DIR/best`",
+            "kept in `DIR/best`; calibration has no best side and is none of them",
             .words = monitor_words, .fallback = "none"),
     JOB_KEY(
         "early_stopping.patience", U32, early_stopping.patience,

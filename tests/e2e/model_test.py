@@ -55,7 +55,7 @@ class ModelTest(TrainCase):
 
     def test_auc_is_of_evaluations_and_precision_and_recall_of_sums(self):
         keys = self.keys(self.table(2000, 4), "[dense: {units: 8, activation: elu}, dense: {units: 1, activation: sigmoid}]")
-        keys["model.metrics"] = "[auc, precision, recall, logloss, mse, accuracy]"
+        keys["model.metrics"] = "[auc, precision, recall, logloss, mse, accuracy, normalized_entropy, calibration]"
         keys["training.epochs"] = 8
         results = []
         for workers in (1, 2):
@@ -67,6 +67,9 @@ class ModelTest(TrainCase):
                 for name in ("precision", "recall", "accuracy"):
                     self.assertTrue(0.5 < s[part][name] <= 1, (part, name, s[part]))
             self.assertAlmostEqual(s["eval"]["logloss"], s["eval"]["loss"], places=6)
+            for part in ("train", "eval"): # the rate of labels is about a half, whose entropy is log 2
+                self.assertAlmostEqual(s[part]["normalized_entropy"], s[part]["logloss"] / 0.6931, delta=0.03)
+                self.assertAlmostEqual(s[part]["calibration"], 1, delta=0.2)
             results.append((s["digest"], s["eval"]))
         self.assertEqual(*results)
 

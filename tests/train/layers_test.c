@@ -8,6 +8,7 @@
 
 #include <cblas.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
@@ -255,6 +256,15 @@ static void an_embedding_reads_the_data_and_nothing_else(void **state)
 
 /* ---- metrics, class weights, regularizers ---- */
 
+static double auc_of(struct scored *rows, size_t n)
+{
+    struct auc auc = {0};
+    qsort(rows, n, sizeof *rows, scored_compare);
+    for (size_t i = 0; i < n; i++)
+        auc_add(&auc, &rows[i]);
+    return auc_value(&auc);
+}
+
 /* A dense layer of one weight, 1, and no bias: its outputs are the inputs. */
 static void metrics_are_those_of_keras(void **state)
 {
@@ -262,9 +272,15 @@ static void metrics_are_those_of_keras(void **state)
     enum { N = 7 };
     static const float y[N] = {0, 1, 1, 0, 1, 0, 1};
     static const double p[N] = {0.1, 0.4, 0.8, 0.6, 0.5, 0.2, 0.9};
-    static const enum metric_kind kinds[] = {METRIC_PRECISION, METRIC_AUC, METRIC_RECALL,
-                                             METRIC_LOGLOSS, METRIC_MEAN_SQUARED_ERROR};
-    static const double wanted[] = {2.0 / 3, NAN, 0.5, 0.45467671751976013, 0.15285713970661163};
+    enum { KINDS = 7 };
+    static const enum metric_kind kinds[KINDS] = {METRIC_PRECISION,  METRIC_AUC,
+                                                  METRIC_RECALL,     METRIC_NORMALIZED_ENTROPY,
+                                                  METRIC_LOGLOSS,    METRIC_MEAN_SQUARED_ERROR,
+                                                  METRIC_CALIBRATION};
+    const double rate = 4.0 / N, entropy = -(rate * log(rate) + (1 - rate) * log(1 - rate));
+    const double wanted[KINDS] = {
+        2.0 / 3, NAN, 0.5, 0.45467671751976013 / entropy, 0.45467671751976013, 0.15285713970661163,
+        3.5 / 4};
     struct job job;
     struct model *m = NULL;
     struct model_run *run = NULL;
@@ -275,37 +291,39 @@ static void metrics_are_those_of_keras(void **state)
     models_start(&job, 1, 0, LOSS_BINARY_CROSSENTROPY, false);
     models_dense(&job, 1, ACT_SIGMOID);
     job.model.layer[0].use_bias = false;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < KINDS; i++)
         models_metric(&job, kinds[i]);
-    assert_int_equal(metric_sums(&job), 7);
+    assert_int_equal(metric_sums(&job), KINDS + 4);
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, N, &e), ERR_OK);
     struct sums sums = {0};
     model_eval(run, &one, x, y, 3, &sums);
     model_eval(run, &one, x + 3, y + 3, N - 3, &sums);
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < KINDS; i++) {
         double got = metric_value(&job, i, sums.metric, sums.examples);
         assert_true(isnan(wanted[i]) ? isnan(got) : fabs(got - wanted[i]) < 1e-6);
     }
     struct scored rows[N]; /* Keras's by 2,000 thresholds is 0.83333 */
     for (int i = 0; i < N; i++)
-        rows[i] = (struct scored){x[i], y[i] > 0.5f};
-    assert_true(fabs(auc_exact(rows, N) - 10.0 / 12) < 1e-12);
+        rows[i] = (struct scored){x[i], 1, y[i] > 0.5f};
+    assert_true(fabs(auc_of(rows, N) - 10.0 / 12) < 1e-12);
     model_run_free(run);
     model_free(m);
 }
 
-static void auc_counts_ties_as_half_and_survives_what_has_no_order(void **state)
+static void auc_counts_ties_as_half(void **state)
 {
     (void)state;
-    struct scored tied[] = {{1, true}, {1, false}, {1, false}, {2, true}, {0, false}};
-    assert_true(auc_exact(tied, 5) == 5.0 / 6); /* pairs: 2 x 1/2 + 4 of 6 */
-    struct scored all[] = {{1, true}, {1, true}};
-    assert_true(isnan(auc_exact(all, 2)) && isnan(auc_exact(all, 0)));
-    struct scored none[] = {{NAN, true}, {1, false}, {NAN, false}, {-INFINITY, true}};
-    assert_true(isnan(auc_exact(none, 4)));
-    struct scored ends[] = {{INFINITY, true}, {-INFINITY, false}, {0, false}, {INFINITY, false}};
-    assert_true(auc_exact(ends, 4) == 2.5 / 3);
+    struct scored tied[] = {
+        {1, 1, true}, {1, 1, false}, {1, 1, false}, {2, 1, true}, {0, 1, false}};
+    assert_true(auc_of(tied, 5) == 5.0 / 6); /* pairs: 2 x 1/2 + 4 of 6 */
+    struct scored zeros[] = {{0.0f, 1, true}, {-0.0f, 1, false}};
+    assert_true(auc_of(zeros, 2) == 0.5);
+    struct scored all[] = {{1, 1, true}, {1, 1, true}};
+    assert_true(isnan(auc_of(all, 2)) && isnan(auc_of(all, 0)));
+    struct scored ends[] = {
+        {INFINITY, 1, true}, {-INFINITY, 1, false}, {0, 1, false}, {INFINITY, 1, false}};
+    assert_true(auc_of(ends, 4) == 2.5 / 3);
 }
 
 static void metrics_of_nothing_are_what_keras_makes_them(void **state)
@@ -318,6 +336,42 @@ static void metrics_of_nothing_are_what_keras_makes_them(void **state)
     models_metric(&job, METRIC_LOGLOSS);
     assert_true(metric_value(&job, 0, none, 3) == 0.0);
     assert_true(isnan(metric_value(&job, 1, none, 0)));
+}
+
+static void labels_of_one_class_have_no_normalized_entropy(void **state)
+{
+    (void)state;
+    struct job job;
+    /* logloss and sum of probabilities; then positive labels for each */
+    const double none[SUMS_MAX] = {2.5, 3.0, 0.0, 0.0}, all[SUMS_MAX] = {2.5, 3.0, 4.0, 4.0};
+    models_start(&job, 1, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_metric(&job, METRIC_NORMALIZED_ENTROPY);
+    models_metric(&job, METRIC_CALIBRATION);
+    assert_true(isnan(metric_value(&job, 0, none, 4)) && isnan(metric_value(&job, 0, all, 4)));
+    assert_true(isnan(metric_value(&job, 1, none, 4)) && metric_value(&job, 1, all, 4) == 0.75);
+    assert_true(isnan(metric_value(&job, 0, all, 0)) && isnan(metric_value(&job, 1, all, 0)));
+}
+
+static void a_model_that_predicts_the_rate_has_a_normalized_entropy_of_one(void **state)
+{
+    (void)state;
+    struct job job;
+    struct model *m = NULL;
+    struct model_run *run = NULL;
+    struct errmsg e;
+    const float w[32] = {[16] = logf(0.25f / 0.75f)}, x[4] = {0}, y[4] = {0, 1, 0, 0};
+    models_start(&job, 1, 0, LOSS_BINARY_CROSSENTROPY, true);
+    models_dense(&job, 1, ACT_LINEAR);
+    models_metric(&job, METRIC_NORMALIZED_ENTROPY);
+    models_metric(&job, METRIC_CALIBRATION);
+    assert_int_equal(model_new(&m, &job, &e), ERR_OK);
+    assert_int_equal(model_run_new(&run, m, 4, &e), ERR_OK);
+    struct sums sums = {0};
+    model_eval(run, w, x, y, 4, &sums);
+    assert_true(fabs(metric_value(&job, 0, sums.metric, 4) - 1.0) < 1e-6);
+    assert_true(fabs(metric_value(&job, 1, sums.metric, 4) - 1.0) < 1e-6);
+    model_run_free(run);
+    model_free(m);
 }
 
 /* keras: fit of one batch with SGD(1.0), L2(0.01) on the kernel, class_weight {0: 1, 1: 5}. */
@@ -437,8 +491,10 @@ int main(void)
         cmocka_unit_test(an_id_that_is_not_in_the_table_is_an_error_of_the_data),
         cmocka_unit_test(an_embedding_reads_the_data_and_nothing_else),
         cmocka_unit_test(metrics_are_those_of_keras),
-        cmocka_unit_test(auc_counts_ties_as_half_and_survives_what_has_no_order),
+        cmocka_unit_test(auc_counts_ties_as_half),
         cmocka_unit_test(metrics_of_nothing_are_what_keras_makes_them),
+        cmocka_unit_test(labels_of_one_class_have_no_normalized_entropy),
+        cmocka_unit_test(a_model_that_predicts_the_rate_has_a_normalized_entropy_of_one),
         cmocka_unit_test(a_step_with_class_weights_and_l2_is_that_of_keras),
         cmocka_unit_test(class_weights_that_cannot_be_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_both_named),

@@ -445,7 +445,7 @@ static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
     refused_set("model.metrics=[acuracy]",
                 "--set model.metrics: 'acuracy' is unknown, did you mean accuracy? allowed: "
                 "accuracy, mean_absolute_error, mae, mean_squared_error, mse, auc, precision, "
-                "recall, logloss");
+                "recall, logloss, normalized_entropy, calibration");
 }
 
 static void wrong_types_and_ranges_say_what_is_allowed(void **state)

@@ -1,11 +1,11 @@
 #include "worker/evaluate/evaluate.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/model/auc.h"
+#include "worker/evaluate/ranking.h"
 #include "worker/model/metric.h"
 
 enum { ROWS = 250 };
@@ -25,9 +25,9 @@ struct evaluator {
     const float *w;
     uint64_t blocks;
     atomic_ullong next;
-    struct sums *sums;     /* a block each */
-    struct scored *scored; /* a row each, where an auc is wanted */
-    atomic_bool failed;    /* who sets it says why */
+    struct sums *sums;       /* a block each */
+    struct ranking *ranking; /* NULL: no auc is wanted */
+    atomic_bool failed;      /* the thread that sets it says why */
     enum err err;
     struct errmsg e;
 };
@@ -38,6 +38,27 @@ static bool wants_auc(const struct job *job)
         if (job->model.metric[i] == METRIC_AUC)
             return true;
     return false;
+}
+
+static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg *e)
+{
+    enum err err = v->lane && v->sums ? ERR_OK : ERR_NOMEM;
+    for (uint32_t i = 0; !err && i < threads; i++) {
+        struct lane *l = &v->lane[i];
+        l->x = mem_floats((size_t)ROWS * v->data->features);
+        l->y = mem_floats(ROWS);
+        err = l->x && l->y ? model_run_new(&l->run, v->model, ROWS, e) : ERR_NOMEM;
+    }
+    return err ? err_set(e, err, "no memory for evaluation") : ERR_OK;
+}
+
+static enum err make(struct evaluator *v, uint32_t threads, struct errmsg *e)
+{
+    enum err err = make_lanes(v, threads, e);
+    if (err || !wants_auc(v->job))
+        return err;
+    return ranking_new(&v->ranking, v->data->rows, threads, v->data->table.spill,
+                       RANKING_ROOM_BYTES, e);
 }
 
 enum err evaluator_new(struct evaluator **out, const struct job *job, const struct model *model,
@@ -54,19 +75,10 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
     v->blocks = (data->rows + ROWS - 1) / ROWS;
     v->lane = mem_zalloc(threads, sizeof *v->lane);
     v->sums = mem_zalloc(v->blocks, sizeof *v->sums);
-    if (wants_auc(job))
-        v->scored = mem_zalloc(data->rows + 1, sizeof *v->scored);
-    bool scores = !wants_auc(job) || v->scored;
-    enum err err = scores && v->lane && v->sums ? ERR_OK : ERR_NOMEM;
-    for (uint32_t i = 0; !err && i < threads; i++) {
-        struct lane *l = &v->lane[i];
-        l->x = mem_floats((size_t)ROWS * data->features);
-        l->y = mem_floats(ROWS);
-        err = l->x && l->y ? model_run_new(&l->run, model, ROWS, e) : ERR_NOMEM;
-    }
+    enum err err = make(v, threads, e);
     if (err) {
         evaluator_free(v);
-        return err_set(e, err, "no memory for evaluation");
+        return err;
     }
     *out = v;
     return ERR_OK;
@@ -83,51 +95,63 @@ void evaluator_free(struct evaluator *v)
     }
     mem_free(v->lane);
     mem_free(v->sums);
-    mem_free(v->scored);
+    ranking_free(v->ranking);
     mem_free(v);
+}
+
+/* The rows of a block that are not bad, into the lane; returns how many there are in *n. */
+static enum err gather_block(const struct evaluator *v, const struct lane *l, uint64_t block,
+                             uint32_t *n, struct errmsg *e)
+{
+    uint64_t first = block * ROWS, rows[ROWS];
+    uint32_t wanted = 0;
+    while (wanted < ROWS && first + wanted < v->data->rows) {
+        rows[wanted] = first + wanted;
+        wanted++;
+    }
+    return dataset_gather(v->data, rows, wanted, l->x, l->y, n, e);
+}
+
+/* What the lane's last pass made of its n rows. */
+static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t n, struct errmsg *e)
+{
+    const struct lane *l = &v->lane[thread];
+    const float *z = model_run_outputs(l->run);
+    struct scored scored[ROWS];
+    for (uint32_t i = 0; i < n; i++)
+        scored[i] = (struct scored){z[i], 1.0f, l->y[i] > 0.5f};
+    return ranking_add(v->ranking, thread, scored, n, e);
+}
+
+static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t block,
+                               struct errmsg *e)
+{
+    const struct lane *l = &v->lane[thread];
+    uint32_t n;
+    enum err err = gather_block(v, l, block, &n, e);
+    if (err)
+        return err;
+    v->sums[block] = (struct sums){0};
+    if (n == 0)
+        return ERR_OK;
+    model_eval(l->run, v->w, l->x, l->y, n, &v->sums[block]);
+    return v->ranking ? rank_block(v, thread, n, e) : ERR_OK;
 }
 
 static void evaluate_blocks(void *ctx, uint32_t thread)
 {
     struct evaluator *v = ctx;
-    const struct lane *l = &v->lane[thread];
     uint64_t block;
     while ((block = atomic_fetch_add(&v->next, 1)) < v->blocks) {
-        uint64_t first = block * ROWS, rows[ROWS];
-        uint32_t n = 0;
-        while (n < ROWS && first + n < v->data->rows) {
-            rows[n] = first + n;
-            n++;
-        }
         struct errmsg e;
-        enum err err = dataset_gather(v->data, rows, n, l->x, l->y, &n, &e);
+        enum err err = evaluate_block(v, thread, block, &e);
         if (err && !atomic_exchange(&v->failed, true)) {
             v->err = err;
             v->e = e;
         }
-        if (err) {
+        if (err)
             evaluator_stop(v);
-            return;
-        }
-        v->sums[block] = (struct sums){0};
-        if (n)
-            model_eval(l->run, v->w, l->x, l->y, n, &v->sums[block]);
-        const float *z = model_run_outputs(l->run);
-        for (uint32_t i = 0; v->scored && i < n; i++)
-            v->scored[first + i] = (struct scored){z[i], l->y[i] > 0.5f};
     }
-}
-
-/* Without the gaps that bad rows leave at their blocks' ends; returns how many there are. */
-static uint64_t close_gaps(struct evaluator *v)
-{
-    uint64_t n = 0;
-    for (uint64_t block = 0; v->scored && block < v->blocks; block++) {
-        uint64_t there = (uint64_t)v->sums[block].examples;
-        memmove(v->scored + n, v->scored + block * ROWS, there * sizeof *v->scored);
-        n += there;
-    }
-    return n;
 }
 
 void evaluator_stop(struct evaluator *v)
@@ -135,10 +159,33 @@ void evaluator_stop(struct evaluator *v)
     atomic_store(&v->next, v->blocks);
 }
 
-enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, struct errmsg *e)
+/* All blocks' sums, in their order. */
+static struct sums join_blocks(const struct evaluator *v)
 {
     struct sums all = {0};
+    for (uint64_t i = 0; i < v->blocks; i++)
+        sums_add(&all, &v->sums[i]);
+    return all;
+}
+
+/* The job's metrics, from all rows' sums. */
+static enum err make_metrics(struct evaluator *v, const struct sums *sums, double *metric,
+                             struct errmsg *e)
+{
+    double auc = NAN;
+    enum err err = v->ranking ? ranking_auc(v->ranking, &auc, e) : ERR_OK;
+    for (uint32_t i = 0; i < v->job->model.metrics; i++)
+        metric[i] = v->job->model.metric[i] == METRIC_AUC
+                        ? auc
+                        : metric_value(v->job, i, sums->metric, sums->examples);
+    return err ? err_wrap(e, err, "evaluation: ") : ERR_OK;
+}
+
+enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, struct errmsg *e)
+{
     v->w = w;
+    if (v->ranking)
+        ranking_begin(v->ranking);
     atomic_store(&v->next, 0);
     atomic_store(&v->failed, false);
     v->err = ERR_OK;
@@ -150,20 +197,12 @@ enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, st
         if (err)
             return err;
     }
-    double sum[SUMS_MAX] = {0};
-    for (uint64_t i = 0; i < v->blocks; i++) {
-        all.examples += v->sums[i].examples;
-        all.loss += v->sums[i].loss;
-        for (int k = 0; k < SUMS_MAX; k++)
-            sum[k] += v->sums[i].metric[k];
-    }
+    const struct sums sums = join_blocks(v);
+    struct sums all = {.examples = sums.examples, .loss = sums.loss};
     if (all.examples > 0)
         all.loss = all.loss / all.examples + model_penalty(v->model, w);
-    uint64_t scored = close_gaps(v);
-    for (uint32_t i = 0; i < v->job->model.metrics; i++)
-        all.metric[i] = v->job->model.metric[i] == METRIC_AUC
-                            ? auc_exact(v->scored, scored)
-                            : metric_value(v->job, i, sum, all.examples);
-    *out = all;
-    return ERR_OK;
+    enum err err = make_metrics(v, &sums, all.metric, e);
+    if (!err)
+        *out = all;
+    return err;
 }

@@ -15,7 +15,8 @@ void evaluator_free(struct evaluator *v);
 
 /* Over the set: out->loss, the mean with the regularizers' penalty; out->metric, the job's metrics in their order
  * (not their sums), auc exact; out->examples is the number of rows. w: (elems of the flat block).
- * Errors: ERR_DISK the data cannot be read any more; ERR_INPUT they cannot be (model_run_fault). */
+ * Errors: ERR_DISK the data cannot be read any more; ERR_INPUT they cannot be (model_run_fault), or the scores have no
+ * room in data.spill; ERR_NOMEM. */
 enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out,
                        struct errmsg *e) MUST_CHECK;
 

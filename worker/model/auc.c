@@ -1,31 +1,47 @@
 #include "worker/model/auc.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
-static int by_score(const void *a, const void *b)
+static int compare(float x, float y)
 {
-    float x = ((const struct scored *)a)->score, y = ((const struct scored *)b)->score;
     return (x > y) - (x < y);
 }
 
-double auc_exact(struct scored *rows, size_t n)
+int scored_compare(const void *a, const void *b)
 {
-    double positives = 0.0, ranks = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(rows[i].score)) /* has no place in an order */
-            return NAN;
-        positives += rows[i].positive;
-    }
-    double negatives = (double)n - positives;
-    if (positives == 0.0 || negatives == 0.0)
-        return NAN;
-    qsort(rows, n, sizeof *rows, by_score);
-    for (size_t first = 0, next; first < n; first = next) {
-        double tied = 0.0; /* positives among equal scores, which share their mean rank */
-        for (next = first; next < n && rows[next].score == rows[first].score; next++)
-            tied += rows[next].positive;
-        ranks += tied * ((double)(first + 1 + next) / 2.0);
-    }
-    return (ranks - positives * (positives + 1.0) / 2.0) / (positives * negatives);
+    const struct scored *x = a, *y = b;
+    int order = compare(x->score, y->score);
+    if (order == 0)
+        order = x->positive - y->positive;
+    return order ? order : compare(x->weight, y->weight);
+}
+
+/* A positive row of this tie wins against all below, and half of the tie's own. */
+static void end_tie(struct auc *a)
+{
+    a->area += a->tied_positives * (a->negatives + a->tied_negatives / 2.0);
+    a->positives += a->tied_positives;
+    a->negatives += a->tied_negatives;
+    a->tied_positives = a->tied_negatives = 0.0;
+}
+
+void auc_add(struct auc *a, const struct scored *row)
+{
+    assert(!isnan(row->score) && row->weight > 0.0f);
+    if (row->score != a->score)
+        end_tie(a);
+    a->score = row->score;
+    if (row->positive)
+        a->tied_positives += (double)row->weight;
+    else
+        a->tied_negatives += (double)row->weight;
+}
+
+double auc_value(const struct auc *a)
+{
+    struct auc all = *a;
+    end_tie(&all);
+    double pairs = all.positives * all.negatives;
+    return pairs > 0.0 ? all.area / pairs : NAN;
 }

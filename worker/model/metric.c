@@ -22,6 +22,8 @@ static const struct metric {
     [METRIC_PRECISION] = {"precision", true, true, TWO_CLASSES},
     [METRIC_RECALL] = {"recall", true, true, TWO_CLASSES},
     [METRIC_LOGLOSS] = {"logloss", false, false, TWO_CLASSES},
+    [METRIC_NORMALIZED_ENTROPY] = {"normalized_entropy", true, false, TWO_CLASSES},
+    [METRIC_CALIBRATION] = {"calibration", true, false, TWO_CLASSES},
 };
 
 const char *metric_name(enum metric_kind kind)
@@ -48,6 +50,14 @@ uint32_t metric_sums(const struct job *job)
     return second_sum(job->model.metric, job->model.metrics, job->model.metrics);
 }
 
+/* The mean logloss over the entropy of the labels' own rate, -(p log p + (1 - p) log(1 - p)): He et al. 2014, equation
+ * (1). Below 1 where the model knows more than the rate. Labels of one class have no entropy, 0 log 0 being NAN. */
+static double normalized_entropy(double logloss, double positives, double examples)
+{
+    double p = positives / examples, q = 1.0 - p;
+    return logloss / examples / -(p * log(p) + q * log(q));
+}
+
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
     enum metric_kind kind = job->model.metric[i];
@@ -56,6 +66,10 @@ double metric_value(const struct job *job, uint32_t i, const double *sum, double
     if (!metrics[kind].ratio)
         return sum[i] / examples;
     double of = sum[second_sum(job->model.metric, job->model.metrics, i)];
+    if (kind == METRIC_NORMALIZED_ENTROPY)
+        return normalized_entropy(sum[i], of, examples);
+    if (kind == METRIC_CALIBRATION)
+        return of > 0 ? sum[i] / of : NAN;
     return of > 0 ? sum[i] / of : 0.0;
 }
 
@@ -150,6 +164,23 @@ static void count_positives(double *right, double *all, bool precision, const fl
     }
 }
 
+static double positives(const float *y, size_t n)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += y[i] > 0.5f;
+    return sum;
+}
+
+static double probabilities(float *scratch, const float *z, size_t n)
+{
+    kernels()->sigmoid(scratch, z, n);
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)scratch[i];
+    return sum;
+}
+
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
                  const float *y, size_t n, size_t cols)
 {
@@ -177,6 +208,14 @@ void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch,
         return;
     case METRIC_LOGLOSS:
         sum[i] += logloss(scratch, z, y, n);
+        return;
+    case METRIC_NORMALIZED_ENTROPY:
+        sum[i] += logloss(scratch, z, y, n);
+        sum[second_sum(m->metric, m->metrics, i)] += positives(y, n);
+        return;
+    case METRIC_CALIBRATION:
+        sum[i] += probabilities(scratch, z, n);
+        sum[second_sum(m->metric, m->metrics, i)] += positives(y, n);
         return;
     case METRIC_AUC: /* no sum */
         return;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/base/fail_point.h"
 
@@ -59,6 +60,54 @@ char *mem_strdup(const char *s)
 void mem_free(void *p)
 {
     free(p);
+}
+
+/* Address space from a multiple of `align` on, which is one of pages; whole pages. */
+static char *map_aligned(size_t bytes, size_t align)
+{
+    size_t all = bytes + align - MEM_PAGE_BYTES;
+    char *p =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    char *begin = p + (align - (uintptr_t)p % align) % align;
+    mem_unmap(p, (size_t)(begin - p));
+    mem_unmap(begin + bytes, all - bytes - (size_t)(begin - p));
+    return begin;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + MEM_PAGE_BYTES - 1) & ~(size_t)(MEM_PAGE_BYTES - 1);
+}
+
+void *mem_map(size_t bytes, bool huge)
+{
+    if (bytes > SIZE_MAX / 2 || must_fail())
+        return NULL;
+    bytes = whole_pages(bytes ? bytes : 1);
+    char *p = map_aligned(bytes, huge ? MEM_HUGE_PAGE_BYTES : MEM_PAGE_BYTES);
+    if (p && huge)
+        (void)madvise(p, bytes, MADV_HUGEPAGE); /* no huge pages here: small ones do */
+    return p;
+}
+
+void *mem_map_grow(void *from, size_t from_bytes, size_t bytes, bool huge)
+{
+    void *to = mem_map(bytes, huge);
+    if (!to || !from)
+        return to;
+    size_t moved = whole_pages(from_bytes);
+    if (mremap(from, moved, moved, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to)
+        return to;
+    mem_unmap(to, bytes);
+    return NULL;
+}
+
+void mem_unmap(void *p, size_t bytes)
+{
+    if (p && bytes)
+        (void)munmap(p, whole_pages(bytes));
 }
 
 void mem_init(void)

@@ -2,9 +2,11 @@
 #ifndef GRADWIRE_COMMON_BASE_MEM_H
 #define GRADWIRE_COMMON_BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { MEM_ALIGN_BYTES = 64 }; /* what BLAS kernels and vector loads want */
+enum { MEM_PAGE_BYTES = 4096, MEM_HUGE_PAGE_BYTES = 2 << 20 };
 
 /* Zeroed memory, or NULL. `count * size` is checked. Free with mem_free. */
 void *mem_zalloc(size_t count, size_t size);
@@ -19,6 +21,14 @@ void *mem_resize(void *p, size_t count, size_t size);
 char *mem_strdup(const char *s);
 
 void mem_free(void *p);
+
+/* `bytes` of zeroed pages that take memory when they are touched first; huge pages, if `huge` and where the system has
+ * them. NULL: no memory. Free with mem_unmap. */
+void *mem_map(size_t bytes, bool huge);
+/* As mem_map, `from` moved to its beginning: no page is copied. NULL leaves `from` as it was. */
+void *mem_map_grow(void *from, size_t from_bytes, size_t bytes, bool huge);
+/* Takes NULL. */
+void mem_unmap(void *p, size_t bytes);
 
 /* Blocks of MEM_MAP_BYTES and more are the system's own and go back to it when freed; smaller ones stay with the heap until
  * twice as much is free at its end. Without this, glibc has 128 KiB for both until the first mapped block is freed

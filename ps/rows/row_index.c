@@ -1,0 +1,251 @@
+#include "ps/rows/row_index.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+enum {
+    PLACES_MIN = 256,
+    ROOM_MIN_BYTES = 16 << 10,
+    ROOM_GROWS = 4,
+    HUGE_ROOM_BYTES = 16 << 20,
+    MOVED_A_TIME = 32, /* places looked at for each entry added */
+    AHEAD = 16         /* keys looked up whose places are asked of memory before */
+};
+
+/* Full at 18 / 25 = 0.72; then half as much is added. */
+static bool is_full(uint64_t entries, uint64_t places)
+{
+    return entries * 25 > places * 18;
+}
+
+/* ---- places ---- */
+
+static uint64_t high_product(uint64_t a, uint64_t b)
+{
+    return (uint64_t)(((unsigned __int128)a * b) >> 64);
+}
+
+static bool is_inside(const struct row_index *x, uint64_t mixed)
+{
+    uint32_t bucket = key_bucket(mixed);
+    return x->buckets.first <= bucket && bucket < x->buckets.end;
+}
+
+/* A key's distance from the first one, stretched over all 64 bits. */
+static uint64_t spread_of(const struct row_index *x, uint64_t mixed)
+{
+    return (uint64_t)(((unsigned __int128)(mixed - x->first) * x->spread) >>
+                      (64 - ROW_BUCKET_BITS));
+}
+
+/* Where a key's search begins. It never falls as the key grows: `grown` is not below `places`. */
+static uint64_t home(const struct row_index *x, uint64_t mixed)
+{
+    return high_product(spread_of(x, mixed), mixed <= x->kept ? x->places : x->grown);
+}
+
+/* The place of the first entry, from `place` on, that is free or whose key is not below this one. */
+static uint64_t seek(const struct row_index *x, uint64_t place, uint64_t mixed)
+{
+    while (x->entry[place].row_1 && x->entry[place].mixed < mixed)
+        place++;
+    return place;
+}
+
+static uint64_t next_free(const struct row_index *x, uint64_t place)
+{
+    while (x->entry[place].row_1)
+        place++;
+    return place;
+}
+
+/* ---- the array ---- */
+
+/* There are at least so many places, and a free one behind them. */
+static enum err make_room(struct row_index *x, uint64_t places)
+{
+    uint64_t bytes = x->room * sizeof *x->entry;
+    if (places < x->room)
+        return ERR_OK;
+    uint64_t wanted = bytes ? bytes : ROOM_MIN_BYTES;
+    while (wanted / sizeof *x->entry <= places)
+        wanted *= ROOM_GROWS;
+    void *entry = mem_map_grow(x->entry, bytes, wanted, wanted >= HUGE_ROOM_BYTES);
+    if (!entry)
+        return ERR_NOMEM;
+    x->entry = entry;
+    x->room = wanted / sizeof *x->entry;
+    return ERR_OK;
+}
+
+enum err row_index_init(struct row_index *x, struct bucket_range buckets)
+{
+    uint64_t n = buckets.end - buckets.first;
+    *x = (struct row_index){.buckets = buckets, .places = PLACES_MIN, .grown = PLACES_MIN};
+    x->first = (uint64_t)buckets.first << (64 - ROW_BUCKET_BITS);
+    x->spread = UINT64_MAX / (n ? n : 1);
+    return make_room(x, PLACES_MIN);
+}
+
+void row_index_close(struct row_index *x)
+{
+    mem_unmap(x->entry, x->room * sizeof *x->entry);
+    *x = (struct row_index){0};
+}
+
+uint64_t row_index_bytes(const struct row_index *x)
+{
+    uint64_t behind = next_free(x, x->grown);
+    return (behind + 1) * sizeof *x->entry;
+}
+
+/* ---- entries ---- */
+
+/* Put an entry where its key belongs; the run behind goes up to the next free place, `gap`. */
+static void put(struct row_index *x, uint64_t place, uint64_t gap, struct row_entry entry)
+{
+    memmove(x->entry + place + 1, x->entry + place, (gap - place) * sizeof *x->entry);
+    x->entry[place] = entry;
+}
+
+/* Free a place; the entries behind come down as far as they would have begun. */
+static void take(struct row_index *x, uint64_t place)
+{
+    uint64_t end = place + 1;
+    while (x->entry[end].row_1 && home(x, x->entry[end].mixed) < end)
+        end++;
+    memmove(x->entry + place, x->entry + place + 1, (end - place - 1) * sizeof *x->entry);
+    x->entry[end - 1] = (struct row_entry){0};
+}
+
+/* The key of the entry at `place` and those above it are spread over `grown` places; those above it were already. */
+static enum err move_up(struct row_index *x, uint64_t place)
+{
+    struct row_entry entry = x->entry[place];
+    uint64_t to = high_product(spread_of(x, entry.mixed), x->grown);
+    enum err e = make_room(x, next_free(x, to > place ? to : place) + 1);
+    if (e)
+        return e;
+    take(x, place);
+    if (entry.mixed)
+        x->kept = entry.mixed - 1;
+    else
+        x->places = x->grown; /* there is no key below */
+    to = seek(x, to, entry.mixed);
+    put(x, to, next_free(x, to), entry);
+    return ERR_OK;
+}
+
+/* Look at some places below the cursor. */
+static enum err grow_some(struct row_index *x)
+{
+    for (uint32_t i = 0; i < MOVED_A_TIME && x->cursor; i++) {
+        uint64_t place = x->cursor - 1;
+        bool waits = x->entry[place].row_1 && x->entry[place].mixed <= x->kept;
+        enum err e = waits ? move_up(x, place) : ERR_OK;
+        if (e)
+            return e;
+        x->cursor = place;
+    }
+    if (!x->cursor)
+        x->places = x->grown;
+    return ERR_OK;
+}
+
+static enum err grow_begin(struct row_index *x)
+{
+    uint64_t grown = x->places + x->places / 2;
+    enum err e = make_room(x, grown);
+    if (e)
+        return e;
+    x->cursor = next_free(x, x->places);
+    x->grown = grown;
+    x->kept = UINT64_MAX;
+    return ERR_OK;
+}
+
+static enum err grow(struct row_index *x)
+{
+    bool grows = x->places != x->grown;
+    if (!grows && !is_full(x->entries + 1, x->places))
+        return ERR_OK;
+    enum err e = grows ? ERR_OK : grow_begin(x);
+    return e ? e : grow_some(x);
+}
+
+enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row)
+{
+    assert(row != ROW_NONE && is_inside(x, mixed));
+    enum err e = grow(x);
+    if (e)
+        return e;
+    uint64_t place = seek(x, home(x, mixed), mixed), gap = next_free(x, place);
+    assert(!x->entry[place].row_1 || x->entry[place].mixed != mixed);
+    e = make_room(x, gap + 1);
+    if (e)
+        return e;
+    put(x, place, gap, (struct row_entry){mixed, row + 1});
+    if (mixed <= x->kept && gap >= x->cursor)
+        x->cursor = gap + 1;
+    x->entries++;
+    return ERR_OK;
+}
+
+uint32_t row_index_remove(struct row_index *x, uint64_t mixed)
+{
+    uint64_t place = seek(x, home(x, mixed), mixed);
+    assert(x->entry[place].row_1 && x->entry[place].mixed == mixed);
+    uint32_t row = x->entry[place].row_1 - 1;
+    take(x, place);
+    x->entries--;
+    return row;
+}
+
+/* ---- reading ---- */
+
+static uint32_t row_at(const struct row_index *x, uint64_t place, uint64_t mixed)
+{
+    place = seek(x, place, mixed);
+    const struct row_entry *entry = x->entry + place;
+    return entry->row_1 && entry->mixed == mixed ? entry->row_1 - 1 : ROW_NONE;
+}
+
+/* The places of the next keys are asked of memory before they are read: a batch of AHEAD at a time. */
+size_t row_index_find(const struct row_index *x, const uint64_t *mixed, size_t n, uint32_t *row)
+{
+    uint64_t place[AHEAD];
+    size_t found = 0;
+    for (size_t i = 0; i < n + AHEAD; i++) {
+        if (i >= AHEAD) {
+            size_t k = i - AHEAD;
+            row[k] = row_at(x, place[k % AHEAD], mixed[k]);
+            found += row[k] != ROW_NONE;
+        }
+        if (i < n) {
+            place[i % AHEAD] = home(x, mixed[i]);
+            __builtin_prefetch(x->entry + place[i % AHEAD]);
+        }
+    }
+    return found;
+}
+
+size_t row_index_scan(const struct row_index *x, uint64_t first, uint64_t last, uint64_t *mixed,
+                      uint32_t *row, size_t room)
+{
+    size_t n = 0;
+    first = first < x->first ? x->first : first;
+    uint64_t place = is_inside(x, first) ? seek(x, home(x, first), first) : x->room - 1;
+    for (; n < room && (place < x->grown || x->entry[place].row_1); place++) {
+        const struct row_entry *entry = x->entry + place;
+        if (entry->row_1 && entry->mixed > last)
+            break;
+        if (entry->row_1 && mixed)
+            mixed[n] = entry->mixed;
+        if (entry->row_1)
+            row[n++] = entry->row_1 - 1;
+    }
+    return n;
+}

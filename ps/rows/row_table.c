@@ -1,0 +1,178 @@
+#include "ps/rows/row_table.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "common/base/mem.h"
+
+enum {
+    SLAB_MIN_BYTES = 4 << 20, /* of bodies and heads */
+    SLAB_SHIFT_MAX = 18,
+    LINE_BYTES = 64,
+    SLABS_MIN = 16,
+    AHEAD = 12 /* rows gathered whose weights are asked of memory before */
+};
+
+/* ---- slabs ---- */
+
+static void lay_out(struct row_table *t)
+{
+    bool single = t->slot_floats == 1;
+    t->body_floats = t->dim + (single ? 0 : t->slot_floats);
+    t->head_bytes = ROW_HEAD_SLOT + (single ? (uint32_t)sizeof(float) : 0);
+    size_t row_bytes = t->body_floats * sizeof(float) + t->head_bytes;
+    while (t->shift < SLAB_SHIFT_MAX && row_bytes << t->shift < SLAB_MIN_BYTES)
+        t->shift++;
+    t->mask = (UINT32_C(1) << t->shift) - 1;
+    size_t bodies = (t->body_floats * sizeof(float)) << t->shift;
+    t->heads_at = (bodies + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    t->slab_bytes = t->heads_at + ((size_t)t->head_bytes << t->shift);
+}
+
+/* The first slab has small pages: most tables have few rows. */
+static enum err add_slab(struct row_table *t)
+{
+    if (t->slabs == t->slabs_room) {
+        uint32_t room = t->slabs_room ? 2 * t->slabs_room : SLABS_MIN;
+        char **slab = mem_resize(t->slab, room, sizeof *slab);
+        if (!slab)
+            return ERR_NOMEM;
+        t->slab = slab;
+        t->slabs_room = room;
+    }
+    char *slab = mem_map(t->slab_bytes, t->slabs > 0);
+    if (!slab)
+        return ERR_NOMEM;
+    t->slab[t->slabs++] = slab;
+    return ERR_OK;
+}
+
+/* ---- free rows: each has the next one's number in its head ---- */
+
+static uint32_t next_of_free(const struct row_table *t, uint32_t row)
+{
+    uint32_t next;
+    memcpy(&next, row_head(t, row), sizeof next);
+    return next;
+}
+
+static void clear(struct row_table *t, uint32_t row)
+{
+    memset(row_weights(t, row), 0, t->body_floats * sizeof(float));
+    memset(row_head(t, row), 0, t->head_bytes);
+}
+
+/* The row that the next add takes: it is there, and not yet taken. */
+static enum err next_row(struct row_table *t, uint32_t *row)
+{
+    *row = t->free != ROW_NONE ? t->free : t->used;
+    if (*row == ROW_NONE)
+        return ERR_NOMEM;
+    return *row >> t->shift < t->slabs ? ERR_OK : add_slab(t);
+}
+
+static void take_row(struct row_table *t, uint32_t row)
+{
+    if (t->free == ROW_NONE) {
+        t->used++; /* its memory is zero yet */
+        return;
+    }
+    t->free = next_of_free(t, row);
+    clear(t, row);
+}
+
+/* ---- the table ---- */
+
+enum err row_table_new(struct row_table **out, uint32_t dim, uint32_t slot_floats,
+                       struct bucket_range buckets)
+{
+    assert(dim > 0 && buckets.first <= buckets.end && buckets.end <= ROW_BUCKETS);
+    struct row_table *t = mem_zalloc(1, sizeof *t);
+    if (!t)
+        return ERR_NOMEM;
+    *t = (struct row_table){.dim = dim, .slot_floats = slot_floats, .free = ROW_NONE};
+    lay_out(t);
+    enum err e = row_index_init(&t->index, buckets);
+    if (e) {
+        mem_free(t);
+        return e;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void row_table_free(struct row_table *t)
+{
+    if (!t)
+        return;
+    for (uint32_t i = 0; i < t->slabs; i++)
+        mem_unmap(t->slab[i], t->slab_bytes);
+    mem_free(t->slab);
+    row_index_close(&t->index);
+    mem_free(t);
+}
+
+size_t row_table_find(const struct row_table *t, const uint64_t *mixed, size_t n, uint32_t *row)
+{
+    return row_index_find(&t->index, mixed, n, row);
+}
+
+enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row)
+{
+    uint32_t next = 0;
+    enum err e = next_row(t, &next);
+    if (!e)
+        e = row_index_add(&t->index, mixed, next);
+    if (e)
+        return e;
+    take_row(t, next);
+    *row = next;
+    return ERR_OK;
+}
+
+void row_table_remove(struct row_table *t, uint64_t mixed)
+{
+    uint32_t row = row_index_remove(&t->index, mixed);
+    memcpy(row_head(t, row), &t->free, sizeof t->free);
+    t->free = row;
+}
+
+size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, uint64_t *mixed,
+                      uint32_t *row, size_t room)
+{
+    return row_index_scan(&t->index, first, last, mixed, row, room);
+}
+
+/* ---- many rows ---- */
+
+static void row_prefetch(const struct row_table *t, uint32_t row)
+{
+    const char *w = (const char *)row_weights(t, row);
+    for (size_t i = 0; i < t->dim * sizeof(float); i += LINE_BYTES)
+        __builtin_prefetch(w + i);
+}
+
+void row_table_gather(const struct row_table *t, const uint32_t *row, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n && row[i + AHEAD] != ROW_NONE)
+            row_prefetch(t, row[i + AHEAD]);
+        if (row[i] != ROW_NONE)
+            memcpy(out + i * t->dim, row_weights(t, row[i]), t->dim * sizeof *out);
+    }
+}
+
+/* ---- bytes ---- */
+
+uint64_t row_table_payload_bytes(const struct row_table *t)
+{
+    uint64_t row_bytes = sizeof(uint64_t) + (t->dim + t->slot_floats) * sizeof(float);
+    return row_table_rows(t) * row_bytes;
+}
+
+uint64_t row_table_bytes(const struct row_table *t)
+{
+    uint64_t row_bytes = t->body_floats * sizeof(float) + t->head_bytes;
+    return sizeof *t + t->slabs_room * sizeof *t->slab + t->used * row_bytes +
+           row_index_bytes(&t->index);
+}

@@ -1,0 +1,125 @@
+/* One table's rows as one shard holds them: a mixed key (common/rows/key.h) leads to a row of weights, slots, a count of
+ * updates and a stamp. Pure: no I/O, clock, locks.
+ *
+ * A row's number stays the same, and its memory in its place, from row_table_add to row_table_remove. The rows lie in
+ * slabs of a few MiB, which are mapped as the table grows and never moved. A row is two pieces of its slab: weights and
+ * slots side by side, and a head with stamp and count; a single slot float (row-wise adagrad) is in the head, so that
+ * weights of 16 floats fill a cache line.
+ *
+ * row_index.h is how a key finds its row. */
+#ifndef GRADWIRE_PS_ROWS_ROW_TABLE_H
+#define GRADWIRE_PS_ROWS_ROW_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/base/err.h"
+#include "common/rows/key.h"
+#include "ps/rows/row_index.h" /* ROW_NONE: the row of a key that is not there */
+
+struct row_table {
+    uint32_t dim, slot_floats;
+    struct row_index index;
+    uint32_t shift, mask; /* a slab has 2^shift rows */
+    uint32_t body_floats; /* weights, and slots but for a single one */
+    uint32_t head_bytes;  /* stamp, count, and a single slot */
+    size_t heads_at;      /* bytes from a slab's begin to its heads */
+    size_t slab_bytes;
+    uint32_t slabs, slabs_room;
+    char **slab;         /* (slabs) */
+    uint32_t used, free; /* rows ever used; the first free one below them, ROW_NONE: none */
+};
+
+/* A table for keys of `buckets`, each row with `dim` weights and `slot_floats` floats beside them (0: none).
+ * Owns: *out, to free with row_table_free. Errors: ERR_NOMEM. */
+enum err row_table_new(struct row_table **out, uint32_t dim, uint32_t slot_floats,
+                       struct bucket_range buckets) MUST_CHECK;
+/* Takes NULL. */
+void row_table_free(struct row_table *t);
+
+/* row[i] = the row of mixed[i], or ROW_NONE; returns how many are there. The keys may be in any order. */
+size_t row_table_find(const struct row_table *t, const uint64_t *mixed, size_t n, uint32_t *row);
+
+/* A row for a key of the table's buckets that is not there yet. Weights, slots, count and stamp are 0.
+ * Errors: ERR_NOMEM: no memory, or 2^32 - 1 rows are there; the table is as it was. */
+enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
+
+/* The row of this key, which must be there, goes; its memory is the next one's that is added. */
+void row_table_remove(struct row_table *t, uint64_t mixed);
+
+/* The first rows, at most `room`, whose keys are in first .. last (included), in ascending order of the mixed key;
+ * `mixed` gets their keys, and may be NULL. Returns how many: less than `room` if there are no more.
+ * Go on with the last key + 1. Adding and removing between two calls is allowed. */
+size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, uint64_t *mixed,
+                      uint32_t *row, size_t room);
+
+/* The first and the last key that a bucket can have: what row_table_scan takes for a bucket. */
+static inline uint64_t row_bucket_first(uint32_t bucket)
+{
+    return (uint64_t)bucket << (64 - ROW_BUCKET_BITS);
+}
+static inline uint64_t row_bucket_last(uint32_t bucket)
+{
+    return row_bucket_first(bucket) | (UINT64_MAX >> ROW_BUCKET_BITS);
+}
+
+/* out (n, dim) = the weights of the rows; places of ROW_NONE stay as they are. */
+void row_table_gather(const struct row_table *t, const uint32_t *row, size_t n, float *out);
+
+static inline uint64_t row_table_rows(const struct row_table *t)
+{
+    return t->index.entries;
+}
+/* Bytes of keys, weights and slots: what a row costs at least. */
+uint64_t row_table_payload_bytes(const struct row_table *t);
+/* Bytes of memory that the table takes, as far as it is in use; what rows took stays when they go. */
+uint64_t row_table_bytes(const struct row_table *t);
+
+/* ---- a row: of a number that row_table_find, _add or _scan gave ---- */
+
+static inline char *row_head(const struct row_table *t, uint32_t row)
+{
+    return t->slab[row >> t->shift] + t->heads_at + (size_t)(row & t->mask) * t->head_bytes;
+}
+
+/* (dim) */
+static inline float *row_weights(const struct row_table *t, uint32_t row)
+{
+    return (float *)(void *)t->slab[row >> t->shift] + (size_t)(row & t->mask) * t->body_floats;
+}
+
+enum { ROW_HEAD_COUNT = 8, ROW_HEAD_SLOT = 12 }; /* bytes of the head, behind the stamp */
+
+/* (slot_floats) */
+static inline float *row_slots(const struct row_table *t, uint32_t row)
+{
+    return t->body_floats == t->dim ? (float *)(void *)(row_head(t, row) + ROW_HEAD_SLOT)
+                                    : row_weights(t, row) + t->dim;
+}
+
+static inline uint64_t row_stamp(const struct row_table *t, uint32_t row)
+{
+    uint64_t stamp;
+    memcpy(&stamp, row_head(t, row), sizeof stamp);
+    return stamp;
+}
+
+static inline void row_set_stamp(struct row_table *t, uint32_t row, uint64_t stamp)
+{
+    memcpy(row_head(t, row), &stamp, sizeof stamp);
+}
+
+static inline uint32_t row_count(const struct row_table *t, uint32_t row)
+{
+    uint32_t count;
+    memcpy(&count, row_head(t, row) + ROW_HEAD_COUNT, sizeof count);
+    return count;
+}
+
+static inline void row_set_count(struct row_table *t, uint32_t row, uint32_t count)
+{
+    memcpy(row_head(t, row) + ROW_HEAD_COUNT, &count, sizeof count);
+}
+
+#endif

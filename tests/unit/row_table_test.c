@@ -1,0 +1,275 @@
+/* The table of rows beside a plain oracle: a list of keys, each with what its row holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "ps/rows/row_table.h"
+
+enum { DIM = 3, SLOTS = 2, KEYS = 20000, BATCH = 64, SEED = 7 };
+
+/* ---- the oracle: keys in ascending order ---- */
+
+struct oracle {
+    uint32_t keys;
+    uint64_t *key;
+    bool *there;
+    uint32_t *row, *value; /* its number, and what was written to it last */
+};
+
+static uint64_t draw(uint64_t i)
+{
+    return rng_u64(rng_key(SEED, RNG_TEST, 0, 0), i);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static struct oracle oracle_of(const uint64_t *key, uint32_t keys)
+{
+    struct oracle o = {keys, calloc(keys, sizeof *o.key), calloc(keys, sizeof *o.there),
+                       calloc(keys, sizeof *o.row), calloc(keys, sizeof *o.value)};
+    memcpy(o.key, key, keys * sizeof *key);
+    qsort(o.key, keys, sizeof *o.key, by_key);
+    return o;
+}
+
+static void oracle_close(struct oracle *o)
+{
+    free(o->value);
+    free(o->row);
+    free(o->there);
+    free(o->key);
+}
+
+/* ---- a row that says whose it is ---- */
+
+static void fill(struct row_table *t, uint32_t row, uint32_t value)
+{
+    for (uint32_t i = 0; i < t->dim; i++)
+        row_weights(t, row)[i] = (float)(value + i);
+    for (uint32_t i = 0; i < t->slot_floats; i++)
+        row_slots(t, row)[i] = -(float)(value + i);
+    row_set_count(t, row, value);
+    row_set_stamp(t, row, (uint64_t)value << 32);
+}
+
+static void check_row(const struct row_table *t, uint32_t row, uint32_t value)
+{
+    for (uint32_t i = 0; i < t->dim; i++)
+        assert_true(row_weights(t, row)[i] == (float)(value ? value + i : 0));
+    for (uint32_t i = 0; i < t->slot_floats; i++)
+        assert_true(row_slots(t, row)[i] == -(float)(value ? value + i : 0));
+    assert_int_equal(row_count(t, row), value);
+    assert_true(row_stamp(t, row) == (uint64_t)value << 32);
+}
+
+/* ---- what is done to both ---- */
+
+static void add(struct row_table *t, struct oracle *o, uint32_t i, uint32_t value)
+{
+    assert_int_equal(row_table_add(t, o->key[i], &o->row[i]), ERR_OK);
+    check_row(t, o->row[i], 0);
+    fill(t, o->row[i], value);
+    o->there[i] = true;
+    o->value[i] = value;
+}
+
+static void drop(struct row_table *t, struct oracle *o, uint32_t i)
+{
+    row_table_remove(t, o->key[i]);
+    o->there[i] = false;
+}
+
+static void check_find(const struct row_table *t, const struct oracle *o)
+{
+    uint32_t *row = calloc(o->keys, sizeof *row);
+    size_t found = row_table_find(t, o->key, o->keys, row), there = 0;
+    for (uint32_t i = 0; i < o->keys; i++) {
+        assert_int_equal(row[i], o->there[i] ? o->row[i] : ROW_NONE);
+        if (o->there[i])
+            check_row(t, row[i], o->value[i]);
+        there += o->there[i];
+    }
+    assert_int_equal(found, there);
+    assert_int_equal(row_table_rows(t), there);
+    free(row);
+}
+
+/* Keys first .. last, some at a time. */
+static void check_scan(const struct row_table *t, const struct oracle *o, uint64_t first,
+                       uint64_t last, size_t room)
+{
+    uint64_t mixed[BATCH];
+    uint32_t row[BATCH], i = 0;
+    size_t n;
+    do {
+        n = row_table_scan(t, first, last, mixed, row, room);
+        for (size_t k = 0; k < n; k++, i++) {
+            while (i < o->keys && (!o->there[i] || o->key[i] < first))
+                i++;
+            assert_in_range(i, 0, o->keys - 1);
+            assert_true(mixed[k] == o->key[i]);
+            assert_int_equal(row[k], o->row[i]);
+        }
+        first = n ? mixed[n - 1] + 1 : first;
+    } while (n == room && first && first <= last);
+    while (i < o->keys && (!o->there[i] || o->key[i] < first))
+        i++;
+    assert_true(i == o->keys || o->key[i] > last || first == 0);
+}
+
+static void check_all(const struct row_table *t, const struct oracle *o)
+{
+    check_find(t, o);
+    check_scan(t, o, 0, UINT64_MAX, BATCH);
+    for (uint32_t bucket = t->index.buckets.first; bucket < t->index.buckets.end; bucket += 97)
+        check_scan(t, o, row_bucket_first(bucket), row_bucket_last(bucket), 3);
+}
+
+static void run_oracle(const uint64_t *key, uint32_t keys, struct bucket_range buckets,
+                       uint32_t slots)
+{
+    struct row_table *t;
+    struct oracle o = oracle_of(key, keys);
+    assert_int_equal(row_table_new(&t, DIM, slots, buckets), ERR_OK);
+    for (uint32_t step = 0; step < 4 * keys; step++) {
+        uint32_t i = (uint32_t)(draw(step) % keys);
+        bool grows = step < 2 * keys || draw(step + UINT32_MAX) % 2;
+        if (!o.there[i])
+            add(t, &o, i, step + 1);
+        else if (!grows)
+            drop(t, &o, i);
+        if (step % (keys / 4) == 0)
+            check_all(t, &o);
+    }
+    check_all(t, &o);
+    for (uint32_t i = 0; i < keys; i++)
+        if (o.there[i])
+            drop(t, &o, i);
+    check_all(t, &o);
+    assert_int_equal(row_table_rows(t), 0);
+    row_table_free(t);
+    oracle_close(&o);
+}
+
+/* ---- the tests ---- */
+
+static void a_key_leads_to_its_row_whatever_was_added_and_removed(void **state)
+{
+    (void)state;
+    static const struct bucket_range ranges[] = {{0, ROW_BUCKETS}, {1365, 2730}, {4095, 4096}};
+    static uint64_t key[KEYS];
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+        uint64_t first = row_bucket_first(ranges[r].first);
+        uint64_t keys = (ranges[r].end - ranges[r].first) * (UINT64_C(1) << 52);
+        for (uint32_t i = 0; i < KEYS; i++)
+            key[i] = first + (keys ? draw(i + (uint64_t)r * KEYS) % keys : draw(i));
+        run_oracle(key, KEYS, ranges[r], (uint32_t)r);
+    }
+}
+
+static void keys_that_stand_side_by_side_are_found_as_well(void **state)
+{
+    (void)state;
+    enum { RUN = 600 };
+    uint64_t key[2 * RUN];
+    for (uint64_t i = 0; i < RUN; i++) {
+        key[i] = i;
+        key[RUN + i] = UINT64_MAX - i;
+    }
+    run_oracle(key, 2 * RUN, (struct bucket_range){0, ROW_BUCKETS}, SLOTS);
+    run_oracle(key + RUN, RUN, (struct bucket_range){4095, ROW_BUCKETS}, SLOTS);
+}
+
+static void a_row_keeps_its_number_and_place_while_the_table_grows(void **state)
+{
+    (void)state;
+    struct row_table *t;
+    uint32_t row, other;
+    assert_int_equal(row_table_new(&t, DIM, SLOTS, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    assert_int_equal(row_table_add(t, draw(0), &row), ERR_OK);
+    const float *w = row_weights(t, row), *slots = row_slots(t, row);
+    for (uint32_t i = 1; i < 300000; i++)
+        assert_int_equal(row_table_add(t, draw(i), &other), ERR_OK);
+    uint64_t mixed = draw(0);
+    assert_int_equal(row_table_find(t, &mixed, 1, &other), 1);
+    assert_int_equal(other, row);
+    assert_ptr_equal(row_weights(t, row), w);
+    assert_ptr_equal(row_slots(t, row), slots);
+    row_table_free(t);
+}
+
+static void a_key_outside_of_the_tables_buckets_is_not_there(void **state)
+{
+    (void)state;
+    struct row_table *t;
+    uint32_t row;
+    const uint64_t outside[] = {0, row_bucket_first(100) - 1, row_bucket_last(199) + 1, UINT64_MAX};
+    assert_int_equal(row_table_new(&t, DIM, SLOTS, (struct bucket_range){100, 200}), ERR_OK);
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_int_equal(
+            row_table_add(t, row_bucket_first(100) + draw(i) % (100 * (UINT64_C(1) << 52)), &row),
+            ERR_OK);
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        assert_int_equal(row_table_find(t, outside + i, 1, &row), 0);
+        assert_int_equal(row, ROW_NONE);
+    }
+    assert_int_equal(row_table_scan(t, outside[2], UINT64_MAX, NULL, &row, 1), 0);
+    assert_int_equal(row_table_scan(t, 0, outside[1], NULL, &row, 1), 0);
+    row_table_free(t);
+}
+
+static void no_memory_leaves_the_table_as_it_was(void **state)
+{
+    (void)state;
+    enum { ROWS = 100000 };
+    bool fired = true;
+    for (long n = 0; fired; n++) {
+        struct row_table *t = NULL;
+        uint32_t row, errors = 0;
+        mem_fail_at(n);
+        if (row_table_new(&t, 64, 64, (struct bucket_range){0, ROW_BUCKETS})) {
+            assert_null(t);
+            continue;
+        }
+        for (uint32_t i = 0; i < ROWS; i++) {
+            uint64_t before = row_table_rows(t);
+            enum err e = row_table_add(t, draw(i), &row);
+            errors += e != ERR_OK;
+            assert_int_equal(row_table_rows(t), before + !e);
+            if (e) {
+                assert_int_equal(e, ERR_NOMEM);
+                assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+            }
+        }
+        fired = mem_fail_fired();
+        assert_int_equal(errors, fired ? 1 : 0);
+        assert_int_equal(row_table_rows(t), ROWS);
+        row_table_free(t);
+    }
+    mem_fail_at(-1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_leads_to_its_row_whatever_was_added_and_removed),
+        cmocka_unit_test(keys_that_stand_side_by_side_are_found_as_well),
+        cmocka_unit_test(a_row_keeps_its_number_and_place_while_the_table_grows),
+        cmocka_unit_test(a_key_outside_of_the_tables_buckets_is_not_there),
+        cmocka_unit_test(no_memory_leaves_the_table_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -263,3 +263,63 @@ void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_fac
     else
         apply(o, t, f, w_out, w, slots, g, n);
 }
+
+/* ---- rows ---- */
+
+static bool is_rowwise(const struct optimizer *o)
+{
+    return o->kind == OPT_ADAGRAD && o->rowwise;
+}
+
+uint32_t optimizer_row_slots(const struct optimizer *o, uint32_t dim)
+{
+    return is_rowwise(o) ? 1 : optimizer_slots(o) * dim;
+}
+
+void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim)
+{
+    uint32_t floats = optimizer_row_slots(o, dim);
+    for (uint32_t i = 0; i < floats; i++)
+        slots[i] = optimizer_slot_initial(o, i / dim);
+}
+
+struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
+                                        struct optimizer_factors f)
+{
+    assert(t > 0 && !o->use_ema && o->accumulation_steps <= 1 && !optimizer_is_trusted(o));
+    return (struct optimizer_rows){o, optimizer_rate(o, t), rates_of(o, t, f.inv_n * f.scale)};
+}
+
+/* rowwise_adagrad of fbgemm_gpu: the mean of squares is the row's, and epsilon is outside of the root. */
+static void apply_rowwise(const struct optimizer_rows *r, float *w, float *accumulator,
+                          const float *g, uint32_t dim)
+{
+    struct update_rates rates = r->rates;
+    double inv_n = (double)rates.inv_n;
+    double squares = kernels()->sum_squares(g, dim) * inv_n * inv_n;
+    *accumulator += (float)(squares / dim);
+    rates.lr /= sqrtf(*accumulator) + rates.epsilon;
+    kernels()->step[STEP_SGD](w, w, NULL, g, &rates, dim);
+}
+
+static void apply_adam_row(const struct optimizer_rows *r, uint64_t count, float *w,
+                           float *const *slot, const float *g, uint32_t dim)
+{
+    struct update_rates rates = r->rates;
+    rates.lr = adam_alpha(r->o, r->rate, count);
+    kernels()->step[step_of(r->o)](w, w, slot, g, &rates, dim);
+}
+
+void optimizer_apply_row(const struct optimizer_rows *r, uint64_t count, float *w, float *slots,
+                         const float *g, uint32_t dim)
+{
+    const struct optimizer *o = r->o;
+    float *const slot[OPTIMIZER_SLOTS_MAX] = {slots, slots + dim, slots + 2 * (size_t)dim};
+    assert(count > 0);
+    if (is_rowwise(o))
+        apply_rowwise(r, w, slots, g, dim);
+    else if (o->kind == OPT_ADAM || o->kind == OPT_ADAMW)
+        apply_adam_row(r, count, w, slot, g, dim);
+    else if (o->kind != OPT_FTRL || r->rates.lr >= FTRL_RATE_MIN)
+        kernels()->step[step_of(o)](w, w, slot, g, &r->rates, dim);
+}

@@ -16,6 +16,7 @@ struct optimizer {
     OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_FLAG_MEMBER, OPTIMIZER_COUNT_MEMBER)
     uint64_t
         staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
+    bool rowwise; /* adagrad's, of rows of a table: one accumulator a row */
 };
 
 enum { OPTIMIZER_SLOTS_MAX = 5 };
@@ -64,5 +65,28 @@ struct optimizer_factors {
 void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_factors f,
                      float *w_out, const float *w, float *const slots[OPTIMIZER_SLOTS_MAX],
                      const float *g, size_t n);
+
+/* ---- rows of a table: the lazy form. A row that has no gradient stands still, its slots and its decay too. ---- */
+
+/* What is the same for all rows of a step. */
+struct optimizer_rows {
+    const struct optimizer *o;
+    double rate;
+    struct update_rates rates;
+};
+
+/* The rate is that of update t, from 1. The optimizer keeps no average, accumulates nothing and is not lamb. */
+struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
+                                        struct optimizer_factors f);
+
+/* How many floats a row of `dim` weights has beside them, and what it has there before its first update. */
+uint32_t optimizer_row_slots(const struct optimizer *o, uint32_t dim);
+void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim);
+
+/* Update w and the slots (slot by slot, dim each; of row-wise adagrad 1) by the mean of g (dim). `count` is the number of
+ * this update of the row, from 1: Adam's bias correction goes by it. Row-wise adagrad is FBGEMM's (TorchRec's) exact one:
+ * a += mean(g^2); w - lr g / (sqrt(a) + epsilon). Thread: any; no state. */
+void optimizer_apply_row(const struct optimizer_rows *r, uint64_t count, float *w, float *slots,
+                         const float *g, uint32_t dim);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/job/range.h"
 #include "common/job/read.h"
 #include "common/base/mem.h"
 
@@ -130,41 +131,127 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     for (uint32_t i = 0; i < r->column; i++) {
         if (last->name[0] && strcmp(column[i].name, last->name) == 0)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its name, %s, is that of data.columns[%u] too", last->name, i);
+                              "its name, %s, is that of data.columns[%u] too", last->name,
+                              column[i].item);
         if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "data.columns[%u] is the label already: there is one", i);
+                              "data.columns[%u] is the label already: there is one",
+                              column[i].item);
     }
     return ERR_OK;
+}
+
+/* The row is said by the key that is meant: "hash: false" alone leaves a missing value without one. */
+static enum err check_key(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    const struct job_key_column *k = &c->key;
+    if (c->kind != COLUMN_KEY && c->kind != COLUMN_KEYS)
+        return ERR_OK;
+    if (!k->hash && k->missing == KEY_MISSING_EMPTY)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "with hash: false a missing value has no key: say missing: none, or "
+                          "missing: {key: 0}");
+    if (k->hash && k->missing == KEY_MISSING_KEY)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "missing: {key: ..} goes with hash: false; with hash: true allowed: "
+                          "empty, none");
+    if (!k->hash && k->space[0])
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its space is a part of the hash, and hash is false; leave it out");
+    if (c->kind == COLUMN_KEYS && !k->separator[0])
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "its separator is empty");
+    return ERR_OK;
+}
+
+static enum err add_column(struct job_reader *r)
+{
+    struct job_csv *csv = &r->job->data.csv;
+    struct job_column *grown = mem_resize(csv->column, (size_t)csv->columns + 1, sizeof *grown);
+    if (!grown)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    csv->column = grown;
+    grown[csv->columns++] = (struct job_column){.item = r->item};
+    return ERR_OK;
+}
+
+/* The column that was read last gets the range's name of `number`. */
+static enum err name_column(struct job_reader *r, const struct job_node *node,
+                            const struct job_range *range, uint32_t number)
+{
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    char name[JOB_NAME_MAX];
+    if (job_range_name(range, number, name, sizeof name))
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name of its range is too long");
+    memcpy(c->name, name, sizeof c->name);
+    if ((c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS) && c->key.hash && !c->key.space[0])
+        memcpy(c->key.space, name, sizeof c->key.space);
+    return refuse_twin(r, node);
+}
+
+/* One more like `like`, which its range names. */
+static enum err copy_column(struct job_reader *r, const struct job_column *like)
+{
+    enum err err = add_column(r);
+    if (err)
+        return err;
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    *c = *like;
+    c->words = like->words ? mem_strdup(like->words) : NULL;
+    return like->words && !c->words ? err_set(r->e, ERR_NOMEM, "out of memory") : ERR_OK;
+}
+
+/* The column that was just read, once for each name that its own means. */
+static enum err expand(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    struct job_column like = csv->column[r->column];
+    struct job_range range;
+    uint32_t first = r->column;
+    if (job_range_parse(&range, like.name))
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its name, %s, is no range of names; one is like C{1..26}", like.name);
+    if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
+    enum err err = ERR_OK;
+    for (uint32_t i = range.first; i <= range.last && !err; i++, r->column++) {
+        like.words = csv->column[first].words;
+        if (i > range.first)
+            err = copy_column(r, &like);
+        if (!err)
+            err = name_column(r, node, &range, i);
+    }
+    return err;
+}
+
+static enum err read_column(struct job_reader *r, const struct job_node *node)
+{
+    enum err err = add_column(r);
+    if (err)
+        return err;
+    job_read_forget(r, JOB_COLUMN_PREFIX);
+    err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), node);
+    if (!err)
+        err = refuse_twin_word(r, node);
+    if (!err)
+        err = check_key(r, node);
+    return err ? err : expand(r, node);
 }
 
 enum err job_read_columns(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node)
 {
     struct job_csv *csv = &r->job->data.csv;
-    size_t n = 0;
     if (node->kind != NODE_LIST)
         return job_refuse(r, node, key->path, "a list of columns is meant, like - number: age");
-    for (const struct job_node *c = node->child; c; c = c->next)
-        n++;
-    if (n < 2 || n > JOB_COLUMNS_MAX)
-        return job_refuse(r, node, key->path, "%zu columns are not allowed; allowed: 2 to %d", n,
-                          JOB_COLUMNS_MAX);
     job_columns_free(csv);
-    csv->column = mem_zalloc(n, sizeof *csv->column);
-    if (!csv->column)
-        return err_set(r->e, ERR_NOMEM, "out of memory");
-    csv->columns = (uint32_t)n;
-    r->column = 0;
+    r->column = r->item = 0;
     enum err err = ERR_OK;
-    for (const struct job_node *c = node->child; c && !err; c = c->next, r->column++) {
-        job_read_forget(r, JOB_COLUMN_PREFIX);
-        err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), c);
-        if (!err)
-            err = refuse_twin(r, c);
-        if (!err)
-            err = refuse_twin_word(r, c);
-    }
+    for (const struct job_node *c = node->child; c && !err; c = c->next, r->item++)
+        err = read_column(r, c);
+    if (!err && csv->columns < 2)
+        return job_refuse(r, node, key->path, "%u columns are not allowed; allowed: 2 to %d",
+                          csv->columns, JOB_COLUMNS_MAX);
     return err;
 }
 
@@ -177,7 +264,7 @@ static enum err check_columns(struct job_reader *r)
     for (uint32_t i = 0; i < csv->columns; i++) {
         enum column_kind kind = csv->column[i].kind;
         label |= kind == COLUMN_LABEL;
-        features |= kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY;
+        features |= kind != COLUMN_LABEL && kind != COLUMN_IGNORE;
         if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
             return job_refuse(r, NULL, "data.columns",
                               "column %u has no name; data.header: names finds columns by theirs",
@@ -186,8 +273,9 @@ static enum err check_columns(struct job_reader *r)
     if (!label)
         return job_refuse(r, NULL, "data.columns", "no column is the label, like - label: income");
     if (!features)
-        return job_refuse(r, NULL, "data.columns",
-                          "no column is a number or a category: there is nothing to learn from");
+        return job_refuse(
+            r, NULL, "data.columns",
+            "no column is a number, a category or a key: there is nothing to learn from");
     return ERR_OK;
 }
 

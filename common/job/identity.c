@@ -10,10 +10,7 @@
 
 /* ---- a value as text ---- */
 
-enum {
-    VALUE_BYTES =
-        32 + JOB_CLASS_WEIGHTS_MAX * 32 + JOB_NAMES_BYTES + JOB_INPUTS_MAX * (JOB_NAME_MAX + 2)
-};
+enum { VALUE_BYTES = 32 + JOB_CLASS_WEIGHTS_MAX * 32 + JOB_NAMES_BYTES };
 
 static void integers_write(FILE *out, const uint32_t *number, uint32_t count)
 {
@@ -40,14 +37,44 @@ static void metrics_write(FILE *out, const struct job_key *key, const struct job
     (void)fputs(job->model.metrics ? "]" : "[]", out);
 }
 
+/* The names of what a layer reads, in order. Stops at the first error. */
+static enum err inputs_each(const struct job *job, const struct job_layer *layer,
+                            enum err (*visit)(void *ctx, const char *name), void *ctx)
+{
+    const struct job_column *column = job->data.csv.column;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < layer->lookups && !err; i++)
+        err = visit(ctx, column[job->model.lookup[layer->first_lookup + i].column].name);
+    for (uint32_t i = 0; i < layer->inputs && !err; i++) {
+        uint32_t at = layer->input[i];
+        if (at < JOB_INPUT_SELECTION) {
+            err = visit(ctx, at ? job->model.layer[at - 1].name : JOB_INPUT_NAME);
+            continue;
+        }
+        const struct job_selection *s = &job->model.selection[at - JOB_INPUT_SELECTION];
+        for (uint32_t k = 0; k < s->columns && !err; k++)
+            err = visit(ctx, column[job->model.selected[s->first + k]].name);
+    }
+    return err;
+}
+
+struct inputs_line {
+    FILE *out;
+    uint32_t written;
+};
+
+static enum err input_write(void *ctx, const char *name)
+{
+    struct inputs_line *line = ctx;
+    (void)fprintf(line->out, "%s%s", line->written++ ? ", " : "[", name);
+    return ERR_OK;
+}
+
 static void inputs_write(FILE *out, const struct job *job, const struct job_layer *layer)
 {
-    for (uint32_t i = 0; i < layer->inputs; i++) {
-        uint32_t at = layer->input[i];
-        (void)fprintf(out, "%s%s", i ? ", " : "[",
-                      at ? job->model.layer[at - 1].name : JOB_INPUT_NAME);
-    }
-    (void)fputs(layer->inputs ? "]" : "[]", out);
+    struct inputs_line line = {.out = out};
+    (void)inputs_each(job, layer, input_write, &line);
+    (void)fputs(line.written ? "]" : "[]", out);
 }
 
 static void codecs_write(FILE *out, const struct job_key *key, uint32_t bits)
@@ -71,12 +98,16 @@ static void class_weights_write(FILE *out, const struct job *job)
     (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
-/* Not written out: the layer reads the one before it, no class has a weight. */
-static bool is_default(const struct job_key *key, const struct job *job,
-                       const struct job_layer *layer)
+/* Not written out: the layer reads the one before it and has no table, no class has a weight. */
+static bool is_default(const struct job_key *key, const struct job *job, const void *element)
 {
+    const struct job_layer *layer = element;
     if (key->type == KEY_CLASS_WEIGHTS)
         return job->training.class_weights == 0;
+    if (key->type == KEY_NAME && job_key_of_layer(key))
+        return !*(const char *)job_key_at(key, job, element);
+    if (key->type == KEY_TEXT && job_key_of_column(key) && strstr(key->path, ".space"))
+        return !*(const char *)job_key_at(key, job, element);
     return key->type == KEY_INPUTS && layer->inputs == 1 &&
            layer->input[0] == (uint32_t)(layer - job->model.layer);
 }
@@ -226,6 +257,21 @@ static enum err put_lines(struct canonical *c, const char *path, const char *lin
     return err;
 }
 
+struct inputs_list {
+    struct canonical *canonical;
+    const char *path;
+    uint32_t count;
+};
+
+static enum err put_input(void *ctx, const char *name)
+{
+    struct inputs_list *list = ctx;
+    char element[JOB_PATH_MAX + 16];
+    (void)snprintf(element, sizeof element, "%s[%u]", list->path, list->count++);
+    return job_tree_put(list->canonical->root, element, name, strpbrk(name, " ,:[]{}\"'#") != NULL,
+                        list->canonical->e);
+}
+
 static enum err put_choice(struct canonical *c, const struct job_key *key, const char *path,
                            const char *word)
 {
@@ -261,6 +307,10 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
         const char *lines = *(char *const *)job_key_at(key, job, element);
         return lines ? put_lines(c, path, lines, key->type == KEY_TEXTS) : ERR_OK;
     }
+    if (key->type == KEY_INPUTS) {
+        struct inputs_list list = {.canonical = c, .path = path};
+        return inputs_each(job, element, put_input, &list);
+    }
     value[0] = 0; /* a stream that nothing is written to leaves it as it is */
     FILE *out = fmemopen(value, sizeof value, "w");
     if (!out)
@@ -270,8 +320,8 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
     if (key->type == KEY_CHOICE)
         return put_choice(c, key, path, value);
     if (key->type == KEY_SHAPE || key->type == KEY_PAIR || key->type == KEY_METRICS ||
-        key->type == KEY_NAMES || key->type == KEY_INPUTS || key->type == KEY_CLASS_WEIGHTS ||
-        key->type == KEY_INTEGERS || key->type == KEY_REALS || key->type == KEY_CODECS)
+        key->type == KEY_NAMES || key->type == KEY_CLASS_WEIGHTS || key->type == KEY_INTEGERS ||
+        key->type == KEY_REALS || key->type == KEY_CODECS)
         return put_list(c, path, value);
     return job_tree_put(c->root, path, value, key->type == KEY_TEXT, c->e);
 }
@@ -377,6 +427,6 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e)
 {
-    static const char *const folders[] = {"model", "optimizer", NULL};
+    static const char *const folders[] = {"model", "tables", "optimizer", NULL};
     return compare(was, is, folders, e);
 }

@@ -321,9 +321,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        settle_rate,   check_schedule,        check_trusted,    check_accumulation, check_decay,
-        check_ema,     settle_microbatches,   job_check_update, check_files,        check_augment,
-        job_check_csv, job_check_compression, check_monitor,    job_check_unused,
+        job_settle_inputs,   job_settle_tables,     settle_rate,   check_schedule,
+        check_trusted,       check_accumulation,    check_decay,   check_ema,
+        settle_microbatches, job_check_update,      check_files,   check_augment,
+        job_check_csv,       job_check_compression, check_monitor, job_check_unused,
+        job_check_tables,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -86,6 +86,7 @@ enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
 /* One column of a csv file. */
 struct job_column {
     enum column_kind kind;
+    uint32_t item;           /* its place in data.columns as written, where a range is one */
     char name[JOB_NAME_MAX]; /* "": none */
     /* number */
     enum column_scale scale;

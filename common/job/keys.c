@@ -70,9 +70,14 @@ bool job_key_of_column(const struct job_key *key)
     return strncmp(key->path, JOB_COLUMN_PREFIX, strlen(JOB_COLUMN_PREFIX)) == 0;
 }
 
+bool job_key_of_table(const struct job_key *key)
+{
+    return strncmp(key->path, JOB_TABLE_PREFIX, strlen(JOB_TABLE_PREFIX)) == 0;
+}
+
 bool job_key_of_element(const struct job_key *key)
 {
-    return job_key_of_layer(key) || job_key_of_column(key);
+    return job_key_of_layer(key) || job_key_of_column(key) || job_key_of_table(key);
 }
 
 const void *job_key_at(const struct job_key *key, const struct job *job, const void *element)
@@ -175,8 +180,11 @@ int job_key_allowed(const struct job_key *key, char *out, size_t bytes)
         return snprintf(out, bytes, "map of up to %d classes to numbers from 0, like {0: 1, 1: 5}",
                         JOB_CLASS_WEIGHTS_MAX);
     case KEY_INPUTS:
-        return snprintf(out, bytes, "list of 1 to %d names of layers before this one, or input",
+        return snprintf(out, bytes,
+                        "list of 1 to %d names of layers before this one, or input, and of columns",
                         JOB_INPUTS_MAX);
+    case KEY_TABLES:
+        return snprintf(out, bytes, "map of names of tables to their options");
     case KEY_LATER:
         return snprintf(out, bytes, "%s", key->fallback ? key->fallback : "nothing yet");
     }
@@ -282,7 +290,7 @@ void job_key_hint(const char *path, char *out, size_t bytes)
     (void)snprintf(group, sizeof group, "%.*s", (int)(wrong > path ? wrong - path - 1 : 0), path);
     if (hint_sibling(group, wrong, out, bytes) ||
         (strncmp(path, "model.layers", 12) != 0 && strncmp(path, "data.columns", 12) != 0 &&
-         hint_elsewhere(path, out, bytes)))
+         strncmp(path, "tables", 6) != 0 && hint_elsewhere(path, out, bytes)))
         return;
     hint_list(group, out, bytes);
 }
@@ -337,33 +345,53 @@ bool job_key_active(const struct job_key *key, const struct job *job, const void
     return true;
 }
 
-/* The keys with `prefix`, of one element. */
-static enum err visit_element(const struct job *job, const char *prefix, uint32_t index,
+/* The keys with `prefix`, of one element, which is called `name`: "model.layers[1]". */
+static enum err visit_element(const struct job *job, const char *prefix, const char *name,
                               const void *element, job_key_visit *visit, void *ctx)
 {
-    char path[JOB_PATH_MAX];
+    char path[2 * JOB_PATH_MAX];
     size_t n = strlen(prefix);
     enum err err = ERR_OK;
     for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key)) {
         if (key->type == KEY_LATER || strncmp(key->path, prefix, n) != 0 ||
             !job_key_active(key, job, element))
             continue;
-        (void)snprintf(path, sizeof path, "%.*s[%u]%s", (int)n - 2, prefix, index, key->path + n);
+        (void)snprintf(path, sizeof path, "%s%s", name, key->path + n);
         err = visit(ctx, key, job, element, path);
     }
     return err;
 }
 
-static enum err visit_elements(const struct job *job, const struct job_key *list,
-                               job_key_visit *visit, void *ctx)
+static enum err visit_layers(const struct job *job, job_key_visit *visit, void *ctx)
 {
+    char name[JOB_PATH_MAX];
     enum err err = ERR_OK;
-    if (list->type == KEY_LAYERS)
-        for (uint32_t i = 0; i < job->model.layers && !err; i++)
-            err = visit_element(job, JOB_LAYER_PREFIX, i, &job->model.layer[i], visit, ctx);
-    else
-        for (uint32_t i = 0; i < job->data.csv.columns && !err; i++)
-            err = visit_element(job, JOB_COLUMN_PREFIX, i, &job->data.csv.column[i], visit, ctx);
+    for (uint32_t i = 0; i < job->model.layers && !err; i++) {
+        (void)snprintf(name, sizeof name, "model.layers[%u]", i);
+        err = visit_element(job, JOB_LAYER_PREFIX, name, &job->model.layer[i], visit, ctx);
+    }
+    return err;
+}
+
+static enum err visit_columns(const struct job *job, job_key_visit *visit, void *ctx)
+{
+    char name[JOB_PATH_MAX];
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->data.csv.columns && !err; i++) {
+        (void)snprintf(name, sizeof name, "data.columns[%u]", i);
+        err = visit_element(job, JOB_COLUMN_PREFIX, name, &job->data.csv.column[i], visit, ctx);
+    }
+    return err;
+}
+
+static enum err visit_tables(const struct job *job, job_key_visit *visit, void *ctx)
+{
+    char name[JOB_PATH_MAX];
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->model.tables && !err; i++) {
+        (void)snprintf(name, sizeof name, "tables.%s", job->model.table[i].name);
+        err = visit_element(job, JOB_TABLE_PREFIX, name, &job->model.table[i], visit, ctx);
+    }
     return err;
 }
 
@@ -371,8 +399,12 @@ enum err job_keys_each(const struct job *job, job_key_visit *visit, void *ctx)
 {
     enum err err = ERR_OK;
     for (const struct job_key *key = job_key_next(NULL); key && !err; key = job_key_next(key)) {
-        if (key->type == KEY_LAYERS || key->type == KEY_COLUMNS)
-            err = visit_elements(job, key, visit, ctx);
+        if (key->type == KEY_LAYERS)
+            err = visit_layers(job, visit, ctx);
+        else if (key->type == KEY_COLUMNS)
+            err = visit_columns(job, visit, ctx);
+        else if (key->type == KEY_TABLES)
+            err = visit_tables(job, visit, ctx);
         else if (key->type != KEY_LATER && !job_key_of_element(key) &&
                  job_key_active(key, job, NULL))
             err = visit(ctx, key, job, NULL, key->path);

@@ -32,7 +32,8 @@ enum job_key_type {
     KEY_FOLDER, /* char *: an absolute path; NULL: none */
     KEY_LAYERS,
     KEY_COLUMNS,
-    KEY_INPUTS, /* of a layer: names of layers before it */
+    KEY_INPUTS, /* of a layer: names of layers before it, and of columns */
+    KEY_TABLES,
     KEY_CLASS_WEIGHTS,
     KEY_LATER, /* known, its feature is not there yet: refused unless it says `fallback` */
 };
@@ -80,6 +81,7 @@ enum {
 };
 #define JOB_LAYER_PREFIX "model.layers[]"
 #define JOB_COLUMN_PREFIX "data.columns[]"
+#define JOB_TABLE_PREFIX "tables[]"
 #define JOB_INPUT_NAME "input" /* the model's, among the inputs of layers */
 
 const struct job_key *job_key_find(const char *path); /* NULL: no such key */
@@ -89,9 +91,10 @@ size_t job_key_index(const struct job_key *key); /* below JOB_KEYS_MAX */
 bool job_key_is_group(const char *path);         /* keys stand under it */
 bool job_key_of_layer(const struct job_key *key);
 bool job_key_of_column(const struct job_key *key);
-bool job_key_of_element(const struct job_key *key); /* of a layer, or of a column */
+bool job_key_of_table(const struct job_key *key);
+bool job_key_of_element(const struct job_key *key); /* of a layer, a column or a table */
 
-/* Where the key's value is: in `element` (struct job_layer, struct job_column) for a key of one,
+/* Where the key's value is: in `element` (struct job_layer, job_column, job_table) for a key of one,
  * otherwise in *job. */
 const void *job_key_at(const struct job_key *key, const struct job *job, const void *element);
 

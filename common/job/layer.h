@@ -47,7 +47,9 @@ enum regularizer_kind { REGULARIZER_NONE, REGULARIZER_L1, REGULARIZER_L2, REGULA
     X(GELU, gelu)                                                                                  \
     X(BATCH_NORMALIZATION, batch_normalization)                                                    \
     X(LAYER_NORMALIZATION, layer_normalization)                                                    \
-    X(EMBEDDING, embedding)
+    X(EMBEDDING, embedding)                                                                        \
+    X(EMBEDDING_BAG, embedding_bag)                                                                \
+    X(LINEAR, linear)
 
 #define JOB_LAYER_KIND(KIND, name) LAYER_##KIND,
 enum layer_kind { JOB_LAYERS(JOB_LAYER_KIND) LAYER_KINDS };
@@ -69,6 +71,7 @@ struct job_layer {
      * the order of its `inputs`. */
     uint32_t inputs, input[JOB_INPUTS_MAX];
     uint32_t lookups, first_lookup, table; /* table: of model.table */
+    char table_name[JOB_NAME_MAX];         /* "": of a layer without lookups */
     struct job_weights kernel, bias; /* of layers that have them; default glorot_uniform, zeros */
     bool use_bias;
     union { /* what only layers of this kind are told; pairs are (height, width) */
@@ -121,5 +124,12 @@ struct job_layer {
         } embedding_bag;
     };
 };
+
+/* It looks up rows of a table, by keys of columns. */
+static inline bool job_layer_looks_up(const struct job_layer *l)
+{
+    return l->kind == LAYER_EMBEDDING_BAG || l->kind == LAYER_LINEAR ||
+           (l->kind == LAYER_EMBEDDING && l->embedding.input_dim == 0);
+}
 
 #endif

@@ -5,12 +5,6 @@
 #include "common/job/read.h"
 #include "common/base/words.h"
 
-/* Where the layers and their lists of inputs stand in the tree. */
-struct layer_nodes {
-    const char *base[JOB_LAYERS_MAX]; /* the name before its number; NULL: its own */
-    const struct job_node *layer[JOB_LAYERS_MAX], *inputs[JOB_LAYERS_MAX];
-};
-
 /* `- relu` is `- activation: relu`. */
 static void activation_of_word(struct job_layer *layer, const struct job_word *word)
 {
@@ -75,10 +69,8 @@ static void take_others(struct job_reader *r)
             memcpy(layer + key->offset, layer + key->like, sizeof(uint32_t[2]));
 }
 
-static enum err read_layer(struct job_reader *r, const struct job_node *node,
-                           struct layer_nodes *at)
+static enum err read_layer(struct job_reader *r, const struct job_node *node)
 {
-    const char **base = at->base;
     struct job_layer *layer = &r->job->model.layer[r->layer];
     memset(layer, 0, sizeof *layer);
     job_read_forget(r, JOB_LAYER_PREFIX);
@@ -93,17 +85,16 @@ static enum err read_layer(struct job_reader *r, const struct job_node *node,
         return err;
     activation_of_word(layer, word);
     take_others(r);
-    at->layer[r->layer] = node;
+    const char *base = layer->name[0] ? NULL : keras_name(word);
+    r->at[r->layer].layer = node;
+    r->at[r->layer].inputs = r->inputs;
+    r->at[r->layer].base = base;
     r->job->layer_line[r->layer] = node->set ? JOB_LINE_SET : node->line;
-    at->inputs[r->layer] = r->inputs;
-    base[r->layer] = NULL;
-    if (layer->name[0])
-        return ERR_OK;
-    base[r->layer] = keras_name(word);
     uint32_t number = 0;
-    for (uint32_t i = 0; i < r->layer; i++)
-        number += base[i] && strcmp(base[i], base[r->layer]) == 0;
-    name_layer(layer, base[r->layer], number);
+    for (uint32_t i = 0; i < r->layer && base; i++)
+        number += r->at[i].base && strcmp(r->at[i].base, base) == 0;
+    if (base)
+        name_layer(layer, base, number);
     return ERR_OK;
 }
 
@@ -140,29 +131,44 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
     words_try(&near, JOB_INPUT_NAME);
     for (uint32_t i = 0; i < r->layer; i++)
         words_try(&near, layer[i].name);
+    for (uint32_t i = 0; i < r->job->data.csv.columns; i++)
+        words_try(&near, r->job->data.csv.column[i].name);
     return job_refuse(
         r, node, JOB_LAYER_PREFIX,
-        "no layer is called %.*s%s%s%s; a layer before this one is meant, or " JOB_INPUT_NAME,
-        SHOWN, node->text, near.best ? ", did you mean " : "", near.best ? near.best : "",
-        near.best ? "?" : "");
+        "no layer%s is called %.*s%s%s%s; a layer before this one is meant, or " JOB_INPUT_NAME,
+        r->job->data.csv.columns ? " and no column" : "", SHOWN, node->text,
+        near.best ? ", did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
+}
+
+static enum err add_layer(struct job_reader *r, const struct job_node *node, uint32_t input)
+{
+    struct job_layer *layer = &r->job->model.layer[r->layer];
+    if (job_layer_looks_up(layer))
+        return job_refuse(r, node, JOB_LAYER_PREFIX,
+                          "it looks up keys of columns, and %.*s is none: name key columns in its "
+                          "inputs",
+                          JOB_NAME_MAX, node->text);
+    if (layer->inputs == JOB_INPUTS_MAX)
+        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
+                          JOB_INPUTS_MAX);
+    layer->input[layer->inputs++] = input;
+    return ERR_OK;
 }
 
 static enum err resolve_one(struct job_reader *r, const struct job_node *node)
 {
-    struct job_layer *layer = &r->job->model.layer[r->layer];
     if (node->kind != NODE_SCALAR || job_tree_is_null(node))
         return job_refuse(r, node, JOB_LAYER_PREFIX, "its inputs are a list of names of layers");
-    if (layer->inputs == JOB_INPUTS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
-                          JOB_INPUTS_MAX);
     uint32_t found = 0;
     while (found < r->job->model.layers && strcmp(r->job->model.layer[found].name, node->text) != 0)
         found++;
-    bool input = strcmp(node->text, JOB_INPUT_NAME) == 0;
-    if (!input && found >= r->layer)
-        return refuse_input(r, node, found);
-    layer->input[layer->inputs++] = input ? 0 : found + 1;
-    return ERR_OK;
+    if (strcmp(node->text, JOB_INPUT_NAME) == 0)
+        return add_layer(r, node, 0);
+    if (found < r->layer)
+        return add_layer(r, node, found + 1);
+    bool is_column;
+    enum err err = job_input_columns(r, node, &is_column);
+    return err || is_column ? err : refuse_input(r, node, found);
 }
 
 static enum err check_count(struct job_reader *r, const struct job_node *node)
@@ -171,6 +177,8 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     const struct job_word *words = job_key_find(JOB_LAYER_PREFIX)->words;
     const char *lone = job_word_find(words, job_word_of(words, (int)layer->kind))->lone;
     bool merges = lone && strcmp(lone, "inputs") == 0;
+    if (job_layer_looks_up(layer) || (layer->kind == LAYER_DENSE && layer->inputs > 0))
+        return ERR_OK; /* a dense layer reads several as one */
     if (merges && layer->inputs < 2)
         return job_refuse(r, node, JOB_LAYER_PREFIX,
                           "%s joins at least two layers: name them in its inputs", layer->name);
@@ -180,25 +188,39 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-static enum err resolve(struct job_reader *r, const struct layer_nodes *at)
+/* No inputs are named. */
+static enum err resolve_none(struct job_reader *r)
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];
-    const struct job_node *list = at->inputs[r->layer];
-    enum err err = ERR_OK;
+    if (job_layer_looks_up(layer))
+        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                          "%s looks up keys: name key columns in its inputs, like C1 or C{1..26}",
+                          layer->name);
+    layer->inputs = 1;
+    layer->input[0] = r->layer;
+    return ERR_OK;
+}
+
+static enum err resolve(struct job_reader *r)
+{
+    const struct job_node *list = r->at[r->layer].inputs;
     if (!list) {
-        layer->inputs = 1;
-        layer->input[0] = r->layer;
-    } else if (list->kind == NODE_LIST) {
-        for (const struct job_node *c = list->child; c && !err; c = c->next)
-            err = resolve_one(r, c);
-    } else {
-        err = resolve_one(r, list);
+        enum err err = resolve_none(r);
+        return err ? err : check_count(r, r->at[r->layer].layer);
     }
-    return err ? err : check_count(r, list ? list : at->layer[r->layer]);
+    if (list->kind == NODE_LIST && !list->child)
+        return job_refuse(r, list, JOB_LAYER_PREFIX, "its inputs are a list of names of layers");
+    enum err err = ERR_OK;
+    if (list->kind != NODE_LIST)
+        err = resolve_one(r, list);
+    for (const struct job_node *c = list->kind == NODE_LIST ? list->child : NULL; c && !err;
+         c = c->next)
+        err = resolve_one(r, c);
+    return err ? err : check_count(r, list);
 }
 
 /* Every layer but the last is read by one behind it. */
-static enum err refuse_unused(struct job_reader *r, const struct layer_nodes *at)
+static enum err refuse_unused(struct job_reader *r)
 {
     const struct job_layer *layer = r->job->model.layer;
     for (uint32_t i = 0; i + 1 < r->job->model.layers; i++) {
@@ -208,7 +230,7 @@ static enum err refuse_unused(struct job_reader *r, const struct layer_nodes *at
                 used = used || layer[j].input[k] == i + 1;
         r->layer = i;
         if (!used)
-            return job_refuse(r, at->layer[i], JOB_LAYER_PREFIX,
+            return job_refuse(r, r->at[i].layer, JOB_LAYER_PREFIX,
                               "no layer reads %s, and it is not the last: take it away, or name "
                               "it in the inputs of another",
                               layer[i].name);
@@ -218,35 +240,33 @@ static enum err refuse_unused(struct job_reader *r, const struct layer_nodes *at
 
 /* ---- the list ---- */
 
-static enum err read_layers(struct job_reader *r, const struct job_node *node,
-                            struct layer_nodes *at)
+enum err job_settle_inputs(struct job_reader *r)
 {
+    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
+        enum err err = resolve(r);
+        if (err)
+            return err;
+    }
+    return refuse_unused(r);
+}
+
+enum err job_read_layers(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node)
+{
+    if (node->kind != NODE_LIST || !node->child)
+        return job_refuse(r, node, key->path, "a list of layers is meant, like - dense: 10");
     r->layer = 0;
     r->job->model.layers = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
         if (r->layer == JOB_LAYERS_MAX)
             return job_refuse(r, c, "model.layers", "at most %d layers are allowed",
                               JOB_LAYERS_MAX);
-        enum err err = read_layer(r, c, at);
+        enum err err = read_layer(r, c);
         if (!err)
             err = refuse_twin(r, c);
         if (err)
             return err;
         r->job->model.layers = ++r->layer;
     }
-    for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
-        enum err err = resolve(r, at);
-        if (err)
-            return err;
-    }
-    return refuse_unused(r, at);
-}
-
-enum err job_read_layers(struct job_reader *r, const struct job_key *key,
-                         const struct job_node *node)
-{
-    struct layer_nodes at;
-    if (node->kind != NODE_LIST || !node->child)
-        return job_refuse(r, node, key->path, "a list of layers is meant, like - dense: 10");
-    return read_layers(r, node, &at);
+    return ERR_OK;
 }

@@ -25,10 +25,13 @@ static void one_line(char *text)
 static void path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes)
 {
     size_t layer = strlen(JOB_LAYER_PREFIX), column = strlen(JOB_COLUMN_PREFIX);
+    size_t table = strlen(JOB_TABLE_PREFIX);
     if (strncmp(path, JOB_LAYER_PREFIX, layer) == 0)
         (void)snprintf(out, bytes, "model.layers[%u]%s", r->layer, path + layer);
     else if (strncmp(path, JOB_COLUMN_PREFIX, column) == 0)
-        (void)snprintf(out, bytes, "data.columns[%u]%s", r->column, path + column);
+        (void)snprintf(out, bytes, "data.columns[%u]%s", r->item, path + column);
+    else if (strncmp(path, JOB_TABLE_PREFIX, table) == 0)
+        (void)snprintf(out, bytes, "tables.%s%s", r->job->model.table[r->table].name, path + table);
     else
         (void)snprintf(out, bytes, "%s", path);
 }
@@ -123,6 +126,7 @@ void *job_read_at(struct job_reader *r, const struct job_key *key)
 {
     char *base = job_key_of_layer(key)    ? (char *)&r->job->model.layer[r->layer]
                  : job_key_of_column(key) ? (char *)&r->job->data.csv.column[r->column]
+                 : job_key_of_table(key)  ? (char *)&r->job->model.table[r->table]
                                           : (char *)r->job;
     return base + key->offset;
 }
@@ -617,6 +621,14 @@ enum err job_read_choice(struct job_reader *r, const struct job_key *key,
     return err;
 }
 
+enum err job_read_element(struct job_reader *r, const char *group, const struct job_node *node)
+{
+    enum err err = options_defaults(r, group);
+    if (!err && node)
+        err = read_map(r, node, group);
+    return err;
+}
+
 /* Resolved when all layers have their names. */
 static enum err read_inputs(struct job_reader *r, const struct job_key *key,
                             const struct job_node *node)
@@ -653,6 +665,7 @@ static enum err read_value(struct job_reader *r, const struct job_key *key,
         [KEY_LAYERS] = job_read_layers,
         [KEY_CLASS_WEIGHTS] = read_class_weights,
         [KEY_INPUTS] = read_inputs,
+        [KEY_TABLES] = job_read_tables,
         [KEY_LATER] = read_later,
     };
     return readers[key->type](r, key, node);

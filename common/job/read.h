@@ -9,9 +9,15 @@ struct job_reader {
     struct job *job;
     const char *name, *dir; /* the file in messages; where its relative paths start */
     struct errmsg *e;
-    uint32_t layer, column;        /* the ones being read */
+    uint32_t layer, column, table; /* the ones being read */
+    uint32_t item;                 /* that column's place in the list as it is written */
     const struct job_word *word;   /* of the choice that was read last */
     const struct job_node *inputs; /* its list of inputs, or NULL */
+    const struct job_node *tables; /* the map of tables, or NULL */
+    struct {                       /* by layer */
+        const char *base;          /* its name before the number; NULL: its own */
+        const struct job_node *layer, *inputs;
+    } at[JOB_LAYERS_MAX];
     const struct job_node
         *given[JOB_KEYS_MAX]; /* by key: where it was given; of elements: in this one */
 };
@@ -19,7 +25,7 @@ struct job_reader {
 /* Set every default that is one word, outside of layers; then read all that the tree, a map, says. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err job_read(struct job_reader *r, const struct job_node *root) MUST_CHECK;
 
-/* Where the key's value goes: in the job, or in the layer or column that is being read. */
+/* Where the key's value goes: in the job, or in the layer, column or table that is being read. */
 void *job_read_at(struct job_reader *r, const struct job_key *key);
 /* Read a choice: `word`, or `{word: {option: ..}}`. The options that are not given get their defaults. */
 enum err job_read_choice(struct job_reader *r, const struct job_key *key,
@@ -27,9 +33,26 @@ enum err job_read_choice(struct job_reader *r, const struct job_key *key,
 /* Set the key to its default; keys without one are left. */
 enum err job_read_default(struct job_reader *r, const struct job_key *key) MUST_CHECK;
 
-/* layers.c: the list of layers, with their names, and what each reads. */
+/* Read the options of an element: the keys under `group` get their defaults, and what `node`, a map or NULL, says. */
+enum err job_read_element(struct job_reader *r, const char *group,
+                          const struct job_node *node) MUST_CHECK;
+
+/* layers.c: the list of layers with their names; and, when the columns are known, what each reads. */
 enum err job_read_layers(struct job_reader *r, const struct job_key *key,
                          const struct job_node *node) MUST_CHECK;
+enum err job_settle_inputs(struct job_reader *r) MUST_CHECK;
+
+/* inputs.c: columns among a layer's inputs. Add those that the name or range at `node` means to the layer's lookups, or to
+ * its last input; *found says whether there are any. */
+enum err job_input_columns(struct job_reader *r, const struct job_node *node,
+                           bool *found) MUST_CHECK;
+
+/* tables.c: tables of rows by key, from the layers that look up in them and the section `tables`. */
+enum err job_read_tables(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node) MUST_CHECK;
+enum err job_settle_tables(struct job_reader *r) MUST_CHECK;
+/* What is not there yet with tables, and key columns that no layer looks up, are refused. */
+enum err job_check_tables(struct job_reader *r) MUST_CHECK;
 
 /* columns.c: the list of columns, and a text or a list of them. */
 enum err job_read_columns(struct job_reader *r, const struct job_key *key,

@@ -27,7 +27,25 @@ static const struct section {
      "  - add: [trunk, branch]           # or add: {inputs: [trunk, branch], name: sum}\n"
      "  - relu\n"
      "  - dense: {units: 10, activation: softmax}\n"
+     "```\n"
+     "\n"
+     "`inputs` may name columns of csv data, too, also by ranges like `I{1..13}`: numbers and\n"
+     "categories are those features of the model's input, keys are looked up in a table (layers\n"
+     "`embedding` without `input_dim`, `embedding_bag`, `linear`). A name means a layer before a\n"
+     "column. `dense` reads several inputs side by side:\n"
+     "\n"
+     "```yaml\n"
+     "layers:\n"
+     "  - linear: {inputs: \"C{1..26}\", name: wide}\n"
+     "  - embedding: {inputs: \"C{1..26}\", output_dim: 10, name: e}\n"
+     "  - dense: {inputs: [e, \"I{1..13}\"], units: 400, activation: relu}\n"
+     "  - dense: {units: 1, name: deep}\n"
+     "  - add: [wide, deep]\n"
+     "  - sigmoid\n"
      "```"},
+    {"tables",
+     "Rows by key, which grow as keys come: `tables: {NAME: {initializer: zeros}}`. There is one\n"
+     "for each name that the layers' `table` gives. docs/data.md, \"Keys\", says what a key is."},
     {"data", NULL},
     {"optimizer", "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
     {"training", NULL},

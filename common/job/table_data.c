@@ -19,6 +19,8 @@ static const struct job_word column_words[] = {
     {"category", COLUMN_CATEGORY, "name"},
     {"label", COLUMN_LABEL, "name"},
     {"ignore", COLUMN_IGNORE, "name"},
+    {"key", COLUMN_KEY, "name"},
+    {"keys", COLUMN_KEYS, "name"},
     LAST_WORD,
 };
 
@@ -39,6 +41,13 @@ static const struct job_word missing_words[] = {
 static const struct job_word encode_words[] = {
     {"one_hot", ENCODE_ONE_HOT, NULL},
     {"id", ENCODE_ID, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word key_missing_words[] = {
+    {"empty", KEY_MISSING_EMPTY, NULL},
+    {"none", KEY_MISSING_NONE, NULL},
+    {"key", KEY_MISSING_KEY, "key"},
     LAST_WORD,
 };
 
@@ -77,8 +86,31 @@ static const struct job_word flip_words[] = {
     ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
 #define COLUMN_NAME(word)                                                                          \
     COLUMN_KEY("." word ".name", TEXT, name,                                                       \
-               "names it in messages; with `data.header: names` the header has it",                \
+               "names it in messages; with `data.header: names` the header has it; `x{1..9}` is "  \
+               "nine columns, x1 to x9",                                                           \
                .fallback_doc = "none")
+
+/* What key and keys have. */
+#define KEY_OPTIONS(word, if_missing)                                                              \
+    COLUMN_KEY("." word ".name", TEXT, name,                                                       \
+               "layers name it in their `inputs`; `C{1..26}` is 26 columns", .required = true),    \
+        COLUMN_KEY(                                                                                \
+            "." word ".hash", BOOL, key.hash,                                                      \
+            "a word's key is its hash; `false`: words are integers from 0 to 2^64 - 1, the "       \
+            "keys themselves",                                                                     \
+            .fallback = "true"),                                                                   \
+        COLUMN_KEY("." word ".space", TEXT, key.space,                                             \
+                   "columns of one space have the same key for the same word",                     \
+                   .fallback_doc = "the column's name"),                                           \
+        COLUMN_KEY("." word ".buckets", U64, key.buckets,                                          \
+                   "keys are taken modulo it (the hashing trick); 0: as they are",                 \
+                   RANGE(0, UINT64_MAX), .fallback = "0"),                                         \
+        COLUMN_KEY("." word ".missing", CHOICE, key.missing,                                       \
+                   "the key of a missing value: that of the empty word, `none` (it looks nothing " \
+                   "up), or with `hash: false` `{key: 0}`",                                        \
+                   .words = key_missing_words, .fallback = if_missing),                            \
+        COLUMN_KEY("." word ".missing.key.key", U64, key.missing_key, "the key",                   \
+                   RANGE(0, UINT64_MAX), .fallback = "0")
 
 #define OF_CSV                                                                                     \
     HEEDED(                                                                                        \
@@ -139,6 +171,15 @@ static const struct job_key keys[] = {
                "the names of classes 0, 1, ..: `a|b` takes both for one class, `*` all others",
                .fallback_doc = "labels are numbers"),
     COLUMN_NAME("ignore"),
+    KEY_OPTIONS("key", "empty"),
+    KEY_OPTIONS("keys", "none"),
+    COLUMN_KEY(".keys.separator", TEXT, key.separator, "stands between the values of a field",
+               .fallback = ","),
+    COLUMN_KEY(".keys.max_values", U32, key.max_values,
+               "room for so many values; a row with more is bad", RANGE(1, 4096), .required = true),
+    COLUMN_KEY(".keys.weights", BOOL, key.weights,
+               "a value may end with `:` and a weight, as in `a:0.5`; without it weighs 1",
+               .fallback = "false"),
     JOB_KEY("data.header", WORD, data.csv.header,
             "`csv`: the first line of each file: `skip`: is left out; `names`: names the columns, "
             "of which those in data.columns are read, in any order",

@@ -21,6 +21,8 @@ static const struct job_word layer_words[] = {
     {"batch_normalization", LAYER_BATCH_NORMALIZATION, NULL},
     {"layer_normalization", LAYER_LAYER_NORMALIZATION, NULL},
     {"embedding", LAYER_EMBEDDING, NULL},
+    {"embedding_bag", LAYER_EMBEDDING_BAG, NULL},
+    {"linear", LAYER_LINEAR, "inputs"},
     {"conv2d", LAYER_CONV2D, NULL},
     {"max_pooling2d", LAYER_MAX_POOLING2D, "pool_size"},
     {"average_pooling2d", LAYER_AVERAGE_POOLING2D, "pool_size"},
@@ -72,6 +74,24 @@ static const struct job_word regularizer_words[] = {
     LAST_WORD,
 };
 
+/* Rows are made one by one: what looks at the size of the whole has none. */
+static const struct job_word table_initializer_words[] = {
+    {"zeros", INIT_ZEROS, NULL},
+    {"ones", INIT_ONES, NULL},
+    {"constant", INIT_CONSTANT, "value"},
+    {"random_normal", INIT_RANDOM_NORMAL, NULL},
+    {"random_uniform", INIT_RANDOM_UNIFORM, NULL},
+    {"truncated_normal", INIT_TRUNCATED_NORMAL, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word bag_words[] = {
+    {"sum", BAG_SUM, NULL},
+    {"mean", BAG_MEAN, NULL},
+    {"sqrtn", BAG_SQRTN, NULL},
+    LAST_WORD,
+};
+
 static const struct job_word loss_words[] = {
     {"sparse_categorical_crossentropy", LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL},
     {"binary_crossentropy", LOSS_BINARY_CROSSENTROPY, NULL},
@@ -109,8 +129,16 @@ static const struct job_word metric_words[] = {
     LAYER_KEY("." word ".name", NAME, name, text, .alias = is_alias, .keras = as,                  \
               .fallback_doc = "as Keras makes it: `" as "`, `" as "_1`, .."),                      \
         LAYER_KEY("." word ".inputs", INPUTS, inputs,                                              \
-                  "what it reads: names of layers before it, or `input`", .alias = is_alias,       \
-                  .fallback_doc = "the layer before")
+                  "what it reads: names of layers before it, or `input`; or columns of the data",  \
+                  .alias = is_alias, .fallback_doc = "the layer before")
+#define TABLE_NAME(word)                                                                           \
+    LAYER_KEY("." word ".table", NAME, table_name,                                                 \
+              "the table that it looks up in; layers may share one",                               \
+              .fallback_doc = "the layer's name")
+#define TABLE_KEY(name, type, member, text, ...)                                                   \
+    ROW(JOB_TABLE_PREFIX name, type, job_table, member, text, .identity = true, __VA_ARGS__)
+#define TABLE_REAL(option, member, range, by_default, text)                                        \
+    TABLE_KEY(".initializer." option, REAL, init.member, text, range, .fallback = by_default)
 #define LAYER_NAME(word)                                                                           \
     NAME_AND_INPUTS(word, word, false, "unique among the layers; names the layer's tensors")
 #define LAYER_NAME_KERAS(word, as) NAME_AND_INPUTS(word, as, false, "unique among the layers")
@@ -262,11 +290,24 @@ static const struct job_key keys[] = {
             "scale by the root mean square"),
     LAYER_NAME("layer_normalization"),
     LAYER_KEY(".embedding.input_dim", U32, embedding.input_dim,
-              "rows of the table; an input is the number of a row, from 0", RANGE(1, 16777216),
-              .required = true),
-    LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim, "length of a row",
-              RANGE(1, 16777216), .required = true),
+              "rows of the layer's own; an input is the number of a row, from 0. 0: it looks up in "
+              "a table, by the key columns of its `inputs`",
+              RANGE(0, 16777216), .fallback = "0"),
+    LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim,
+              "length of a row; up to 4096 in a table", RANGE(1, 16777216), .required = true),
+    TABLE_NAME("embedding"),
     LAYER_NAME("embedding"),
+    LAYER_KEY(".embedding_bag.output_dim", U32, embedding_bag.output_dim, "length of a row",
+              RANGE(1, ROW_DIM_MAX), .required = true),
+    LAYER_KEY(".embedding_bag.mode", WORD, embedding_bag.mode,
+              "what becomes of a column's rows: their sum, weighted; `mean`: divided by the sum of "
+              "the weights; `sqrtn`: by the root of the sum of their squares",
+              .words = bag_words, .fallback = "mean"),
+    TABLE_NAME("embedding_bag"),
+    LAYER_NAME("embedding_bag"),
+    LAYER_KEY(".linear.use_bias", BOOL, use_bias, "add a bias to the sum", .fallback = "true"),
+    TABLE_NAME("linear"),
+    LAYER_NAME("linear"),
     LAYER_NAME("add"),
     LAYER_NAME("concatenate"),
     JOB_KEY("model.loss", CHOICE, model.loss,
@@ -287,6 +328,20 @@ static const struct job_key keys[] = {
         "evaluation, so there is none in training; normalized_entropy is logloss by the entropy "
         "of the labels' rate, calibration the sum of predictions by that of labels",
         .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
+    JOB_KEY("tables", TABLES, model.tables, "by the names that layers give them",
+            .fallback_doc = "none"),
+    TABLE_KEY(".initializer", CHOICE, init.initializer,
+              "a row's first values, a function of seed, table and key",
+              .words = table_initializer_words,
+              .fallback_doc = "`random_uniform` from -0.05 to 0.05; of `linear`: `zeros`"),
+    TABLE_REAL("constant.value", init_value, ANY_REAL, "0", "the number"),
+    TABLE_REAL("random_normal.mean", init_other, ANY_REAL, "0", "mean"),
+    TABLE_REAL("random_normal.stddev", init_value, NOT_NEGATIVE, "0.05", "standard deviation"),
+    TABLE_REAL("random_uniform.minval", init_other, ANY_REAL, "-0.05", "from"),
+    TABLE_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", "to"),
+    TABLE_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", "mean"),
+    TABLE_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05",
+               "standard deviation; redrawn beyond two of them"),
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

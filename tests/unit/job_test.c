@@ -342,8 +342,8 @@ static void inputs_that_cannot_be_are_refused(void **state)
     refused_set("model.layers=[dense: 3, add]",
                 "--set model.layers: model.layers[1]: add joins at least two layers: name them in "
                 "its inputs");
-    refused_set("model.layers=[dense: 3, dense: {units: 3, inputs: [dense, input]}]",
-                "--set model.layers: model.layers[1]: dense_1 has one input, and 2 are named");
+    refused_set("model.layers=[dense: 3, softmax: {inputs: [dense, input]}]",
+                "--set model.layers: model.layers[1]: softmax has one input, and 2 are named");
     refused_set("model.layers=[dense: {units: 3, name: input}]",
                 "--set model.layers: model.layers[0]: its name, input, is the model's input; give "
                 "it another");
@@ -414,9 +414,10 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
     refused_line("batch_size: 3",
                  "j.yaml:7: batch_size: unknown key; did you mean training.batch_size?");
     refused_line("worker: {quux: 3}", "j.yaml:7: worker.quux: unknown key; allowed: threads");
-    refused_line("QUUX: 3", "j.yaml:7: QUUX: unknown key; allowed: name, model, data, optimizer, "
-                            "training, early_stopping, sync, compression, checkpoint, timeouts, "
-                            "logs, ps, worker");
+    refused_line("QUUX: 3",
+                 "j.yaml:7: QUUX: unknown key; allowed: name, model, tables, data, optimizer, "
+                 "training, early_stopping, sync, compression, checkpoint, timeouts, "
+                 "logs, ps, worker");
     refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
     refused_set("model.layers.2.dropout.rat=3",
                 "--set model.layers.2.dropout.rat: model.layers[2].dropout.rat: unknown key; did "
@@ -1242,7 +1243,8 @@ static void columns_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     refused(csv, "data.columns[0]=text",
-            "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore");
+            "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore, "
+            "key, keys");
     refused(
         csv, "data.columns[0].number.scale=log",
         "--set data.columns[0].number.scale: 'log' is unknown; allowed: none, standard, min_max");
@@ -1261,8 +1263,8 @@ static void columns_that_make_no_sense_are_refused(void **state)
     refused(csv, "data.columns[1].category.vocabulary=[a, a|b, '', a]",
             "j.yaml:9: data.columns[1]: 'a' stands twice in its vocabulary");
     refused(csv, "data.columns=[label: y, ignore]",
-            "--set data.columns: no column is a number or a category: there is nothing to learn "
-            "from");
+            "--set data.columns: no column is a number, a category or a key: there is nothing to "
+            "learn from");
     refused(csv, "data.columns=[label: y]",
             "--set data.columns: 1 columns are not allowed; allowed: 2 to 4096");
     refused(csv, "data.header=names",

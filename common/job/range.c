@@ -1,0 +1,45 @@
+#include "common/job/range.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A number without leading zeros; NULL: none stands there. */
+static const char *number(const char *p, uint32_t *out)
+{
+    uint32_t value = 0;
+    const char *begin = p;
+    for (; *p >= '0' && *p <= '9' && value <= JOB_RANGE_MAX; p++)
+        value = value * 10 + (uint32_t)(*p - '0');
+    if (p == begin || value > JOB_RANGE_MAX || (*begin == '0' && p - begin > 1))
+        return NULL;
+    *out = value;
+    return p;
+}
+
+enum err job_range_parse(struct job_range *r, const char *text)
+{
+    const char *open = strchr(text, '{');
+    *r = (struct job_range){.text = text, .tail = "", .head_bytes = strlen(text)};
+    if (!open || !strstr(open, ".."))
+        return ERR_OK;
+    const char *p = number(open + 1, &r->first);
+    p = p && strncmp(p, "..", 2) == 0 ? number(p + 2, &r->last) : NULL;
+    if (!p || *p != '}' || r->first > r->last || strchr(p, '{'))
+        return ERR_INPUT;
+    r->head_bytes = (size_t)(open - text);
+    r->tail = p + 1;
+    r->many = true;
+    return ERR_OK;
+}
+
+uint32_t job_range_count(const struct job_range *r)
+{
+    return r->last - r->first + 1;
+}
+
+enum err job_range_name(const struct job_range *r, uint32_t i, char *out, size_t bytes)
+{
+    int n = r->many ? snprintf(out, bytes, "%.*s%u%s", (int)r->head_bytes, r->text, i, r->tail)
+                    : snprintf(out, bytes, "%s", r->text);
+    return n >= 0 && (size_t)n < bytes ? ERR_OK : ERR_TOOBIG;
+}

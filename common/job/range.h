@@ -1,0 +1,29 @@
+/* Ranges in names: "C{1..26}" is C1, C2, .. C26. Pure. */
+#ifndef GRADWIRE_COMMON_JOB_RANGE_H
+#define GRADWIRE_COMMON_JOB_RANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+enum { JOB_RANGE_MAX = 99999 };
+
+/* Views of the text. A name without a range is one of a single name. */
+struct job_range {
+    const char *text, *tail;
+    size_t head_bytes;
+    uint32_t first, last; /* first <= last */
+    bool many;            /* there is a range in it */
+};
+
+/* Errors: ERR_INPUT: "{" and ".." stand in it, and it is no range: numbers without leading zeros, rising, up to
+ * JOB_RANGE_MAX, and one range a name. */
+enum err job_range_parse(struct job_range *r, const char *text) MUST_CHECK;
+uint32_t job_range_count(const struct job_range *r);
+/* The name of `number`, first to last. Errors: ERR_TOOBIG it does not fit. */
+enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
+                        size_t bytes) MUST_CHECK;
+
+#endif

@@ -1,0 +1,263 @@
+/* Tables of rows by key: which there are, from the layers that look up in them; what the section `tables` says of each;
+ * and what does not go with them. */
+#include <string.h>
+
+#include "common/job/keys.h"
+#include "common/job/read.h"
+#include "common/base/mem.h"
+#include "common/base/words.h"
+
+/* ---- from the layers ---- */
+
+static uint32_t dim_of(const struct job_layer *l)
+{
+    return l->kind == LAYER_LINEAR      ? 1
+           : l->kind == LAYER_EMBEDDING ? l->embedding.output_dim
+                                        : l->embedding_bag.output_dim;
+}
+
+/* A table's name is a key of the section `tables`. */
+static enum err add_table(struct job_reader *r, const struct job_node *at, struct job_layer *layer)
+{
+    /* keras/src/layers/core/embedding.py: "uniform"; the wide model of TensorFlow begins at 0. */
+    static const struct job_weights uniform = {
+        .initializer = INIT_RANDOM_UNIFORM, .init_value = 0.05f, .init_other = -0.05f};
+    static const struct job_weights zeros = {.initializer = INIT_ZEROS};
+    struct job *job = r->job;
+    uint32_t dim = dim_of(layer);
+    if (job->model.tables == ROW_TABLES_MAX)
+        return job_refuse(r, at, JOB_LAYER_PREFIX, "more than %d tables", ROW_TABLES_MAX);
+    if (strchr(layer->table_name, '.'))
+        return job_refuse(r, at, JOB_LAYER_PREFIX,
+                          "its table is called %s; a name without . is meant: give it by table",
+                          layer->table_name);
+    if (dim > ROW_DIM_MAX)
+        return job_refuse(r, at, JOB_LAYER_PREFIX, "rows of %u; allowed: up to %d", dim,
+                          ROW_DIM_MAX);
+    struct job_table *t = &job->model.table[job->model.tables];
+    *t = (struct job_table){.dim = dim, .init = layer->kind == LAYER_LINEAR ? zeros : uniform};
+    memcpy(t->name, layer->table_name, sizeof t->name);
+    layer->table = job->model.tables++;
+    return ERR_OK;
+}
+
+static enum err find_table(struct job_reader *r)
+{
+    struct job *job = r->job;
+    struct job_layer *layer = &job->model.layer[r->layer];
+    const struct job_node *at = r->at[r->layer].layer;
+    if (!layer->table_name[0])
+        memcpy(layer->table_name, layer->name, sizeof layer->table_name);
+    for (uint32_t t = 0; t < job->model.tables; t++) {
+        const struct job_table *table = &job->model.table[t];
+        if (strcmp(table->name, layer->table_name) != 0)
+            continue;
+        layer->table = t;
+        if (table->dim != dim_of(layer))
+            return job_refuse(r, at, JOB_LAYER_PREFIX,
+                              "it looks up rows of %u in table %s, whose rows have %u by a layer "
+                              "before it; give it a table of its own",
+                              dim_of(layer), table->name, table->dim);
+        return ERR_OK;
+    }
+    return add_table(r, at, layer);
+}
+
+static enum err find_tables(struct job_reader *r)
+{
+    enum err err = ERR_OK;
+    for (r->layer = 0; r->layer < r->job->model.layers && !err; r->layer++)
+        if (job_layer_looks_up(&r->job->model.layer[r->layer]))
+            err = find_table(r);
+        else if (r->job->model.layer[r->layer].table_name[0])
+            err = job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                             "with input_dim its rows are in the model, and in no table: leave one "
+                             "of the two out");
+    return err;
+}
+
+/* ---- lists of keys ---- */
+
+/* Columns, a bit each. */
+struct column_set {
+    uint64_t bits[JOB_COLUMNS_MAX / 64];
+};
+
+static void collect_columns(const struct job *job, struct column_set *set)
+{
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        for (uint32_t k = 0; k < l->lookups; k++) {
+            uint32_t column = job->model.lookup[l->first_lookup + k].column;
+            set[l->table].bits[column / 64] |= UINT64_C(1) << (column % 64);
+        }
+    }
+}
+
+static void number_lists(struct job *job, const struct column_set *set)
+{
+    job->model.lists = 0;
+    for (uint32_t t = 0; t < job->model.tables; t++) {
+        uint32_t same = 0;
+        while (memcmp(&set[same], &set[t], sizeof *set) != 0)
+            same++;
+        job->model.table[t].list = same < t ? job->model.table[same].list : job->model.lists++;
+    }
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        for (uint32_t k = 0; k < l->lookups; k++)
+            job->model.lookup[l->first_lookup + k].list = job->model.table[l->table].list;
+    }
+}
+
+static enum err settle_lists(struct job_reader *r)
+{
+    struct column_set *set = mem_zalloc(ROW_TABLES_MAX, sizeof *set);
+    if (!set)
+        return err_set(r->e, ERR_NOMEM, "out of memory");
+    collect_columns(r->job, set);
+    number_lists(r->job, set);
+    mem_free(set);
+    return ERR_OK;
+}
+
+/* ---- the section ---- */
+
+enum err job_read_tables(struct job_reader *r, const struct job_key *key,
+                         const struct job_node *node)
+{
+    if (node->kind != NODE_MAP && !job_tree_is_null(node))
+        return job_refuse(r, node, key->path, "a map is meant, like {ids: {initializer: zeros}}");
+    r->tables = node;
+    return ERR_OK;
+}
+
+static enum err refuse_unknown(struct job_reader *r)
+{
+    const struct job_node *c = r->tables ? r->tables->child : NULL;
+    for (; c; c = c->next) {
+        uint32_t t = 0;
+        while (t < r->job->model.tables && strcmp(r->job->model.table[t].name, c->key) != 0)
+            t++;
+        if (t < r->job->model.tables)
+            continue;
+        struct words near;
+        words_init(&near, c->key);
+        for (t = 0; t < r->job->model.tables; t++)
+            words_try(&near, r->job->model.table[t].name);
+        return job_refuse(r, c, "tables", "no layer looks up in a table called %.*s%s%s%s",
+                          JOB_NAME_MAX, c->key, near.best ? "; did you mean " : "",
+                          near.best ? near.best : "", near.best ? "?" : "");
+    }
+    return ERR_OK;
+}
+
+/* minval may be maxval: all are that. */
+static enum err check_initializer(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_weights *init = &r->job->model.table[r->table].init;
+    if (init->initializer != INIT_RANDOM_UNIFORM || init->init_other <= init->init_value)
+        return ERR_OK;
+    return job_refuse(r, node, JOB_TABLE_PREFIX,
+                      "its initializer is from %g to %g: minval is above maxval",
+                      (double)init->init_other, (double)init->init_value);
+}
+
+static enum err read_table(struct job_reader *r)
+{
+    struct job_table *t = &r->job->model.table[r->table];
+    const struct job_weights usual = t->init;
+    const struct job_node *node = r->tables ? job_tree_child(r->tables, t->name) : NULL;
+    if (node && node->kind == NODE_SCALAR && job_tree_is_null(node))
+        node = NULL;
+    if (node && node->kind != NODE_MAP)
+        return job_refuse(r, node, JOB_TABLE_PREFIX, "a map is meant, like {initializer: zeros}");
+    job_read_forget(r, JOB_TABLE_PREFIX);
+    enum err err = job_read_element(r, JOB_TABLE_PREFIX, node);
+    if (!err && !job_given(r, JOB_TABLE_PREFIX ".initializer"))
+        t->init = usual;
+    return err ? err : check_initializer(r, node);
+}
+
+enum err job_settle_tables(struct job_reader *r)
+{
+    enum err err = find_tables(r);
+    if (!err)
+        err = settle_lists(r);
+    if (!err)
+        err = refuse_unknown(r);
+    for (r->table = 0; r->table < r->job->model.tables && !err; r->table++)
+        err = read_table(r);
+    return err;
+}
+
+/* ---- what does not go with them ---- */
+
+static enum err check_columns(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    for (uint32_t i = 0; i < job->data.csv.columns; i++) {
+        const struct job_column *c = &job->data.csv.column[i];
+        bool used = c->kind != COLUMN_KEY && c->kind != COLUMN_KEYS;
+        for (uint32_t k = 0; k < job->model.lookups && !used; k++)
+            used = job->model.lookup[k].column == i;
+        if (!used)
+            return job_refuse(r, NULL, "data.columns",
+                              "no layer looks up the keys of %s: name it in the inputs of an "
+                              "embedding, embedding_bag or linear, or say - ignore: %s",
+                              c->name, c->name);
+    }
+    return ERR_OK;
+}
+
+/* Of the optimizer's own options: "optimizer.adam.use_ema". */
+static enum err refuse_option(struct job_reader *r, const char *option, const char *why)
+{
+    char path[JOB_PATH_MAX];
+    const char *word = job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind);
+    (void)snprintf(path, sizeof path, "optimizer.%s.%s", word, option);
+    return job_refuse(r, NULL, path, "%s", why);
+}
+
+enum err job_check_tables(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    enum err err = check_columns(r);
+    if (err || !job_has_tables(job))
+        return err;
+    if (job->optimizer.use_ema)
+        return refuse_option(r, "use_ema", "rows of tables have no average; leave it out");
+    const struct {
+        bool given;
+        const char *key, *why;
+    } refused[] = {
+        {job->training.update == UPDATE_SSP || job->training.update == UPDATE_GEO,
+         "training.update",
+         "with tables of rows by key (layers over key columns) allowed: sync, async"},
+        {optimizer_is_trusted(&job->optimizer), "optimizer",
+         "lamb needs the norms of whole tensors, and a table of rows by key has none; take "
+         "another"},
+        {job->compression.push == CODEC_TOP_K, "compression.push",
+         "top_k does not go with tables of rows by key; take another"},
+        {job->training.delay_compensation > 0, "training.delay_compensation",
+         "it does not go with tables of rows by key; leave it out"},
+        {job->training.staleness_rate, "training.staleness_rate",
+         "not supported yet with tables of rows by key; leave it out"},
+        {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
+         "it does not go with tables of rows by key; leave it out"},
+        {job->training.clip_norm > 0, "training.clip_norm",
+         "not supported yet with tables of rows by key; leave it out"},
+        {job->training.nan_guard != NAN_GUARD_OFF, "training.nan_guard",
+         "not supported yet with tables of rows by key; allowed: off"},
+        {job->sync.replicas_to_aggregate > 0, "sync.replicas_to_aggregate",
+         "backup workers are not supported yet with tables of rows by key; leave it out"},
+        {job->sync.dropped == DROPPED_REDO, "sync.dropped",
+         "redo is not supported yet with tables of rows by key; leave it out"},
+        {job->training.monitor != MONITOR_NONE, "training.monitor",
+         "not supported yet with tables of rows by key; leave it out"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].given)
+            return job_refuse(r, NULL, refused[i].key, "%s", refused[i].why);
+    return ERR_OK;
+}

@@ -1,0 +1,358 @@
+/* Key columns, ranges of names, columns as inputs of layers, and tables. */
+#include "common/job/job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/job/range.h"
+
+/* Wide & deep over 3 numbers and 4 key columns, one of them with several values. */
+static const char wide_deep[] =
+    "model:\n"
+    "  input: {shape: auto}\n"
+    "  layers:\n"
+    "    - linear: {inputs: \"C{1..3}\", name: wide}\n"
+    "    - embedding: {inputs: \"C{1..3}\", table: ids, output_dim: 10, name: e}\n"
+    "    - embedding_bag: {inputs: tags, output_dim: 4, mode: sqrtn, name: bag}\n"
+    "    - dense: {inputs: [e, bag, \"I{1..2}\", colour], units: 8, activation: relu}\n"
+    "    - dense: {units: 1, name: deep}\n"
+    "    - add: [wide, deep]\n"
+    "    - sigmoid\n"
+    "  loss: binary_crossentropy\n"
+    "tables: {ids: {initializer: {random_normal: {stddev: 0.01}}}}\n"
+    "optimizer: adagrad\n"
+    "data:\n"
+    "  format: csv\n"
+    "  train: a.csv\n"
+    "  columns:\n"
+    "    - label: y\n"
+    "    - number: {name: \"I{1..3}\", scale: standard}\n"
+    "    - category: colour\n"
+    "    - key: {name: \"C{1..3}\", buckets: 1000}\n"
+    "    - keys: {name: tags, max_values: 5, separator: \";\", weights: true}\n";
+
+static enum err parse(struct job *job, const char *text, const char *set, struct errmsg *e)
+{
+    return job_parse(job, text, strlen(text), "j.yaml", "/jobs", &set, set ? 1 : 0, e);
+}
+
+static struct job parsed(const char *set)
+{
+    struct job job;
+    struct errmsg e = {""};
+    if (parse(&job, wide_deep, set, &e))
+        fail_msg("%s", e.text);
+    return job;
+}
+
+static void refused(const char *set, const char *why)
+{
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(parse(&job, wide_deep, set, &e), ERR_INPUT);
+    assert_string_equal(e.text, why);
+}
+
+static void a_range_in_a_name_is_as_many_names(void **state)
+{
+    (void)state;
+    struct job_range r;
+    char name[8];
+    assert_int_equal(job_range_parse(&r, "C{1..26}x"), ERR_OK);
+    assert_int_equal(job_range_count(&r), 26);
+    assert_int_equal(job_range_name(&r, 26, name, sizeof name), ERR_OK);
+    assert_string_equal(name, "C26x");
+    assert_int_equal(job_range_name(&r, 26, name, 4), ERR_TOOBIG);
+    assert_int_equal(job_range_parse(&r, "plain"), ERR_OK);
+    assert_int_equal(job_range_count(&r), 1);
+    assert_int_equal(job_range_name(&r, 0, name, sizeof name), ERR_OK);
+    assert_string_equal(name, "plain");
+    static const char *const wrong[] = {"C{1..}",   "C{3..2}",       "C{..2}",           "C{01..2}",
+                                        "C{1..2",   "C{1..2}{3..4}", "C{1..100000}",     "C{-1..2}",
+                                        "C{a..b}x", "C{1...2}",      "C{1..99999999999}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(job_range_parse(&r, wrong[i]), ERR_INPUT);
+}
+
+static void columns_of_a_range_have_the_same_options(void **state)
+{
+    (void)state;
+    struct job job = parsed(NULL);
+    const struct job_column *c = job.data.csv.column;
+    assert_int_equal(job.data.csv.columns, 9);
+    assert_string_equal(c[1].name, "I1");
+    assert_string_equal(c[3].name, "I3");
+    assert_int_equal(c[3].scale, SCALE_STANDARD);
+    assert_int_equal(c[3].item, 1);
+    assert_string_equal(c[7].name, "C3");
+    assert_int_equal(c[7].kind, COLUMN_KEY);
+    assert_string_equal(c[7].key.space, "C3");
+    assert_true(c[7].key.hash && c[7].key.buckets == 1000);
+    assert_int_equal(c[7].key.missing, KEY_MISSING_EMPTY);
+    assert_int_equal(c[8].kind, COLUMN_KEYS);
+    assert_int_equal(c[8].key.max_values, 5);
+    assert_string_equal(c[8].key.separator, ";");
+    assert_true(c[8].key.weights);
+    assert_int_equal(c[8].key.missing, KEY_MISSING_NONE);
+    job_close(&job);
+    job = parsed("data.columns[3]={key: {name: \"C{1..3}\", space: ids, missing: none}}");
+    assert_string_equal(job.data.csv.column[5].key.space, "ids");
+    assert_string_equal(job.data.csv.column[7].key.space, "ids");
+    job_close(&job);
+}
+
+static void layers_look_up_keys_and_select_features_of_the_columns_that_they_name(void **state)
+{
+    (void)state;
+    struct job job = parsed(NULL);
+    const struct job_layer *l = job.model.layer;
+    assert_int_equal(job.model.lookups, 7);
+    assert_int_equal(l[0].lookups, 3);
+    assert_int_equal(l[1].first_lookup, 3);
+    assert_int_equal(l[1].inputs, 0);
+    assert_int_equal(job.model.lookup[5].column, 7);
+    assert_int_equal(job.model.lookup[6].column, 8);
+    assert_int_equal(l[2].embedding_bag.mode, BAG_SQRTN);
+    assert_int_equal(l[3].inputs, 3);
+    assert_true(l[3].input[0] == 2 && l[3].input[1] == 3);
+    assert_int_equal(l[3].input[2], JOB_INPUT_SELECTION);
+    assert_int_equal(job.model.selections, 1);
+    assert_int_equal(job.model.selection[0].columns, 3);
+    assert_int_equal(job.model.selected[0], 1);
+    assert_int_equal(job.model.selected[2], 4);
+    assert_true(job_layer_looks_up(&l[1]) && !job_layer_looks_up(&l[3]));
+    job_close(&job);
+}
+
+static void tables_of_the_same_columns_share_a_list(void **state)
+{
+    (void)state;
+    struct job job = parsed(NULL);
+    const struct job_table *t = job.model.table;
+    assert_int_equal(job.model.tables, 3);
+    assert_int_equal(job.model.lists, 2);
+    assert_string_equal(t[0].name, "wide");
+    assert_int_equal(t[0].dim, 1);
+    assert_int_equal(t[0].init.initializer, INIT_ZEROS);
+    assert_string_equal(t[1].name, "ids");
+    assert_int_equal(t[1].dim, 10);
+    assert_int_equal(t[1].init.initializer, INIT_RANDOM_NORMAL);
+    assert_true(t[1].init.init_value == 0.01f && t[1].init.init_other == 0);
+    assert_string_equal(t[2].name, "bag");
+    assert_int_equal(t[2].init.initializer, INIT_RANDOM_UNIFORM);
+    assert_true(t[2].init.init_value == 0.05f && t[2].init.init_other == -0.05f);
+    assert_true(t[0].list == 0 && t[1].list == 0 && t[2].list == 1);
+    assert_true(job.model.lookup[0].list == 0 && job.model.lookup[6].list == 1);
+    assert_true(job_has_tables(&job));
+    job_close(&job);
+    job = parsed("model.layers[0].linear.inputs=[C1]");
+    assert_int_equal(job.model.lists, 3);
+    assert_true(job.model.lookup[0].list == 0 && job.model.lookup[1].list == 1);
+    job_close(&job);
+}
+
+static void two_layers_may_share_a_table(void **state)
+{
+    (void)state;
+    struct job job = parsed("model.layers[2].embedding_bag={inputs: [tags, C1], output_dim: 10, "
+                            "table: ids, name: bag}");
+    assert_int_equal(job.model.tables, 2);
+    assert_int_equal(job.model.layer[2].table, 1);
+    assert_int_equal(job.model.lists, 2);
+    job_close(&job);
+    refused("model.layers[2].embedding_bag.table=ids",
+            "j.yaml:6: model.layers[2]: it looks up rows of 4 in table ids, whose rows have 10 by "
+            "a layer before it; give it a table of its own");
+}
+
+static void what_is_written_of_tables_reads_back_the_same(void **state)
+{
+    static const char *const sets[] = {
+        NULL,
+        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: "
+        "18446744073709551615}}}",
+        "model.layers[0].linear.inputs=[C2]",
+        "tables.wide.initializer=ones",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job once = parsed(sets[i]), twice;
+        struct errmsg e = {""};
+        if (parse(&twice, once.canonical, NULL, &e))
+            fail_msg("%s\n%s", e.text, once.canonical);
+        assert_string_equal(once.canonical, twice.canonical);
+        assert_string_equal(once.identity_text, twice.identity_text);
+        assert_non_null(strstr(once.identity_text, "dense.inputs = [e, bag, I1, I2, colour]\n"));
+        assert_non_null(strstr(once.identity_text, "tables.ids.initializer = random_normal\n"));
+        job_close(&once);
+        job_close(&twice);
+    }
+}
+
+static void key_columns_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    refused("data.columns[3].key.hash=false",
+            "j.yaml:21: data.columns[3]: with hash: false a missing value has no key: say missing: "
+            "none, or missing: {key: 0}");
+    refused("data.columns[3].key.missing={key: 3}",
+            "j.yaml:21: data.columns[3]: missing: {key: ..} goes with hash: false; with hash: true "
+            "allowed: empty, none");
+    refused("data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none, space: x}}",
+            "--set data.columns[3]: its space is a part of the hash, and hash is false; leave it "
+            "out");
+    refused("data.columns[3]=key", "--set data.columns[3]: data.columns[3].key.name: it is "
+                                   "missing; allowed: text of one line, at most 63 bytes");
+    refused("data.columns[4]={keys: tags}",
+            "--set data.columns[4]: data.columns[4].keys.max_values: it is missing; allowed: "
+            "integer from 1 to 4096");
+    refused("data.columns[4].keys.separator=\"\"",
+            "j.yaml:22: data.columns[4]: its separator is empty");
+    refused("data.columns[1].number.name=I{1..",
+            "j.yaml:19: data.columns[1]: its name, I{1.., is no range of names; one is like "
+            "C{1..26}");
+    refused("data.columns[1].number.name=I{1..4096}",
+            "j.yaml:19: data.columns[1]: more than 4096 columns");
+    refused("data.columns[1].number.name=C{3..4}",
+            "j.yaml:21: data.columns[3]: its name, C3, is that of data.columns[1] too");
+}
+
+static void columns_among_inputs_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refused("model.layers[3].dense.inputs=[e, bag, I9]",
+            "--set model.layers[3].dense.inputs: model.layers[3]: no layer and no column is called "
+            "I9, did you mean I1?; a layer before this one is meant, or input");
+    refused("model.layers[3].dense.inputs=[e, bag, \"I{1..4}\"]",
+            "--set model.layers[3].dense.inputs: model.layers[3]: no column is called I4");
+    refused("model.layers[3].dense.inputs=[e, bag, \"I{4..1}\"]",
+            "--set model.layers[3].dense.inputs: model.layers[3]: 'I{4..1}' is no range of names; "
+            "one is like C{1..26}");
+    refused("model.layers[3].dense.inputs=[e, bag, C1]",
+            "--set model.layers[3].dense.inputs: model.layers[3]: column C1 holds keys: embedding, "
+            "embedding_bag and linear look them up");
+    refused("model.layers[3].dense.inputs=[e, bag, y]",
+            "--set model.layers[3].dense.inputs: model.layers[3]: column y is no input: it is the "
+            "label");
+    refused("model.layers[0].linear.inputs=[I1]",
+            "--set model.layers[0].linear.inputs: model.layers[0]: it looks up keys, and column I1 "
+            "holds none: - key: I1 would be one");
+    refused("model.layers[0].linear.inputs=[C1, C1]",
+            "--set model.layers[0].linear.inputs: model.layers[0]: column C1 stands twice in its "
+            "inputs");
+    refused("model.layers[0].linear.inputs=input",
+            "--set model.layers[0].linear.inputs: model.layers[0]: it looks up keys of columns, "
+            "and input is none: name key columns in its inputs");
+    refused("model.layers[0]={linear: {name: wide}}",
+            "--set model.layers[0]: wide looks up keys: name key columns in its inputs, like C1 or "
+            "C{1..26}");
+    refused("model.layers[1].embedding.inputs=[\"C{1..3}\", tags]",
+            "--set model.layers[1].embedding.inputs: model.layers[1]: column tags has several keys "
+            "a row: embedding_bag sums their rows up");
+    refused("model.layers[2].embedding_bag.inputs=[C1]",
+            "j.yaml:17: data.columns: no layer looks up the keys of tags: name it in the inputs of "
+            "an embedding, embedding_bag or linear, or say - ignore: tags");
+}
+
+static void tables_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refused("tables.idz={}", "--set tables.idz: tables: no layer looks up in a table called idz; "
+                             "did you mean ids?");
+    refused("tables=ids", "--set tables: a map is meant, like {ids: {initializer: zeros}}");
+    refused("tables.ids.initializer=glorot_uniform",
+            "--set tables.ids.initializer: 'glorot_uniform' is unknown; allowed: zeros, ones, "
+            "constant, random_normal, random_uniform, truncated_normal");
+    refused("tables.ids.initializer={random_uniform: {minval: 1, maxval: 0}}",
+            "j.yaml:12: tables.ids: its initializer is from 1 to 0: minval is above maxval");
+    refused("model.layers[1].embedding.table=a.b",
+            "j.yaml:5: model.layers[1]: its table is called a.b; a name without . is meant: give "
+            "it by table");
+    refused("model.layers[1].embedding.output_dim=5000",
+            "j.yaml:5: model.layers[1]: rows of 5000; allowed: up to 4096");
+    refused("model.layers[1]={embedding: {inputs: colour, input_dim: 5, table: ids, output_dim: "
+            "10, name: e}}",
+            "--set model.layers[1]: with input_dim its rows are in the model, and in no table: "
+            "leave one of the two out");
+}
+
+static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
+{
+    static const struct {
+        const char *set, *why;
+    } cases[] = {
+        {"training.update=geo",
+         "--set training.update: with tables of rows by key (layers over key "
+         "columns) allowed: sync, async"},
+        {"training.update=ssp",
+         "--set training.update: with tables of rows by key (layers over key "
+         "columns) allowed: sync, async"},
+        {"optimizer=lamb", "--set optimizer: lamb needs the norms of whole tensors, and a table of "
+                           "rows by key has none; take another"},
+        {"optimizer={adam: {use_ema: true}}",
+         "--set optimizer: optimizer.adam.use_ema: rows of tables have no average; leave it out"},
+        {"training.gradient_accumulation_steps=2",
+         "--set training.gradient_accumulation_steps: it does not go with tables of rows by key; "
+         "leave it out"},
+        {"training.clip_norm=1",
+         "--set training.clip_norm: not supported yet with tables of rows by key; leave it out"},
+        {"training.nan_guard=skip",
+         "--set training.nan_guard: not supported yet with tables of rows by key; allowed: off"},
+        {"sync.replicas_to_aggregate=2", "--set sync.replicas_to_aggregate: backup workers are not "
+                                         "supported yet with tables of rows by key; leave it out"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refused(cases[i].set, cases[i].why);
+    const char *sets[2] = {"data.eval=x", "training.monitor=loss"};
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e),
+                     ERR_INPUT);
+    assert_string_equal(e.text, "--set training.monitor: not supported yet with tables of rows by "
+                                "key; leave it out");
+    sets[0] = "optimizer=sgd";
+    sets[1] = "compression.push=top_k";
+    assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e),
+                     ERR_INPUT);
+    assert_non_null(strstr(e.text, "does not go with tables of rows by key"));
+}
+
+static void a_job_without_tables_may_have_all_of_them(void **state)
+{
+    (void)state;
+    static const char plain[] = "model: {input: {shape: [4]}, layers: [dense: 1], loss: mse}\n"
+                                "data: {format: synthetic}\n"
+                                "optimizer: {adam: {use_ema: true}}\n"
+                                "training: {clip_norm: 1, nan_guard: skip}\n";
+    struct job job;
+    struct errmsg e = {""};
+    if (parse(&job, plain, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_false(job_has_tables(&job));
+    assert_null(strstr(job.identity_text, "table"));
+    job_close(&job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_range_in_a_name_is_as_many_names),
+        cmocka_unit_test(columns_of_a_range_have_the_same_options),
+        cmocka_unit_test(layers_look_up_keys_and_select_features_of_the_columns_that_they_name),
+        cmocka_unit_test(tables_of_the_same_columns_share_a_list),
+        cmocka_unit_test(two_layers_may_share_a_table),
+        cmocka_unit_test(what_is_written_of_tables_reads_back_the_same),
+        cmocka_unit_test(key_columns_that_make_no_sense_are_refused),
+        cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
+        cmocka_unit_test(tables_that_cannot_be_are_refused),
+        cmocka_unit_test(what_does_not_go_with_tables_is_refused_by_its_key),
+        cmocka_unit_test(a_job_without_tables_may_have_all_of_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

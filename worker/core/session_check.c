@@ -45,6 +45,15 @@ static void check_lease(const struct session *s)
     (void)l;
 }
 
+static void check_rows(const struct session *s)
+{
+    assert(s->phase != SESSION_ROWS || (s->terms.tables && s->rows.task.kind == TASK_COMPUTE));
+    assert(!s->rows.ask[ASK_TASK].there || s->rows.of.runs > 0);
+    assert(s->rows.ask[ASK_TASK].number <= s->rows.number &&
+           s->rows.ask[ASK_LOOK].number <= s->rows.number);
+    (void)s;
+}
+
 void session_check(const struct session *s)
 {
     assert((s->phase == SESSION_NEW) == (s->mode == NULL));
@@ -56,6 +65,6 @@ void session_check(const struct session *s)
     check_links(s);
     check_phase(s);
     check_lease(s);
-    rows_check(s);
+    check_rows(s);
     s->mode->check(s);
 }

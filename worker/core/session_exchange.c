@@ -123,7 +123,7 @@ void exchange_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply 
     l->made = l->made || m->made;
     l->acked_parts += m->parts;
     if (l->got_chunks < s->terms.plan.shard[shard].chunks ||
-        !rows_made(s, l, s->phase == SESSION_PULLING))
+        !session_rows_made(s, l, s->phase == SESSION_PULLING))
         return;
     l->pull = PULL_WHOLE;
     l->holds = true;

@@ -172,6 +172,8 @@ void session_push_again(struct session *s, uint32_t shard);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
 /* The body's length is what its codec makes of such a run, and that codec may be here. */
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);
+/* What the shard has to answer beside its chunks is here. */
+bool session_rows_made(const struct session *s, const struct session_link *l, bool pulled);
 void session_ranges_add(struct session_ranges *r, uint64_t first, uint64_t count);
 uint64_t session_ranges_count(const struct session_ranges *r);
 /* What is done and not reported; it counts as reported then. */
@@ -212,11 +214,6 @@ void session_check(const struct session *s);
 /* Rows of the task that was taken: ask for them, wait, or begin. */
 struct session_task rows_task(struct session *s);
 void rows_link_up(struct session *s, uint32_t shard);
-/* What the shard has to answer beside its chunks is here. */
-bool rows_made(const struct session *s, const struct session_link *l, bool pulled);
-/* A reply without chunks that is about rows. */
-bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m);
-void rows_check(const struct session *s);
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/rows/key.h"
 #include "worker/core/session_inner.h"
 
 /* ---- asking ---- */
@@ -140,27 +139,4 @@ struct session_task rows_task(struct session *s)
     else
         t.kind = TASK_NONE;
     return t;
-}
-
-/* ---- replies ---- */
-
-bool rows_made(const struct session *s, const struct session_link *l, bool pulled)
-{
-    if (!s->terms.tables)
-        return true;
-    return s->terms.sync || pulled ? l->made : l->acked_parts >= ROW_PARTS;
-}
-
-bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m)
-{
-    return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));
-}
-
-void rows_check(const struct session *s)
-{
-    assert(s->phase != SESSION_ROWS || (s->terms.tables && s->rows.task.kind == TASK_COMPUTE));
-    assert(!s->rows.ask[ASK_TASK].there || s->rows.of.runs > 0);
-    assert(s->rows.ask[ASK_TASK].number <= s->rows.number &&
-           s->rows.ask[ASK_LOOK].number <= s->rows.number);
-    (void)s;
 }

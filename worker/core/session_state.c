@@ -1,5 +1,6 @@
 /* Questions that all parts of a session ask of its state, and messages that several of them send. It calls none of the
  * other files. */
+#include "common/rows/key.h"
 #include "worker/core/session_inner.h"
 
 bool session_running(const struct session *s)
@@ -33,6 +34,19 @@ void session_push_again(struct session *s, uint32_t shard)
 }
 
 /* ---- replies ---- */
+
+/* A reply without chunks that is about rows. */
+static bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m)
+{
+    return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));
+}
+
+bool session_rows_made(const struct session *s, const struct session_link *l, bool pulled)
+{
+    if (!s->terms.tables)
+        return true;
+    return s->terms.sync || pulled ? l->made : l->acked_parts >= ROW_PARTS;
+}
 
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {

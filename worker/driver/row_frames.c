@@ -141,14 +141,16 @@ struct rest {
     size_t bytes;
 };
 
-static const uint8_t *take(struct rest *r, size_t bytes)
+/* An empty body has no address. */
+static bool take(struct rest *r, size_t bytes, const uint8_t **at)
 {
-    const uint8_t *at = r->at;
+    *at = r->at;
     if (bytes > r->bytes)
-        return NULL;
-    r->at += bytes;
+        return false;
+    if (bytes)
+        r->at += bytes;
     r->bytes -= bytes;
-    return at;
+    return true;
 }
 
 static bool is_there(const uint8_t *bits, size_t i)
@@ -162,18 +164,17 @@ static enum err table_rows(struct row_values *v, uint32_t table, struct span spa
     const struct row_table_spec *spec = &v->layout->table[table];
     const uint64_t *mixed = v->list[spec->list].mixed + span.first;
     size_t keys = span.end - span.first, bytes = spec->dim * sizeof(float);
-    const uint8_t *bits = take(r, (keys + 31) / 32 * 4);
-    if (!bits)
+    const uint8_t *bits, *row;
+    if (!take(r, (keys + 31) / 32 * 4, &bits))
         return ERR_PROTO;
     float *w = v->w[table] + span.first * spec->dim;
     for (size_t i = 0; i < keys; i++, w += spec->dim) {
-        const uint8_t *row = is_there(bits, i) ? take(r, bytes) : NULL;
-        if (row)
-            memcpy(w, row, bytes);
-        else if (is_there(bits, i))
-            return ERR_PROTO;
-        else
+        if (!is_there(bits, i))
             row_first_value(spec, seed, mixed[i], w);
+        else if (take(r, bytes, &row))
+            memcpy(w, row, bytes);
+        else
+            return ERR_PROTO;
     }
     return ERR_OK;
 }

@@ -38,24 +38,6 @@ enum err checkpoint_publish(const char *dir, const struct manifest *m, struct er
 
 /* ---- reading ---- */
 
-static enum err open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
-                             const struct checkpoint_file *want, struct errmsg *e)
-{
-    char path[FILES_PATH_MAX];
-    enum err err = checkpoint_path(path, dir, m->cut, want->name, e);
-    if (err)
-        return err;
-    err = shard_file_open(f, path, e);
-    if (err == ERR_NOTFOUND)
-        return checkpoint_corrupt(e, path, "it is missing");
-    if (err)
-        return err;
-    err = shard_file_check(f, m, want, e);
-    if (err)
-        shard_file_close(f);
-    return err;
-}
-
 enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
                                   struct errmsg *e)
 {
@@ -93,7 +75,7 @@ enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, stru
         return err;
     for (uint32_t i = 0; i < made.files && !err; i++) {
         struct shard_file f;
-        err = open_checked(&f, dir, &made, &made.file[i], e);
+        err = shard_file_open_checked(&f, dir, &made, &made.file[i], e);
         if (!err)
             shard_file_close(&f);
     }
@@ -120,7 +102,7 @@ enum err checkpoint_verify(const char *dir, const struct manifest *m, struct err
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < m->files && !err; i++) {
         struct shard_file f;
-        err = open_checked(&f, dir, m, &m->file[i], e);
+        err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
         if (err)
             break;
         err = shard_file_verify(&f, e);
@@ -166,7 +148,7 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
         if (file->first_elem >= first + n || file->first_elem + file->elems <= first)
             continue;
         struct shard_file f;
-        err = open_checked(&f, dir, m, file, e);
+        err = shard_file_open_checked(&f, dir, m, file, e);
         if (err)
             break;
         err = read_overlap(&f, file, first, n, w, slot, e);

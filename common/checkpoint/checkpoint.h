@@ -3,7 +3,8 @@
  * DIR/cut-.../manifest.gw. A shard's file: 8 bytes magic, zstd frames with content checksums, head
  * (protobuf), tail. Weights and each slot are cut into frames of at most 1 MiB of floats, so that a
  * writer needs little memory beside training and a reader skips what it does not want; the head,
- * which has their sizes and CRC-32s, is known only behind them. The tail: u32 head bytes, u32
+ * which has their sizes and CRC-32s, is known only behind them. In a job with tables frames of rows
+ * follow those of the blocks (checkpoint_rows.h). The tail: u32 head bytes, u32
  * CRC-32 of the head, the magic again. The manifest: magic, head, tail. It holds the CRC of each
  * file's head, which holds those of the frames: a file of another cut, shard or generation never
  * passes, nor does any single changed byte. All little-endian. */
@@ -18,6 +19,8 @@
 #include "common/job/job.h"
 #include "common/math/optimizer.h"
 
+struct checkpoint_rows;
+
 /* What one shard gives to a cut. Arrays are the caller's. */
 struct checkpoint_shard {
     uint64_t generation; /* the manifest's */
@@ -25,6 +28,7 @@ struct checkpoint_shard {
     uint64_t first_elem, elems; /* of the flat block */
     uint32_t slots;
     float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (elems) each */
+    const struct checkpoint_rows *rows;   /* checkpoint_rows.h; NULL: the job has no tables */
 };
 
 /* One file, as the manifest names it. */
@@ -32,6 +36,8 @@ struct checkpoint_file {
     char name[32];
     uint64_t first_elem, elems, bytes;
     uint32_t head_crc;
+    uint64_t rows; /* of tables, in buckets [first_bucket, end_bucket) */
+    uint32_t first_bucket, end_bucket;
 };
 
 enum { CHECKPOINT_EPOCHS = 4 }; /* epochs whose sums are still kept on the lead shard */
@@ -52,12 +58,13 @@ struct manifest_redo {
     uint8_t *dropped;
 };
 
-/* Formats that are read: proto/README.md, "Checkpoints of other releases". What is written is of the last one. */
-enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT = 1 };
+/* Formats that are read: proto/README.md, "Checkpoints of other releases". A checkpoint with tables is written in
+ * CHECKPOINT_FORMAT, another one in the first format, byte by byte as ever. */
+enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT_TABLES = 2, CHECKPOINT_FORMAT = 2 };
 
 /* All that a cut is beside the blocks. */
 struct manifest {
-    uint32_t format;     /* as it was read; what is published is of CHECKPOINT_FORMAT */
+    uint32_t format;     /* as it was read */
     uint64_t cut;        /* rises by one per published or tried cut */
     uint64_t generation; /* in which it was taken */
     char uuid[37];
@@ -83,9 +90,11 @@ struct manifest {
     uint64_t restarts;
     char *identity_text; /* job_identity_compare */
     uint8_t data_fingerprint[32];
+    bool tables; /* the files have rows */
     uint32_t files;
-    struct checkpoint_file *file; /* by first_elem; together they cover [0, total_elems) once */
-    uint32_t ps, *ps_threads;     /* the plan: shards of each ps */
+    struct checkpoint_file *
+        file; /* by first_elem; together they cover [0, total_elems) once, with tables all buckets */
+    uint32_t ps, *ps_threads; /* the plan: shards of each ps */
 };
 void manifest_close(struct manifest *m);
 /* Sync: so many epochs of `per_epoch` batches are behind it. */

@@ -42,10 +42,11 @@ static uint32_t get_u32(const uint8_t *p)
     return v;
 }
 
-void checkpoint_magic_encode(uint8_t magic[CHECKPOINT_MAGIC_BYTES], const char *kind)
+void checkpoint_magic_encode(uint8_t magic[CHECKPOINT_MAGIC_BYTES], const char *kind,
+                             uint32_t format)
 {
     memcpy(magic, kind, CHECKPOINT_MAGIC_BYTES - 1);
-    magic[CHECKPOINT_MAGIC_BYTES - 1] = '0' + CHECKPOINT_FORMAT;
+    magic[CHECKPOINT_MAGIC_BYTES - 1] = (uint8_t)('0' + format);
 }
 
 enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
@@ -68,12 +69,12 @@ enum err checkpoint_magic_decode(const uint8_t magic[CHECKPOINT_MAGIC_BYTES],
 }
 
 uint32_t checkpoint_tail_encode(uint8_t tail[CHECKPOINT_TAIL_BYTES], const char *kind,
-                                const void *head, size_t head_bytes)
+                                uint32_t format, const void *head, size_t head_bytes)
 {
     uint32_t crc = (uint32_t)crc32_z(0, head, head_bytes);
     put_u32(tail, (uint32_t)head_bytes);
     put_u32(tail + 4, crc);
-    checkpoint_magic_encode(tail + 8, kind);
+    checkpoint_magic_encode(tail + 8, kind, format);
     return crc;
 }
 

@@ -76,6 +76,11 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
             return checkpoint_corrupt(e, f->path, "frame %zu of %" PRIu64 " bytes", i, bytes);
         sum += bytes; /* each is below 2^23, and there are at most 2^24 */
     }
+    uint64_t rows_bytes;
+    enum err err = shard_file_check_rows(f, &rows_bytes, e);
+    if (err)
+        return err;
+    sum += rows_bytes;
     if (sum != frames_bytes)
         return checkpoint_corrupt(e, f->path,
                                   "its frames have %" PRIu64 " bytes, its head says %" PRIu64,
@@ -112,7 +117,7 @@ static enum err read_head(struct shard_file *f, struct errmsg *e)
     if (f->bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
         return checkpoint_corrupt(e, f->path, "it ends early (%" PRIu64 " bytes)", f->bytes);
     uint8_t magic[CHECKPOINT_MAGIC_BYTES], tail[CHECKPOINT_TAIL_BYTES];
-    uint32_t format; /* all formats so far are laid out alike */
+    uint32_t format;
     enum err err = read_at(f, 0, magic, sizeof magic, e);
     if (!err)
         err = read_at(f, f->bytes - sizeof tail, tail, sizeof tail, e);
@@ -124,6 +129,8 @@ static enum err read_head(struct shard_file *f, struct errmsg *e)
         err = checkpoint_tail_decode(tail, room, &head_bytes, &f->head_crc, f->path, e);
     if (!err)
         err = unpack_head(f, f->bytes - sizeof tail - head_bytes, head_bytes, e);
+    if (!err && (f->head->rows != NULL) != (format == CHECKPOINT_FORMAT_TABLES))
+        err = checkpoint_corrupt(e, f->path, "rows of tables in format %" PRIu32, format);
     if (!err)
         err = check_head(f, room - head_bytes, e);
     return err;
@@ -155,6 +162,7 @@ void shard_file_close(struct shard_file *f)
         checkpoint__shard_head__free_unpacked(f->head, &allocator);
     mem_free(f->stored);
     mem_free(f->plain);
+    mem_free(f->rows_plain);
     ZSTD_freeDCtx(f->zstd);
     *f = (struct shard_file){.fd = -1};
 }
@@ -172,6 +180,9 @@ enum err shard_file_check(const struct shard_file *f, const struct manifest *m,
         {"first element", h->first_elem, want->first_elem},
         {"number of elements", h->elems, want->elems},
         {"number of slots", h->slots, m->slots},
+        {"first bucket", h->rows ? h->rows->first_bucket : 0, want->first_bucket},
+        {"last bucket + 1", h->rows ? h->rows->end_bucket : 0, want->end_bucket},
+        {"number of rows", shard_file_rows(f), want->rows},
         {"size", f->bytes, want->bytes},
         {"head's checksum", f->head_crc, want->head_crc},
     };
@@ -183,45 +194,75 @@ enum err shard_file_check(const struct shard_file *f, const struct manifest *m,
     return ERR_OK;
 }
 
-/* Memory for frames, on first use. */
-static enum err make_room(struct shard_file *f, struct errmsg *e)
+enum err shard_file_open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
+                                 const struct checkpoint_file *want, struct errmsg *e)
 {
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, dir, m->cut, want->name, e);
+    if (err)
+        return err;
+    err = shard_file_open(f, path, e);
+    if (err == ERR_NOTFOUND)
+        return checkpoint_corrupt(e, path, "it is missing");
+    if (err)
+        return err;
+    err = shard_file_check(f, m, want, e);
+    if (err)
+        shard_file_close(f);
+    return err;
+}
+
+enum err shard_file_make_room(struct shard_file *f, struct errmsg *e)
+{
+    const Checkpoint__ShardHead *h = f->head;
     uint64_t largest = 0;
-    for (size_t i = 0; i < f->head->n_frame_bytes; i++)
-        largest = f->head->frame_bytes[i] > largest ? f->head->frame_bytes[i] : largest;
+    for (size_t i = 0; i < h->n_frame_bytes; i++)
+        largest = h->frame_bytes[i] > largest ? h->frame_bytes[i] : largest;
+    for (size_t i = 0; h->rows && i < h->rows->n_frame_bytes; i++)
+        largest = h->rows->frame_bytes[i] > largest ? h->rows->frame_bytes[i] : largest;
     if (!f->stored)
         f->stored = mem_resize(NULL, largest, 1);
     if (!f->plain)
-        f->plain = mem_floats(frames_per_block(f->head) ? frame_elems(f->head, 0) : 0);
+        f->plain = mem_floats(frames_per_block(h) ? frame_elems(h, 0) : 0);
     if (!f->zstd)
         f->zstd = ZSTD_createDCtx();
     return f->stored && f->plain && f->zstd ? ERR_OK : out_of_memory(f->path, e);
 }
 
-/* Frame `i` of all, at offset `at` of the file, into f->stored. */
-static enum err read_frame(struct shard_file *f, size_t i, uint64_t at, struct errmsg *e)
+enum err shard_file_fetch(struct shard_file *f, size_t i, uint64_t at, size_t bytes, uint32_t crc,
+                          struct errmsg *e)
 {
-    size_t bytes = f->head->frame_bytes[i];
     enum err err = read_at(f, at, f->stored, bytes, e);
-    if (!err && (uint32_t)crc32_z(0, f->stored, bytes) != f->head->frame_crc[i])
+    if (!err && (uint32_t)crc32_z(0, f->stored, bytes) != crc)
         err = checkpoint_corrupt(e, f->path, "the checksum of frame %zu differs", i);
     return err;
+}
+
+enum err shard_file_unpack(struct shard_file *f, size_t i, size_t stored, void *out, size_t bytes,
+                           struct errmsg *e)
+{
+    if (ZSTD_getFrameContentSize(f->stored, stored) != bytes)
+        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu bytes", i, bytes);
+    size_t r = ZSTD_decompressDCtx(f->zstd, out, bytes, f->stored, stored);
+    if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
+        return out_of_memory(f->path, e);
+    if (ZSTD_isError(r))
+        return checkpoint_corrupt(e, f->path, "frame %zu: %s", i, ZSTD_getErrorName(r));
+    if (r != bytes)
+        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu bytes", i, bytes);
+    return ERR_OK;
+}
+
+/* Frame `i` of the blocks, at offset `at` of the file, into f->stored. */
+static enum err read_frame(struct shard_file *f, size_t i, uint64_t at, struct errmsg *e)
+{
+    return shard_file_fetch(f, i, at, f->head->frame_bytes[i], f->head->frame_crc[i], e);
 }
 
 /* The frame in f->stored, exactly n floats. */
 static enum err unpack_frame(struct shard_file *f, size_t i, float *out, size_t n, struct errmsg *e)
 {
-    size_t bytes = f->head->frame_bytes[i];
-    if (ZSTD_getFrameContentSize(f->stored, bytes) != n * sizeof *out)
-        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu elements", i, n);
-    size_t r = ZSTD_decompressDCtx(f->zstd, out, n * sizeof *out, f->stored, bytes);
-    if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
-        return out_of_memory(f->path, e);
-    if (ZSTD_isError(r))
-        return checkpoint_corrupt(e, f->path, "frame %zu: %s", i, ZSTD_getErrorName(r));
-    if (r != n * sizeof *out)
-        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu elements", i, n);
-    return ERR_OK;
+    return shard_file_unpack(f, i, f->head->frame_bytes[i], out, n * sizeof *out, e);
 }
 
 /* The part of a frame that lies in [first, first + n) of its block, to its place in out: (n). */
@@ -246,7 +287,7 @@ enum err shard_file_read(struct shard_file *f, uint32_t block, uint64_t first, u
     assert(block <= h->slots && first <= h->elems && n <= h->elems - first);
     if (n == 0)
         return ERR_OK;
-    enum err err = make_room(f, e);
+    enum err err = shard_file_make_room(f, e);
     uint64_t per_block = frames_per_block(h), at = CHECKPOINT_MAGIC_BYTES, frame_first = 0;
     size_t start = block * per_block;
     for (size_t i = 0; i < start; i++)
@@ -266,11 +307,17 @@ enum err shard_file_read(struct shard_file *f, uint32_t block, uint64_t first, u
 
 enum err shard_file_verify(struct shard_file *f, struct errmsg *e)
 {
-    enum err err = make_room(f, e);
+    const Checkpoint__ShardHead *h = f->head;
+    enum err err = shard_file_make_room(f, e);
     uint64_t at = CHECKPOINT_MAGIC_BYTES;
-    for (size_t i = 0; i < f->head->n_frame_bytes && !err; i++) {
+    for (size_t i = 0; i < h->n_frame_bytes && !err; i++) {
         err = read_frame(f, i, at, e);
-        at += f->head->frame_bytes[i];
+        at += h->frame_bytes[i];
+    }
+    for (size_t i = 0; h->rows && i < h->rows->n_frame_bytes && !err; i++) {
+        err = shard_file_fetch(f, h->n_frame_bytes + i, at, h->rows->frame_bytes[i],
+                               h->rows->frame_crc[i], e);
+        at += h->rows->frame_bytes[i];
     }
     return err;
 }

@@ -1,5 +1,5 @@
 /* Writing one shard's file.
- * Happy path: magic -> per block, per frame: compress (level 1), append -> head with the frames'
+ * Happy path: magic -> per block, per frame: compress (level 1), append -> rows of tables -> head with the frames'
  * sizes and CRCs -> tail -> commit. Failure modes: no memory, no room, a failed fsync or rename:
  * the temporary file is removed, the error names the path; other files and older checkpoints are
  * not touched. Killed: a temporary file, for checkpoint_prune. */
@@ -8,21 +8,17 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <zlib.h>
-#include <zstd.h>
-#include <zstd_errors.h>
 
 #include "common/base/mem.h"
+#include "common/checkpoint/rows_write.h"
 #include "proto/checkpoint.pb-c.h"
 
 struct shard_writer {
-    struct files_writer file;
-    ZSTD_CCtx *zstd;
-    uint8_t *packed; /* (packed_room): one compressed frame */
-    size_t packed_room;
+    struct frame_file out;
     uint64_t *frame_bytes; /* (frames) */
     uint32_t *frame_crc;   /* (frames) */
     size_t frames, frames_written;
+    struct rows_writer rows; /* zeros: the job has no tables */
 };
 
 static enum err out_of_memory(const char *path, struct errmsg *e)
@@ -32,9 +28,8 @@ static enum err out_of_memory(const char *path, struct errmsg *e)
 
 static void writer_close(struct shard_writer *w)
 {
-    files_abort(&w->file);
-    ZSTD_freeCCtx(w->zstd);
-    mem_free(w->packed);
+    frame_file_close(&w->out);
+    rows_writer_close(&w->rows);
     mem_free(w->frame_bytes);
     mem_free(w->frame_crc);
 }
@@ -43,37 +38,22 @@ static void writer_close(struct shard_writer *w)
 static enum err writer_init(struct shard_writer *w, const char *path,
                             const struct checkpoint_shard *s, struct errmsg *e)
 {
-    *w = (struct shard_writer){.file.fd = -1};
-    uint64_t largest = s->elems < CHECKPOINT_FRAME_ELEMS ? s->elems : CHECKPOINT_FRAME_ELEMS;
+    *w = (struct shard_writer){.out.file.fd = -1};
+    uint64_t elems = s->elems < CHECKPOINT_FRAME_ELEMS ? s->elems : CHECKPOINT_FRAME_ELEMS;
     w->frames =
         (s->elems + CHECKPOINT_FRAME_ELEMS - 1) / CHECKPOINT_FRAME_ELEMS * (1 + (size_t)s->slots);
-    w->packed_room = ZSTD_compressBound(largest * sizeof(float));
-    w->zstd = ZSTD_createCCtx();
-    w->packed = mem_resize(NULL, w->packed_room, 1);
     w->frame_bytes = mem_zalloc(w->frames, sizeof *w->frame_bytes);
     w->frame_crc = mem_zalloc(w->frames, sizeof *w->frame_crc);
-    if (!w->zstd || !w->packed || !w->frame_bytes || !w->frame_crc)
+    if (!w->frame_bytes || !w->frame_crc)
         return out_of_memory(path, e);
-    size_t r = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, 1);
-    if (!ZSTD_isError(r))
-        r = ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
-    if (ZSTD_isError(r))
-        return err_set(e, ERR_IO, "%s: zstd: %s", path, ZSTD_getErrorName(r));
-    return files_begin(&w->file, path, e);
+    return frame_file_open(&w->out, path, s->rows ? ROW_FRAME_BYTES : elems * sizeof(float), e);
 }
 
 static enum err write_frame(struct shard_writer *w, const float *v, size_t n, struct errmsg *e)
 {
-    size_t bytes = ZSTD_compress2(w->zstd, w->packed, w->packed_room, v, n * sizeof *v);
-    if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation)
-        return out_of_memory(w->file.path, e);
-    if (ZSTD_isError(bytes))
-        return err_set(e, ERR_IO, "%s: zstd: %s", w->file.path, ZSTD_getErrorName(bytes));
     assert(w->frames_written < w->frames);
-    w->frame_bytes[w->frames_written] = bytes;
-    w->frame_crc[w->frames_written] = (uint32_t)crc32_z(0, w->packed, bytes);
-    w->frames_written++;
-    return files_append(&w->file, w->packed, bytes, e);
+    size_t i = w->frames_written++;
+    return frame_file_append(&w->out, v, n * sizeof *v, &w->frame_bytes[i], &w->frame_crc[i], e);
 }
 
 /* v: (elems) */
@@ -87,6 +67,11 @@ static enum err write_block(struct shard_writer *w, const float *v, uint64_t ele
             return err;
     }
     return ERR_OK;
+}
+
+static uint32_t format_of(const struct checkpoint_shard *s)
+{
+    return s->rows ? CHECKPOINT_FORMAT_TABLES : CHECKPOINT_FORMAT_FIRST;
 }
 
 static enum err write_head(struct shard_writer *w, uint64_t cut, const struct checkpoint_shard *s,
@@ -103,16 +88,18 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
     head.n_frame_bytes = head.n_frame_crc = w->frames;
     head.frame_bytes = w->frame_bytes;
     head.frame_crc = w->frame_crc;
+    head.rows = s->rows ? &w->rows.head : NULL;
 
     size_t bytes = checkpoint__shard_head__get_packed_size(&head);
     if (bytes > CHECKPOINT_HEAD_MAX)
-        return err_set(e, ERR_TOOBIG, "%s: a head of %zu bytes", w->file.path, bytes);
+        return err_set(e, ERR_TOOBIG, "%s: a head of %zu bytes", w->out.file.path, bytes);
     uint8_t *packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1);
     if (!packed)
-        return out_of_memory(w->file.path, e);
+        return out_of_memory(w->out.file.path, e);
     checkpoint__shard_head__pack(&head, packed);
-    *head_crc = checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, packed, bytes);
-    enum err err = files_append(&w->file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
+    *head_crc =
+        checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s), packed, bytes);
+    enum err err = files_append(&w->out.file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
     mem_free(packed);
     return err;
 }
@@ -121,12 +108,14 @@ static enum err write_all(struct shard_writer *w, uint64_t cut, const struct che
                           uint32_t *head_crc, struct errmsg *e)
 {
     uint8_t magic[CHECKPOINT_MAGIC_BYTES];
-    checkpoint_magic_encode(magic, CHECKPOINT_SHARD_KIND);
-    enum err err = files_append(&w->file, magic, sizeof magic, e);
+    checkpoint_magic_encode(magic, CHECKPOINT_SHARD_KIND, format_of(s));
+    enum err err = files_append(&w->out.file, magic, sizeof magic, e);
     if (!err)
         err = write_block(w, s->w, s->elems, e);
     for (uint32_t i = 0; i < s->slots && !err; i++)
         err = write_block(w, s->slot[i], s->elems, e);
+    if (!err && s->rows)
+        err = rows_writer_run(&w->rows, s->rows, &w->out, e);
     if (!err)
         err = write_head(w, cut, s, head_crc, e);
     return err;
@@ -145,6 +134,10 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
 {
     assert(s->slots <= OPTIMIZER_SLOTS_MAX && s->elems <= CHECKPOINT_ELEMS_MAX);
     struct checkpoint_file made = {.first_elem = s->first_elem, .elems = s->elems};
+    if (s->rows) {
+        made.first_bucket = s->rows->buckets.first;
+        made.end_bucket = s->rows->buckets.end;
+    }
     (void)snprintf(made.name, sizeof made.name, "shard-%" PRIu32 ".gw", s->shard);
     char path[FILES_PATH_MAX];
     enum err err = make_folder(dir, cut, e);
@@ -158,8 +151,9 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
     if (!err)
         err = write_all(&w, cut, s, &made.head_crc, e);
     if (!err) {
-        made.bytes = w.file.bytes;
-        err = files_commit(&w.file, e);
+        made.bytes = w.out.file.bytes;
+        made.rows = s->rows ? rows_writer_rows(&w.rows) : 0;
+        err = files_commit(&w.out.file, e);
     }
     writer_close(&w);
     if (!err)

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "common/base/mem.h"
+#include "common/rows/key.h"
 #include "proto/checkpoint.pb-c.h"
 
 enum { UUID_CHARACTERS = 36 };
@@ -30,7 +31,8 @@ enum { UUID_CHARACTERS = 36 };
     X(microbatches)                                                                                \
     X(mark)                                                                                        \
     X(seconds)                                                                                     \
-    X(restarts)
+    X(restarts)                                                                                    \
+    X(tables)
 
 void manifest_close(struct manifest *m)
 {
@@ -86,6 +88,32 @@ static bool files_cover(const struct manifest *m, char why[128])
     return at == m->total_elems;
 }
 
+/* With tables: do the files cover all buckets once, in order? Without: have they none? */
+static bool files_cover_buckets(const struct manifest *m, char why[128])
+{
+    uint32_t at = 0, all = m->tables ? ROW_BUCKETS : 0;
+    for (uint32_t i = 0; i < m->files; i++) {
+        const struct checkpoint_file *f = &m->file[i];
+        if (f->first_bucket != at || f->end_bucket < at || f->end_bucket > all ||
+            (f->rows && f->end_bucket == at)) {
+            (void)snprintf(why, 128,
+                           "%s has buckets %" PRIu32 " to %" PRIu32 " of %" PRIu32
+                           ", not from %" PRIu32,
+                           f->name, f->first_bucket, f->end_bucket, all, at);
+            return false;
+        }
+        at = f->end_bucket;
+    }
+    if (at != all)
+        (void)snprintf(why, 128, "its files hold %" PRIu32 " of %" PRIu32 " buckets", at, all);
+    return at == all;
+}
+
+static bool is_whole(const struct manifest *m, char why[128])
+{
+    return files_cover(m, why) && files_cover_buckets(m, why);
+}
+
 /* The protobuf form of a manifest; all strings and arrays but these are borrowed from it. */
 struct packed {
     Checkpoint__Manifest head;
@@ -109,6 +137,9 @@ static enum err pack_files(struct packed *p, const struct manifest *m)
         p->file[i].elems = f->elems;
         p->file[i].bytes = f->bytes;
         p->file[i].head_crc = f->head_crc;
+        p->file[i].rows = f->rows;
+        p->file[i].first_bucket = f->first_bucket;
+        p->file[i].end_bucket = f->end_bucket;
         p->files[i] = &p->file[i];
     }
     p->head.n_file = m->files;
@@ -188,9 +219,11 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
     if (!p)
         return err_set(e, ERR_NOMEM, "manifest: out of memory");
     uint8_t *head = p + CHECKPOINT_MAGIC_BYTES;
-    checkpoint_magic_encode(p, CHECKPOINT_MANIFEST_KIND);
+    uint32_t format = h->tables ? CHECKPOINT_FORMAT_TABLES : CHECKPOINT_FORMAT_FIRST;
+    checkpoint_magic_encode(p, CHECKPOINT_MANIFEST_KIND, format);
     checkpoint__manifest__pack(h, head);
-    (void)checkpoint_tail_encode(head + head_bytes, CHECKPOINT_MANIFEST_KIND, head, head_bytes);
+    (void)checkpoint_tail_encode(head + head_bytes, CHECKPOINT_MANIFEST_KIND, format, head,
+                                 head_bytes);
     *data = p;
     *bytes = CHECKPOINT_MAGIC_BYTES + head_bytes + CHECKPOINT_TAIL_BYTES;
     return ERR_OK;
@@ -199,7 +232,7 @@ static enum err encode(const Checkpoint__Manifest *h, uint8_t **data, size_t *by
 enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes, struct errmsg *e)
 {
     char why[128];
-    if (!files_cover(m, why))
+    if (!is_whole(m, why))
         return err_set(e, ERR_STATE, "manifest of cut %" PRIu64 ": %s", m->cut, why);
     struct manifest copy = *m;
     struct packed p;
@@ -245,6 +278,9 @@ static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
         m->file[i].elems = f->elems;
         m->file[i].bytes = f->bytes;
         m->file[i].head_crc = f->head_crc;
+        m->file[i].rows = f->rows;
+        m->file[i].first_bucket = f->first_bucket;
+        m->file[i].end_bucket = f->end_bucket;
     }
     return ERR_OK;
 }
@@ -313,7 +349,7 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
     enum err err = unpack_arrays(h, &made);
     if (err)
         err_set(e, err, "%s: out of memory", path);
-    else if (!files_cover(&made, text))
+    else if (!is_whole(&made, text))
         err = checkpoint_corrupt(e, path, "%s", text);
     if (err)
         manifest_close(&made);
@@ -348,7 +384,10 @@ enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, st
         return err_set(e, ERR_NOMEM, "%s: out of memory", path);
     if (!h)
         return checkpoint_corrupt(e, path, "its head is no message");
-    err = unpack(h, path, m, e);
+    if (h->tables != (format == CHECKPOINT_FORMAT_TABLES))
+        err = checkpoint_corrupt(e, path, "tables in format %" PRIu32, format);
+    else
+        err = unpack(h, path, m, e);
     if (!err)
         m->format = format;
     checkpoint__manifest__free_unpacked(h, &allocator);

@@ -1,5 +1,5 @@
 /* Checkpoints from arbitrary bytes (libFuzzer). The first byte chooses how deep they go: as a whole
- * file; as a head behind right checksums; as a frame behind a right head. Nothing may crash, leak
+ * file; as a head behind right checksums; as a frame of floats or of rows behind a right head. Nothing may crash, leak
  * or take more memory than the file could hold. Build: clang -fsanitize=fuzzer,address,undefined
  * with common/ and proto/checkpoint.pb-c.c. */
 #include <stdint.h>
@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/base/mem.h"
@@ -32,6 +33,29 @@ static void try_manifest(const uint8_t *data, size_t bytes)
     manifest_close(&again);
 }
 
+static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    struct shard_file *f = ctx;
+    const Checkpoint__RowTable *t = f->head->rows->table[g->table];
+    uint64_t seen = 0;
+    (void)e;
+    for (uint32_t i = 0; i < g->rows; i++) {
+        const uint32_t *row = (const uint32_t *)g->values + (size_t)i * (t->dim + t->slots);
+        seen += g->mixed[i] + g->stamp[i] + g->count[i] + row[0] + row[t->dim + t->slots - 1];
+    }
+    return seen == 42 ? ERR_STATE : ERR_OK;
+}
+
+static void read_rows(struct shard_file *f)
+{
+    struct errmsg e;
+    const struct bucket_range ranges[] = {{0, ROW_BUCKETS}, {1, 100}};
+    for (int i = 0; f->head->rows && i < 2; i++) {
+        struct row_place at = {0};
+        (void)!shard_file_read_rows(f, ranges[i], &at, &(struct row_sink){take_rows, f}, &e);
+    }
+}
+
 static void read_blocks(struct shard_file *f)
 {
     struct errmsg e;
@@ -43,6 +67,7 @@ static void read_blocks(struct shard_file *f)
         (void)!shard_file_read(f, block, elems / 2, n / 2, out, &e);
     }
     (void)!shard_file_verify(f, &e);
+    read_rows(f);
     free(out);
 }
 
@@ -60,17 +85,18 @@ static void try_shard(const uint8_t *data, size_t bytes)
 }
 
 /* magic, body, head, tail */
-static uint8_t *seal(const char *kind, const uint8_t *body, size_t body_bytes, const uint8_t *head,
-                     size_t head_bytes, size_t *bytes)
+static uint8_t *seal(const char *kind, uint32_t format, const uint8_t *body, size_t body_bytes,
+                     const uint8_t *head, size_t head_bytes, size_t *bytes)
 {
     *bytes = CHECKPOINT_MAGIC_BYTES + body_bytes + head_bytes + CHECKPOINT_TAIL_BYTES;
     uint8_t *p = malloc(*bytes), *at = p + CHECKPOINT_MAGIC_BYTES;
     if (!p)
         abort();
-    checkpoint_magic_encode(p, kind);
+    checkpoint_magic_encode(p, kind, format);
     memcpy(at, body, body_bytes);
     memcpy(at + body_bytes, head, head_bytes);
-    (void)checkpoint_tail_encode(at + body_bytes + head_bytes, kind, at + body_bytes, head_bytes);
+    (void)checkpoint_tail_encode(at + body_bytes + head_bytes, kind, format, at + body_bytes,
+                                 head_bytes);
     return p;
 }
 
@@ -87,16 +113,53 @@ static void try_frame(const uint8_t *data, size_t bytes)
     head.frame_crc = &frame_crc;
     uint8_t packed[128];
     size_t packed_bytes = checkpoint__shard_head__pack(&head, packed), file_bytes;
-    uint8_t *file = seal(CHECKPOINT_SHARD_KIND, data, bytes, packed, packed_bytes, &file_bytes);
+    uint8_t *file = seal(CHECKPOINT_SHARD_KIND, 1, data, bytes, packed, packed_bytes, &file_bytes);
     try_shard(file, file_bytes);
     free(file);
+}
+
+/* The same for rows: bytes, packed by us, stand where groups should. */
+static void try_rows(const uint8_t *data, size_t bytes)
+{
+    size_t room = ZSTD_compressBound(bytes), stored;
+    uint8_t *frame = malloc(room);
+    if (!frame || ZSTD_isError(stored = ZSTD_compress(frame, room, data, bytes, 1)))
+        abort();
+    uint64_t frame_bytes = stored;
+    uint32_t crc = (uint32_t)crc32_z(0, frame, stored), plain = (uint32_t)bytes, bucket;
+    Checkpoint__RowTable table[2] = {CHECKPOINT__ROW_TABLE__INIT, CHECKPOINT__ROW_TABLE__INIT};
+    Checkpoint__RowTable *tables[2] = {&table[0], &table[1]};
+    Checkpoint__Rows rows = CHECKPOINT__ROWS__INIT;
+    Checkpoint__ShardHead head = CHECKPOINT__SHARD_HEAD__INIT;
+    memcpy(&bucket, data + 4, sizeof bucket);
+    table[0].name = table[1].name = (char[]){"t"};
+    table[0].dim = 1;
+    table[1].dim = 3;
+    table[1].slots = 1;
+    rows.end_bucket = ROW_BUCKETS;
+    rows.n_table = 2;
+    rows.table = tables;
+    rows.n_frame_bytes = rows.n_frame_crc = rows.n_frame_plain = rows.n_frame_bucket = 1;
+    rows.frame_bytes = &frame_bytes;
+    rows.frame_crc = &crc;
+    rows.frame_plain = &plain;
+    rows.frame_bucket = &bucket;
+    head.frame_elems = CHECKPOINT_FRAME_ELEMS;
+    head.rows = &rows;
+    uint8_t packed[256];
+    size_t packed_bytes = checkpoint__shard_head__pack(&head, packed), file_bytes;
+    uint8_t *file =
+        seal(CHECKPOINT_SHARD_KIND, 2, frame, stored, packed, packed_bytes, &file_bytes);
+    try_shard(file, file_bytes);
+    free(file);
+    free(frame);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes < 2)
         return 0;
-    uint8_t way = data[0] % 5, split = data[1];
+    uint8_t way = data[0] % 6, split = data[1];
     data += 2;
     bytes -= 2;
     size_t head_bytes = split < bytes ? split : bytes, sealed_bytes;
@@ -106,7 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         try_manifest(data, bytes);
         break;
     case 1:
-        sealed = seal(CHECKPOINT_MANIFEST_KIND, data, 0, data, bytes, &sealed_bytes);
+        sealed = seal(CHECKPOINT_MANIFEST_KIND, 1 + split % 2, data, 0, data, bytes, &sealed_bytes);
         try_manifest(sealed, sealed_bytes);
         free(sealed);
         break;
@@ -114,10 +177,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         try_shard(data, bytes);
         break;
     case 3:
-        sealed = seal(CHECKPOINT_SHARD_KIND, data + head_bytes, bytes - head_bytes, data,
-                      head_bytes, &sealed_bytes);
+        sealed = seal(CHECKPOINT_SHARD_KIND, 1 + split % 2, data + head_bytes, bytes - head_bytes,
+                      data, head_bytes, &sealed_bytes);
         try_shard(sealed, sealed_bytes);
         free(sealed);
+        break;
+    case 4:
+        if (bytes >= 8)
+            try_rows(data, bytes);
         break;
     default:
         try_frame(data, bytes);

@@ -525,7 +525,7 @@ static void a_newer_format_is_refused_naming_both(void **state)
         assert_non_null(strstr(refused.text, want));
         set_format(1, names[i], '0'); /* none had it */
         assert_int_equal(load_and_compare(&b, 1, 1, &refused), ERR_CORRUPT);
-        set_format(1, names[i], '0' + CHECKPOINT_FORMAT);
+        set_format(1, names[i], '0' + CHECKPOINT_FORMAT_FIRST);
         assert_ok(load_and_compare(&b, 1, 1, &e));
     }
     blocks_free(&b);
@@ -603,11 +603,11 @@ static void fields_that_an_earlier_release_did_not_know_have_their_defaults(void
     size_t less = checkpoint__manifest__pack(head, data + CHECKPOINT_MAGIC_BYTES);
     assert_true(less < head_bytes);
     (void)checkpoint_tail_encode(data + CHECKPOINT_MAGIC_BYTES + less, CHECKPOINT_MANIFEST_KIND,
-                                 data + CHECKPOINT_MAGIC_BYTES, less);
+                                 CHECKPOINT_FORMAT_FIRST, data + CHECKPOINT_MAGIC_BYTES, less);
     checkpoint__manifest__free_unpacked(head, NULL);
     assert_ok(manifest_decode(data, CHECKPOINT_MAGIC_BYTES + less + CHECKPOINT_TAIL_BYTES,
                               "manifest.gw", &r, &e));
-    assert_int_equal(r.format, CHECKPOINT_FORMAT);
+    assert_int_equal(r.format, CHECKPOINT_FORMAT_FIRST);
     assert_int_equal(r.step, 1200);
     assert_int_equal(r.lost + r.clipped + r.dropped, 0);
     assert_false(r.redo.there || r.eval.valid);
@@ -828,10 +828,10 @@ static void assert_refused(void (*change)(Checkpoint__Manifest *h))
     change(h);
     size_t head_bytes = checkpoint__manifest__get_packed_size(h);
     uint8_t *made = malloc(head_bytes + 100);
-    checkpoint_magic_encode(made, CHECKPOINT_MANIFEST_KIND);
+    checkpoint_magic_encode(made, CHECKPOINT_MANIFEST_KIND, CHECKPOINT_FORMAT_FIRST);
     checkpoint__manifest__pack(h, made + CHECKPOINT_MAGIC_BYTES);
     checkpoint_tail_encode(made + CHECKPOINT_MAGIC_BYTES + head_bytes, CHECKPOINT_MANIFEST_KIND,
-                           made + CHECKPOINT_MAGIC_BYTES, head_bytes);
+                           CHECKPOINT_FORMAT_FIRST, made + CHECKPOINT_MAGIC_BYTES, head_bytes);
     spill(path, made, head_bytes + CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES);
     assert_corrupt(&b, path);
     checkpoint__manifest__free_unpacked(h, NULL);
@@ -935,7 +935,8 @@ static void assert_head_refused(void (*change)(Checkpoint__ShardHead *h), const 
     uint8_t *made = malloc(at + made_bytes + CHECKPOINT_TAIL_BYTES);
     memcpy(made, data, at);
     checkpoint__shard_head__pack(h, made + at);
-    checkpoint_tail_encode(made + at + made_bytes, CHECKPOINT_SHARD_KIND, made + at, made_bytes);
+    checkpoint_tail_encode(made + at + made_bytes, CHECKPOINT_SHARD_KIND, CHECKPOINT_FORMAT_FIRST,
+                           made + at, made_bytes);
     spill(path, made, at + made_bytes + CHECKPOINT_TAIL_BYTES);
 
     struct shard_file f;
@@ -999,7 +1000,7 @@ static void a_head_that_does_not_add_up_is_corrupt(void **state)
     (void)state;
     assert_head_refused(frames_of_nothing, "frames of 0 elements");
     assert_head_refused(frames_too_large, "frames of 4294967295 elements");
-    assert_head_refused(more_elems, "frame 0 does not hold 161 elements");
+    assert_head_refused(more_elems, "frame 0 does not hold 644 bytes");
     assert_head_refused(elems_that_overflow, "18446744073709551615 elements");
     assert_head_refused(more_slots, "4294967295 slots");
     assert_head_refused(a_frame_too_large, "frame 0 of 18446744073709551615 bytes");

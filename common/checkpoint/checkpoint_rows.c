@@ -1,0 +1,149 @@
+/* The rows of a checkpoint as a whole: what its files have together. */
+#include "common/checkpoint/checkpoint_rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/checkpoint/checkpoint_file.h"
+#include "proto/checkpoint.pb-c.h"
+
+/* ---- tables ---- */
+
+struct digests {
+    struct sha256 *of[ROW_TABLES_MAX];
+    uint8_t empty[SHA256_BYTES]; /* a bucket without rows */
+};
+
+static void digests_close(struct digests *d)
+{
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
+        sha256_free(d->of[i]);
+}
+
+static bool digests_init(struct digests *d, uint32_t tables)
+{
+    *d = (struct digests){.of = {NULL}};
+    struct sha256 *nothing = sha256_new();
+    bool there = nothing && sha256_final(nothing, d->empty) == 0;
+    sha256_free(nothing);
+    for (uint32_t i = 0; i < tables; i++) {
+        d->of[i] = sha256_new();
+        there = there && d->of[i];
+    }
+    return there;
+}
+
+/* The digests of the file's buckets of one table. */
+static void digests_add(struct digests *d, uint32_t table, const Checkpoint__Rows *h)
+{
+    const Checkpoint__RowTable *t = h->table[table];
+    size_t i = 0;
+    for (uint32_t bucket = h->first_bucket; bucket < h->end_bucket; bucket++) {
+        bool has = i < t->n_bucket && t->bucket[i] == bucket;
+        sha256_add(d->of[table], has ? t->digest.data + i * SHA256_BYTES : d->empty, SHA256_BYTES);
+        i += has;
+    }
+}
+
+static enum err digests_end(struct digests *d, struct checkpoint_tables *t)
+{
+    for (uint32_t i = 0; i < t->tables; i++)
+        if (sha256_final(d->of[i], t->digest[i]) != 0)
+            return ERR_NOMEM;
+    return ERR_OK;
+}
+
+static void begin_tables(struct checkpoint_tables *t, const Checkpoint__Rows *h)
+{
+    *t = (struct checkpoint_tables){.clock = h->clock, .tables = (uint32_t)h->n_table};
+    for (uint32_t i = 0; i < t->tables; i++) {
+        t->table[i].dim = h->table[i]->dim;
+        t->table[i].slots = h->table[i]->slots;
+        memcpy(t->table[i].name, h->table[i]->name, strlen(h->table[i]->name));
+    }
+}
+
+/* Does the file speak of the same tables as the files before it? */
+static enum err same_tables(const struct checkpoint_tables *t, const struct shard_file *f,
+                            struct errmsg *e)
+{
+    const Checkpoint__Rows *h = f->head->rows;
+    if (h->clock != t->clock)
+        return checkpoint_corrupt(e, f->path,
+                                  "the clock of its tables is %" PRIu64 ", another file's %" PRIu64,
+                                  h->clock, t->clock);
+    bool same = h->n_table == t->tables;
+    for (uint32_t i = 0; same && i < t->tables; i++)
+        same = strcmp(h->table[i]->name, t->table[i].name) == 0 &&
+               h->table[i]->dim == t->table[i].dim && h->table[i]->slots == t->table[i].slots;
+    return same ? ERR_OK : checkpoint_corrupt(e, f->path, "its tables are not those of the others");
+}
+
+/* File `i` of the checkpoint, open; the first one tells which tables there are. */
+static enum err open_rows(struct shard_file *f, const char *dir, const struct manifest *m,
+                          uint32_t i, struct checkpoint_tables *t, struct errmsg *e)
+{
+    enum err err = shard_file_open_checked(f, dir, m, &m->file[i], e);
+    if (err)
+        return err;
+    if (t->tables == 0)
+        begin_tables(t, f->head->rows);
+    err = same_tables(t, f, e);
+    if (err)
+        shard_file_close(f);
+    return err;
+}
+
+static enum err add_file(const char *dir, const struct manifest *m, uint32_t i,
+                         struct checkpoint_tables *t, struct digests *d, struct errmsg *e)
+{
+    struct shard_file f;
+    enum err err = open_rows(&f, dir, m, i, t, e);
+    if (err)
+        return err;
+    if (i == 0 && !digests_init(d, t->tables))
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", f.path);
+    for (uint32_t j = 0; j < t->tables && !err; j++) {
+        t->rows[j] += f.head->rows->table[j]->rows;
+        digests_add(d, j, f.head->rows);
+    }
+    shard_file_close(&f);
+    return err;
+}
+
+enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
+                                struct checkpoint_tables *t, struct errmsg *e)
+{
+    struct checkpoint_tables made = {0};
+    struct digests d = {.of = {NULL}};
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; m->tables && i < m->files && !err; i++)
+        err = add_file(dir, m, i, &made, &d, e);
+    if (!err && digests_end(&d, &made))
+        err = err_set(e, ERR_NOMEM, "%s: out of memory", dir);
+    digests_close(&d);
+    if (!err)
+        *t = made;
+    return err;
+}
+
+/* ---- rows ---- */
+
+enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
+                              const struct row_sink *sink, struct errmsg *e)
+{
+    struct checkpoint_tables t = {0};
+    struct row_place at = {0};
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; m->tables && i < m->files && !err; i++) {
+        if (m->file[i].first_bucket >= of.end || m->file[i].end_bucket <= of.first)
+            continue;
+        struct shard_file f;
+        err = open_rows(&f, dir, m, i, &t, e);
+        if (err)
+            break;
+        err = shard_file_read_rows(&f, of, &at, sink, e);
+        shard_file_close(&f);
+    }
+    return err;
+}

@@ -1,0 +1,28 @@
+/* The rows' part of a shard's file while it is written: frames, and what the head says of them. */
+#ifndef GRADWIRE_COMMON_CHECKPOINT_ROWS_WRITE_H
+#define GRADWIRE_COMMON_CHECKPOINT_ROWS_WRITE_H
+
+#include "common/checkpoint/frame_file.h"
+#include "common/checkpoint/row_frame.h"
+#include "proto/checkpoint.pb-c.h"
+
+struct rows_writer {
+    const struct checkpoint_rows *rows;
+    struct frame_file *out;
+    uint8_t *plain; /* (ROW_FRAME_BYTES) the frame that is being filled */
+    size_t used;
+    struct row_place at;
+    struct sha256 *hash; /* of the bucket and table in `at` */
+    Checkpoint__Rows head;
+    size_t frames_room; /* of its arrays about frames */
+    Checkpoint__RowTable table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
+};
+
+/* Append all rows to `out`. `w->head` is then what the file's head has of them, until rows_writer_close. On error the
+ * caller closes all the same. Errors: ERR_IO, ERR_NOMEM; ERR_STATE for rows out of order; those of rows->next. */
+enum err rows_writer_run(struct rows_writer *w, const struct checkpoint_rows *rows,
+                         struct frame_file *out, struct errmsg *e) MUST_CHECK;
+void rows_writer_close(struct rows_writer *w);
+uint64_t rows_writer_rows(const struct rows_writer *w); /* of all tables */
+
+#endif

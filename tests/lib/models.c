@@ -1,7 +1,10 @@
 #include "tests/lib/models.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base/mem.h"
 
 void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, bool from_logits)
 {
@@ -125,4 +128,70 @@ void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim)
     struct job_layer *l = add(job, LAYER_EMBEDDING, "embedding");
     l->embedding.input_dim = input_dim;
     l->embedding.output_dim = output_dim;
+}
+
+/* ---- tables ---- */
+
+/* `was` with room for n; a test ends without memory. */
+static void *grown(void *was, size_t n, size_t size)
+{
+    void *is = mem_resize(was, n, size);
+    assert(is);
+    return is;
+}
+
+uint32_t models_table(struct job *job, uint32_t dim, uint32_t list)
+{
+    struct job_table *t = &job->model.table[job->model.tables];
+    *t = (struct job_table){.dim = dim, .list = list};
+    (void)snprintf(t->name, sizeof t->name, "table_%u", job->model.tables);
+    t->init = (struct job_weights){
+        .initializer = INIT_RANDOM_UNIFORM, .init_value = 0.05f, .init_other = -0.05f};
+    if (list == job->model.lists)
+        job->model.lists++;
+    return job->model.tables++;
+}
+
+struct job_layer *models_lookup(struct job *job, enum layer_kind kind, uint32_t table,
+                                uint32_t lookups)
+{
+    struct job_layer *l = add(job, kind, "lookup");
+    uint32_t first = job->model.lookups;
+    job->model.lookup = grown(job->model.lookup, first + lookups, sizeof *job->model.lookup);
+    for (uint32_t i = 0; i < lookups; i++)
+        job->model.lookup[first + i] = (struct job_lookup){job->model.table[table].list, first + i};
+    job->model.lookups += lookups;
+    l->table = table;
+    l->first_lookup = first;
+    l->lookups = lookups;
+    return l;
+}
+
+void models_columns(struct job *job, uint32_t columns, uint32_t width)
+{
+    struct job_csv *csv = &job->data.csv;
+    csv->column = grown(NULL, columns, sizeof *csv->column);
+    csv->columns = columns;
+    for (uint32_t i = 0; i < columns; i++)
+        csv->column[i] =
+            (struct job_column){.kind = COLUMN_CATEGORY, .feature = i * width, .width = width};
+}
+
+void models_select(struct job *job, uint32_t columns, const uint32_t *column)
+{
+    struct job_layer *l = &job->model.layer[job->model.layers - 1];
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < job->model.selections; i++)
+        first += job->model.selection[i].columns;
+    job->model.selected = grown(job->model.selected, first + columns, sizeof *column);
+    memcpy(job->model.selected + first, column, columns * sizeof *column);
+    job->model.selection[job->model.selections] = (struct job_selection){first, columns};
+    l->input[l->inputs++] = JOB_INPUT_SELECTION + job->model.selections++;
+}
+
+void models_close(struct job *job)
+{
+    mem_free(job->model.lookup);
+    mem_free(job->model.selected);
+    mem_free(job->data.csv.column);
 }

@@ -26,6 +26,17 @@ struct job_layer *models_normalization(struct job *job, enum layer_kind kind);
 /* leaky_relu, elu; gelu. */
 struct job_layer *models_slope(struct job *job, enum layer_kind kind, float alpha);
 void models_embedding(struct job *job, uint32_t input_dim, uint32_t output_dim);
+/* A table of rows of `dim` floats, whose keys are those of list `list`; returns which. Lists ascend. */
+uint32_t models_table(struct job *job, uint32_t dim, uint32_t list);
+/* embedding, embedding_bag or linear over a table: `lookups` key columns of its own. */
+struct job_layer *models_lookup(struct job *job, enum layer_kind kind, uint32_t table,
+                                uint32_t lookups);
+/* One-hot columns of the model's input, `width` features each. */
+void models_columns(struct job *job, uint32_t columns, uint32_t width);
+/* The last layer reads these columns in place of a layer. */
+void models_select(struct job *job, uint32_t columns, const uint32_t *column);
+/* What the last three took. */
+void models_close(struct job *job);
 void models_metric(struct job *job, enum metric_kind metric);
 
 #endif

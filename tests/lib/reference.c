@@ -138,6 +138,65 @@ static void dense(const struct job_layer *l, const struct layout *lay, const dou
     activate(l->dense.activation, slope_of(l->dense.activation), out);
 }
 
+/* ---- tables ---- */
+
+/* out (dim) += the bag of row r in a lookup: sum w v; / sum w; / sqrt(sum w^2) */
+static void bag(double *out, const struct lookup_column *c, uint32_t r, const double *table,
+                uint32_t dim, enum bag_mode mode)
+{
+    double sum[REFERENCE_WIDTH_MAX] = {0}, norm = 0;
+    uint32_t places = c->count ? c->count[r] : c->width;
+    for (uint32_t p = r * c->width; p < r * c->width + places; p++) {
+        double weight = c->weight ? (double)c->weight[p] : 1;
+        if (c->at[p] == LOOKUP_NONE || (mode != BAG_SUM && weight <= 0))
+            continue;
+        norm += mode == BAG_MEAN ? weight : weight * weight;
+        for (uint32_t i = 0; i < dim; i++)
+            sum[i] += weight * table[c->at[p] * dim + i];
+    }
+    for (uint32_t i = 0; i < dim; i++)
+        if (mode == BAG_SUM)
+            out[i] += sum[i];
+        else if (norm > 0)
+            out[i] += sum[i] / (mode == BAG_MEAN ? norm : sqrt(norm));
+}
+
+static void lookups(const struct job *job, const struct job_layer *l, const struct layout *lay,
+                    const double *w, const struct reference_rows *rows, struct plane *out)
+{
+    uint32_t dim = job->model.table[l->table].dim;
+    bool side_by_side = l->kind != LAYER_LINEAR;
+    enum bag_mode mode = l->kind == LAYER_EMBEDDING_BAG ? l->embedding_bag.mode : BAG_SUM;
+    const double *bias = reference_tensor(lay, w, l->name, "bias");
+    out->outer = 1;
+    out->cols = side_by_side ? l->lookups * dim : dim;
+    for (uint32_t r = 0; r < out->rows; r++) {
+        double *row = out->v + r * out->cols;
+        for (uint32_t i = 0; i < out->cols; i++)
+            row[i] = bias ? bias[i] : 0;
+        for (uint32_t k = 0; k < l->lookups; k++)
+            bag(row + (side_by_side ? k * dim : 0), &rows->keys->column[l->first_lookup + k], r,
+                rows->w[l->table], dim, mode);
+    }
+}
+
+/* ---- inputs ---- */
+
+static void selection(const struct job *job, uint32_t which, struct plane *out,
+                      const struct plane *x)
+{
+    const struct job_selection *s = &job->model.selection[which];
+    *out = (struct plane){.rows = x->rows, .outer = 1};
+    for (uint32_t i = 0; i < s->columns; i++)
+        out->cols += job->data.csv.column[job->model.selected[s->first + i]].width;
+    for (uint32_t r = 0, at = 0; r < x->rows; r++)
+        for (uint32_t i = 0; i < s->columns; i++) {
+            const struct job_column *c = &job->data.csv.column[job->model.selected[s->first + i]];
+            for (uint32_t f = 0; f < c->width; f++)
+                out->v[at++] = x->v[r * x->cols + c->feature + f];
+        }
+}
+
 static void add(struct plane *out, const struct plane *other)
 {
     for (uint32_t i = 0; i < out->rows * out->outer * out->cols; i++)
@@ -153,6 +212,19 @@ static void concatenate(struct plane *out, const struct plane *const *in, uint32
         for (uint32_t k = 0; k < inputs; k++)
             for (uint32_t i = 0; i < in[k]->cols; i++)
                 out->v[at++] = in[k]->v[r * in[k]->cols + i];
+}
+
+/* What a layer of one input reads where several are named. */
+static const struct plane *const *side_by_side(const struct job_layer *l,
+                                               const struct plane *const *in)
+{
+    static struct plane joined;
+    static const struct plane *one[] = {&joined};
+    if (l->inputs < 2 || l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE)
+        return in;
+    joined = *in[0];
+    concatenate(&joined, in, l->inputs);
+    return one;
 }
 
 static void layer(const struct job_layer *l, const struct layout *lay, const double *w,
@@ -244,7 +316,7 @@ static double class_weight_of(const struct job *job, double label)
 }
 
 double reference_loss(const struct job *job, const struct layout *lay, const double *w,
-                      const float *x, const float *y, uint32_t n)
+                      const struct reference_rows *rows, const float *x, const float *y, uint32_t n)
 {
     static struct plane plane[JOB_LAYERS_MAX + 1];
     uint32_t rank = job->model.rank, outer = 1;
@@ -257,9 +329,19 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
     for (uint32_t i = 0; i < job->model.layers; i++) {
         const struct job_layer *l = &job->model.layer[i];
         const struct plane *in[JOB_INPUTS_MAX] = {&plane[i]};
+        static struct plane selected[JOB_INPUTS_MAX];
         for (uint32_t k = 0; k < l->inputs; k++)
-            in[k] = &plane[l->input[k]];
-        layer(l, lay, w, &plane[i + 1], in);
+            if (l->input[k] >= JOB_INPUT_SELECTION) {
+                selection(job, l->input[k] - JOB_INPUT_SELECTION, &selected[k], &plane[0]);
+                in[k] = &selected[k];
+            } else {
+                in[k] = &plane[l->input[k]];
+            }
+        plane[i + 1].rows = n;
+        if (l->lookups)
+            lookups(job, l, lay, w, rows, &plane[i + 1]);
+        else
+            layer(l, lay, w, &plane[i + 1], side_by_side(l, in));
         assert(plane[i + 1].outer * plane[i + 1].cols <= REFERENCE_WIDTH_MAX);
     }
     struct plane *last = &plane[job->model.layers];

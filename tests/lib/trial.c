@@ -11,11 +11,12 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "tests/lib/models.h"
 
 static void fill(struct trial *t, uint64_t seed)
 {
     uint32_t features = model_features(t->m), classes = model_classes(t->m);
-    bool ids = t->job.model.layer[0].kind == LAYER_EMBEDDING;
+    bool ids = t->job.model.layer[0].kind == LAYER_EMBEDDING && !t->job.model.layer[0].lookups;
     const struct layout *l = model_layout(t->m);
     layout_init_values(l, seed, 0, t->elems, t->w);
     for (uint32_t i = 0; i < l->tensors; i++)
@@ -30,6 +31,7 @@ static void fill(struct trial *t, uint64_t seed)
 void trial_init(struct trial *t, void (*make)(struct job *), uint32_t rows, uint64_t seed)
 {
     struct errmsg e = {""};
+    t->made = make != NULL;
     if (make)
         make(&t->job);
     t->rows = rows;
@@ -41,6 +43,8 @@ void trial_init(struct trial *t, void (*make)(struct job *), uint32_t rows, uint
     t->x = mem_floats((size_t)rows * model_features(t->m));
     t->y = mem_floats(rows);
     fill(t, seed);
+    if (job_has_tables(&t->job))
+        leaf_draw(&t->leaf, &t->job, rows, seed);
 }
 
 void trial_close(struct trial *t)
@@ -51,13 +55,22 @@ void trial_close(struct trial *t)
     mem_free(t->dw);
     mem_free(t->x);
     mem_free(t->y);
+    if (t->made)
+        models_close(&t->job);
 }
 
 struct sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64_t key)
 {
     struct sums sums = {0};
-    model_train(t->run, t->w, t->x + (size_t)first * model_features(t->m), t->y + first, n, key,
-                t->dw, &sums, NULL, NULL);
+    bool tables = job_has_tables(&t->job);
+    leaf_forget_gradient(&t->leaf);
+    model_train(t->run, t->w,
+                &(struct examples){.n = n,
+                                   .x = t->x + (size_t)first * model_features(t->m),
+                                   .y = t->y + first,
+                                   .keys = tables ? leaf_from(&t->leaf, first) : NULL,
+                                   .rows = tables ? &t->leaf.rows : NULL},
+                key, t->dw, &sums, NULL, NULL);
     assert_true(sums.examples == (double)n);
     return sums;
 }

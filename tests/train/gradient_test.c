@@ -177,6 +177,64 @@ static void embedded(struct job *j)
     models_dense(j, 1, ACT_LINEAR);
 }
 
+/* ---- tables: rows by key ---- */
+
+/* Logistic regression on keys alone. */
+static void linear_of_keys(struct job *j)
+{
+    models_start(j, 0, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_lookup(j, LAYER_LINEAR, models_table(j, 1, 0), 4)->use_bias = true;
+    models_activation(j, ACT_SIGMOID);
+}
+static void embedded_keys(struct job *j)
+{
+    models_start(j, 0, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    (void)models_lookup(j, LAYER_EMBEDDING, models_table(j, 3, 0), 3);
+    models_dense(j, 4, ACT_TANH);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* One table for all three modes, each with three lookups: counted or full, weighted or not. */
+static void bags(struct job *j)
+{
+    models_start(j, 0, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    uint32_t table = models_table(j, 4, 0);
+    for (uint32_t mode = BAG_SUM; mode <= BAG_SQRTN; mode++)
+        models_lookup(j, LAYER_EMBEDDING_BAG, table, 3)->embedding_bag.mode = (enum bag_mode)mode;
+    models_merge(j, LAYER_CONCATENATE, 1, 2);
+    models_merge(j, LAYER_CONCATENATE, 4, 3);
+    models_dense(j, 3, ACT_TANH);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* The output of an op over a table is read twice, and written over by nobody. */
+static void rows_in_a_graph(struct job *j)
+{
+    models_start(j, 0, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    (void)models_lookup(j, LAYER_EMBEDDING, models_table(j, 2, 0), 2);
+    models_activation(j, ACT_RELU);
+    models_dense(j, 4, ACT_RELU);
+    models_merge(j, LAYER_ADD, 1, 3);
+    (void)models_lookup(j, LAYER_EMBEDDING, models_table(j, 4, 1), 1);
+    models_merge(j, LAYER_ADD, 5, 4);
+    models_merge(j, LAYER_ADD, 6, 6);
+    models_dense(j, 1, ACT_LINEAR);
+}
+/* Two tables share a list; a number goes beside keys. */
+static void wide_and_deep(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_columns(j, 3, 2);
+    uint32_t wide = models_table(j, 1, 0), deep = models_table(j, 3, 0);
+    (void)models_lookup(j, LAYER_LINEAR, wide, 3);
+    (void)models_lookup(j, LAYER_EMBEDDING, deep, 3);
+    models_dense(j, 5, ACT_RELU);
+    j->model.layer[2].inputs = 1;
+    j->model.layer[2].input[0] = 2;
+    models_select(j, 2, (const uint32_t[]){2, 0});
+    models_dense(j, 1, ACT_LINEAR);
+    models_merge(j, LAYER_ADD, 1, 4);
+    models_activation(j, ACT_SIGMOID);
+}
+
 static void regularized(struct job *j)
 {
     models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
@@ -310,6 +368,11 @@ static void (*const MODELS[])(struct job *) = {
     layer_normalized,
     residual_normalized,
     embedded,
+    linear_of_keys,
+    embedded_keys,
+    bags,
+    rows_in_a_graph,
+    wide_and_deep,
 };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 
@@ -330,6 +393,43 @@ static bool is_weight(const struct trial *f, uint64_t element)
     return l->tensor[layout_find(l, element)].role == TENSOR_WEIGHT;
 }
 
+/* The rows of tables as reference_loss takes them. */
+static const struct reference_rows *rows_of(const struct trial *f)
+{
+    static struct reference_rows rows;
+    static double w[LEAF_TABLES][LEAF_ELEMS];
+    for (uint32_t t = 0; t < LEAF_TABLES; t++) {
+        for (uint32_t i = 0; i < LEAF_ELEMS; i++)
+            w[t][i] = (double)f->leaf.w[t][i];
+        rows.w[t] = w[t];
+    }
+    rows.keys = &f->leaf.keys;
+    return &rows;
+}
+
+static double loss_at(const struct trial *f, const double *w, const struct reference_rows *rows)
+{
+    return reference_loss(&f->job, model_layout(f->m), w, rows, f->x, f->y, ROWS);
+}
+
+static void assert_row_gradients(const struct trial *f, int number, const double *w, double slack)
+{
+    const double step = 1e-6;
+    const struct reference_rows *rows = rows_of(f);
+    for (uint32_t t = 0; t < f->job.model.tables; t++)
+        for (uint32_t i = 0; i < LEAF_KEYS * f->job.model.table[t].dim; i++) {
+            double *at = (double *)rows->w[t] + i, keep = *at;
+            *at = keep + step;
+            double up = loss_at(f, w, rows);
+            *at = keep - step;
+            double slope = (up - loss_at(f, w, rows)) / (2 * step);
+            *at = keep;
+            if (fabs((double)f->leaf.dw[t][i] - slope) > slack)
+                fail_msg("model %d, table %u, element %u: gradient %.9g, slope %.9g", number, t, i,
+                         (double)f->leaf.dw[t][i], slope);
+        }
+}
+
 static void assert_gradient(struct trial *f, int number)
 {
     const double step = 1e-6;
@@ -338,18 +438,19 @@ static void assert_gradient(struct trial *f, int number)
     for (uint64_t i = 0; i < f->elems; i++)
         w[i] = (double)f->w[i];
     double loss = trial_train_rows(f, 0, ROWS, 0).loss;
-    double truth = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+    double truth = loss_at(f, w, rows_of(f));
     if (fabs(loss - truth) > 2e-6 * (1 + fabs(truth)))
         fail_msg("model %d: loss %.9g, should be %.9g", number, loss, truth);
     double slack = 2e-6 * scale_of(f->dw, f->elems) + 1e-8;
+    assert_row_gradients(f, number, w, slack);
     for (uint64_t i = 0; i < f->elems; i++) {
         if (!is_weight(f, i))
             continue;
         double keep = w[i];
         w[i] = keep + step;
-        double up = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+        double up = loss_at(f, w, rows_of(f));
         w[i] = keep - step;
-        double down = reference_loss(&f->job, model_layout(f->m), w, f->x, f->y, ROWS);
+        double down = loss_at(f, w, rows_of(f));
         w[i] = keep;
         double slope = (up - down) / (2 * step);
         if (fabs((double)f->dw[i] - slope) > slack)

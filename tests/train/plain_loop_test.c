@@ -102,8 +102,8 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
         struct sums sums = {0};
         uint32_t n = order_leaf(&order, id / batches, id % batches, 0, rows);
         assert_int_equal(dataset_gather(&data, rows, n, x, y, &n, &e), ERR_OK);
-        model_train(run, w, x, y, n, rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums,
-                    ignore_ready, NULL);
+        model_train(run, w, &(struct examples){.n = n, .x = x, .y = y},
+                    rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums, ignore_ready, NULL);
         apply(&job->optimizer, layout, id + 1, w, slot, dw, 1.0f / (float)n);
     }
     export_digest(layout, w, digest);

@@ -134,7 +134,7 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
     v->sums[block] = (struct sums){0};
     if (n == 0)
         return ERR_OK;
-    model_eval(l->run, v->w, l->x, l->y, n, &v->sums[block]);
+    model_eval(l->run, v->w, &(struct examples){.n = n, .x = l->x, .y = l->y}, &v->sums[block]);
     return v->ranking ? rank_block(v, thread, n, e) : ERR_OK;
 }
 

@@ -16,7 +16,7 @@ static void survey(struct readers *r, const struct model *m)
     *r = (struct readers){{false}, {0}};
     for (uint32_t i = 0; i < m->ops; i++) {
         const struct op *op = &m->op[i];
-        r->trained[i + 1] = op->tensors > 0;
+        r->trained[i + 1] = op_learns(op);
         for (uint32_t k = 0; k < op->inputs; k++) {
             r->trained[i + 1] = r->trained[i + 1] || r->trained[op->input[k]];
             r->uses[op->input[k]]++;

@@ -1,5 +1,5 @@
 /* Embedding: keras.layers.Embedding over a dense table: input_dim rows of output_dim. The inputs
- * are numbers of rows, as the data has them: floats. */
+ * are numbers of rows, as the data has them: floats. Without input_dim it looks up keys in a table that grows. */
 #include "worker/model/layers.h"
 
 #include <string.h>
@@ -12,7 +12,9 @@ static const struct op_type embedding_op;
 enum err embedding_add(struct model *m, const struct job_layer *l, struct errmsg *e)
 {
     uint32_t rows = l->embedding.input_dim, width = l->embedding.output_dim;
-    if (m->value != 0)
+    if (l->lookups)
+        return lookup_append(m, l, BAG_SUM, e);
+    if (m->value != 0 && m->op[m->value - 1].type != &select_op)
         return err_set(e, ERR_INPUT,
                        "model.layers: %s looks up what the data has: it reads the model's input, "
                        "at most a flatten or reshape between them",

@@ -5,7 +5,8 @@
  * A value keeps its slot until the last op that reads it; one that backward looks at again, until
  * the op that made it has gone backward. A gradient's slot is taken by the first op, from behind,
  * that writes it, and given back by the op that uses it up; a value read more than once gets its
- * gradients added in that order, the same whatever the split of the work. */
+ * gradients added in that order, the same whatever the split of the work. A gradient by rows of tables is added up when
+ * all ops are through, so the gradient by the output of an op that looks rows up stands until then. */
 #include "worker/model/layers.h"
 
 #include <assert.h>
@@ -60,7 +61,7 @@ static void survey(struct flow *f)
     struct model *m = f->m;
     for (uint32_t i = 0; i < m->ops; i++) {
         struct op *op = &m->op[i];
-        f->wanted[i + 1] = op->tensors > 0;
+        f->wanted[i + 1] = op_learns(op);
         for (uint32_t k = 0; k < op->inputs; k++) {
             uint32_t u = op->input[k];
             f->wanted[i + 1] = f->wanted[i + 1] || f->wanted[u];
@@ -82,7 +83,7 @@ static void survey(struct flow *f)
 static bool may_overwrite(const struct flow *f, uint32_t i)
 {
     const struct op *op = &f->m->op[i];
-    uint32_t u = op->input[0];
+    uint32_t u = op->inputs ? op->input[0] : 0;
     if (u == 0 || f->uses[u] != 1 || !op->elementwise)
         return false;
     const struct op *before = &f->m->op[u - 1];
@@ -167,11 +168,14 @@ static void plan_backward(struct flow *f)
         op->dy = f->gradient[i + 1];
         for (uint32_t k = op->inputs; op->backward && k-- > 0;)
             plan_input(f, op, k);
-        if (op->dy != SLOT_NONE && !lives_on(op, op->dy))
+        if (op->dy != SLOT_NONE && !lives_on(op, op->dy) && !op->lookups)
             give_back(f, op->dy);
         if (!op->in_place && f->kept[i + 1])
             give_back(f, op->y);
     }
+    for (uint32_t i = 0; i < m->ops; i++)
+        if (m->op[i].lookups)
+            give_back(f, m->op[i].dy);
 }
 
 void flow_plan(struct model *m)

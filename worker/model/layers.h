@@ -14,6 +14,7 @@
 
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
+#include "common/rows/lookups.h"
 #include "worker/model/window.h"
 
 struct shape { /* of one row */
@@ -33,6 +34,11 @@ struct op_gradient {
 
 struct op;
 
+/* Features [first, first + n) of the model's input. */
+struct feature_range {
+    uint32_t first, n;
+};
+
 /* What the data did that cannot be. */
 struct op_fault {
     enum err err;
@@ -46,8 +52,11 @@ struct op_pass {
     uint64_t key; /* of its randomness */
     const float *w, *x[JOB_INPUTS_MAX];
     float *y;
-    void *state; /* what forward leaves to backward */
-    float *work; /* room of its own while it runs */
+    const struct leaf_keys *keys; /* tables: what the examples look up; NULL: none */
+    const struct leaf_rows *table;
+    const struct feature_range *range; /* select: of the model */
+    void *state;                       /* what forward leaves to backward */
+    float *work;                       /* room of its own while it runs */
     struct op_fault *fault;
     /* backward */
     uint32_t input; /* the one that dx is of */
@@ -75,13 +84,17 @@ struct op {
     bool elementwise; /* output may be written over the (first) input, and the gradient by that over
                          the one by it: their elements correspond */
     uint32_t width[JOB_INPUTS_MAX]; /* concatenate: of each input's last axis */
-    bool drops;                     /* where it makes a 0 it passes no gradient */
-    enum activation activation;     /* what is inside; of dense and conv2d: linear or relu */
-    float alpha;                    /* elu's, leaky_relu's slope */
-    struct window window;           /* conv2d, pooling */
-    uint32_t channels;              /* of their output */
-    bool direct, direct_dx;         /* conv2d_direct.c's, with a gradient by the input */
-    bool pooled;                    /* with the largest of these windows; out is behind them */
+    uint32_t ranges, first_range;   /* select: of the model */
+    uint32_t lookups, first_lookup; /* over a table: which of the job's; it has no inputs then */
+    uint32_t table;                 /* of the row layout */
+    enum bag_mode bag;
+    bool drops;                 /* where it makes a 0 it passes no gradient */
+    enum activation activation; /* what is inside; of dense and conv2d: linear or relu */
+    float alpha;                /* elu's, leaky_relu's slope */
+    struct window window;       /* conv2d, pooling */
+    uint32_t channels;          /* of their output */
+    bool direct, direct_dx;     /* conv2d_direct.c's, with a gradient by the input */
+    bool pooled;                /* with the largest of these windows; out is behind them */
     struct window pool;
     enum pooling pooling;
     uint32_t tensor, tensors;            /* its parameters, in the layout */
@@ -103,7 +116,7 @@ struct tap {
 };
 
 struct model {
-    struct layout layout;
+    struct layout layout; /* with the tables' */
     uint32_t ops;
     struct op op[OPS_MAX];
     struct job_layer layer[JOB_LAYERS_MAX];
@@ -111,6 +124,8 @@ struct model {
     struct shape shape; /* of `value`; at most INT32_MAX elements */
     uint32_t value;
     struct tap from[JOB_INPUTS_MAX];
+    uint32_t ranges; /* of all selections of input columns */
+    struct feature_range *range;
     uint32_t features;
     enum loss_kind loss;
     bool fused; /* the loss contains the last layer's softmax or sigmoid: what it gets are logits */
@@ -135,7 +150,13 @@ void shape_text(const struct shape *s, char *out, size_t bytes);
 
 /* ---- building ---- */
 
-/* Append an op; without inputs of its own it reads m->value. It makes m->value. */
+/* It has something to train. */
+static inline bool op_learns(const struct op *op)
+{
+    return op->tensors > 0 || op->lookups > 0;
+}
+
+/* Append an op; without inputs or lookups of its own it reads m->value. It makes m->value. */
 void op_append(struct model *m, const struct op *op);
 
 /* Each layer's NAME_add appends what it needs, reading m->value of m->shape, and leaves its own there; *l is in the model.
@@ -156,6 +177,23 @@ enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct te
 enum err weights_add_kernel_and_bias(struct model *m, struct op *op, struct tensor *kernel,
                                      struct errmsg *e) MUST_CHECK;
 
+/* How a tensor, or a table's rows, get their first values: as in struct tensor, whose shape says the fans. */
+void weights_init(struct tensor *t, const struct job_weights *init);
+
+/* ---- what layers have in common ---- */
+
+/* The op of a layer that looks up rows of a table: lookup.c. */
+enum err lookup_append(struct model *m, const struct job_layer *l, enum bag_mode mode,
+                       struct errmsg *e) MUST_CHECK;
+/* The gradient by all rows, once every op is through its backward; slot: of the run, where the gradients by the ops' outputs
+ * stand. The looked-up rows' gradients are added up by table, then by example, then in the order of the lookups. */
+void lookup_backward_rows(const struct model *m, float *const *slot, const struct op_pass *p);
+
+/* Columns of the model's input, model.selection[i] of the job: m->value and m->shape become theirs: select.c.
+ * Errors: ERR_INPUT, ERR_NOMEM. */
+enum err select_append(struct model *m, const struct job *job, const struct job_layer *l,
+                       uint32_t i, struct errmsg *e) MUST_CHECK;
+
 /* ---- flow.c: where values and gradients stand, once all ops are there ---- */
 void flow_plan(struct model *m);
 
@@ -166,7 +204,7 @@ bool conv2d_may_be_direct(const struct op *op, bool wants_dx);
 
 /* ---- running: the types that others ask for ---- */
 
-extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op;
+extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op, select_op;
 
 /* x (n, in.y, in.x, in channels), y (n, out.y, out.x, channels), kernel (size.y, size.x, in channels,
  * channels). work: conv2d_direct_work_elems floats. Where op->pooled: y (n, pool.y.out, pool.x.out,

@@ -19,6 +19,10 @@ static enum err set_input(struct model *m, const struct job *job, struct errmsg 
         if (__builtin_mul_overflow(elems, job->model.shape[i], &elems) || elems > INT32_MAX)
             return err_set(e, ERR_INPUT, "model.input.shape: too large");
     }
+    if (job_has_tables(job) && (job->model.rank == 0 || elems == 0)) {
+        m->shape = (struct shape){.rank = 1}; /* keys alone */
+        return ERR_OK;
+    }
     if (job->model.rank == 0 || elems == 0)
         return err_set(e, ERR_INPUT, "model.input.shape: a dimension is 0 or there is none");
     m->features = (uint32_t)elems;
@@ -32,7 +36,7 @@ void op_append(struct model *m, const struct op *op)
     assert(m->ops < OPS_MAX);
     struct op *made = &m->op[m->ops];
     *made = *op;
-    if (made->inputs == 0) {
+    if (made->inputs == 0 && made->lookups == 0) {
         made->inputs = 1;
         made->input[0] = m->value;
     }
@@ -62,19 +66,43 @@ static layer_add *const add[LAYER_KINDS] = {
 #define ADD(KIND, name) [LAYER_##KIND] = name##_add,
     JOB_LAYERS(ADD)};
 
-/* What layer i reads: tap[0] is the model's input, tap[j + 1] what layer j gives. */
-static enum err take_inputs(struct model *m, const struct job_layer *l, uint32_t i,
+/* One value: tap[0] is the model's input, tap[j + 1] what layer j gives. */
+static enum err take_input(struct model *m, const struct job *job, uint32_t i, uint32_t input,
+                           const struct tap *tap, struct tap *out, struct errmsg *e)
+{
+    const struct job_layer *l = &m->layer[i];
+    enum err err = ERR_OK;
+    if (input >= JOB_INPUT_SELECTION) {
+        err = select_append(m, job, l, input - JOB_INPUT_SELECTION, e);
+        *out = (struct tap){m->value, m->shape};
+        return err;
+    }
+    if (input > i)
+        return err_set(e, ERR_INPUT, "model.layers: %s: its input stands behind it", l->name);
+    *out = tap[input];
+    if (out->value == 0 && m->features == 0)
+        return err_set(e, ERR_INPUT,
+                       "model.layers: %s reads the model's input, and the data have keys alone: "
+                       "name a layer in its inputs, or give the data a number or category column",
+                       l->name);
+    return ERR_OK;
+}
+
+/* What layer i reads. */
+static enum err take_inputs(struct model *m, const struct job *job, uint32_t i,
                             const struct tap *tap, struct errmsg *e)
 {
-    m->from[0] = tap[i];
-    for (uint32_t k = 0; k < l->inputs; k++) {
-        if (l->input[k] > i)
-            return err_set(e, ERR_INPUT, "model.layers: %s: its input stands behind it", l->name);
-        m->from[k] = tap[l->input[k]];
-    }
+    const struct job_layer *l = &m->layer[i];
+    enum err err = ERR_OK;
+    if (l->lookups)
+        return ERR_OK;
+    if (l->inputs == 0)
+        err = take_input(m, job, i, i, tap, &m->from[0], e);
+    for (uint32_t k = 0; k < l->inputs && !err; k++)
+        err = take_input(m, job, i, l->input[k], tap, &m->from[k], e);
     m->value = m->from[0].value;
     m->shape = m->from[0].shape;
-    return ERR_OK;
+    return err;
 }
 
 /* Everything that is computed must reach the output. */
@@ -111,11 +139,24 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     *l = job->model.layer[i];
     enum err code = check_name(m, job, i, e);
     if (!code)
-        code = take_inputs(m, l, i, tap, e);
+        code = take_inputs(m, job, i, tap, e);
+    if (!code && l->inputs > 1 && l->kind != LAYER_ADD && l->kind != LAYER_CONCATENATE)
+        code = concatenate_add(m, l, e); /* a layer of one input has its inputs side by side */
     if (!code)
         code = add[l->kind](m, l, e);
     tap[i + 1] = (struct tap){m->value, m->shape};
     return code;
+}
+
+/* The plan of the shards' work wants a block, if a small one. */
+static enum err refuse_without_tensors(const struct model *m, const struct job *job,
+                                       struct errmsg *e)
+{
+    const char *why = m->layout.rows
+                          ? "model.layers: tables alone, and at least one weight outside them is "
+                            "needed: use_bias: true of a linear layer, or a dense layer"
+                          : "model.layers: nothing to train: at least one dense or conv2d layer";
+    return job_blame(job, PLACE_LAYERS, err_set(e, ERR_INPUT, "%s", why), e);
 }
 
 static enum err add_layers(struct model *m, const struct job *job, struct errmsg *e)
@@ -124,17 +165,49 @@ static enum err add_layers(struct model *m, const struct job *job, struct errmsg
     enum err code = ERR_OK;
     for (uint32_t i = 0; i < job->model.layers && !code; i++)
         code = job_blame_layer(job, i, add_one(m, job, i, tap, e), e);
-    if (!code && m->layout.tensors == 0) {
-        code = err_set(e, ERR_INPUT,
-                       "model.layers: nothing to train: at least one dense or conv2d layer");
-        return job_blame(job, PLACE_LAYERS, code, e);
-    }
+    if (!code && m->layout.tensors == 0)
+        return refuse_without_tensors(m, job, e);
     return code ? code : check_used(m, job, e);
+}
+
+/* ---- tables ---- */
+
+static struct row_table_spec table_spec(const struct job_table *from)
+{
+    struct tensor row = {.rank = 1, .shape = {from->dim}};
+    weights_init(&row, &from->init);
+    struct row_table_spec t = {.dim = from->dim,
+                               .list = from->list,
+                               .init = row.init,
+                               .init_value = row.init_value,
+                               .init_center = row.init_center};
+    static_assert(sizeof t.name == sizeof from->name, "a table's name fits");
+    memcpy(t.name, from->name, sizeof t.name);
+    return t;
+}
+
+static enum err add_tables(struct model *m, const struct job *job, struct errmsg *e)
+{
+    if (!job_has_tables(job))
+        return ERR_OK;
+    struct row_layout *rows = m->layout.rows = mem_zalloc(1, sizeof *rows);
+    if (!rows)
+        return err_set(e, ERR_NOMEM, "model: out of memory");
+    for (uint32_t i = 0; i < job->model.tables; i++) {
+        rows->table[rows->tables++] = table_spec(&job->model.table[i]);
+        assert(job->model.table[i].list <= rows->lists); /* they ascend */
+        if (job->model.table[i].list == rows->lists)
+            rows->lists++;
+    }
+    assert(rows->lists == job->model.lists);
+    return ERR_OK;
 }
 
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);
+    if (!code)
+        code = add_tables(m, job, e);
     if (!code)
         code = add_layers(m, job, e);
     if (code)
@@ -169,6 +242,7 @@ void model_free(struct model *m)
     if (!m)
         return;
     layout_close(&m->layout);
+    mem_free(m->range);
     mem_free(m->class_weight);
     mem_free(m);
 }

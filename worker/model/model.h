@@ -8,6 +8,7 @@
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 #include "common/parameters/sums.h"
+#include "common/rows/lookups.h"
 
 struct model;
 struct model_run;
@@ -18,9 +19,18 @@ struct model_run;
 enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
 void model_free(struct model *m);
 
-/* The tensors in the flat block; valid as long as the model. */
+/* What a microbatch is to the model. */
+struct examples {
+    uint32_t n;
+    const float *x, *y; /* (n, features), (n) */
+    /* Tables: the rows that they look up, and where the gradient by them goes. NULL: the model has none. */
+    const struct leaf_keys *keys;
+    const struct leaf_rows *rows;
+};
+
+/* The tensors in the flat block, and the tables' rows; valid as long as the model. */
 const struct layout *model_layout(const struct model *m);
-uint32_t model_features(const struct model *m); /* inputs of one row */
+uint32_t model_features(const struct model *m); /* inputs of one row; 0: it looks up keys alone */
 uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
 
 enum err model_run_new(struct model_run **r, const struct model *m, uint32_t rows_max,
@@ -42,14 +52,13 @@ double model_penalty(const struct model *m, const float *w);
 typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
 
 /* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps are left as they
- * are, zero) receives the SUM over the n examples of the gradient of the example's loss; n = 0 zeroes it.
- * x: (n, features), y: (n). `key`: dropout's randomness, a function of (seed, epoch, microbatch id).
+ * are, zero) receives the SUM over the n examples of the gradient of the example's loss; n = 0 zeroes it. That of rows of
+ * tables is added into of->rows->dw, when the whole block is ready. `key`: dropout's randomness, a function of (seed, epoch, microbatch id).
  * Adds into *sums. Thread: any, one at a time per run; single-threaded BLAS. */
-void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                 uint64_t key, float *dw, struct sums *sums, model_ready *ready, void *ctx);
+void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+                 float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
 /* Forward without dropout, loss (without penalty and class weights) and metrics added into *sums. */
-void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                struct sums *sums);
+void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);
 
 #endif

@@ -40,7 +40,7 @@ double model_penalty(const struct model *m, const float *w)
             continue;
         sum += penalty(&op->layer->kernel, w, t);
         if (op->layer->use_bias)
-            sum += penalty(&op->layer->bias, w, t + 1);
+            sum += penalty(&op->layer->bias, w, t + op->tensors - 1);
     }
     return sum;
 }
@@ -64,5 +64,5 @@ void regularizer_backward(const struct model *m, const struct op *op, float *dw,
         return;
     add(dw, w, t, &op->layer->kernel, n);
     if (op->layer->use_bias)
-        add(dw, w, t + 1, &op->layer->bias, n);
+        add(dw, w, t + op->tensors - 1, &op->layer->bias, n);
 }

@@ -108,6 +108,7 @@ static struct op_pass pass_of(struct model_run *r, uint32_t i, const struct op_p
     const struct op *op = &r->m->op[i];
     struct op_pass of = *p;
     of.rows = p->n * op->outer;
+    of.range = r->m->range;
     of.key = rng_u64(p->key, i);
     of.y = r->slot[op->y];
     of.state = r->state[i];
@@ -184,6 +185,8 @@ static void backward(struct model_run *r, const struct op_pass *p, model_ready *
         const struct op *op = &m->op[i];
         if (!op->backward)
             continue;
+        if (op->inputs == 0)
+            backward_op(r, i, 0, p);
         for (uint32_t k = op->inputs; k-- > 0;) {
             backward_op(r, i, k, p);
             join(r, op, k, p->n);
@@ -192,6 +195,7 @@ static void backward(struct model_run *r, const struct op_pass *p, model_ready *
         if (op->tensors && ready)
             tell_ready(m, op, ready, ctx);
     }
+    lookup_backward_rows(m, r->slot, p);
 }
 
 /* ---- one op alone ---- */
@@ -220,29 +224,30 @@ static void zero_gradient(const struct model *m, float *dw, model_ready *ready, 
         ready(ctx, 0, m->layout.elems);
 }
 
-void model_train(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                 uint64_t key, float *dw, struct sums *sums, model_ready *ready, void *ctx)
+void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+                 float *dw, struct sums *sums, model_ready *ready, void *ctx)
 {
+    uint32_t n = of->n;
     assert(n <= r->rows_max);
     if (n == 0) {
         zero_gradient(r->m, dw, ready, ctx);
         return;
     }
-    const struct op_pass p = {.w = w, .n = n, .train = true, .key = key, .dw = dw};
-    const float *z = forward(r, x, &p);
+    const struct op_pass p = {
+        .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
+    const float *z = forward(r, of->x, &p);
     if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
-    score(r, z, y, n, r->m->class_weight, sums);
+    score(r, z, of->y, n, r->m->class_weight, sums);
     sums->loss += n * model_penalty(r->m, w);
     backward(r, &p, ready, ctx);
 }
 
-void model_eval(struct model_run *r, const float *w, const float *x, const float *y, uint32_t n,
-                struct sums *sums)
+void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums)
 {
-    assert(n <= r->rows_max);
-    if (n == 0)
+    assert(of->n <= r->rows_max);
+    if (of->n == 0)
         return;
-    const struct op_pass p = {.w = w, .n = n, .train = false};
-    score(r, forward(r, x, &p), y, n, NULL, sums);
+    const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
+    score(r, forward(r, of->x, &p), of->y, of->n, NULL, sums);
 }

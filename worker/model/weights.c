@@ -3,12 +3,8 @@
 
 #include <stdio.h>
 
-enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct tensor *t,
-                     const char *what, const struct job_weights *init, struct errmsg *e)
+void weights_init(struct tensor *t, const struct job_weights *init)
 {
-    int n = snprintf(t->name, sizeof t->name, "%s/%s", op->layer->name, what);
-    if (n < 0 || (size_t)n >= sizeof t->name)
-        return err_set(e, ERR_INPUT, "model.layers: the name %s is too long", op->layer->name);
     t->init = init->initializer;
     t->init_value = layout_init_scale(init->initializer, t);
     if (init->initializer == INIT_RANDOM_UNIFORM) {
@@ -18,6 +14,15 @@ enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct te
         t->init_value = init->init_value;
         t->init_center = init->init_other;
     }
+}
+
+enum err weights_add(struct model *m, struct op *op, uint64_t *offset, struct tensor *t,
+                     const char *what, const struct job_weights *init, struct errmsg *e)
+{
+    int n = snprintf(t->name, sizeof t->name, "%s/%s", op->layer->name, what);
+    if (n < 0 || (size_t)n >= sizeof t->name)
+        return err_set(e, ERR_INPUT, "model.layers: the name %s is too long", op->layer->name);
+    weights_init(t, init);
     *offset = m->layout.elems;
     enum err code = layout_add(&m->layout, t, e);
     if (code)

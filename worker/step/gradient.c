@@ -228,8 +228,9 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
         return err;
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct sums){0};
-    model_train(t->run, g->w, batch.x, batch.y, batch.n, rng_key(g->seed, RNG_DROPOUT, id, of),
-                t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
+    model_train(t->run, g->w, &(struct examples){.n = batch.n, .x = batch.x, .y = batch.y},
+                rng_key(g->seed, RNG_DROPOUT, id, of), t->piece->block[__builtin_popcount(t->leaf)],
+                &g->leaf_sums[leaf], on_ready, t);
     err = model_run_fault(t->run, NULL);
     if (!err)
         on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */

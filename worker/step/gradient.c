@@ -13,7 +13,8 @@ struct piece {
     struct tree_node node;
     uint32_t thread;
     float *block[TREE_LEVELS_MAX + 1]; /* the fold's stack; block[0] ends as the piece's sum */
-    _Atomic uint64_t ready_from;       /* elements from here on are final */
+    struct row_sums *rows[TREE_LEVELS_MAX + 1]; /* tables: the same of rows */
+    _Atomic uint64_t ready_from;                /* elements from here on are final */
 };
 
 /* What one thread is at. */
@@ -24,6 +25,8 @@ struct worker_thread {
     uint32_t leaf;          /* within the piece */
     uint64_t reported_from; /* of this leaf */
     uint32_t index;
+    struct row_values rows; /* tables: of this leaf */
+    struct row_sums spare;
 };
 
 struct gradient {
@@ -35,6 +38,9 @@ struct gradient {
 
     size_t blocks, used; /* of the task */
     float **block;
+    const struct row_layout *layout; /* NULL: no tables */
+    size_t sums, sums_used;          /* of the task */
+    struct row_sums **row_sums;
 
     /* the task */
     uint64_t batch;
@@ -65,12 +71,15 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
     g->loader = loader;
     g->seed = seed;
     g->elems = model_layout(model)->elems;
+    g->layout = model_layout(model)->rows;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->progress, NULL);
     g->thread = mem_zalloc(pool_threads(pool), sizeof *g->thread);
     enum err err = g->thread ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for gradients");
     for (uint32_t i = 0; !err && i < pool_threads(pool); i++) {
         g->thread[i] = (struct worker_thread){.g = g, .index = i};
+        row_values_init(&g->thread[i].rows, g->layout);
+        row_sums_init(&g->thread[i].spare, g->layout);
         err = model_run_new(&g->thread[i].run, model, rows, e);
     }
     if (err) {
@@ -85,9 +94,17 @@ void gradient_free(struct gradient *g)
 {
     if (!g)
         return;
-    for (uint32_t i = 0; g->thread && i < pool_threads(g->pool); i++)
+    for (uint32_t i = 0; g->thread && i < pool_threads(g->pool); i++) {
         if (g->thread[i].run)
             model_run_free(g->thread[i].run);
+        row_values_close(&g->thread[i].rows);
+        row_sums_close(&g->thread[i].spare);
+    }
+    for (size_t i = 0; i < g->sums; i++) {
+        row_sums_close(g->row_sums[i]);
+        mem_free(g->row_sums[i]);
+    }
+    mem_free(g->row_sums);
     for (size_t i = 0; i < g->blocks; i++)
         mem_free(g->block[i]);
     mem_free(g->block);
@@ -120,6 +137,21 @@ static float *block_acquire(struct gradient *g)
     return g->block[g->used++];
 }
 
+static struct row_sums *row_sums_acquire(struct gradient *g)
+{
+    if (g->sums_used == g->sums) {
+        struct row_sums **grown = mem_resize(g->row_sums, g->sums + 1, sizeof *grown);
+        if (!grown)
+            return NULL;
+        g->row_sums = grown;
+        g->row_sums[g->sums] = mem_zalloc(1, sizeof **grown);
+        if (!g->row_sums[g->sums])
+            return NULL;
+        row_sums_init(g->row_sums[g->sums++], g->layout);
+    }
+    return g->row_sums[g->sums_used++];
+}
+
 static enum err add_piece(struct gradient *g, struct tree_node node, uint32_t thread)
 {
     struct piece *p = &g->piece[g->pieces];
@@ -127,7 +159,7 @@ static enum err add_piece(struct gradient *g, struct tree_node node, uint32_t th
     p->thread = thread;
     for (uint32_t i = 0; i <= node.level; i++) {
         p->block[i] = block_acquire(g);
-        if (!p->block[i])
+        if (!p->block[i] || (g->layout && !(p->rows[i] = row_sums_acquire(g))))
             return ERR_NOMEM;
     }
     atomic_store_explicit(&p->ready_from, g->elems, memory_order_relaxed);
@@ -161,17 +193,44 @@ static enum err add_run(struct gradient *g, uint32_t first, uint32_t count)
 
 /* ---- a thread's part ---- */
 
+/* How many sums of the piece's stack the running leaf completes. */
+static uint32_t folds_of(const struct worker_thread *t)
+{
+    uint32_t folds = (uint32_t)__builtin_ctz(~t->leaf);
+    return folds > t->piece->node.level ? t->piece->node.level : folds;
+}
+
 /* The leaf's elements [from, to) are final: fold them into what is left of them in the piece. */
 static void fold(struct worker_thread *t, uint64_t from, uint64_t to)
 {
-    uint32_t height = (uint32_t)__builtin_popcount(t->leaf);
-    uint32_t folds = (uint32_t)__builtin_ctz(~t->leaf);
-    if (folds > t->piece->node.level)
-        folds = t->piece->node.level;
+    uint32_t height = (uint32_t)__builtin_popcount(t->leaf), folds = folds_of(t);
     for (uint32_t i = 0; i < folds; i++) {
         float *left = t->piece->block[height - 1 - i] + from;
         kernels()->add(left, left, t->piece->block[height - i] + from, to - from);
     }
+}
+
+/* *left = *left + right, by way of a spare one. */
+static enum err add_rows(struct row_sums *left, const struct row_sums *right,
+                         struct row_sums *spare)
+{
+    enum err err = row_sums_add(spare, left, right);
+    struct row_sums sum = *spare;
+    if (err)
+        return err;
+    *spare = *left;
+    *left = sum;
+    return ERR_OK;
+}
+
+/* The same of the leaf's rows. Errors: ERR_NOMEM. */
+static enum err fold_rows(struct worker_thread *t)
+{
+    uint32_t height = (uint32_t)__builtin_popcount(t->leaf), folds = folds_of(t);
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < folds && !err; i++)
+        err = add_rows(t->piece->rows[height - 1 - i], t->piece->rows[height - i], &t->spare);
+    return err;
 }
 
 static void stream(struct gradient *g);
@@ -212,6 +271,25 @@ static bool find_leaf(const struct gradient *g, uint32_t leaf, uint64_t *batch, 
     return true;
 }
 
+/* The leaf's rows, from those of its task, and room for their gradients. Errors: ERR_NOMEM. */
+static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
+                          struct leaf_rows *rows)
+{
+    const struct gradient *g = t->g;
+    struct row_sums *sums = t->piece->rows[__builtin_popcount(t->leaf)];
+    enum err err = row_sums_begin(sums, keys);
+    for (uint32_t i = 0; keys && i < g->layout->lists && !err; i++) {
+        err = row_values_reserve(&t->rows, i, keys->list[i].keys, NULL);
+        if (!err)
+            (void)row_values_copy(&g->held->rows, i, &keys->list[i], t->rows.w);
+    }
+    for (uint32_t i = 0; i < g->layout->tables && !err; i++) {
+        rows->w[i] = t->rows.w[i];
+        rows->dw[i] = sums->g[i];
+    }
+    return err;
+}
+
 static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errmsg *e)
 {
     struct gradient *g = t->g;
@@ -224,14 +302,22 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
         batch = *batch_leaf(g->held, leaf);
     else if (there)
         err = loader_get(g->loader, id, of, &batch, e);
+    struct leaf_rows rows;
+    struct examples examples = {.n = batch.n, .x = batch.x, .y = batch.y};
+    if (g->held && !err) {
+        examples.keys = batch.n ? batch.keys : NULL;
+        examples.rows = &rows;
+        err = take_rows(t, examples.keys, &rows);
+    }
     if (err)
         return err;
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct sums){0};
-    model_train(t->run, g->w, &(struct examples){.n = batch.n, .x = batch.x, .y = batch.y},
-                rng_key(g->seed, RNG_DROPOUT, id, of), t->piece->block[__builtin_popcount(t->leaf)],
-                &g->leaf_sums[leaf], on_ready, t);
+    model_train(t->run, g->w, &examples, rng_key(g->seed, RNG_DROPOUT, id, of),
+                t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
     err = model_run_fault(t->run, NULL);
+    if (!err && g->held)
+        err = fold_rows(t);
     if (!err)
         on_ready(t, 0, t->reported_from); /* an empty microbatch reports nothing */
     if (there && !g->held)
@@ -284,6 +370,21 @@ static float *join(struct gradient *g, struct tree_node n, uint64_t from, uint64
     float *right = join(g, (struct tree_node){n.level - 1, n.index * 2 + 1}, from, to);
     kernels()->add(left + from, left + from, right + from, to - from);
     return left;
+}
+
+/* Rows are joined when all of the task is computed. Errors: ERR_NOMEM. */
+static enum err join_rows(struct gradient *g, struct tree_node n, struct row_sums **out)
+{
+    struct piece *p = piece_at(g, n);
+    struct row_sums *right;
+    if (p) {
+        *out = p->rows[0];
+        return ERR_OK;
+    }
+    enum err err = join_rows(g, (struct tree_node){n.level - 1, n.index * 2}, out);
+    if (!err)
+        err = join_rows(g, (struct tree_node){n.level - 1, n.index * 2 + 1}, &right);
+    return err ? err : add_rows(*out, right, &g->thread[0].spare);
 }
 
 static uint64_t node_ready_from(const struct gradient *g, struct tree_node n)
@@ -373,7 +474,7 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
                           const struct batch *batch, gradient_range *ready, void *ctx,
                           struct errmsg *e)
 {
-    g->used = 0;
+    g->used = g->sums_used = 0;
     g->pieces = g->nodes = 0;
     g->batch = task->batch;
     g->work = task->work;
@@ -401,7 +502,15 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
     }
     if (others)
         pool_wait(g->pool);
-    return failure(g, e);
+    enum err err = failure(g, e);
+    for (uint32_t i = 0; g->held && i < g->nodes && !err; i++) {
+        struct row_sums *rows;
+        err = join_rows(g, g->node[i].node, &rows);
+        if (err)
+            return err_set(e, err, "no memory for the gradient of rows");
+        g->node[i].rows = rows;
+    }
+    return err;
 }
 
 struct sums gradient_sums(const struct gradient *g)

@@ -107,10 +107,10 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
         struct errmsg e;
         if (table_look(&d->table, row, &n, buffer, sizeof buffer / sizeof *buffer, &cells, &e))
             bench_die("%s", e.text);
-        for (row += n; n > 0; n--, cells += d->table.schema->inputs + 1)
+        for (row += n; n > 0; n--, cells += table_row_cells(d->table.schema))
             sum += (double)table_float(cells[0]);
     }
-    size_t in_file = spilling ? b->rows * (d->table.schema->inputs + 1) * sizeof *buffer : 0;
+    size_t in_file = spilling ? b->rows * table_row_cells(d->table.schema) * sizeof *buffer : 0;
     return d->rows == b->rows && d->features == NUMBERS + 4 * WORDS && sum == (double)b->sum &&
            table_spilled_bytes(&d->table) == in_file;
 }

@@ -137,6 +137,10 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
             return job_refuse(r, node, JOB_COLUMN_PREFIX,
                               "data.columns[%u] is the label already: there is one",
                               column[i].item);
+        if (last->kind == COLUMN_WEIGHT && column[i].kind == COLUMN_WEIGHT)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "data.columns[%u] is the weight already: there is one",
+                              column[i].item);
     }
     return ERR_OK;
 }
@@ -264,7 +268,7 @@ static enum err check_columns(struct job_reader *r)
     for (uint32_t i = 0; i < csv->columns; i++) {
         enum column_kind kind = csv->column[i].kind;
         label |= kind == COLUMN_LABEL;
-        features |= kind != COLUMN_LABEL && kind != COLUMN_IGNORE;
+        features |= kind != COLUMN_LABEL && kind != COLUMN_WEIGHT && kind != COLUMN_IGNORE;
         if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
             return job_refuse(r, NULL, "data.columns",
                               "column %u has no name; data.header: names finds columns by theirs",
@@ -283,6 +287,15 @@ bool job_reads_csv(const struct job *job)
 {
     return job->data.format == DATA_CSV ||
            (job->data.format == DATA_SYNTHETIC && job->data.synthetic == SYNTHETIC_CENSUS);
+}
+
+bool job_has_weights(const struct job *job)
+{
+    const struct job_csv *csv = &job->data.csv;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_WEIGHT)
+            return true;
+    return false;
 }
 
 enum err job_check_csv(struct job_reader *r)

@@ -62,8 +62,9 @@ enum column_kind {
     COLUMN_CATEGORY,
     COLUMN_LABEL,
     COLUMN_IGNORE,
-    COLUMN_KEY, /* a word is the key of a row of a table */
-    COLUMN_KEYS /* several of them */
+    COLUMN_KEY,  /* a word is the key of a row of a table */
+    COLUMN_KEYS, /* several of them */
+    COLUMN_WEIGHT
 };
 enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
 enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
@@ -283,6 +284,9 @@ enum err job_blame(const struct job *job, enum job_place place, enum err err, st
 enum err job_blame_layer(const struct job *job, uint32_t layer, enum err err, struct errmsg *e);
 /* How many workers' leaves make a step; 0: all, there are no backup workers. */
 uint32_t job_replicas(const struct job *job, uint32_t workers);
+
+/* Its examples have weights: a column of data.columns. */
+bool job_has_weights(const struct job *job);
 
 /* It has tables of rows by key. */
 static inline bool job_has_tables(const struct job *job)

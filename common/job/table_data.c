@@ -21,6 +21,7 @@ static const struct job_word column_words[] = {
     {"ignore", COLUMN_IGNORE, "name"},
     {"key", COLUMN_KEY, "name"},
     {"keys", COLUMN_KEYS, "name"},
+    {"weight", COLUMN_WEIGHT, "name"},
     LAST_WORD,
 };
 
@@ -145,7 +146,10 @@ static const struct job_key keys[] = {
             "`csv`: the columns in the order of the file, each `kind`, `kind: name` or `kind: "
             "{option: value}`; their features make a row in this order",
             .identity = true, .fallback_doc = "none; required by `csv`", OF_CSV),
-    COLUMN_KEY("", CHOICE, kind, "one column; one of them is the label", .words = column_words),
+    COLUMN_KEY("", CHOICE, kind,
+               "one column; one of them is the label. A `weight` is a number, at least 0, that the "
+               "example's loss, gradient and metrics are multiplied by",
+               .words = column_words),
     COLUMN_NAME("number"),
     COLUMN_KEY(
         ".number.scale", WORD, scale,
@@ -170,6 +174,7 @@ static const struct job_key keys[] = {
     COLUMN_KEY(".label.classes", TEXTS, words,
                "the names of classes 0, 1, ..: `a|b` takes both for one class, `*` all others",
                .fallback_doc = "labels are numbers"),
+    COLUMN_NAME("weight"),
     COLUMN_NAME("ignore"),
     KEY_OPTIONS("key", "empty"),
     KEY_OPTIONS("keys", "none"),

@@ -21,7 +21,7 @@ static const char *const columns[] = {
     "columns: [number: a, category: b, label: c]",
     "columns: [category: {name: a, encode: id}, label: {name: c, classes: ['x|y', '*']}], trim: "
     "true",
-    "columns: [number: {name: b, scale: standard}, label: a], header: names, comment: '#'",
+    "columns: [number: {name: b, scale: standard}, weight: w, label: a], header: names, comment: '#'",
     "columns: [ignore, category: {vocabulary: [x, y]}, number: {scale: min_max}, label: c], "
     "header: skip, quotes: false, delimiter: space, missing: ['?', '-1']",
 };
@@ -60,7 +60,7 @@ static const uint32_t *cells_of(const struct dataset *d, uint64_t row, uint32_t 
 static void same(const struct dataset *a, const struct dataset *b)
 {
     uint32_t a_buffer[TABLE_ROW_CELLS_MAX], b_buffer[TABLE_ROW_CELLS_MAX];
-    size_t bytes = (a->table.schema->inputs + (size_t)1) * sizeof(uint32_t);
+    size_t bytes = table_row_cells(a->table.schema) * sizeof(uint32_t);
     must(a->rows == b->rows && a->bad_rows == b->bad_rows && a->features == b->features, "sizes");
     for (uint64_t row = 0; row < a->rows; row++)
         must(memcmp(cells_of(a, row, a_buffer), cells_of(b, row, b_buffer), bytes) == 0, "cells");

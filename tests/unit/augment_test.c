@@ -145,7 +145,7 @@ static void augment_leaves_the_eval_part_alone(void **state)
     for (uint64_t row = 0; row < d.rows; row++) {
         uint32_t n;
         assert_int_equal(dataset_gather(&d, &row, 1, plain, &y, &n, NULL), ERR_OK);
-        assert_int_equal(dataset_gather_train(&d, &row, 1, row, x, &y, &n, NULL), ERR_OK);
+        assert_int_equal(dataset_gather_train(&d, &row, 1, row, x, &y, NULL, &n, NULL), ERR_OK);
         assert_memory_equal(x, plain, sizeof x);
     }
     dataset_close(&d);

@@ -715,30 +715,34 @@ static void the_exported_encoding_makes_the_same_features(void **state)
     char path[300];
     setup(&f,
           "missing: ['', '?'], columns: [number: {name: x, scale: standard}, ignore, "
-          "category: {name: c}, category: {name: s, encode: id, vocabulary: [S, M]}, label: y]",
+          "category: {name: c}, category: {name: s, encode: id, vocabulary: [S, M]}, label: y, "
+          "weight: w]",
           NULL, 0);
-    loads(&f, "1,q,a,M,0\n4,q,\xff!,S,1\n?,q,?,L,1\n3,q,a,?,0\n");
+    loads(&f, "1,q,a,M,0,1\n4,q,\xff!,S,1,2\n?,q,?,L,1,3\n3,q,a,?,0,4\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
     assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, NULL);
     json_int_t features, at[3], width;
     double shift, divisor, missing;
-    const char *markers[2], *words[2], *hex, *sizes[3], *encode[2];
-    assert_int_equal(json_unpack(all,
-                                 "{s:I s:[ss!] s:[{s:s s:s s:I s:i s:{s:F s:F s:F !} !} {s:n s:s !}"
-                                 "{s:s s:s s:I s:I s:{s:s s:[s {s:s !} s !] !} !}"
-                                 "{s:s s:s s:I s:i s:{s:s s:[sss!] !} !} {s:s s:s !} !] !}",
-                                 "features", &features, "missing", &markers[0], &markers[1],
-                                 "columns", "name", &words[0], "kind", &words[0], "feature", &at[0],
-                                 "width", &(int){0}, "number", "shift", &shift, "divisor", &divisor,
-                                 "missing", &missing, "name", "kind", &words[0], "name", &words[0],
-                                 "kind", &words[0], "feature", &at[1], "width", &width, "category",
-                                 "encode", &encode[0], "words", &words[0], "hex", &hex, &words[1],
-                                 "name", &sizes[0], "kind", &sizes[0], "feature", &at[2], "width",
-                                 &(int){0}, "category", "encode", &encode[1], "words", &sizes[0],
-                                 &sizes[1], &sizes[2], "name", &sizes[0], "kind", &sizes[1]),
-                     0);
+    const char *markers[2], *words[2], *hex, *sizes[3], *encode[2], *weight[2];
+    assert_int_equal(
+        json_unpack(all,
+                    "{s:I s:[ss!] s:[{s:s s:s s:I s:i s:{s:F s:F s:F !} !} {s:n s:s !}"
+                    "{s:s s:s s:I s:I s:{s:s s:[s {s:s !} s !] !} !}"
+                    "{s:s s:s s:I s:i s:{s:s s:[sss!] !} !} {s:s s:s !} {s:s s:s !} !] !}",
+                    "features", &features, "missing", &markers[0], &markers[1], "columns", "name",
+                    &words[0], "kind", &words[0], "feature", &at[0], "width", &(int){0}, "number",
+                    "shift", &shift, "divisor", &divisor, "missing", &missing, "name", "kind",
+                    &words[0], "name", &words[0], "kind", &words[0], "feature", &at[1], "width",
+                    &width, "category", "encode", &encode[0], "words", &words[0], "hex", &hex,
+                    &words[1], "name", &sizes[0], "kind", &sizes[0], "feature", &at[2], "width",
+                    &(int){0}, "category", "encode", &encode[1], "words", &sizes[0], &sizes[1],
+                    &sizes[2], "name", &sizes[0], "kind", &sizes[1], "name", &weight[0], "kind",
+                    &weight[1]),
+        0);
     assert_true(features == 5 && at[0] == 0 && at[1] == 1 && width == 3 && at[2] == 4);
+    assert_string_equal(weight[0], "w");
+    assert_string_equal(weight[1], "weight");
     assert_string_equal(encode[0], "one_hot");
     assert_string_equal(encode[1], "id");
     assert_string_equal(words[0], "a");
@@ -754,6 +758,41 @@ static void the_exported_encoding_makes_the_same_features(void **state)
     ROWS_ARE(&f.d, row[0], row[1], row[2], row[3]);
     json_decref(all);
     teardown(&f);
+}
+
+static void a_weight_is_gathered_with_its_row(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const uint64_t rows[] = {3, 1, 0};
+    float x[3], y[3], weight[3];
+    uint32_t there;
+    setup(&f, "columns: [weight: w, number: a, label: y], bad_rows: skip", NULL, 0);
+    loads(&f, "0.5,1,7\n-1,2,8\n3,3,9\n0,4,1\n");
+    assert_true(dataset_is_weighted(&f.d));
+    assert_int_equal(dataset_gather_weighted(&f.d, rows, 3, x, y, weight, &there, &f.e), ERR_OK);
+    assert_int_equal(there, 2);
+    assert_true(x[0] == 4 && y[0] == 1 && weight[0] == 0);
+    assert_true(x[1] == 1 && y[1] == 7 && weight[1] == 0.5f);
+    ROWS_ARE(&f.d, "1 : 7", "-", "3 : 9", "4 : 1");
+    teardown(&f);
+    READS("columns: [number: a, label: y, weight: w], header: names", "w,y,a\n1,2,3\n", "3 : 2");
+}
+
+static void a_weight_that_cannot_be_makes_its_row_bad(void **state)
+{
+    (void)state;
+    static const char *const weights[] = {"-1", "-0.001", "inf", "nan", "x", "1e39"};
+    static const char data[] = "columns: [number: a, label: y, weight: w], missing: '?'";
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        char text[64], why[128];
+        snprintf(text, sizeof text, "1,2,3\n1,2,%s\n", weights[i]);
+        snprintf(why, sizeof why,
+                 "line 2: column 3 (w): the weight '%s' is not a finite number of at least 0",
+                 weights[i]);
+        refuses(data, text, why);
+    }
+    refuses(data, "1,2,?\n", "line 1: column 3 (w): the weight is missing");
 }
 
 static void contents_that_differ_have_another_fingerprint(void **state)
@@ -944,6 +983,8 @@ int main(void)
         cmocka_unit_test(threads_and_packing_change_nothing),
         cmocka_unit_test(the_first_complaint_is_the_first_in_the_text),
         cmocka_unit_test(the_exported_encoding_makes_the_same_features),
+        cmocka_unit_test(a_weight_is_gathered_with_its_row),
+        cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),
         cmocka_unit_test(contents_that_differ_have_another_fingerprint),
         cmocka_unit_test(it_survives_every_allocation_that_fails),
         cmocka_unit_test(the_census_is_the_same_text_everywhere),

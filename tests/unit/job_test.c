@@ -1244,7 +1244,7 @@ static void columns_that_make_no_sense_are_refused(void **state)
     (void)state;
     refused(csv, "data.columns[0]=text",
             "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore, "
-            "key, keys");
+            "key, keys, weight");
     refused(
         csv, "data.columns[0].number.scale=log",
         "--set data.columns[0].number.scale: 'log' is unknown; allowed: none, standard, min_max");
@@ -1254,6 +1254,12 @@ static void columns_that_make_no_sense_are_refused(void **state)
             "j.yaml:7: data.columns: no column is the label, like - label: income");
     refused(csv, "data.columns[2]={label: z}",
             "j.yaml:11: data.columns[3]: data.columns[2] is the label already: there is one");
+    refused(
+        csv, "data.columns=[weight: v, number: a, weight: w, label: y]",
+        "--set data.columns: data.columns[2]: data.columns[0] is the weight already: there is one");
+    refused(csv, "data.columns=[weight: v, label: y]",
+            "--set data.columns: no column is a number, a category or a key: there is nothing to "
+            "learn from");
     refused(csv, "data.columns[2]={ignore: age}",
             "--set data.columns[2]: its name, age, is that of data.columns[0] too");
     refused(csv, "data.columns[3]={label: {classes: [a, b|c, a]}}",

@@ -271,7 +271,7 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
         if (err)
             return err_set(e, err == ERR_TOOBIG ? ERR_INPUT : err, "category %s: %s",
                            s->input[i].name, err == ERR_TOOBIG ? "too many words" : err_str(err));
-        renumber_cells(w, i, (size_t)s->inputs + 1);
+        renumber_cells(w, i, table_row_cells(s));
     }
     return table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
@@ -448,7 +448,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     }
     for (uint32_t i = 0; i < s->inputs; i++)
         r->look->grows |= r->look->estimated && s->input[i].learns;
-    r->look->bytes = rows * (s->inputs + 1) * sizeof(uint32_t);
+    r->look->bytes = rows * table_row_cells(s) * sizeof(uint32_t);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);
     d->rows = rows;

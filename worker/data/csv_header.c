@@ -24,7 +24,9 @@ static struct csv_field field_of(const struct job_csv *job, uint32_t column)
         inputs += input;
     }
     enum column_kind kind = job->column[column].kind;
-    return (struct csv_field){kind, kind == COLUMN_LABEL ? inputs : cell, column};
+    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* behind the inputs */
+        cell = inputs + (kind == COLUMN_WEIGHT);
+    return (struct csv_field){kind, cell, column};
 }
 
 static enum err fields_by_order(struct csv_file *file, const struct job_csv *job, struct errmsg *e)

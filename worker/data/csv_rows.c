@@ -265,6 +265,18 @@ static void read_label(struct row *r, const struct csv_field *field, const char 
     r->cells[field->cell] = table_bits(v);
 }
 
+static void read_weight(struct row *r, const struct csv_field *field, const char *text,
+                        size_t bytes)
+{
+    char out[SHOWN_BYTES + 8];
+    float v = 0;
+    if (is_missing(r->format, text, bytes))
+        bad(r, "the weight is missing");
+    else if (!csv_number(text, bytes, &v) || v < 0)
+        bad(r, "the weight '%s' is not a finite number of at least 0", shown(out, text, bytes));
+    r->cells[field->cell] = table_bits(v);
+}
+
 static void read_field(struct row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
@@ -281,6 +293,8 @@ static void read_field(struct row *r, char *begin, char *end)
         read_number(r, field, begin, bytes);
     else if (field->kind == COLUMN_CATEGORY)
         read_category(r, field, begin, bytes);
+    else if (field->kind == COLUMN_WEIGHT)
+        read_weight(r, field, begin, bytes);
     else
         read_label(r, field, begin, bytes);
 }
@@ -289,7 +303,7 @@ static void read_field(struct row *r, char *begin, char *end)
 
 static uint32_t row_cells(const struct csv_format *f)
 {
-    return f->schema->inputs + 1;
+    return table_row_cells(f->schema);
 }
 
 /* Room for one more row. */

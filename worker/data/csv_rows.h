@@ -49,7 +49,7 @@ struct csv_piece {
     bool has_quotes;
 
     uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
-    uint32_t *cells; /* (rows, inputs + 1) */
+    uint32_t *cells; /* (rows, table_row_cells) */
     uint64_t rows, room;
     uint32_t *added;          /* (inputs): of this row: categories that learned a word */
     struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */

@@ -1,5 +1,6 @@
 #include "worker/data/dataset.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -223,7 +224,7 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
         uint64_t n = d->rows - row;
         const uint32_t *cells;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
-        for (; n > 0 && !err; n--, row++, cells += inputs + 1)
+        for (; n > 0 && !err; n--, row++, cells += table_row_cells(d->table.schema))
             err = check_label(table_float(cells[inputs]), row, classes, e);
     }
     return err;
@@ -261,9 +262,10 @@ static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
 }
 
 static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                             float *y, uint32_t *there, struct errmsg *e)
+                             float *y, float *weight, uint32_t *there, struct errmsg *e)
 {
-    uint32_t buffer[TABLE_ROW_CELLS_MAX], inputs = d->table.schema->inputs;
+    const struct table_schema *s = d->table.schema;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
     *there = 0;
     want_rows(&d->table, rows, n);
     for (uint32_t i = 0; i < n;) {
@@ -273,24 +275,39 @@ static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint
         if (err)
             return err;
         i += (uint32_t)run;
-        for (; run > 0; run--, cells += inputs + 1) {
-            float label = table_float(cells[inputs]);
+        for (; run > 0; run--, cells += table_row_cells(s)) {
+            float label = table_float(cells[s->inputs]);
             if (isnan(label))
                 continue;
-            table_features(d->table.schema, cells, x + (size_t)*there * d->features);
+            table_features(s, cells, x + (size_t)*there * d->features);
+            if (weight)
+                weight[*there] = table_float(cells[s->inputs + 1]);
             y[(*there)++] = label;
         }
     }
     return ERR_OK;
 }
 
+bool dataset_is_weighted(const struct dataset *d)
+{
+    return d->table.schema && d->table.schema->weighted;
+}
+
 enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
                         float *y, uint32_t *there, struct errmsg *e)
 {
+    return dataset_gather_weighted(d, rows, n, x, y, NULL, there, e);
+}
+
+enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                                 float *x, float *y, float *weight, uint32_t *there,
+                                 struct errmsg *e)
+{
+    assert(!weight || dataset_is_weighted(d));
     const struct kernels *k = kernels();
     float s = 1.0F / d->scale;
     if (!d->x)
-        return gather_table(d, rows, n, x, y, there, e);
+        return gather_table(d, rows, n, x, y, weight, there, e);
     for (uint32_t i = 0; i < n; i++) {
         k->u8_to_float(x + (size_t)i * d->features, d->x + rows[i] * d->features, s, d->features);
         y[i] = (float)d->labels[rows[i]];
@@ -300,10 +317,11 @@ enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t 
 }
 
 enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y, uint32_t *there, struct errmsg *e)
+                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
+                              struct errmsg *e)
 {
     if (!augment_any(&d->augment))
-        return dataset_gather(d, rows, n, x, y, there, e);
+        return dataset_gather_weighted(d, rows, n, x, y, weight, there, e);
     struct image image = {d->shape[0], d->shape[1], d->rank == 3 ? d->shape[2] : 1};
     for (uint32_t i = 0; i < n; i++) {
         augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,

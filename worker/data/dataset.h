@@ -73,9 +73,14 @@ uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint3
  * Thread: any; waits for the disk where rows are in a file. */
 enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
                         float *y, uint32_t *there, struct errmsg *e) MUST_CHECK;
+bool dataset_is_weighted(const struct dataset *d);
+/* And their weights. weight: (n); NULL: they are not wanted, or the set has none. */
+enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                                 float *x, float *y, float *weight, uint32_t *there,
+                                 struct errmsg *e) MUST_CHECK;
 /* The same for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
 enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y, uint32_t *there,
+                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
                               struct errmsg *e) MUST_CHECK;
 
 /* ---- loader.c: prefetch of microbatches on its own thread ---- */
@@ -87,8 +92,9 @@ enum err loader_new(struct loader **l, const struct dataset *d, const struct ord
 struct microbatch {
     uint64_t id; /* batch id = epoch * order_batches + batch within the epoch */
     uint32_t leaf;
-    uint32_t n;   /* rows, without bad ones */
-    float *x, *y; /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
+    uint32_t n;    /* rows, without bad ones */
+    float *x, *y;  /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
+    float *weight; /* (n), in the same way; NULL: the set has none */
     const struct leaf_keys *keys; /* what it looks up in tables; NULL: nothing. As long as x */
 };
 /* The microbatch (id, leaf). What was prefetched is handed out; anything else is gathered at once by the

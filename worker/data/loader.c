@@ -63,7 +63,9 @@ static int slot_init(struct slot *s, const struct loader *l)
     s->rows = mem_zalloc(rows, sizeof *s->rows);
     s->m.x = rows <= SIZE_MAX / l->data->features ? mem_floats(rows * l->data->features) : NULL;
     s->m.y = mem_floats(rows);
-    return s->rows && s->m.x && s->m.y;
+    bool weighted = dataset_is_weighted(l->data);
+    s->m.weight = weighted ? mem_floats(rows) : NULL;
+    return s->rows && s->m.x && s->m.y && (s->m.weight || !weighted);
 }
 
 static void slot_close(struct slot *s)
@@ -71,6 +73,7 @@ static void slot_close(struct slot *s)
     mem_free(s->rows);
     mem_free(s->m.x);
     mem_free(s->m.y);
+    mem_free(s->m.weight);
     *s = (struct slot){0};
 }
 
@@ -80,7 +83,7 @@ static void slot_fill(struct slot *s, const struct loader *l)
     s->m.n = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
     s->err = dataset_gather_train(l->data, s->rows, s->m.n,
                                   rng_key(l->order.seed, RNG_AUGMENT, s->m.id, s->m.leaf), s->m.x,
-                                  s->m.y, &s->m.n, &s->e);
+                                  s->m.y, s->m.weight, &s->m.n, &s->e);
 }
 
 /* The slot that holds (id, leaf), or will; NULL: none. With the lock. */

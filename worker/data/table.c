@@ -48,6 +48,7 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
             err = input_init(&s->input[s->inputs++], &csv->column[i], csv->missing);
+        s->weighted |= kind == COLUMN_WEIGHT;
     }
     if (err) {
         table_schema_unref(s);
@@ -79,7 +80,7 @@ enum { CHUNK_BYTES_MOST = 4 << 20 }; /* it counts as a whole, however few rows a
 
 static size_t row_cells(const struct table *t)
 {
-    return (size_t)t->schema->inputs + 1;
+    return table_row_cells(t->schema);
 }
 
 static size_t chunk_bytes(const struct table *t)
@@ -276,7 +277,7 @@ static void scale_cells(const struct table_schema *s, uint32_t *cells)
 static void learn_rows(const struct learning *l, struct moments *part, uint32_t *cells, uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
-    for (; n > 0; n--, cells += s->inputs + 1) {
+    for (; n > 0; n--, cells += table_row_cells(s)) {
         if (isnan(table_float(cells[s->inputs]))) /* left out */
             continue;
         if (l->pass == 0)

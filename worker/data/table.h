@@ -30,10 +30,11 @@ struct table_input {
 /* What the training part decides and the eval part is read with. Shared, not by threads. */
 struct table_schema {
     uint32_t refs, inputs, features;
+    bool weighted;             /* a row has a weight */
     struct table_input *input; /* (inputs) in the order of the job's columns */
 };
 
-/* chunk_rows rows of (inputs + 1) cells each; the last is the label. */
+/* chunk_rows rows of table_row_cells each: inputs, the label, and the weight where there is one. */
 struct table_chunk {
     uint32_t *cells; /* NULL: in the file */
     uint64_t at;     /* there */
@@ -52,7 +53,12 @@ enum {
     TABLE_ROW_CELLS_MAX = JOB_COLUMNS_MAX,
 };
 
-/* Cells are the bits of a float: a number (NaN: missing) and the label (NaN: the row is left out);
+static inline uint32_t table_row_cells(const struct table_schema *s)
+{
+    return s->inputs + 1 + s->weighted;
+}
+
+/* Cells are the bits of a float: a number (NaN: missing), the label (NaN: the row is left out) and the weight;
  * or a category: 0 is unknown, n + 1 is word n. */
 static inline uint32_t table_bits(float v)
 {
@@ -79,7 +85,7 @@ void table_schema_unref(struct table_schema *s);
 
 /* Once, when its schema and spill are there, before the first row. */
 void table_begin(struct table *t);
-/* `rows` more, of (rows, inputs + 1) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file; ERR_DISK. */
+/* `rows` more, of (rows, table_row_cells) cells. Errors: ERR_NOMEM; ERR_INPUT no room in the file; ERR_DISK. */
 enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
                       struct errmsg *e) MUST_CHECK;
 

@@ -13,7 +13,7 @@ enum { ROWS = 250 };
 /* One thread's. */
 struct lane {
     struct model_run *run;
-    float *x, *y;
+    float *x, *y, *weight; /* weight: NULL: the set has none */
 };
 
 struct evaluator {
@@ -42,12 +42,15 @@ static bool wants_auc(const struct job *job)
 
 static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
+    bool weighted = dataset_is_weighted(v->data);
     enum err err = v->lane && v->sums ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; !err && i < threads; i++) {
         struct lane *l = &v->lane[i];
         l->x = mem_floats((size_t)ROWS * v->data->features);
         l->y = mem_floats(ROWS);
-        err = l->x && l->y ? model_run_new(&l->run, v->model, ROWS, e) : ERR_NOMEM;
+        l->weight = weighted ? mem_floats(ROWS) : NULL;
+        err = l->x && l->y && (l->weight || !weighted) ? model_run_new(&l->run, v->model, ROWS, e)
+                                                       : ERR_NOMEM;
     }
     return err ? err_set(e, err, "no memory for evaluation") : ERR_OK;
 }
@@ -92,6 +95,7 @@ void evaluator_free(struct evaluator *v)
         model_run_free(v->lane[i].run);
         mem_free(v->lane[i].x);
         mem_free(v->lane[i].y);
+        mem_free(v->lane[i].weight);
     }
     mem_free(v->lane);
     mem_free(v->sums);
@@ -109,7 +113,7 @@ static enum err gather_block(const struct evaluator *v, const struct lane *l, ui
         rows[wanted] = first + wanted;
         wanted++;
     }
-    return dataset_gather(v->data, rows, wanted, l->x, l->y, n, e);
+    return dataset_gather_weighted(v->data, rows, wanted, l->x, l->y, l->weight, n, e);
 }
 
 /* What the lane's last pass made of its n rows. */
@@ -119,7 +123,7 @@ static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t n, str
     const float *z = model_run_outputs(l->run);
     struct scored scored[ROWS];
     for (uint32_t i = 0; i < n; i++)
-        scored[i] = (struct scored){z[i], 1.0f, l->y[i] > 0.5f};
+        scored[i] = (struct scored){z[i], l->weight ? l->weight[i] : 1.0f, l->y[i] > 0.5f};
     return ranking_add(v->ranking, thread, scored, n, e);
 }
 
@@ -134,7 +138,8 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
     v->sums[block] = (struct sums){0};
     if (n == 0)
         return ERR_OK;
-    model_eval(l->run, v->w, &(struct examples){.n = n, .x = l->x, .y = l->y}, &v->sums[block]);
+    model_eval(l->run, v->w, &(struct examples){.n = n, .x = l->x, .y = l->y, .weight = l->weight},
+               &v->sums[block]);
     return v->ranking ? rank_block(v, thread, n, e) : ERR_OK;
 }
 

@@ -85,7 +85,11 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
     for (uint32_t i = 0; i < csv->columns; i++) {
         const struct job_column *c = &csv->column[i];
         json_t *o = json_object();
-        static const char *const kinds[] = {"number", "category", "label", "ignore"};
+        static const char *const kinds[] = {[COLUMN_NUMBER] = "number",
+                                            [COLUMN_CATEGORY] = "category",
+                                            [COLUMN_LABEL] = "label",
+                                            [COLUMN_IGNORE] = "ignore",
+                                            [COLUMN_WEIGHT] = "weight"};
         put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
         put(o, "kind", json_string(kinds[c->kind]), ok);
         if (c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY) {

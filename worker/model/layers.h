@@ -131,6 +131,7 @@ struct model {
     bool fused; /* the loss contains the last layer's softmax or sigmoid: what it gets are logits */
     uint32_t metrics;
     enum metric_kind metric[METRICS_MAX];
+    bool weighted;       /* its examples have weights */
     float *class_weight; /* of each class; NULL: all 1 */
 
     /* flow.c: buffers for values and gradients */
@@ -232,16 +233,17 @@ const char *loss_name(enum loss_kind kind);
 bool loss_is_crossentropy(enum loss_kind kind);
 
 /* The sum over n examples of the example's loss; dz (n, cols) = its gradient by z (n, cols). z is
- * the last op's output: logits for the cross-entropies, outputs otherwise. y: (n). scratch: (2, n). weight: of each
- * class, NULL: all 1.
- */
+ * the last op's output: logits for the cross-entropies, outputs otherwise. y: (n). scratch: (2, n). weight: (n),
+ * NULL: all 1. */
 double loss_rows(enum loss_kind kind, float *dz, float *scratch, const float *z, const float *y,
                  const float *weight, size_t n, size_t cols);
 
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
-/* Add what metric i makes of n examples to its sums. scratch: (n). */
+/* Add what metric i makes of n examples to its sums. scratch: (n); weight: (n), NULL: all 1. */
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
-                 const float *y, size_t n, size_t cols);
+                 const float *y, const float *weight, size_t n, size_t cols);
+/* Add the examples' weights to the sum that the means are divided by; a job without weights has none. */
+void metric_weigh(const struct model *m, double *sum, const float *weight, size_t n);
 
 /* Adds the regularizers to the gradient, times n examples; model_penalty gives their part of the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,

@@ -139,12 +139,14 @@ enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e)
 
 /* ---- the formulas ---- */
 
-/* An example's gradient times its class's weight, which is returned. */
-static double weigh(float *dz, float weight, size_t cols)
+/* An example's loss and gradient times its weight. With a weight of 0 they are 0 even where they are not finite. */
+static double weigh(double loss, float *dz, const float *weight, size_t i, size_t cols)
 {
+    if (!weight)
+        return loss;
     for (size_t c = 0; c < cols; c++)
-        dz[c] *= weight;
-    return (double)weight;
+        dz[c] = weight[i] > 0.0f ? dz[c] * weight[i] : 0.0f;
+    return weight[i] > 0.0f ? loss * (double)weight[i] : 0.0;
 }
 
 /* log(sum exp(z)) - z[label]; gradient softmax(z) - onehot(label) */
@@ -160,9 +162,7 @@ static double sparse_categorical(float *dz, float *scratch, const float *z, cons
         assert(label < cols);
         double own = (double)log_sum[i] + ((double)max[i] - (double)z[i * cols + label]);
         dz[i * cols + label] -= 1.0f;
-        if (weight)
-            own *= weigh(dz + i * cols, weight[label], cols);
-        loss += own;
+        loss += weigh(own, dz + i * cols, weight, i, cols);
     }
     return loss;
 }
@@ -194,33 +194,31 @@ static double binary(float *dz, float *scratch, const float *z, const float *y, 
         double linear = (double)(z[i] <= 0.0f ? 0.0f : z[i]) - (double)z[i] * (double)y[i];
         double own = linear + (double)log1p_of(e[i], log_u[i]);
         dz[i] -= y[i];
-        if (weight)
-            own *= weigh(dz + i, weight[y[i] > 0.5f], 1);
-        loss += own;
+        loss += weigh(own, dz + i, weight, i, 1);
     }
     return loss;
 }
 
 /* (z - y)^2; gradient 2 (z - y) */
-static double squared(float *dz, const float *z, const float *y, size_t n)
+static double squared(float *dz, const float *z, const float *y, const float *weight, size_t n)
 {
     double loss = 0.0;
     for (size_t i = 0; i < n; i++) {
         float d = z[i] - y[i];
-        loss += (double)d * (double)d;
         dz[i] = 2.0f * d;
+        loss += weigh((double)d * (double)d, dz + i, weight, i, 1);
     }
     return loss;
 }
 
 /* |z - y|; gradient its sign, 0 at 0 (and NaN of NaN) */
-static double absolute(float *dz, const float *z, const float *y, size_t n)
+static double absolute(float *dz, const float *z, const float *y, const float *weight, size_t n)
 {
     double loss = 0.0;
     for (size_t i = 0; i < n; i++) {
         float d = z[i] - y[i];
-        loss += (double)fabsf(d);
         dz[i] = d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : d;
+        loss += weigh((double)fabsf(d), dz + i, weight, i, 1);
     }
     return loss;
 }
@@ -234,9 +232,9 @@ double loss_rows(enum loss_kind kind, float *dz, float *scratch, const float *z,
     case LOSS_BINARY_CROSSENTROPY:
         return binary(dz, scratch, z, y, weight, n);
     case LOSS_MEAN_SQUARED_ERROR:
-        return squared(dz, z, y, n);
+        return squared(dz, z, y, weight, n);
     case LOSS_MEAN_ABSOLUTE_ERROR:
-        return absolute(dz, z, y, n);
+        return absolute(dz, z, y, weight, n);
     }
     return 0.0;
 }

@@ -47,7 +47,8 @@ static uint32_t second_sum(const enum metric_kind *kind, uint32_t n, uint32_t i)
 
 uint32_t metric_sums(const struct job *job)
 {
-    return second_sum(job->model.metric, job->model.metrics, job->model.metrics);
+    return second_sum(job->model.metric, job->model.metrics, job->model.metrics) +
+           job_has_weights(job);
 }
 
 /* The mean logloss over the entropy of the labels' own rate, -(p log p + (1 - p) log(1 - p)): He et al. 2014, equation
@@ -60,6 +61,8 @@ static double normalized_entropy(double logloss, double positives, double exampl
 
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
+    if (job_has_weights(job)) /* the sum of weights is the last one */
+        examples = sum[metric_sums(job) - 1];
     enum metric_kind kind = job->model.metric[i];
     if (kind == METRIC_AUC || examples <= 0)
         return NAN;
@@ -91,6 +94,7 @@ static enum err check_metric(const struct model *m, const struct metric *metric,
 
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 {
+    m->weighted = job_has_weights(job);
     for (uint32_t i = 0; i < job->model.metrics; i++) {
         enum err code = check_metric(m, &metrics[job->model.metric[i]], e);
         if (code)
@@ -98,6 +102,14 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
         m->metric[m->metrics++] = job->model.metric[i];
     }
     return ERR_OK;
+}
+
+/* What an example counts. That of weight 0 counts nothing, even where it is not finite. */
+static double weigh(const float *weight, size_t i, double value)
+{
+    if (!weight)
+        return value;
+    return weight[i] > 0.0f ? (double)weight[i] * value : 0.0;
 }
 
 /* The first of the largest. */
@@ -109,80 +121,90 @@ static size_t argmax(const float *z, size_t cols)
     return best;
 }
 
-static double categorical_accuracy(const float *z, const float *y, size_t n, size_t cols)
+static double categorical_accuracy(const float *z, const float *y, const float *weight, size_t n,
+                                   size_t cols)
 {
     double hits = 0.0;
     for (size_t i = 0; i < n; i++)
-        hits += argmax(z + i * cols, cols) == (size_t)y[i];
+        hits += weigh(weight, i, argmax(z + i * cols, cols) == (size_t)y[i]);
     return hits;
 }
 
-static double binary_accuracy(const float *z, const float *y, size_t n)
+static double binary_accuracy(const float *z, const float *y, const float *weight, size_t n)
 {
     double hits = 0.0;
     for (size_t i = 0; i < n; i++)
-        hits += (z[i] > 0.0f) == (y[i] > 0.5f);
+        hits += weigh(weight, i, (z[i] > 0.0f) == (y[i] > 0.5f));
     return hits;
 }
 
-static double absolute_error(const float *outputs, const float *y, size_t n)
+static double absolute_error(const float *outputs, const float *y, const float *weight, size_t n)
 {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)fabsf(outputs[i] - y[i]);
+        sum += weigh(weight, i, (double)fabsf(outputs[i] - y[i]));
     return sum;
 }
 
-static double squared_error(const float *outputs, const float *y, size_t n)
+static double squared_error(const float *outputs, const float *y, const float *weight, size_t n)
 {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)(outputs[i] - y[i]) * (double)(outputs[i] - y[i]);
+        sum += weigh(weight, i, (double)(outputs[i] - y[i]) * (double)(outputs[i] - y[i]));
     return sum;
 }
 
 /* -log of the probability of the label: log(1 + exp(-z)) or log(1 + exp(z)) */
-static double logloss(float *scratch, const float *z, const float *y, size_t n)
+static double logloss(float *scratch, const float *z, const float *y, const float *weight, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         scratch[i] = y[i] > 0.5f ? -z[i] : z[i];
     kernels()->softplus(scratch, scratch, n);
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)scratch[i];
+        sum += weigh(weight, i, (double)scratch[i]);
     return sum;
 }
 
 /* True positives, and all that are predicted so (precision) or are so (recall). */
 static void count_positives(double *right, double *all, bool precision, const float *z,
-                            const float *y, size_t n)
+                            const float *y, const float *weight, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         bool predicted = z[i] > 0.0f, is = y[i] > 0.5f;
-        *right += predicted && is;
-        *all += precision ? predicted : is;
+        *right += weigh(weight, i, predicted && is);
+        *all += weigh(weight, i, precision ? predicted : is);
     }
 }
 
-static double positives(const float *y, size_t n)
+static double positives(const float *y, const float *weight, size_t n)
 {
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += y[i] > 0.5f;
+        sum += weigh(weight, i, y[i] > 0.5f);
     return sum;
 }
 
-static double probabilities(float *scratch, const float *z, size_t n)
+static double probabilities(float *scratch, const float *z, const float *weight, size_t n)
 {
     kernels()->sigmoid(scratch, z, n);
     double sum = 0.0;
     for (size_t i = 0; i < n; i++)
-        sum += (double)scratch[i];
+        sum += weigh(weight, i, (double)scratch[i]);
     return sum;
 }
 
+void metric_weigh(const struct model *m, double *sum, const float *weight, size_t n)
+{
+    double all = 0.0;
+    for (size_t i = 0; i < n; i++)
+        all += weigh(weight, i, 1.0);
+    if (m->weighted)
+        sum[second_sum(m->metric, m->metrics, m->metrics)] += all;
+}
+
 void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch, const float *z,
-                 const float *y, size_t n, size_t cols)
+                 const float *y, const float *weight, size_t n, size_t cols)
 {
     enum metric_kind kind = m->metric[i];
     const float *outputs = z;
@@ -192,30 +214,30 @@ void metric_rows(const struct model *m, uint32_t i, double *sum, float *scratch,
     }
     switch (kind) {
     case METRIC_ACCURACY:
-        sum[i] += m->loss == LOSS_BINARY_CROSSENTROPY ? binary_accuracy(z, y, n)
-                                                      : categorical_accuracy(z, y, n, cols);
+        sum[i] += m->loss == LOSS_BINARY_CROSSENTROPY ? binary_accuracy(z, y, weight, n)
+                                                      : categorical_accuracy(z, y, weight, n, cols);
         return;
     case METRIC_MEAN_ABSOLUTE_ERROR:
-        sum[i] += absolute_error(outputs, y, n);
+        sum[i] += absolute_error(outputs, y, weight, n);
         return;
     case METRIC_MEAN_SQUARED_ERROR:
-        sum[i] += squared_error(outputs, y, n);
+        sum[i] += squared_error(outputs, y, weight, n);
         return;
     case METRIC_PRECISION:
     case METRIC_RECALL:
         count_positives(&sum[i], &sum[second_sum(m->metric, m->metrics, i)],
-                        kind == METRIC_PRECISION, z, y, n);
+                        kind == METRIC_PRECISION, z, y, weight, n);
         return;
     case METRIC_LOGLOSS:
-        sum[i] += logloss(scratch, z, y, n);
+        sum[i] += logloss(scratch, z, y, weight, n);
         return;
     case METRIC_NORMALIZED_ENTROPY:
-        sum[i] += logloss(scratch, z, y, n);
-        sum[second_sum(m->metric, m->metrics, i)] += positives(y, n);
+        sum[i] += logloss(scratch, z, y, weight, n);
+        sum[second_sum(m->metric, m->metrics, i)] += positives(y, weight, n);
         return;
     case METRIC_CALIBRATION:
-        sum[i] += probabilities(scratch, z, n);
-        sum[second_sum(m->metric, m->metrics, i)] += positives(y, n);
+        sum[i] += probabilities(scratch, z, weight, n);
+        sum[second_sum(m->metric, m->metrics, i)] += positives(y, weight, n);
         return;
     case METRIC_AUC: /* no sum */
         return;

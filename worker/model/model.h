@@ -23,6 +23,8 @@ void model_free(struct model *m);
 struct examples {
     uint32_t n;
     const float *x, *y; /* (n, features), (n) */
+    /* (n): multiplies an example's loss, gradient and metrics; the gradient of one of weight 0 is 0. NULL: all 1. */
+    const float *weight;
     /* Tables: the rows that they look up, and where the gradient by them goes. NULL: the model has none. */
     const struct leaf_keys *keys;
     const struct leaf_rows *rows;

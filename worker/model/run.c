@@ -16,6 +16,7 @@ struct model_run {
     void *state[OPS_MAX];            /* what an op's forward leaves to its backward */
     float *work;                     /* an op's own room while it runs; NULL: none needs any */
     float *scratch;                  /* (2, rows_max), the loss's */
+    float *weight;                   /* (rows_max): of examples, by their classes too */
     const float *value[OPS_MAX + 1]; /* of the last forward */
     struct op_fault fault;
 };
@@ -54,7 +55,8 @@ static bool alloc_all(struct model_run *r)
             return false;
     }
     r->scratch = mem_floats(2 * (size_t)r->rows_max);
-    return r->scratch && alloc_work(r);
+    r->weight = mem_floats(r->rows_max);
+    return r->scratch && r->weight && alloc_work(r);
 }
 
 enum err model_run_new(struct model_run **out, const struct model *m, uint32_t rows_max,
@@ -87,6 +89,7 @@ void model_run_free(struct model_run *r)
         mem_free(r->state[i]);
     mem_free(r->work);
     mem_free(r->scratch);
+    mem_free(r->weight);
     mem_free(r);
 }
 
@@ -135,17 +138,32 @@ static const float *forward(struct model_run *r, const float *x, const struct op
     return r->value[r->m->ops];
 }
 
+/* The weights of the examples' losses; NULL: all 1. */
+static const float *weights_of(struct model_run *r, const struct examples *of,
+                               const float *class_weight)
+{
+    bool two = r->m->loss == LOSS_BINARY_CROSSENTROPY;
+    if (!class_weight)
+        return of->weight;
+    for (uint32_t i = 0; i < of->n; i++) {
+        float of_class = class_weight[two ? of->y[i] > 0.5f : (size_t)of->y[i]];
+        r->weight[i] = of->weight ? of->weight[i] * of_class : of_class;
+    }
+    return r->weight;
+}
+
 /* Adds loss and metrics; the gradient by z is left where the last op looks for it. */
-static void score(struct model_run *r, const float *z, const float *y, uint32_t n,
+static void score(struct model_run *r, const float *z, const struct examples *of,
                   const float *class_weight, struct sums *sums)
 {
     const struct model *m = r->m;
     size_t outputs = m->shape.dim[0];
-    sums->examples += n;
-    sums->loss += loss_rows(m->loss, r->slot[m->op[m->ops - 1].dy], r->scratch, z, y, class_weight,
-                            n, outputs);
+    sums->examples += of->n;
+    sums->loss += loss_rows(m->loss, r->slot[m->op[m->ops - 1].dy], r->scratch, z, of->y,
+                            weights_of(r, of, class_weight), of->n, outputs);
     for (uint32_t i = 0; i < m->metrics; i++)
-        metric_rows(m, i, sums->metric, r->scratch, z, y, n, outputs);
+        metric_rows(m, i, sums->metric, r->scratch, z, of->y, of->weight, of->n, outputs);
+    metric_weigh(m, sums->metric, of->weight, of->n);
 }
 
 /* ---- backward ---- */
@@ -238,7 +256,7 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     const float *z = forward(r, of->x, &p);
     if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
-    score(r, z, of->y, n, r->m->class_weight, sums);
+    score(r, z, of, r->m->class_weight, sums);
     sums->loss += n * model_penalty(r->m, w);
     backward(r, &p, ready, ctx);
 }
@@ -249,5 +267,5 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     if (of->n == 0)
         return;
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
-    score(r, forward(r, of->x, &p), of->y, of->n, NULL, sums);
+    score(r, forward(r, of->x, &p), of, NULL, sums);
 }

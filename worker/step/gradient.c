@@ -303,7 +303,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     else if (there)
         err = loader_get(g->loader, id, of, &batch, e);
     struct leaf_rows rows;
-    struct examples examples = {.n = batch.n, .x = batch.x, .y = batch.y};
+    struct examples examples = {.n = batch.n, .x = batch.x, .y = batch.y, .weight = batch.weight};
     if (g->held && !err) {
         examples.keys = batch.n ? batch.keys : NULL;
         examples.rows = &rows;

@@ -157,6 +157,7 @@ void summary_print(FILE *out, const char *dir)
     summary_print_head(out, s);
     summary_print_numbers(out, s, "train", "train", 1, 4, "");
     summary_print_numbers(out, s, "eval", "eval", 1, 4, "");
+    summary_print_numbers(out, s, "planted", "planted", 1, 4, "");
     summary_print_cluster(out, s);
     summary_print_numbers(out, s, "peak_rss_bytes", "peak memory", 1e6, 0, " MB");
     if (digest)

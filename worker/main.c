@@ -27,6 +27,7 @@
 #include "worker/alone.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/host.h"
+#include "worker/data/planted.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
 #include "worker/chief/journal_file.h"
@@ -49,6 +50,7 @@ struct process {
     struct model *model;
     struct dataset data, eval;
     bool has_eval;
+    struct planted planted;
     struct order order;
     int listen_fd, http_fd;
     bool listens;
@@ -135,9 +137,20 @@ static enum err load_job(struct process *p, struct errmsg *e)
     return err;
 }
 
+/* The chief says it in summary.json, also where an evaluator reads the rows. */
+static enum err measure_planted(struct process *p, struct errmsg *e)
+{
+    if (!job_draws_clicks(&p->job) || !(p->cluster.is_chief || p->cluster.role == ROLE_EVALUATOR))
+        return ERR_OK;
+    p->planted.known = true;
+    return planted_measure(&p->job, &p->planted.auc, &p->planted.logloss, e);
+}
+
 static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_model_and_data(p, e);
+    if (!err)
+        err = measure_planted(p, e);
     if (err)
         return err;
     p->order = (struct order){.rows = p->data.rows,
@@ -328,6 +341,7 @@ static enum err summarize_run(const struct process *p, const struct host *host, 
                                    .finished = p->finished,
                                    .batches_per_epoch = order_batches(&p->order),
                                    .rows = p->data.rows,
+                                   .planted = p->planted,
                                    .output = p->output,
                                    .host = host};
     enum err err = summarize(&what, e);
@@ -396,6 +410,7 @@ static enum err run_chief(struct process *p, struct train *train, struct errmsg 
                                             .model = p->model,
                                             .data = &p->data,
                                             .eval = p->has_eval ? &p->eval : NULL,
+                                            .planted = p->planted,
                                             .best = &p->best,
                                             .curves = &curves,
                                             .output = p->output,
@@ -501,6 +516,7 @@ static enum err run_evaluator(struct process *p, struct errmsg *e)
                                         .model = p->model,
                                         .data = &p->data,
                                         .eval = &p->eval,
+                                        .planted = p->planted,
                                         .batches_per_epoch = order_batches(&p->order),
                                         .output = p->output,
                                         .checkpoints = p->checkpoints,

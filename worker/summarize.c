@@ -294,6 +294,14 @@ static json_t *evaluator(const struct eval_result *last, uint64_t steps)
                      last && last->final && last->eval.step == steps);
 }
 
+/* The best that an evaluation could find; null: the rows were not drawn by a model. */
+static json_t *planted(const struct planted *p)
+{
+    if (!p->known)
+        return json_null();
+    return json_pack("{s:o, s:o}", "auc", json_number(p->auc), "logloss", json_number(p->logloss));
+}
+
 /* Keys in the order in which they are read. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -337,6 +345,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "evaluator", what->evaluator ? evaluator(judged, f->steps) : json_null(), ok);
     put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
     put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
+    put(all, "planted", planted(&what->planted), ok);
     return all;
 }
 

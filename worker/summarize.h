@@ -18,8 +18,9 @@ struct summarize {
     bool finished;                 /* the job was done before this run began */
     uint64_t batches_per_epoch, rows;
     const struct eval_log *evaluator; /* what it found; NULL: there is none, the chief evaluates */
-    const char *output;               /* DIR */
-    const struct host *host;          /* after control_close; NULL: the chief never was */
+    struct planted planted;
+    const char *output;      /* DIR */
+    const struct host *host; /* after control_close; NULL: the chief never was */
 };
 
 /* One worker's process. */

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "common/base/series.h"
+
 /* Coefficients of AS 241, from the highest power down. */
 static const double near_num[8] = {2.5090809287301226727e+3, 3.3430575583588128105e+4,
                                    6.7265770927008700853e+4, 4.5921953931549871457e+4,
@@ -38,29 +40,12 @@ static double ratio(const double num[8], const double den[8], double r)
     return a / b;
 }
 
-/* log(x), x > 0 and no denormal: e log 2 + log m, m in [sqrt(1/2), sqrt(2)), by the series of
- * 2 artanh((m - 1) / (m + 1)); |s| < 0.1716, so s^25 is the last that counts. */
-static double log_of(double x)
-{
-    enum { TERMS = 12 };
-    int e;
-    double m = frexp(x, &e);
-    if (m < 0.70710678118654752440) {
-        m *= 2.0;
-        e--;
-    }
-    double s = (m - 1.0) / (m + 1.0), z = s * s, sum = 0.0;
-    for (int i = TERMS; i > 0; i--)
-        sum = (sum + 1.0 / (2 * i + 1)) * z;
-    return e * 0.69314718055994530942 + 2.0 * (s + s * sum);
-}
-
 double normal_quantile(double p)
 {
     double q = p - 0.5;
     if (fabs(q) <= 0.425)
         return q * ratio(near_num, near_den, 0.180625 - q * q);
-    double r = sqrt(-log_of(q < 0.0 ? p : 1.0 - p));
+    double r = sqrt(-series_log(q < 0.0 ? p : 1.0 - p));
     double x = r <= 5.0 ? ratio(tail_num, tail_den, r - 1.6) : ratio(far_num, far_den, r - 5.0);
     return q < 0.0 ? -x : x;
 }

@@ -286,7 +286,12 @@ static enum err check_columns(struct job_reader *r)
 bool job_reads_csv(const struct job *job)
 {
     return job->data.format == DATA_CSV ||
-           (job->data.format == DATA_SYNTHETIC && job->data.synthetic == SYNTHETIC_CENSUS);
+           (job->data.format == DATA_SYNTHETIC && job->data.synthetic != SYNTHETIC_DIGITS);
+}
+
+bool job_draws_clicks(const struct job *job)
+{
+    return job->data.format == DATA_SYNTHETIC && job->data.synthetic == SYNTHETIC_CLICKS;
 }
 
 bool job_has_weights(const struct job *job)

@@ -196,7 +196,7 @@ static bool of_another_format(const struct job_key *key, const struct job *job)
     if (key->heeded == job_reads_csv)
         return !job_reads_csv(job);
     return strncmp(key->path, "data.synthetic", strlen("data.synthetic")) == 0 &&
-           job->data.format != DATA_SYNTHETIC;
+           (job->data.format != DATA_SYNTHETIC || (key->heeded && !key->heeded(job)));
 }
 
 static bool is_identity(const struct job_key *key, const struct job *job)

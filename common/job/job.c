@@ -178,6 +178,16 @@ static enum err check_files(struct job_reader *r)
     return ERR_OK;
 }
 
+static enum err check_clicks(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    if (job->data.synthetic_keys >= job->data.synthetic_fields)
+        return ERR_OK;
+    return job_refuse(r, NULL, "data.synthetic_keys",
+                      "%u key columns (data.synthetic_fields) need a key each: at least %u",
+                      job->data.synthetic_fields, job->data.synthetic_fields);
+}
+
 static bool has_metric(const struct job *job, uint32_t kind)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
@@ -321,11 +331,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs,   job_settle_tables,     settle_rate,   check_schedule,
-        check_trusted,       check_accumulation,    check_decay,   check_ema,
-        settle_microbatches, job_check_update,      check_files,   check_augment,
-        job_check_csv,       job_check_compression, check_monitor, job_check_unused,
-        job_check_tables,
+        job_settle_inputs,   job_settle_tables,  settle_rate,           check_schedule,
+        check_trusted,       check_accumulation, check_decay,           check_ema,
+        settle_microbatches, job_check_update,   check_files,           check_clicks,
+        check_augment,       job_check_csv,      job_check_compression, check_monitor,
+        job_check_unused,    job_check_tables,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -22,6 +22,7 @@ enum {
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
     JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
     JOB_NAMES_BYTES = 256,
+    JOB_CLICK_FIELDS_MAX = 64, /* data.synthetic: clicks */
     JOB_LOOKUPS_MAX = 65536,
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
@@ -55,7 +56,7 @@ enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBA
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
-enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS };
+enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS, SYNTHETIC_CLICKS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
 enum column_kind {
     COLUMN_NUMBER,
@@ -191,6 +192,8 @@ struct job {
         float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;
         uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
+        uint32_t synthetic_fields, synthetic_keys,
+            synthetic_interaction; /* clicks: keys of all fields; a rank */
         struct job_augment augment;
         struct job_csv csv;
     } data;
@@ -296,6 +299,8 @@ static inline bool job_has_tables(const struct job *job)
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);
+/* Its rows are clicks that are drawn, so the best possible scores are known. */
+bool job_draws_clicks(const struct job *job);
 
 /* Compare two identity texts; names the first key that differs with its old and new value
  * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */

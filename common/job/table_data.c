@@ -74,6 +74,7 @@ static const struct job_word bad_rows_words[] = {
 static const struct job_word synthetic_words[] = {
     {"digits", SYNTHETIC_DIGITS, NULL},
     {"census", SYNTHETIC_CENSUS, NULL},
+    {"clicks", SYNTHETIC_CLICKS, NULL},
     LAST_WORD,
 };
 
@@ -113,10 +114,17 @@ static const struct job_word flip_words[] = {
         COLUMN_KEY("." word ".missing.key.key", U64, key.missing_key, "the key",                   \
                    RANGE(0, UINT64_MAX), .fallback = "0")
 
+/* They stay beside another data.format. */
+static bool is_of_clicks(const struct job *job)
+{
+    return job->data.synthetic == SYNTHETIC_CLICKS;
+}
+
+#define OF_CLICKS HEEDED(is_of_clicks, "it is of data.synthetic: clicks; leave it out")
 #define OF_CSV                                                                                     \
-    HEEDED(                                                                                        \
-        job_reads_csv,                                                                             \
-        "it is of csv: data.format: csv, or synthetic with data.synthetic: census; leave it out")
+    HEEDED(job_reads_csv,                                                                          \
+           "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; "  \
+           "leave it out")
 
 static const struct job_key keys[] = {
     JOB_KEY("data.format", WORD, data.format,
@@ -134,7 +142,8 @@ static const struct job_key keys[] = {
             .fallback = "1"),
     JOB_KEY("data.synthetic", WORD, data.synthetic,
             "what is drawn: `digits`: images [28, 28]; `census`: csv text as of UCI's Adult, read "
-            "by `data.columns`",
+            "by `data.columns`; `clicks`: csv text in the look of Criteo's logs: a label, 13 "
+            "numbers, key columns",
             .identity = true, .words = synthetic_words, .fallback = "digits"),
     JOB_KEY("data.synthetic_train_rows", U32, data.synthetic_train_rows,
             "`synthetic`: rows to train on", RANGE(1, 10000000), .identity = true,
@@ -142,6 +151,15 @@ static const struct job_key keys[] = {
     JOB_KEY("data.synthetic_eval_rows", U32, data.synthetic_eval_rows,
             "`synthetic`: rows to evaluate on", RANGE(1, 10000000), .identity = true,
             .fallback = "10000"),
+    JOB_KEY("data.synthetic_fields", U32, data.synthetic_fields, "`clicks`: key columns",
+            RANGE(1, JOB_CLICK_FIELDS_MAX), .identity = true, .fallback = "26", OF_CLICKS),
+    JOB_KEY("data.synthetic_keys", U32, data.synthetic_keys,
+            "`clicks`: keys of all key columns together, at least one for each",
+            RANGE(1, 1000000000), .identity = true, .fallback = "1000000", OF_CLICKS),
+    JOB_KEY("data.synthetic_interaction", U32, data.synthetic_interaction,
+            "`clicks`: the rank of what pairs of keys add to the logit; 0: keys count each alone, "
+            "so a logistic regression can learn all that there is",
+            RANGE(0, 4), .identity = true, .fallback = "0", OF_CLICKS),
     JOB_KEY("data.columns", COLUMNS, data.csv.columns,
             "`csv`: the columns in the order of the file, each `kind`, `kind: name` or `kind: "
             "{option: value}`; their features make a row in this order",

@@ -15,9 +15,9 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "worker/data/census.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/dataset.h"
+#include "worker/data/drawn.h"
 #include "worker/export/encoding.h"
 
 /* ---- a job, files, and what is read of them ---- */
@@ -874,14 +874,15 @@ static void the_census_is_the_same_text_everywhere(void **state)
 static void a_row_of_the_census_depends_on_its_number_alone(void **state)
 {
     (void)state;
-    struct census many = {.rows = 3000}, few = {.rows = 10};
+    struct drawn many = {.kind = SYNTHETIC_CENSUS, .rows = 3000},
+                 few = {.kind = SYNTHETIC_CENSUS, .rows = 10};
     char a[4096], b[4096];
-    size_t n = census_read(&few, a, sizeof a), got = 0;
+    size_t n = drawn_read(&few, a, sizeof a), got = 0;
     assert_in_range(n, 500, 2000);
     while (got < n) /* in small reads */
-        got += census_read(&many, b + got, n - got < 7 ? n - got : 7);
+        got += drawn_read(&many, b + got, n - got < 7 ? n - got : 7);
     assert_memory_equal(a, b, n);
-    assert_int_equal(census_read(&few, a, sizeof a), 0);
+    assert_int_equal(drawn_read(&few, a, sizeof a), 0);
 }
 
 /* ---- the real files, where they are at hand ---- */

@@ -853,8 +853,11 @@ static void what_would_do_nothing_is_refused(void **state)
 
 static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
 {
+#define OF_CLICKS "it is of data.synthetic: clicks; leave it out"
+#define CLICK_COLUMNS "data.columns=[label: y, number: x]", "model.input.shape=auto"
 #define OF_CSV                                                                                     \
-    "it is of csv: data.format: csv, or synthetic with data.synthetic: census; leave it out"
+    "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; leave "   \
+    "it out"
     static const struct {
         const char *text, *key, *value, *why, *with[3]; /* with which it does something */
     } keys[] = {
@@ -902,6 +905,13 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
          "[number: x, label: y]",
          OF_CSV,
          {"data.synthetic=census", "model.input.shape=auto", "data.scale=1"}},
+        {least, "data.synthetic_fields", "3", OF_CLICKS, {"data.synthetic=clicks", CLICK_COLUMNS}},
+        {least, "data.synthetic_keys", "300", OF_CLICKS, {"data.synthetic=clicks", CLICK_COLUMNS}},
+        {least,
+         "data.synthetic_interaction",
+         "4",
+         OF_CLICKS,
+         {"data.synthetic=clicks", CLICK_COLUMNS}},
         {least, "data.header", "skip", OF_CSV, {NULL}},
         {least, "data.delimiter", "tab", OF_CSV, {NULL}},
         {least, "data.quotes", "false", OF_CSV, {NULL}},
@@ -1320,6 +1330,32 @@ static void synthetic_rows_are_identity_of_synthetic_data_alone(void **state)
     job_close(&is);
 }
 
+static void keys_of_clicks_are_identity_of_clicks_alone(void **state)
+{
+    (void)state;
+    static const char clicks[] =
+        "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+        "data: {format: synthetic, synthetic: clicks, columns: [label: y, number: x]}\n"
+        "optimizer: sgd\n";
+    static const char *const lines[] = {"data.synthetic_fields = 26\n",
+                                        "data.synthetic_keys = 1000000\n",
+                                        "data.synthetic_interaction = 4\n"};
+    struct job digits = parsed(mlp, NULL), job = parsed(clicks, "data.synthetic_interaction=4");
+    assert_true(job_draws_clicks(&job) && job_reads_csv(&job));
+    assert_false(job_draws_clicks(&digits));
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        assert_non_null(strstr(job.identity_text, lines[i]));
+        assert_null(strstr(digits.identity_text, lines[i]));
+    }
+    job_close(&job);
+    job_close(&digits);
+    refused(clicks, "data.synthetic_keys=25",
+            "--set data.synthetic_keys: 26 key columns (data.synthetic_fields) need a key each: at "
+            "least 26");
+    job = parsed(clicks, "data.synthetic_keys=26");
+    job_close(&job);
+}
+
 static void identity_keys_that_differ_are_named_with_both_values(void **state)
 {
     static const struct {
@@ -1536,6 +1572,7 @@ int main(void)
         cmocka_unit_test(columns_that_make_no_sense_are_refused),
         cmocka_unit_test(augmentation_is_for_images_alone),
         cmocka_unit_test(synthetic_rows_are_identity_of_synthetic_data_alone),
+        cmocka_unit_test(keys_of_clicks_are_identity_of_clicks_alone),
         cmocka_unit_test(identity_keys_that_differ_are_named_with_both_values),
         cmocka_unit_test(a_file_is_read_from_its_folder),
         cmocka_unit_test(the_example_is_a_job),

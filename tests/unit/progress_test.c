@@ -157,6 +157,23 @@ static void progress_logs_of_an_epoch_what_there_is(void **state)
     assert_epoch_is_logged(&job, 8, NULL, "epoch 1/2: loss 0.25 accuracy 0.5");
 }
 
+static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
+{
+    (void)state;
+    struct job job = {.training = {.epochs = 2}};
+    const struct evaluation eval = {.loss = 0.125};
+    struct progress p;
+    char got[256];
+    progress_init(&p, &job, -1, 0);
+    p.planted = (struct planted){true, 0.79121, 0.44098};
+    progress_epoch(&p, 1, &eval, 1);
+    log_last_words(false, got, sizeof got);
+    assert_string_equal(got, "epoch 1/2: eval loss 0.125 (planted: auc 0.7912 logloss 0.4410)");
+    progress_epoch(&p, 2, NULL, 1);
+    log_last_words(false, got, sizeof got);
+    assert_string_equal(got, "epoch 2/2:");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +181,7 @@ int main(void)
         cmocka_unit_test(progress_leaves_out_what_is_null_or_missing),
         cmocka_unit_test(progress_words_an_epoch),
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
+        cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),
         cmocka_unit_test(progress_refuses_what_is_no_message_and_leaves_the_event_alone),
         cmocka_unit_test(progress_takes_absurd_numbers_as_none),

@@ -152,19 +152,20 @@ static void the_summary_reads_back_to_the_bit(void **state)
     double loss, accuracy, error, rate, seconds, first, learning_rate;
     json_t *train, *eval, *peak, *epochs_did, *workers_did, *compression;
     assert_int_equal(
-        json_unpack(
-            json,
-            "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
-            "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F s:b !}",
-            "status", &status, "exit_code", &code, "error", "job", &job, "update", &update, "ps",
-            &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps, "epochs",
-            &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate, "seconds", &seconds,
-            "first_step_s", &first, "peak_rss_bytes", &peak, "restarts", &restarts, "batches",
-            "dealt", &dealt, "applied_min", &least, "applied_max", &most, "duplicates", &duplicates,
-            "lost", &lost, "clipped", &clipped, "dropped", &dropped, "redone", &redone, "rejected",
-            &rejected, "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness",
-            "history", &epochs_did, "per_worker", &workers_did, "compression", &compression,
-            "evaluator", "learning_rate", &learning_rate, "averaged", &averaged),
+        json_unpack(json,
+                    "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
+                    "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F "
+                    "s:b s:n !}",
+                    "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
+                    "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
+                    "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
+                    "seconds", &seconds, "first_step_s", &first, "peak_rss_bytes", &peak,
+                    "restarts", &restarts, "batches", "dealt", &dealt, "applied_min", &least,
+                    "applied_max", &most, "duplicates", &duplicates, "lost", &lost, "clipped",
+                    &clipped, "dropped", &dropped, "redone", &redone, "rejected", &rejected,
+                    "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness",
+                    "history", &epochs_did, "per_worker", &workers_did, "compression", &compression,
+                    "evaluator", "learning_rate", &learning_rate, "averaged", &averaged, "planted"),
         0);
     double ratio, encode_s, decode_s, l2, nothing;
     const char *push, *reply;
@@ -234,6 +235,24 @@ static void the_summary_reads_back_to_the_bit(void **state)
     json_decref(json);
 }
 
+static void the_summary_has_the_scores_of_a_planted_model(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    double auc, logloss;
+    k->what.planted = (struct planted){true, 0.75, 0.5};
+    json_t *json = written(k);
+    assert_int_equal(
+        json_unpack(json, "{s:{s:F s:F !}}", "planted", "auc", &auc, "logloss", &logloss), 0);
+    assert_true(auc == 0.75 && logloss == 0.5);
+    json_decref(json);
+    k->what.planted.auc = NAN; /* all rows of one class */
+    json = written(k);
+    assert_int_equal(json_unpack(json, "{s:{s:n s:F !}}", "planted", "auc", "logloss", &logloss),
+                     0);
+    json_decref(json);
+}
+
 static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
 {
     (void)state;
@@ -251,7 +270,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "staleness",      "history",
         "per_worker",     "compression",
         "evaluator",      "learning_rate",
-        "averaged",
+        "averaged",       "planted",
     };
     json_t *json = written(full()), *value;
     const char *key;
@@ -367,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
+        TEST(the_summary_has_the_scores_of_a_planted_model),
         TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),
         TEST(a_failed_job_has_an_error_and_no_digest),

@@ -361,6 +361,7 @@ enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *co
                               .result = result,
                               .evaluated_step = UINT64_MAX};
     progress_init(&end->progress, config->job, config->progress_fd, clock_now_s());
+    end->progress.planted = config->planted;
     enum err err = config->eval ? evaluator_new(&end->evaluator, config->job, config->model,
                                                 config->eval, parts->pool, e)
                                 : ERR_OK;

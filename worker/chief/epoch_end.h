@@ -15,6 +15,7 @@ struct epoch_end_config {
     const struct job *job;
     const struct model *model;
     const struct dataset *data, *eval; /* eval NULL: none */
+    struct planted planted;
     struct best *best;
     struct curves *curves;
     const char *output; /* DIR */

@@ -88,9 +88,18 @@ static const char *words(char out[96], const char *loss, const char *name, const
     return out;
 }
 
+const char *progress_planted(const struct planted *planted, char out[64])
+{
+    out[0] = '\0';
+    if (planted->known)
+        (void)snprintf(out, 64, " (planted: auc %.4f logloss %.4f)", planted->auc,
+                       planted->logloss);
+    return out;
+}
+
 void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval, double now_s)
 {
-    char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "";
+    char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "", best[64];
     const struct job *job = p->job;
     bool metrics = job->model.metrics > 0;
     double loss = mean(p->sums.loss, p->sums.examples);
@@ -107,9 +116,10 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
         (void)words(learned, a, name, b);
     if (eval)
         (void)words(evaluated, c, name, d);
-    log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s", epoch, job->training.epochs, learned,
+    log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
-             *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated);
+             *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,
+             eval ? progress_planted(&p->planted, best) : "");
     p->sums = (struct sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;

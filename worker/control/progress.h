@@ -12,6 +12,7 @@
 struct progress {
     int fd; /* -1: none */
     const struct job *job;
+    struct planted planted;   /* printed beside what an evaluation found */
     double started_s, said_s; /* clock_now_s */
     double epoch_s;
     struct sums sums; /* of the epoch, as far as seen */
@@ -20,6 +21,8 @@ struct progress {
 };
 
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
+/* " (planted: auc 0.7912 logloss 0.4410)" to out, or nothing; returns out. */
+const char *progress_planted(const struct planted *planted, char out[64]);
 /* A step is made: its sums over all workers; every now and then a line leaves. `step` counts from 1 in the epoch. */
 void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
                    uint64_t steps, double now_s);

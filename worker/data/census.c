@@ -5,7 +5,6 @@
 #include "worker/data/census.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/rng.h"
 
@@ -88,7 +87,7 @@ static int score(const struct person *p, struct chance *c)
     return s + around(c, 400);
 }
 
-static size_t person_write(char *out, size_t room, int eval, uint64_t row)
+size_t census_write(char *out, size_t room, int eval, uint64_t row)
 {
     struct chance c = {.key = rng_key(1, RNG_SYNTHETIC, (uint64_t)eval, row)};
     struct person p = person_draw(&c);
@@ -105,22 +104,4 @@ static size_t person_write(char *out, size_t room, int eval, uint64_t row)
                         : "Wife",
         groups[group], female ? "Female" : "Male", p.gain, p.loss, p.hours, countries[country],
         rich ? ">50K" : "<=50K");
-}
-
-size_t census_read(struct census *c, char *out, size_t bytes)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        if (c->at == c->line_bytes) {
-            if (c->row == c->rows)
-                break;
-            c->line_bytes = person_write(c->line, sizeof c->line, c->eval, c->row++);
-            c->at = 0;
-        }
-        size_t left = c->line_bytes - c->at, n = left < bytes - done ? left : bytes - done;
-        memcpy(out + done, c->line + c->at, n);
-        c->at += n;
-        done += n;
-    }
-    return done;
 }

@@ -6,14 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct census {
-    int eval;           /* the part */
-    uint64_t row, rows; /* the next; in all */
-    char line[320];     /* the row before it */
-    size_t line_bytes, at;
-};
+enum { CENSUS_LINE_BYTES = 320 };
 
-/* The next `bytes` bytes of the text; less only at its end. A row is a function of (eval, row). */
-size_t census_read(struct census *c, char *out, size_t bytes);
+/* The line of a row, with its newline and a 0 behind it; returns its bytes. It is a function of (eval, row).
+ * out: (room), at least CENSUS_LINE_BYTES. */
+size_t census_write(char *out, size_t room, int eval, uint64_t row);
 
 #endif

@@ -18,9 +18,9 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/data/csv_header.h"
-#include "worker/data/census.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/csv_scan.h"
+#include "worker/data/drawn.h"
 #include "common/process/paths.h"
 #include "worker/data/readers.h"
 #include "worker/data/stream.h"
@@ -55,7 +55,7 @@ struct csv {
     pthread_mutex_t lock; /* reading; who has it reads the next piece */
     size_t next_file;
     struct stream *stream; /* of file[next_file]; NULL: not open */
-    struct census census;  /* data.synthetic: census; read in place of a stream */
+    struct drawn drawn;    /* data.synthetic: read in place of a stream */
     char *tail;            /* the beginning of a row, for the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
@@ -169,7 +169,7 @@ static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, s
 {
     if (c->reading->job->data.format == DATA_CSV)
         return stream_read(c->stream, out, bytes, got, e);
-    *got = census_read(&c->census, out, bytes);
+    *got = drawn_read(&c->drawn, out, bytes);
     return ERR_OK;
 }
 
@@ -398,11 +398,12 @@ static enum err name_sources(struct csv *c, struct errmsg *e)
     const struct job *job = c->reading->job;
     if (job->data.format == DATA_CSV)
         return paths_expand(&c->paths, c->reading->patterns, e);
-    c->census.eval = c->reading->eval;
-    c->census.rows =
-        c->reading->eval ? job->data.synthetic_eval_rows : job->data.synthetic_train_rows;
+    drawn_init(&c->drawn, job, c->reading->eval, c->format.delimiter);
     c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
-    char *name = c->paths.path ? mem_strdup("data.synthetic: census") : NULL;
+    char *name = c->paths.path ? mem_strdup(job->data.synthetic == SYNTHETIC_CLICKS
+                                                ? "data.synthetic: clicks"
+                                                : "data.synthetic: census")
+                               : NULL;
     if (!name) {
         paths_close(&c->paths);
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -441,7 +442,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
     if (r->job->data.format != DATA_CSV)
-        rows = c->census.rows;
+        rows = c->drawn.rows;
     else if (c->all_bytes > c->looked_bytes && c->looked_bytes) {
         rows = (uint64_t)((double)rows * ((double)c->all_bytes / (double)c->looked_bytes));
         r->look->estimated = true;

@@ -146,7 +146,8 @@ static enum err read_weights(struct watch *v, const struct manifest *m, struct e
 static void tell(struct watch *v, const struct eval_result *r)
 {
     const struct job *job = v->role->job;
-    char metric[64] = "";
+    char metric[64] = "", best[64];
+    (void)progress_planted(&v->role->planted, best);
     atomic_store(&v->meter.cut, r->cut);
     atomic_store(&v->meter.step, r->eval.step);
     atomic_store(&v->meter.loss, r->eval.loss);
@@ -157,10 +158,10 @@ static void tell(struct watch *v, const struct eval_result *r)
     if (job->model.metrics)
         (void)snprintf(metric, sizeof metric, ", %s %.4f", metric_name(job->model.metric[0]),
                        r->eval.metric[0]);
-    log_info("cut %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s, in %.1f s", r->cut,
-             r->eval.step, r->final ? " (final)" : "", r->eval.loss, metric, r->seconds);
-    progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval loss %.4f%s",
-                 r->eval.step, r->eval.loss, metric);
+    log_info("cut %" PRIu64 ", step %" PRIu64 "%s: eval loss %.4f%s%s, in %.1f s", r->cut,
+             r->eval.step, r->final ? " (final)" : "", r->eval.loss, metric, best, r->seconds);
+    progress_say(v->role->progress_fd, "evaluator: step %" PRIu64 ": eval loss %.4f%s%s",
+                 r->eval.step, r->eval.loss, metric, best);
 }
 
 static enum err keep(struct watch *v, const struct manifest *m, const struct eval_result *r,

@@ -11,6 +11,7 @@
 #include "common/cluster/cluster.h"
 #include "common/job/job.h"
 #include "worker/data/dataset.h"
+#include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
 struct evaluator_role {
@@ -19,6 +20,7 @@ struct evaluator_role {
     const struct model *model;
     const struct dataset *data; /* its fingerprint is the job's */
     const struct dataset *eval;
+    struct planted planted;
     uint64_t batches_per_epoch;
     const char *output, *checkpoints, *logs;
     int progress_fd; /* -1: none */

@@ -73,6 +73,8 @@ struct peer {
     bool encoded; /* the body, until the frame is over */
     uint64_t elems, body_bytes;
     struct buffer *body;
+    struct buffer **sent; /* bodies of rows that are on their way */
+    size_t sents, sent_room;
 };
 
 void shard_report_free(void *report)
@@ -93,6 +95,37 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
     (void)ctx;
     assert(frame_to(type) & (FRAME_TO_LINK | FRAME_TO_DIALER));
     msg_send(((struct peer *)to)->conn, type, m, body, bytes);
+}
+
+/* Nothing is on its way any more. */
+static void drop_sent(struct peer *p)
+{
+    while (p->sents)
+        buffer_unref(p->sent[--p->sents]);
+}
+
+static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows *m,
+                         struct buffer *body, uint64_t bytes)
+{
+    struct peer *p = (struct peer *)to;
+    (void)ctx;
+    if (p->sents == p->sent_room) {
+        size_t room = p->sent_room ? 2 * p->sent_room : 4;
+        struct buffer **sent = mem_resize(p->sent, room, sizeof(struct buffer *));
+        if (!sent) {
+            conn_close(p->conn, ERR_NOMEM, "no memory to send rows");
+            return;
+        }
+        p->sent = sent;
+        p->sent_room = room;
+    }
+    if (conn_idle(p->conn))
+        drop_sent(p);
+    msg_send(p->conn, FRAME_ROWS, &m->base, body ? body->data : NULL, bytes);
+    if (!body || conn_idle(p->conn))
+        return;
+    buffer_ref(body);
+    p->sent[p->sents++] = body;
 }
 
 static enum err io_progress(void *ctx, const struct shard_peer *of, struct link_progress *p)
@@ -241,6 +274,7 @@ static void io_drop_peers(void *ctx)
 
 static const struct shard_io shard_io = {
     .send = io_send,
+    .send_rows = io_send_rows,
     .before_write = io_before_write,
     .tell = io_tell,
     .save = io_save,
@@ -260,6 +294,21 @@ static void drop_frame(struct peer *p)
     p->body = NULL;
 }
 
+static bool is_rows(uint16_t type)
+{
+    return type == FRAME_ROWS_ASK || type == FRAME_ROWS_PUSH;
+}
+
+static enum err body_fits(struct peer *p, const struct frame *f, bool *wanted, struct errmsg *e)
+{
+    const struct shard *s = p->t->shard;
+    const Gradwire__Push *m = (const Gradwire__Push *)p->message;
+    p->encoded = f->type == FRAME_PUSH && m->codec != GRADWIRE__CODEC__RAW;
+    if (f->type == FRAME_PUSH)
+        return shard_push_fits(s, m, f->body_bytes, &p->elems, wanted, e);
+    return shard_rows_fits(s, (enum frame_type)f->type, p->message, f->body_bytes, wanted, e);
+}
+
 static enum err on_head(struct conn *c, void *owner, const struct frame *f, const uint8_t *head)
 {
     struct peer *p = owner;
@@ -270,17 +319,15 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     p->message = msg_unpack(f->type, head, f->head_bytes);
     if (!p->message)
         return ERR_PROTO;
-    if (f->type != FRAME_PUSH)
+    if (f->type != FRAME_PUSH && !is_rows(f->type))
         return f->body_bytes ? ERR_PROTO : ERR_OK;
     bool wanted;
     struct errmsg e = {""};
-    const Gradwire__Push *m = (const Gradwire__Push *)p->message;
-    enum err err = shard_push_fits(p->t->shard, m, f->body_bytes, &p->elems, &wanted, &e);
+    enum err err = body_fits(p, f, &wanted, &e);
     if (err) {
         log_warn("%s: %s", conn_peer(c), e.text);
         return err;
     }
-    p->encoded = m->codec != GRADWIRE__CODEC__RAW;
     p->body_bytes = f->body_bytes;
     if (wanted) {
         uint64_t room = (f->body_bytes + sizeof(float) - 1) / sizeof(float);
@@ -325,16 +372,23 @@ static enum err on_push(struct peer *p, struct errmsg *e)
     return err ? err : shard_on_push(p->t->shard, &p->base, m, p->body, e);
 }
 
+static enum err on_message(struct peer *p, struct errmsg *e)
+{
+    enum frame_type type = (enum frame_type)p->type;
+    if (type == FRAME_PUSH)
+        return on_push(p, e);
+    if (is_rows(p->type))
+        return shard_on_rows(p->t->shard, &p->base, type, p->message, p->body, p->body_bytes, e);
+    return shard_on_worker(p->t->shard, &p->base, type, p->message, e);
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct peer *p = owner;
     struct errmsg e = {""};
     p->t->counts.pushes += p->type == FRAME_PUSH;
     p->t->counts.pulls += p->type == FRAME_PULL;
-    enum err err =
-        p->type == FRAME_PUSH
-            ? on_push(p, &e)
-            : shard_on_worker(p->t->shard, &p->base, (enum frame_type)p->type, p->message, &e);
+    enum err err = on_message(p, &e);
     if (err)
         log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
     drop_frame(p);
@@ -343,8 +397,15 @@ static enum err on_frame(struct conn *c, void *owner)
 
 static void on_drained(struct conn *c, void *owner)
 {
-    (void)owner;
     conn_uncork(c);
+    if (conn_idle(c))
+        drop_sent(owner);
+}
+
+static void on_idle(struct conn *c, void *owner)
+{
+    (void)c;
+    drop_sent(owner);
 }
 
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
@@ -359,6 +420,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (p->admitted)
         shard_peer_gone(t->shard, &p->base);
     LIST_REMOVE(t->peers, p);
+    drop_sent(p);
+    mem_free(p->sent);
     mem_free(p);
 }
 
@@ -368,6 +431,7 @@ static const struct conn_ops peer_ops = {
     .on_frame = on_frame,
     .on_close = on_close,
     .on_drained = on_drained,
+    .on_idle = on_idle,
 };
 
 static void close_fenced(struct shard_thread *t)
@@ -479,7 +543,7 @@ static void report_status(struct shard_thread *t, enum shard_letter letter)
         return;
     r->facts = shard_facts(t->shard);
     r->next_cut = t->next_cut;
-    if (r->facts.entered && r->facts.elems)
+    if (r->facts.entered && r->facts.planned)
         r->status = (Gradwire__ShardStatus *)msg_copy(&shard_status(t->shard)->base);
     measure(t, r);
     post_out(t, (int)letter, t->thread, r, shard_report_free);

@@ -47,8 +47,10 @@ static void close_blocks(struct shard *s)
     shard_average_close(s);
     shard_taken_close(s);
     shard_reply_close(s);
+    shard_rows_close(s);
     plan_close(&s->plan);
     layout_close(&s->layout);
+    s->planned = false;
     s->me = (struct plan_shard){0};
 }
 
@@ -58,6 +60,7 @@ void shard_free(struct shard *s)
         return;
     close_blocks(s);
     shard_cut_reset(s);
+    buffer_pool_close(&s->rows.pool);
     coder_free(s->codec.coder);
     mem_free(s);
 }
@@ -114,6 +117,33 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
     return err;
 }
 
+/* What tables do not go with; NULL: nothing of it is wanted. */
+static const char *refused_with_tables(const Gradwire__Settings *m, const struct optimizer *o)
+{
+    const struct {
+        bool wanted;
+        const char *what;
+    } refused[] = {{m->update != GRADWIRE__UPDATE__SYNC, "an update mode but sync"},
+                   {optimizer_is_trusted(o), "lamb"},
+                   {m->push_codec == CODEC_TOP_K, "top_k"},
+                   {o->use_ema, "use_ema"},
+                   {o->accumulation_steps > 1, "gradient_accumulation_steps"},
+                   {m->clip_norm > 0, "clip_norm"},
+                   {m->nan_guard != NAN_GUARD_OFF, "nan_guard"},
+                   {m->replicas_to_aggregate || m->redo, "backup workers"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (refused[i].wanted)
+            return refused[i].what;
+    return NULL;
+}
+
+static enum err check_tables(const Gradwire__Settings *m, const struct optimizer *o,
+                             struct errmsg *e)
+{
+    const char *what = refused_with_tables(m, o);
+    return what ? err_set(e, ERR_PROTO, "the chief wants %s in a job with tables", what) : ERR_OK;
+}
+
 static enum err take_plan(struct shard *s, const Gradwire__Plan *m, struct errmsg *e)
 {
     if (!m)
@@ -127,6 +157,7 @@ static enum err take_plan(struct shard *s, const Gradwire__Plan *m, struct errms
         return err;
     for (uint32_t i = 0; i < s->plan.shards; i++) {
         if (s->plan.shard[i].ps == s->ps && s->plan.shard[i].thread == s->thread) {
+            s->planned = true;
             s->index = i;
             s->me = s->plan.shard[i];
         }
@@ -150,6 +181,8 @@ static enum err new_blocks(struct shard *s)
         there = there && s->block[1];
     }
     enum err err = there ? shard_reply_open(s) : ERR_NOMEM;
+    if (!err)
+        err = shard_rows_open(s);
     return err ? err : shard_average_open(s);
 }
 
@@ -191,13 +224,15 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
 {
     struct optimizer optimizer;
     enum err err = check_settings(m->settings, &optimizer, e);
+    if (!err && m->plan && m->plan->n_tables)
+        err = check_tables(m->settings, &optimizer, e);
     if (err)
         return err;
     close_blocks(s);
     s->entered = false;
     take_settings(s, m->settings, &optimizer);
     err = take_plan(s, m->plan, e);
-    if (err || s->me.chunks == 0)
+    if (err || !s->planned)
         return err;
     err = new_blocks(s);
     if (!err && s->mode->open)
@@ -207,6 +242,8 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     if (err)
         return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots", s->me.elems,
                        s->slots);
+    if (m->mode != GRADWIRE__ENTER_MODE__INIT && s->rows.on)
+        return err_set(e, ERR_STATE, "cut %" PRIu64 ": rows of tables cannot be restored", m->cut);
     if (m->mode != GRADWIRE__ENTER_MODE__INIT)
         return fill_from_cut(s, m->cut, e);
     fill_initial(s);
@@ -233,6 +270,8 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     if (!s->entered)
         return err_set(e, ERR_STATE, "there are no parameters to take over");
     enum err err = check_settings(m->settings, &optimizer, e);
+    if (!err && s->rows.on)
+        err = check_tables(m->settings, &optimizer, e);
     if (err)
         return err;
     const char *changed = laid_out_otherwise(s, m->settings);
@@ -243,7 +282,8 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     s->settings = msg_settings(m->settings);
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
-    if (s->me.chunks && s->mode->take_over)
+    shard_rows_take_over(s);
+    if (s->planned && s->mode->take_over)
         s->mode->take_over(s, m->settings, m->round_from);
     return ERR_OK;
 }
@@ -251,7 +291,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
 static void tell_entered(struct shard *s, const Gradwire__Enter *m, enum err err,
                          const struct errmsg *e)
 {
-    if (err == ERR_OK && s->me.chunks == 0)
+    if (err == ERR_OK && !s->planned)
         return; /* the plan has no place for this thread: nobody waits for it */
     Gradwire__Entered out = GRADWIRE__ENTERED__INIT;
     out.generation = m->generation;
@@ -288,8 +328,10 @@ static void on_enter(struct shard *s, const Gradwire__Enter *m)
         if (s->mode && s->mode->begin)
             s->mode->begin(s);
         (void)snprintf(s->uuid, sizeof s->uuid, "%s", m->uuid);
+        for (struct shard_peer *p = s->peers; p; p = p->next)
+            shard_rows_drop_asks(p);
         s->io->drop_peers(s->ctx);
-        if (s->entered && s->me.chunks && s->mode->release)
+        if (s->entered && s->planned && s->mode->release)
             s->mode->release(s); /* a takeover may come in the middle of a stop */
     }
     assert(!s->entered || err == ERR_REFUSED || generation_equal(s->generation, g));
@@ -363,6 +405,7 @@ enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire
 void shard_peer_gone(struct shard *s, struct shard_peer *peer)
 {
     LIST_REMOVE(s->peers, peer);
+    shard_rows_drop_asks(peer);
 }
 
 /* ---- push and pull ---- */
@@ -442,6 +485,24 @@ enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire_
     return err;
 }
 
+enum err shard_on_rows(struct shard *s, struct shard_peer *peer, enum frame_type type,
+                       const ProtobufCMessage *m, struct buffer *body, uint64_t body_bytes,
+                       struct errmsg *e)
+{
+    bool asks = type == FRAME_ROWS_ASK;
+    const Gradwire__RowsAsk *ask = (const Gradwire__RowsAsk *)m;
+    const Gradwire__RowsPush *push = (const Gradwire__RowsPush *)m;
+    if (is_refused(s, peer, asks ? ask->generation : push->generation))
+        return ERR_OK;
+    shard_check(s);
+    enum err err = asks ? shard_rows_check_ask(s, ask, body, e) : ERR_OK;
+    if (!err)
+        err = asks ? s->mode->on_rows_ask(s, peer, ask, body, e)
+                   : s->mode->on_rows_push(s, peer, push, body, body_bytes, e);
+    shard_check(s);
+    return err;
+}
+
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e)
 {
@@ -484,6 +545,7 @@ static void on_gone(struct shard *s, const Gradwire__Gone *m)
 struct shard_facts shard_facts(const struct shard *s)
 {
     return (struct shard_facts){.entered = s->entered,
+                                .planned = s->planned,
                                 .generation = s->generation,
                                 .max_incarnation = s->max_incarnation,
                                 .elems = s->me.elems,
@@ -496,7 +558,7 @@ void shard_waits_for(const struct shard *s, char *out, size_t bytes)
 {
     if (!s->entered)
         (void)snprintf(out, bytes, "waiting for the chief");
-    else if (!s->me.chunks || !s->mode->waits_for || !s->mode->waits_for(s, out, bytes))
+    else if (!s->planned || !s->mode->waits_for || !s->mode->waits_for(s, out, bytes))
         (void)snprintf(out, bytes, "%" PRIu64 " batches applied", s->step);
 }
 

@@ -18,7 +18,17 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/codec/codec_choice.h"
 #include "common/parameters/tree.h"
+#include "common/rows/row_layout.h"
 #include "common/wire/msg.h"
+
+/* Rows that a worker has asked for, of a step that is not made yet. */
+struct shard_ask {
+    uint64_t number, step;         /* step 0: there is none */
+    uint32_t keys[ROW_TABLES_MAX]; /* of each list */
+    struct buffer *mixed;          /* the keys; NULL: none are asked for */
+    struct buffer *room;           /* for the answer */
+};
+enum { SHARD_ASKS_MAX = 2 };
 
 /* A worker's connection as the shard sees it; the shell embeds it. */
 struct shard_peer {
@@ -41,6 +51,7 @@ struct shard_peer {
             uint64_t clock, number;
         } ssp;
     };
+    struct shard_ask ask[SHARD_ASKS_MAX]; /* tables, sync: that wait, the oldest first */
 };
 
 /* A copy of everything that a cut needs; blocks are owned by the image. */
@@ -54,6 +65,9 @@ struct shard_io {
     /* To a worker: REPLY or REFUSE. The body is sent from where it stands: before_write comes before it changes. */
     void (*send)(void *ctx, struct shard_peer *to, enum frame_type type, const ProtobufCMessage *m,
                  const void *body, uint64_t bytes);
+    /* To a worker: ROWS, with the first `bytes` of the body (NULL: none), to which a reference is kept until it is sent. */
+    void (*send_rows)(void *ctx, struct shard_peer *to, const Gradwire__Rows *m,
+                      struct buffer *body, uint64_t bytes);
     /* These elements are about to be rewritten: copy what is still to be sent of them. */
     void (*before_write)(void *ctx, const float *lo, uint64_t elems);
     /* To the chief, by way of the ps's control connection. */
@@ -105,6 +119,13 @@ enum err shard_push_decode(struct shard *s, const Gradwire__Push *m, const void 
 /* The whole frame is here; `body` is NULL where it was not wanted. Keeps references of its own. */
 enum err shard_on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                        struct buffer *body, struct errmsg *e) MUST_CHECK;
+/* The same of ROWS_ASK and ROWS_PUSH, whose bodies are kept as they came. */
+enum err shard_rows_fits(const struct shard *s, enum frame_type type, const ProtobufCMessage *m,
+                         uint64_t body_bytes, bool *wanted, struct errmsg *e) MUST_CHECK;
+/* ERR_PROTO also for a body that is not what the head says. */
+enum err shard_on_rows(struct shard *s, struct shard_peer *peer, enum frame_type type,
+                       const ProtobufCMessage *m, struct buffer *body, uint64_t body_bytes,
+                       struct errmsg *e) MUST_CHECK;
 /* A message from a worker, without a body. Errors: ERR_PROTO, also for another type. */
 enum err shard_on_worker(struct shard *s, struct shard_peer *peer, enum frame_type type,
                          const ProtobufCMessage *m, struct errmsg *e) MUST_CHECK;
@@ -115,6 +136,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s);
 /* What the shell and tests look at. */
 struct shard_facts {
     bool entered;
+    bool planned; /* the plan has a place for this thread */
     struct generation generation;
     uint64_t max_incarnation;
     uint64_t elems, state_bytes; /* of the weights; of a snapshot, which has slots, too */

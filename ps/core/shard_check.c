@@ -20,7 +20,7 @@ static void check_blocks(const struct shard *s)
 static void check_cut(const struct shard *s)
 {
     const struct shard_cut *c = &s->cut;
-    assert(c->state == CUT_NONE || (s->entered && s->me.chunks));
+    assert(c->state == CUT_NONE || (s->entered && s->planned));
     assert(!c->copied || c->state == CUT_SAVING);
     assert(!c->is_saved || (c->state == CUT_SAVING && !c->error[0]));
     assert(c->state == CUT_SAVING || !c->error[0]);
@@ -34,9 +34,10 @@ void shard_check(const struct shard *s)
     assert(!s->entered || (s->mode && s->generation.number > 0));
     assert(!s->taken.of || s->taken.on);
     check_cut(s);
-    if (!s->entered || s->me.chunks == 0)
+    if (!s->entered || !s->planned)
         return;
     check_blocks(s);
+    assert(s->rows.on == (s->layout.rows != NULL) && (s->me.chunks || s->rows.on));
     if (s->mode->check)
         s->mode->check(s);
 }

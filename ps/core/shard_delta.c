@@ -38,7 +38,7 @@ static void begin_round(const struct shard *s, struct delta *of)
 enum err shard_delta_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
     struct delta *of = find(s, worker);
-    if (s->me.chunks == 0)
+    if (!s->planned)
         return ERR_OK;
     if (!of) {
         of = mem_zalloc(1, sizeof *of);

@@ -39,6 +39,14 @@ struct shard_mode {
                         struct buffer *body, struct errmsg *e);
     enum err (*on_pull)(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e);
+    /* The push is of parts of this shard; *wanted: its body is. Errors: ERR_PROTO. NULL: there are no tables. */
+    enum err (*rows_push_fits)(const struct shard *s, const Gradwire__RowsPush *m, bool *wanted,
+                               struct errmsg *e);
+    enum err (*on_rows_push)(struct shard *s, struct shard_peer *peer, const Gradwire__RowsPush *m,
+                             struct buffer *body, uint64_t bytes, struct errmsg *e);
+    /* The keys are of this shard. */
+    enum err (*on_rows_ask)(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                            struct buffer *body, struct errmsg *e);
     enum err (*on_tick)(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
                         struct errmsg *e);
     void (*on_gone)(struct shard *s, const Gradwire__Gone *m);

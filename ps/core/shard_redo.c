@@ -78,7 +78,7 @@ uint64_t shard_redo_epoch(const struct shard *s)
 void shard_redo_status(struct shard *s, Gradwire__ShardStatus *m)
 {
     const struct epochs *e = &s->sync.redo.epochs;
-    if (!s->sync.redo.on || s->index > 0 || s->me.chunks == 0)
+    if (!s->sync.redo.on || s->index > 0 || !s->planned)
         return;
     gradwire__redo__init(&s->sync.redo.status);
     s->sync.redo.status.epoch = e->epoch;

@@ -5,7 +5,7 @@
 
 bool shard_mine(const struct shard *s, const Gradwire__Generation *g)
 {
-    return s->entered && s->me.chunks && generation_equal(msg_generation_get(g), s->generation);
+    return s->entered && s->planned && generation_equal(msg_generation_get(g), s->generation);
 }
 
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g)
@@ -24,7 +24,7 @@ static void send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *he
     head->codec = (Gradwire__Codec)run->codec;
     head->difference = run->difference;
     shard_taken_put(s, to, head, run->first, run->count);
-    if (!block)
+    if (!block || run->count == 0)
         s->io->send(s->ctx, to, FRAME_REPLY, &head->base, NULL, 0);
     else if (run->codec == CODEC_RAW)
         s->io->send(s->ctx, to, FRAME_REPLY, &head->base, block + at,

@@ -44,7 +44,7 @@ const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire
 enum err shard_stale_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
     (void)incarnation;
-    if (s->me.chunks == 0 || find(s, worker))
+    if (!s->planned || find(s, worker))
         return ERR_OK;
     struct stale *of = mem_zalloc(1, sizeof *of);
     if (!of)

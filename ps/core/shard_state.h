@@ -5,8 +5,9 @@
  *     check                           what holds between two events
  *     taken, reply, average           what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
+ *     rows                            what of tables comes in and goes out
  *     cut                             a shard's part of a cut
- *     accept, redo, trust, step, round, sync
+ *     accept, redo, trust, step, parts, round, sync
  *     stale, async, ssp, delta, geo, remainder
  *     shard                           what comes in */
 #ifndef GRADWIRE_PS_CORE_SHARD_STATE_H
@@ -19,6 +20,7 @@
 #include "ps/core/shard.h"
 #include "ps/core/shard_async.h"
 #include "ps/core/shard_mode.h"
+#include "ps/core/shard_rows.h"
 #include "ps/core/shard_sync.h"
 
 struct shard_run {
@@ -111,7 +113,8 @@ struct shard {
     struct plan plan;
     struct layout layout;
     uint32_t index;       /* among the plan's shards */
-    struct plan_shard me; /* chunks == 0: the plan leaves this thread empty */
+    bool planned;         /* the plan has a place for this thread */
+    struct plan_shard me; /* chunks may be 0 where there are tables */
     struct optimizer optimizer,
         optimizer_undecayed;     /* the other: of tensors without weight decay */
     Gradwire__Settings settings; /* without lists */
@@ -133,6 +136,7 @@ struct shard {
         struct shard_ssp ssp;
         struct shard_geo geo;
     };
+    struct shard_rows rows;
     struct delta *deltas; /* shard_delta.h: of each worker that said hello */
 
     struct shard_codec codec;
@@ -209,7 +213,7 @@ void shard_reply_sent(struct shard *s, struct shard_peer *to);
 /* shard_send.c */
 bool shard_same_generation(const struct shard *s, const Gradwire__Generation *g);
 bool shard_mine(const struct shard *s,
-                const Gradwire__Generation *g); /* of this generation, and it owns something */
+                const Gradwire__Generation *g); /* of this generation, and it is in the plan */
 void shard_send(struct shard *s, struct shard_peer *to, Gradwire__Reply *head, const float *block,
                 uint32_t first, uint32_t count);
 /* A run of the step in the making, as it was made. */

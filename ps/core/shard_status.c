@@ -38,6 +38,8 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->told.status.duplicates = s->duplicates;
     s->told.status.clipped = s->clipped;
     s->told.status.dropped = s->dropped;
+    s->told.status.rows = s->rows.on ? row_tables_rows(&s->rows.tables) : 0;
+    s->told.status.row_bytes = s->rows.on ? row_tables_bytes(&s->rows.tables) : 0;
     s->told.push = msg_codec_cost(&s->codec.push_cost);
     s->told.reply = msg_codec_cost(&s->reply.cost);
     s->told.status.push = &s->told.push;

@@ -20,12 +20,14 @@ static void sum_step(struct shard *s, uint32_t chunk)
     (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->sync.sums);
 }
 
-void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum)
+bool shard_step_whole(const struct shard *s)
 {
-    const struct gate_chunk *c = &s->sync.gate.chunk[chunk];
-    uint64_t at = shard_chunk_at(s, chunk);
-    s->before_there = false;
-    s->io->before_write(s->ctx, s->block[!s->now] + at, shard_chunk_at(s, chunk + 1) - at);
+    return s->sync.chunks_made == s->me.chunks && s->sync.parts_made == shard_rows_parts(s);
+}
+
+void shard_sum_nodes(const struct shard *s, uint32_t entry, struct shard_sum *sum)
+{
+    const struct gate_chunk *c = &s->sync.gate.chunk[entry];
     uint32_t leaves = 0;
     for (uint32_t i = 0; i < c->nodes; i++) {
         sum->node[i] = c->node[i].node;
@@ -36,6 +38,14 @@ void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum)
     (void)leaves; /* each is summed once */
     sum->values = (struct tree_values){c->nodes, sum->node, sum->value};
     sum->root = (struct tree_node){(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
+}
+
+void shard_sum_begin(struct shard *s, uint32_t chunk, struct shard_sum *sum)
+{
+    uint64_t at = shard_chunk_at(s, chunk);
+    s->before_there = false;
+    s->io->before_write(s->ctx, s->block[!s->now] + at, shard_chunk_at(s, chunk + 1) - at);
+    shard_sum_nodes(s, chunk, sum);
 }
 
 const float *shard_sum(struct shard *s, const struct shard_sum *sum, uint64_t at, size_t n)
@@ -83,14 +93,22 @@ Gradwire__Outcome shard_step_outcome(const struct shard *s, uint64_t step,
     return rejected ? GRADWIRE__OUTCOME__REJECTED : otherwise;
 }
 
-void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_run *run)
+/* The reply to one who waits for the step in the making. */
+static Gradwire__Reply reply_of_step(const struct shard *s, const struct shard_peer *to)
 {
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
     reply.step = s->step + 1;
     reply.pulled = to->sync.want_pulled;
     reply.outcome = shard_step_outcome(
         s, s->step, shard_accept_outcome(s, s->step, &to->sync.pushed, GRADWIRE__OUTCOME__APPLIED));
+    reply.made = s->rows.on && shard_step_whole(s);
+    return reply;
+}
+
+void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_run *run)
+{
+    Gradwire__Reply reply = reply_of_step(s, to);
+    Gradwire__EpochSums sums = GRADWIRE__EPOCH_SUMS__INIT;
     struct shard_work work;
     if (s->me.first_chunk + run->first == 0) {
         shard_redo_say(s, s->step + 1, &reply, &work);
@@ -114,17 +132,30 @@ void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
     for (struct shard_peer *p = s->peers; p; p = p->next)
         if (p->sync.want_step == s->step + 1)
             shard_step_send(s, p, made);
+    s->sync.made_said = shard_step_whole(s);
 }
 
-/* Every chunk is made, and in one run. */
+/* The last part came behind the last run, or there is no run: a reply without chunks ends the step. */
+static void say_made(struct shard *s)
+{
+    const struct shard_run none = {.count = 0};
+    for (struct shard_peer *p = s->peers; p && s->rows.on && !s->sync.made_said; p = p->next) {
+        Gradwire__Reply reply = reply_of_step(s, p);
+        if (p->sync.want_step == s->step + 1)
+            shard_send_run(s, p, &reply, &none);
+    }
+    s->sync.made_said = false;
+}
+
+/* Every chunk is made, and in one run; every part is. */
 static void check_whole(const struct shard *s)
 {
     uint32_t published = 0, made = 0;
     for (uint32_t i = 0; i < s->sync.runs; i++)
         published += s->sync.run[i].count;
-    for (uint32_t c = 0; c < s->me.chunks; c++)
+    for (uint32_t c = 0; c < s->sync.gate.chunks; c++)
         made += s->sync.made[c];
-    assert(published == s->me.chunks && made == s->me.chunks);
+    assert(published == s->me.chunks && made == s->sync.gate.chunks);
     (void)published, (void)made;
 }
 
@@ -132,6 +163,7 @@ void shard_step_finish(struct shard *s)
 {
     check_whole(s);
     assert(!s->before_there); /* the other block holds step + 1 */
+    say_made(s);
     for (struct shard_peer *p = s->peers; p; p = p->next) {
         assert(p->sync.want_step == 0 || p->sync.want_step == s->step + 1);
         if (p->sync.want_step == s->step + 1) {
@@ -153,8 +185,10 @@ void shard_step_finish(struct shard *s)
     s->now = !s->now;
     shard_average_turn(s);
     s->before_there = true;
-    memset(s->sync.made, 0, s->me.chunks);
-    s->sync.chunks_made = 0;
+    s->rows.before_there = s->rows.on;
+    memset(s->sync.made, 0, s->sync.gate.chunks);
+    s->sync.chunks_made = s->sync.parts_made = 0;
     s->sync.runs = 0;
+    shard_rows_answer_waiting(s);
     shard_cut_boundary(s);
 }

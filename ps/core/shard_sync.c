@@ -21,16 +21,16 @@ static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Set
 
 static enum err open_mode(struct shard *s, const Gradwire__Settings *m, struct errmsg *e)
 {
-    uint32_t chunks = s->me.chunks;
+    uint32_t chunks = s->me.chunks, entries = chunks + shard_rows_parts(s);
     s->sync.accept.on = m->replicas_to_aggregate > 0;
     enum err err = shard_redo_open(s, m, e);
     if (err)
         return err;
-    s->sync.made = mem_zalloc(chunks, 1);
+    s->sync.made = mem_zalloc(entries, 1);
     s->sync.run = mem_zalloc(chunks, sizeof *s->sync.run);
     s->sync.scratch = mem_floats((size_t)SHARD_SUM_ELEMS * TREE_LEVELS_MAX);
     if (!s->sync.made || !s->sync.run || !s->sync.scratch ||
-        gate_init(&s->sync.gate, m->microbatches, chunks, s->sync.accept.on))
+        gate_init(&s->sync.gate, m->microbatches, entries, s->sync.accept.on))
         return ERR_NOMEM;
     return shard_round_init(s, m);
 }
@@ -64,6 +64,14 @@ static void make_chunk(struct shard *s, uint32_t chunk)
     s->sync.chunks_made++;
 }
 
+static void finish_if_whole(struct shard *s)
+{
+    if (!shard_step_whole(s))
+        return;
+    shard_step_finish(s);
+    shard_round_turn(s);
+}
+
 static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
 {
     for (uint32_t c = first; c < first + count; c++)
@@ -85,16 +93,14 @@ static void make_complete(struct shard *s, uint32_t first, uint32_t count)
         if (c > from)
             shard_step_publish(s, from, c - from);
     }
-    if (s->sync.chunks_made == s->me.chunks) {
-        shard_step_finish(s);
-        shard_round_turn(s);
-    }
+    finish_if_whole(s);
 }
 
 static void release(struct shard *s)
 {
     if (!shard_cut_holds(s)) {
         shard_accept_pick(s);
+        (void)!shard_parts_make(s); /* without memory the next push of a part tries again */
         make_complete(s, 0, s->me.chunks);
     }
     shard_round_go_on(s);
@@ -102,46 +108,59 @@ static void release(struct shard *s)
 
 /* ---- a push ---- */
 
-static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
-                          struct errmsg *e)
+static enum err node_fits(const struct shard *s, uint64_t name, uint32_t level, uint32_t index,
+                          bool *wanted, struct errmsg *e)
 {
-    if (!tree_valid(s->sync.gate.leaves, m->level, m->index))
-        return err_set(e, ERR_PROTO, "node (%u, %u) is not in a tree of %u leaves", m->level,
-                       m->index, s->sync.gate.leaves);
-    *wanted = m->name == s->step;
+    if (!tree_valid(s->sync.gate.leaves, level, index))
+        return err_set(e, ERR_PROTO, "node (%u, %u) is not in a tree of %u leaves", level, index,
+                       s->sync.gate.leaves);
+    *wanted = name == s->step;
     return ERR_OK;
 }
 
-static void add_leaves(struct tree_leaves *leaves, const Gradwire__Push *m)
+static enum err push_fits(const struct shard *s, const Gradwire__Push *m, bool *wanted,
+                          struct errmsg *e)
 {
-    const struct tree_node node = {m->level, m->index};
+    return node_fits(s, m->name, m->level, m->index, wanted, e);
+}
+
+static enum err rows_push_fits(const struct shard *s, const Gradwire__RowsPush *m, bool *wanted,
+                               struct errmsg *e)
+{
+    return node_fits(s, m->name, m->level, m->index, wanted, e);
+}
+
+static void add_leaves(struct tree_leaves *leaves, struct tree_node node)
+{
     tree_add_leaves(leaves, tree_first_leaf(node), tree_end_leaf(node));
 }
 
 /* A push that changed nothing. What is dropped is no duplicate, and is counted elsewhere. */
-static Gradwire__Outcome count_idle_push(struct shard *s, const Gradwire__Push *m)
+static Gradwire__Outcome count_idle_push(struct shard *s, uint64_t step, struct tree_node node)
 {
     struct tree_leaves pushed = {{0}};
-    add_leaves(&pushed, m);
+    add_leaves(&pushed, node);
     Gradwire__Outcome outcome =
-        shard_accept_outcome(s, m->name, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
+        shard_accept_outcome(s, step, &pushed, GRADWIRE__OUTCOME__DUPLICATE);
     s->duplicates += outcome == GRADWIRE__OUTCOME__DUPLICATE;
     return outcome;
 }
 
 /* A push of a step that is over: the outcome, and the present step's parameters, once. Where the others do not wait for
  * it, steps go by while its frames come in: one answer to them all, as the worker takes only the first. */
-static void answer_late(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m)
+static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step,
+                        struct tree_node node)
 {
-    Gradwire__Outcome outcome = count_idle_push(s, m);
+    Gradwire__Outcome outcome = count_idle_push(s, step, node);
     if (peer->sync.answered_step == s->step ||
-        (s->sync.accept.on && peer->sync.answered_push == m->name + 1))
+        (s->sync.accept.on && peer->sync.answered_push == step + 1))
         return;
     peer->sync.answered_step = s->step;
-    peer->sync.answered_push = m->name + 1;
+    peer->sync.answered_push = step + 1;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
-    reply.outcome = shard_step_outcome(s, m->name, outcome);
+    reply.outcome = shard_step_outcome(s, step, outcome);
+    reply.made = s->rows.on;
     struct shard_work work;
     shard_redo_say(s, s->step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, s->now), 0, s->me.chunks);
@@ -160,24 +179,39 @@ static void subscribe(struct shard *s, struct shard_peer *peer)
         shard_step_send(s, peer, &s->sync.run[i]);
 }
 
+/* The step is over, or was not yet there when the body came. */
+static bool is_late(const struct shard *s, uint64_t step, const struct buffer *body)
+{
+    return step < s->step || !body;
+}
+
+static enum err check_begun(const struct shard *s, uint64_t step, struct errmsg *e)
+{
+    return step > s->step
+               ? err_set(e, ERR_PROTO, "a push of step %" PRIu64 " while step %" PRIu64 " is on",
+                         step, s->step)
+               : ERR_OK;
+}
+
 static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                         struct buffer *body, struct errmsg *e)
 {
-    if (m->name > s->step)
-        return err_set(e, ERR_PROTO, "a push of step %llu while step %llu is on",
-                       (unsigned long long)m->name, (unsigned long long)s->step);
-    if (m->name < s->step || !body) {
-        answer_late(s, peer, m);
+    const struct tree_node node = {m->level, m->index};
+    enum err err = check_begun(s, m->name, e);
+    if (err)
+        return err;
+    if (is_late(s, m->name, body)) {
+        answer_late(s, peer, m->name, node);
         return ERR_OK;
     }
     if (shard_taken_room(s, peer, m->name, m->number))
         return err_set(e, ERR_NOMEM, "no memory for what becomes of a push");
     subscribe(s, peer);
-    add_leaves(&peer->sync.pushed, m);
+    add_leaves(&peer->sync.pushed, node);
     uint32_t first = m->first_chunk - s->me.first_chunk;
     assert(tree_valid(s->sync.gate.leaves, m->level,
                       m->index)); /* push_fits, and the same generation */
-    struct gate_node n = {.node = {m->level, m->index},
+    struct gate_node n = {.node = node,
                           .examples = m->examples,
                           .run = body,
                           .value = body->data,
@@ -193,10 +227,55 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
         n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
     }
     if (duplicate)
-        (void)count_idle_push(s, m);
+        (void)count_idle_push(s, m->name, node);
     shard_accept_came(s);
     if (!shard_cut_holds(s))
         make_complete(s, first, m->chunks);
+    return ERR_OK;
+}
+
+/* One part of a push is admitted. */
+static bool admit_part(struct shard *s, const struct shard_peer *peer, const Gradwire__RowsPush *m,
+                       uint32_t part, struct buffer *body, const float *section)
+{
+    uint32_t entry = s->me.chunks + part;
+    const struct gate_node n = {.node = {m->level, m->index},
+                                .examples = m->examples,
+                                .run = body,
+                                .value = section,
+                                .worker = peer->worker,
+                                .incarnation = peer->incarnation};
+    return !s->sync.made[entry] && gate_admit(&s->sync.gate, entry, &n) == GATE_ADDED;
+}
+
+static enum err on_rows_push(struct shard *s, struct shard_peer *peer, const Gradwire__RowsPush *m,
+                             struct buffer *body, uint64_t bytes, struct errmsg *e)
+{
+    const struct tree_node node = {m->level, m->index};
+    const float *section[ROW_PARTS];
+    bool duplicate = true;
+    enum err err = check_begun(s, m->name, e);
+    if (err)
+        return err;
+    if (is_late(s, m->name, body)) {
+        answer_late(s, peer, m->name, node);
+        return ERR_OK;
+    }
+    err = shard_rows_sections(s, m, body, bytes, section, e);
+    if (err)
+        return err;
+    subscribe(s, peer);
+    for (uint32_t i = 0; i < m->parts; i++)
+        if (admit_part(s, peer, m, m->first_part + i, body, section[i]))
+            duplicate = false;
+    if (duplicate)
+        (void)count_idle_push(s, m->name, node);
+    if (shard_cut_holds(s))
+        return ERR_OK;
+    err = shard_parts_make(s);
+    if (err)
+        return err_set(e, err, "no memory for the rows of step %" PRIu64, s->step);
+    finish_if_whole(s);
     return ERR_OK;
 }
 
@@ -209,6 +288,7 @@ static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__
     reply.step = before ? s->step - 1 : s->step;
     reply.pulled = true;
     reply.number = m->number;
+    reply.made = s->rows.on;
     struct shard_work work;
     shard_redo_say(s, reply.step, &reply, &work);
     shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
@@ -257,7 +337,7 @@ static void on_step_ask(struct shard *s)
 
 static bool at_boundary(const struct shard *s)
 {
-    return s->sync.chunks_made == 0;
+    return s->sync.chunks_made == 0 && s->sync.parts_made == 0;
 }
 
 static void check(const struct shard *s)
@@ -265,8 +345,10 @@ static void check(const struct shard *s)
     const struct shard_sync *y = &s->sync;
     const struct shard_round *r = &y->round;
     const struct shard_accept *a = &y->accept;
-    assert(y->gate.chunks == s->me.chunks && y->gate.picks == a->on);
-    assert(y->runs <= y->chunks_made && y->chunks_made < s->me.chunks);
+    assert(y->gate.chunks == s->me.chunks + shard_rows_parts(s) && y->gate.picks == a->on);
+    assert(y->runs <= y->chunks_made && y->chunks_made <= s->me.chunks && !shard_step_whole(s));
+    assert(y->parts_made <= shard_rows_parts(s) && !y->made_said);
+    assert(!s->rows.before_there || (s->rows.on && s->step > 0 && y->parts_made == 0));
     assert(r->chunks_summed <= s->me.chunks);
     assert(!r->scaled || (r->trust && r->chunks_summed == s->me.chunks));
     assert(!r->broken[0] || (r->chunks_summed && r->broken_chunk < s->me.chunks));
@@ -292,7 +374,7 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
                        s->step, y->gate.pick.wholes, y->gate.leaves);
     else
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for leaf %u of %u", s->step,
-                       gate_first_missing(&y->gate, s->me.chunks - 1), y->gate.leaves);
+                       gate_first_missing(&y->gate, y->gate.chunks - 1), y->gate.leaves);
     return true;
 }
 
@@ -307,6 +389,9 @@ const struct shard_mode shard_mode_sync = {.steps = true,
                                            .push_fits = push_fits,
                                            .on_push = on_push,
                                            .on_pull = on_pull,
+                                           .rows_push_fits = rows_push_fits,
+                                           .on_rows_push = on_rows_push,
+                                           .on_rows_ask = shard_parts_ask,
                                            .on_decision = on_decision,
                                            .on_step_ask = on_step_ask,
                                            .at_boundary = at_boundary,

@@ -53,10 +53,11 @@ struct shard_redo {
 };
 
 struct shard_sync {
-    struct gate gate;
-    uint8_t *made; /* per chunk of the step in the making */
-    uint32_t chunks_made, runs;
-    struct shard_run *run;                /* in the order in which they were made */
+    struct gate gate; /* the chunks, then the parts */
+    uint8_t *made;    /* of the step in the making: per chunk, then per part */
+    uint32_t chunks_made, parts_made, runs;
+    bool made_said;        /* tables: who waits for the step was told that it is made */
+    struct shard_run *run; /* in the order in which they were made */
     double examples, sums[GATE_SUMS_MAX]; /* of the step in the making */
     float *scratch;
     struct shard_round round;
@@ -131,6 +132,16 @@ void shard_step_send(struct shard *s, struct shard_peer *to, const struct shard_
 Gradwire__Outcome shard_step_outcome(const struct shard *s, uint64_t step,
                                      Gradwire__Outcome otherwise);
 void shard_step_finish(struct shard *s); /* every chunk of the step is made and published */
+
+bool shard_step_whole(const struct shard *s); /* every chunk and every part of the step is made */
+/* What the entry of the gate, which is complete, is summed from. */
+void shard_sum_nodes(const struct shard *s, uint32_t entry, struct shard_sum *sum);
+
+/* shard_parts.c: a step's parts of tables. Entry chunks + part of the gate is a part's. */
+/* Make what is complete. Errors: ERR_NOMEM: nothing of that part has changed, and the next push tries again. */
+enum err shard_parts_make(struct shard *s) MUST_CHECK;
+enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                         struct buffer *body, struct errmsg *e) MUST_CHECK;
 
 /* shard_round.c */
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m) MUST_CHECK;

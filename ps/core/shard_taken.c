@@ -34,7 +34,7 @@ static struct taken *find(const struct shard *s, uint32_t worker)
 
 enum err shard_taken_join(struct shard *s, uint32_t worker, uint64_t incarnation)
 {
-    if (!s->taken.on || s->me.chunks == 0)
+    if (!s->taken.on || !s->planned)
         return ERR_OK;
     struct taken *t = find(s, worker);
     if (!t) {

@@ -32,6 +32,14 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
     sim_send_body(t->sim, OF(to), DIALER, type, m, body, bytes / sizeof(float), &t->unsent);
 }
 
+static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows *m,
+                         struct buffer *body, uint64_t bytes)
+{
+    struct sim_thread *t = ctx;
+    sim_send_bytes(t->sim, OF(to), DIALER, FRAME_ROWS, &m->base, body ? body->data : NULL, bytes,
+                   NULL);
+}
+
 static void io_before_write(void *ctx, const float *lo, uint64_t elems)
 {
     struct sim_thread *t = ctx;
@@ -141,6 +149,7 @@ static void io_drop_peers(void *ctx)
 }
 
 static const struct shard_io io = {.send = io_send,
+                                   .send_rows = io_send_rows,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
@@ -245,7 +254,7 @@ static struct sim_report *report_new(struct sim_thread *t)
     r->generation = shard_facts(s).generation;
     r->next_cut = t->next_cut;
     r->max_incarnation = shard_facts(s).max_incarnation;
-    r->status = r->entered && s->me.elems ? msg_copy(&shard_status(s)->base) : NULL;
+    r->status = r->entered && s->planned ? msg_copy(&shard_status(s)->base) : NULL;
     return r;
 }
 
@@ -296,9 +305,7 @@ static void on_report(struct sim *sim, struct sim_ps *ps, uint32_t thread,
 static struct sim_thread *owner(struct sim_ps *ps, int64_t shard)
 {
     for (uint32_t i = 0; i < ps->threads; i++) {
-        uint64_t first, elems;
-        (void)quiet_weights(ps->thread[i].core, &first, &elems);
-        if (elems && shard_status(ps->thread[i].core)->shard == shard)
+        if (ps->thread[i].core->planned && shard_status(ps->thread[i].core)->shard == shard)
             return &ps->thread[i];
     }
     return NULL;
@@ -577,6 +584,27 @@ static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_messag
                  e.text);
 }
 
+static void on_rows(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
+                    const ProtobufCMessage *head)
+{
+    struct sim_thread *t = c->thread;
+    struct errmsg e = {""};
+    bool wanted = false;
+    struct buffer *body = NULL;
+    enum frame_type type = (enum frame_type)m->type;
+    enum err err = shard_rows_fits(t->core, type, head, m->body_bytes, &wanted, &e);
+    if (!err && wanted) {
+        body = buffer_acquire(&t->pool, m->body_bytes / sizeof(float));
+        memcpy(body->data, m->body, m->body_bytes);
+    }
+    if (!err)
+        err = shard_on_rows(t->core, &c->peer, type, head, body, m->body_bytes, &e);
+    buffer_unref(body);
+    if (err)
+        sim_fail(sim, "shard %u, a %s of worker %u: %s: %s", c->to, frame_type_str(m->type),
+                 c->from, err_str(err), e.text);
+}
+
 static void link_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                          const ProtobufCMessage *head)
 {
@@ -585,6 +613,8 @@ static void link_message(struct sim *sim, struct sim_conn *c, const struct sim_m
         sim_fail(sim, "a message before the hello");
     else if (m->type == FRAME_PUSH)
         on_push(sim, c, m, (const Gradwire__Push *)head);
+    else if (m->type == FRAME_ROWS_ASK || m->type == FRAME_ROWS_PUSH)
+        on_rows(sim, c, m, head);
     else {
         if (m->type == FRAME_TICK)
             sim_note_entry(c->thread, &c->peer, (const Gradwire__Tick *)head);

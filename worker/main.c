@@ -97,19 +97,17 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     return http_place_check(&p->flags.http, serves ? p->cluster.bind : NULL, e);
 }
 
-/* The model first, which says what labels may be; with model.input.shape: auto the data come first,
- * which say what the shape is. */
+/* The model first, which says what labels may be; the data first, where they say what the model is. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
     struct job *job = &p->job;
-    bool data_first = job->model.rank == 0;
+    bool data_first = job_needs_data(job);
     enum err err = ERR_OK;
     if (data_first) {
         err = dataset_load(&p->data, job, 0, 0, e);
         if (err)
             return err;
-        job->model.rank = p->data.rank;
-        memcpy(job->model.shape, p->data.shape, sizeof job->model.shape);
+        dataset_tell(&p->data, job);
     }
     err = model_new(&p->model, job, e);
     if (err)

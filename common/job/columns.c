@@ -261,6 +261,27 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
 
 /* ---- what holds between keys ---- */
 
+/* Four bytes each, in memory: two for a key. */
+static uint64_t cells_of(const struct job_column *c)
+{
+    uint64_t value = 2 + c->key.weights;
+    return c->kind == COLUMN_KEYS ? 1 + c->key.max_values * value : c->kind == COLUMN_KEY ? 3 : 1;
+}
+
+static enum err check_room(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < csv->columns; i++)
+        cells += cells_of(&csv->column[i]);
+    if (cells <= JOB_ROW_CELLS_MAX)
+        return ERR_OK;
+    return job_refuse(r, NULL, "data.columns",
+                      "a row has room for %llu values of 4 bytes; allowed: up to %d: take less "
+                      "max_values",
+                      (unsigned long long)cells, JOB_ROW_CELLS_MAX);
+}
+
 static enum err check_columns(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
@@ -317,5 +338,6 @@ enum err job_check_csv(struct job_reader *r)
     if (job->data.scale != 1)
         return job_refuse(r, NULL, "data.scale",
                           "csv columns have a scale of their own: - number: {scale: standard}");
-    return check_columns(r);
+    enum err err = check_columns(r);
+    return err ? err : check_room(r);
 }

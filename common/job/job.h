@@ -24,6 +24,7 @@ enum {
     JOB_NAMES_BYTES = 256,
     JOB_CLICK_FIELDS_MAX = 64, /* data.synthetic: clicks */
     JOB_LOOKUPS_MAX = 65536,
+    JOB_ROW_CELLS_MAX = 1 << 15, /* of four bytes, that a row of csv has in memory */
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
 #define JOB_TOP_K_RATIO_MAX 0.25f /* an entry is two floats long */
@@ -295,6 +296,12 @@ bool job_has_weights(const struct job *job);
 static inline bool job_has_tables(const struct job *job)
 {
     return job->model.tables > 0;
+}
+
+/* What the model is, its shape or where columns stand in it, is known when the data are. */
+static inline bool job_needs_data(const struct job *job)
+{
+    return job->model.rank == 0 || job->model.selections > 0;
 }
 
 /* Its rows come from csv text, of files or drawn. */

@@ -15,14 +15,10 @@ static const struct job_word format_words[] = {
 };
 
 static const struct job_word column_words[] = {
-    {"number", COLUMN_NUMBER, "name"},
-    {"category", COLUMN_CATEGORY, "name"},
-    {"label", COLUMN_LABEL, "name"},
-    {"ignore", COLUMN_IGNORE, "name"},
-    {"key", COLUMN_KEY, "name"},
-    {"keys", COLUMN_KEYS, "name"},
-    {"weight", COLUMN_WEIGHT, "name"},
-    LAST_WORD,
+    {"number", COLUMN_NUMBER, "name"}, {"category", COLUMN_CATEGORY, "name"},
+    {"label", COLUMN_LABEL, "name"},   {"ignore", COLUMN_IGNORE, "name"},
+    {"key", COLUMN_KEY, "name"},       {"keys", COLUMN_KEYS, "name"},
+    {"weight", COLUMN_WEIGHT, "name"}, LAST_WORD,
 };
 
 static const struct job_word scale_words[] = {

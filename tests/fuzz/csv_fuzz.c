@@ -8,6 +8,7 @@
 
 #include "common/base/log.h"
 #include "worker/data/dataset.h"
+#include "worker/data/leaf_room.h"
 
 static void must(int ok, const char *what)
 {
@@ -21,9 +22,13 @@ static const char *const columns[] = {
     "columns: [number: a, category: b, label: c]",
     "columns: [category: {name: a, encode: id}, label: {name: c, classes: ['x|y', '*']}], trim: "
     "true",
-    "columns: [number: {name: b, scale: standard}, weight: w, label: a], header: names, comment: '#'",
+    "columns: [number: {name: b, scale: standard}, weight: w, label: a], header: names, comment: "
+    "'#'",
     "columns: [ignore, category: {vocabulary: [x, y]}, number: {scale: min_max}, label: c], "
     "header: skip, quotes: false, delimiter: space, missing: ['?', '-1']",
+    "columns: [key: {name: a, missing: none}, keys: {name: b, separator: ' ', max_values: 3, "
+    "weights: true}, keys: {name: d, hash: false, missing: {key: 7}, buckets: 5, max_values: 2, "
+    "separator: '::'}, label: c]",
 };
 enum { JOBS = sizeof columns / sizeof *columns };
 
@@ -33,10 +38,11 @@ static void make_jobs(struct job jobs[2 * JOBS], const char *path)
     struct errmsg e;
     for (size_t i = 0; i < 2 * JOBS; i++) {
         snprintf(text, sizeof text,
-                 "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+                 "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
                  "optimizer: sgd\n"
                  "data: {format: csv, train: %s, bad_rows: %s, %s}\n",
-                 path, i % 2 ? "skip" : "stop", columns[i / 2]);
+                 strstr(columns[i / 2], "key") ? "linear: {inputs: [a, b, d]}" : "dense: 1", path,
+                 i % 2 ? "skip" : "stop", columns[i / 2]);
         must(job_parse(&jobs[i], text, strlen(text), "j", "/", NULL, 0, &e) == ERR_OK, e.text);
     }
 }
@@ -68,15 +74,22 @@ static void same(const struct dataset *a, const struct dataset *b)
 
 static void gather_all(const struct dataset *d)
 {
-    float *x = calloc(d->features, sizeof *x), y;
+    float *x = calloc(d->features + 1, sizeof *x), y;
+    struct leaf_room *room = NULL;
+    const struct leaf_keys *keys;
     uint64_t there = 0;
     must(x != NULL, "calloc");
+    if (dataset_has_keys(d))
+        must(leaf_room_new(&room, d->table.schema, 1, NULL) == ERR_OK, "room");
     for (uint64_t row = 0; row < d->rows; row++) {
         uint32_t n;
+        if (room)
+            must(dataset_gather_keys(d, &row, 1, room, &keys, NULL) == ERR_OK, "keys");
         must(dataset_gather(d, &row, 1, x, &y, &n, NULL) == ERR_OK, "gather");
         there += n;
     }
     must(there == d->rows - d->bad_rows && there > 0, "rows");
+    leaf_room_free(room);
     free(x);
 }
 

@@ -503,6 +503,8 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
     } else {
         err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
         if (!err)
+            err = table_schema_look_up(d->table.schema, r->job, e);
+        if (!err)
             err = spill_new(&d->table.spill, r->job, e);
     }
     if (!err)

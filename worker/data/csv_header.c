@@ -17,13 +17,17 @@ static enum err add_field(struct csv_file *file, struct csv_field field, struct 
 
 static struct csv_field field_of(const struct job_csv *job, uint32_t column)
 {
-    uint32_t cell = 0, inputs = 0;
+    uint32_t cell = 0, inputs = 0, keys = 0;
     for (uint32_t i = 0; i < job->columns; i++) {
         bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
         cell += input && i < column;
         inputs += input;
+        keys +=
+            i < column && (job->column[i].kind == COLUMN_KEY || job->column[i].kind == COLUMN_KEYS);
     }
     enum column_kind kind = job->column[column].kind;
+    if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
+        return (struct csv_field){kind, keys, column};
     if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* behind the inputs */
         cell = inputs + (kind == COLUMN_WEIGHT);
     return (struct csv_field){kind, cell, column};

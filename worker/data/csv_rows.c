@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rows/key.h"
+#include "worker/data/csv_key.h"
 #include "worker/data/csv_number.h"
 #include "worker/data/csv_scan.h"
 
@@ -277,6 +279,109 @@ static void read_weight(struct row *r, const struct csv_field *field, const char
     r->cells[field->cell] = table_bits(v);
 }
 
+/* A word's key; *there: it has one. False: the row is bad. */
+static bool word_key(struct row *r, const struct table_key *k, const char *text, size_t bytes,
+                     uint64_t *key, bool *there)
+{
+    char out[SHOWN_BYTES + 8];
+    if (is_missing(r->format, text, bytes)) {
+        *there = csv_key_missing(&k->options, k->seed, key);
+        return true;
+    }
+    *there = csv_key(&k->options, k->seed, text, bytes, key);
+    if (!*there)
+        bad(r,
+            "'%s' is no integer from 0 to 2^64 - 1, and no marker of data.missing; with hash: "
+            "true it may be any word",
+            shown(out, text, bytes));
+    return *there;
+}
+
+/* Mixed: what is looked up, sorted and sent are mixed keys. */
+static void put_key(uint32_t *cells, uint64_t key)
+{
+    uint64_t mixed = key_mix(key);
+    cells[0] = (uint32_t)mixed;
+    cells[1] = (uint32_t)(mixed >> 32);
+}
+
+static void read_key(struct row *r, const struct csv_field *field, const char *text, size_t bytes)
+{
+    const struct table_key *k = &r->format->schema->key[field->cell];
+    uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
+    uint64_t key = 0;
+    bool there;
+    memset(cells, 0, k->cells * sizeof *cells);
+    if (!word_key(r, k, text, bytes, &key, &there) || !there)
+        return;
+    put_key(cells, key);
+    if (k->cells > TABLE_KEY_CELLS)
+        cells[TABLE_KEY_CELLS] = 1;
+}
+
+/* Take ":0.5" off the end. False: what stands behind the last ':' is no number. */
+static bool take_weight(const char *text, size_t *bytes, float *weight)
+{
+    enum { WEIGHT_BYTES = 48 };
+    char number[WEIGHT_BYTES + 1];
+    const char *colon = memrchr(text, ':', *bytes);
+    *weight = 1;
+    if (!colon)
+        return true;
+    size_t n = *bytes - (size_t)(colon + 1 - text);
+    if (n > WEIGHT_BYTES)
+        return false;
+    memcpy(number, colon + 1, n); /* what follows it in the row may go on a number */
+    number[n] = 0;
+    *bytes = (size_t)(colon - text);
+    return csv_number(number, n, weight);
+}
+
+/* One value of keys. */
+static void read_value(struct row *r, const struct table_key *k, uint32_t *cells, const char *text,
+                       size_t bytes)
+{
+    char out[SHOWN_BYTES + 8];
+    size_t word = bytes;
+    uint64_t key = 0;
+    float weight = 1;
+    bool there;
+    if (k->options.weights && !take_weight(text, &word, &weight)) {
+        bad(r, "the weight of '%s' is no number", shown(out, text, bytes));
+        return;
+    }
+    if (!word_key(r, k, text, word, &key, &there) || !there)
+        return;
+    if (cells[0] == k->options.max_values) {
+        bad(r, "more than max_values: %u values", k->options.max_values);
+        return;
+    }
+    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (TABLE_KEY_CELLS + k->options.weights);
+    put_key(at, key);
+    if (k->options.weights)
+        at[TABLE_KEY_CELLS] = table_bits(weight);
+}
+
+static void read_keys(struct row *r, const struct csv_field *field, const char *text, size_t bytes)
+{
+    const struct table_key *k = &r->format->schema->key[field->cell];
+    const char *separator = k->options.separator, *end = text + bytes;
+    uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
+    size_t skip = strlen(separator);
+    memset(cells, 0, k->cells * sizeof *cells);
+    if (is_missing(r->format, text, bytes)) {
+        read_value(r, k, cells, text, bytes);
+        return;
+    }
+    while (!r->bad) {
+        const char *stop = memmem(text, (size_t)(end - text), separator, skip);
+        read_value(r, k, cells, text, (size_t)((stop ? stop : end) - text));
+        if (!stop)
+            return;
+        text = stop + skip;
+    }
+}
+
 static void read_field(struct row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
@@ -293,6 +398,10 @@ static void read_field(struct row *r, char *begin, char *end)
         read_number(r, field, begin, bytes);
     else if (field->kind == COLUMN_CATEGORY)
         read_category(r, field, begin, bytes);
+    else if (field->kind == COLUMN_KEY)
+        read_key(r, field, begin, bytes);
+    else if (field->kind == COLUMN_KEYS)
+        read_keys(r, field, begin, bytes);
     else if (field->kind == COLUMN_WEIGHT)
         read_weight(r, field, begin, bytes);
     else

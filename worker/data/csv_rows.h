@@ -14,7 +14,7 @@ enum { CSV_PIECE_BYTES = 512 << 10 }; /* and so the most that a row may have */
 /* What a field of the file is; found once. */
 struct csv_field {
     enum column_kind kind;
-    uint32_t cell;   /* in a row */
+    uint32_t cell;   /* in a row; of key and keys: which of the schema's keys */
     uint32_t column; /* in the job */
 };
 

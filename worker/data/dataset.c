@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "worker/data/augment.h"
+#include "worker/data/leaf_room.h"
 #include "worker/data/readers.h"
 
 /* "[28, 28]" */
@@ -178,7 +179,24 @@ static enum err look_with(struct dataset *d, const struct reading *r, struct err
     return err;
 }
 
-enum err dataset_look(struct dataset_look *out, const struct job *job, int eval, uint32_t classes,
+void dataset_tell(const struct dataset *d, struct job *job)
+{
+    const struct table_schema *s = d->table.schema;
+    uint32_t input = 0;
+    if (job->model.rank == 0) {
+        job->model.rank = d->rank;
+        memcpy(job->model.shape, d->shape, sizeof job->model.shape);
+    }
+    for (uint32_t i = 0; s && i < job->data.csv.columns; i++) {
+        struct job_column *c = &job->data.csv.column[i];
+        if (c->kind != COLUMN_NUMBER && c->kind != COLUMN_CATEGORY)
+            continue;
+        c->feature = s->input[input].feature;
+        c->width = s->input[input++].width;
+    }
+}
+
+enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint32_t classes,
                       struct errmsg *e)
 {
     struct dataset d;
@@ -191,6 +209,8 @@ enum err dataset_look(struct dataset_look *out, const struct job *job, int eval,
     look.rows = d.rows;
     look.rank = d.rank;
     memcpy(look.shape, d.shape, sizeof look.shape);
+    if (!eval)
+        dataset_tell(&d, job);
     if (!look.bytes)
         look.bytes = d.rows * ((uint64_t)d.features + 1);
     dataset_close(&d);
@@ -314,6 +334,28 @@ enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, 
     }
     *there = n;
     return ERR_OK;
+}
+
+bool dataset_has_keys(const struct dataset *d)
+{
+    return d->table.schema && d->table.schema->lookups > 0;
+}
+
+enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                             struct leaf_room *room, const struct leaf_keys **keys,
+                             struct errmsg *e)
+{
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    enum err err = ERR_OK;
+    leaf_room_clear(room);
+    for (uint32_t i = 0; i < n && !err; i++) {
+        uint64_t one = 1;
+        const uint32_t *cells;
+        err = table_look(&d->table, rows[i], &one, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        if (!err && !isnan(table_float(cells[d->table.schema->inputs])))
+            err = leaf_room_add(room, cells, e);
+    }
+    return err ? err : leaf_room_finish(room, keys, e);
 }
 
 enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,

@@ -40,6 +40,10 @@ enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);
 
+/* Tell the job what its training part has said: the model's shape, where it is auto, and where the columns' features
+ * stand. */
+void dataset_tell(const struct dataset *d, struct job *job);
+
 /* What can be said of a data set by how its files begin. */
 struct dataset_look {
     size_t files;
@@ -48,9 +52,9 @@ struct dataset_look {
     bool grows;     /* csv: words are learned, and those further on make more features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* of one row, as far as it is known */
 };
-/* Open each file and read its beginning: is it of this format, of the model's shape and classes? Errors: as
- * dataset_load. */
-enum err dataset_look(struct dataset_look *look, const struct job *job, int eval, uint32_t classes,
+/* Open each file and read its beginning: is it of this format, of the model's shape and classes? Of the training part the
+ * job is told what dataset_tell does, as far as that is known. Errors: as dataset_load. */
+enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;
 
 /* ---- order.c: which rows make which batch; pure ---- */
@@ -78,6 +82,14 @@ bool dataset_is_weighted(const struct dataset *d);
 enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
                                  float *x, float *y, float *weight, uint32_t *there,
                                  struct errmsg *e) MUST_CHECK;
+struct leaf_keys;
+struct leaf_room;
+bool dataset_has_keys(const struct dataset *d); /* its rows look something up in tables */
+/* What these rows look up, without bad ones, into a room of at least n rows; *keys stays valid until it is filled again.
+ * Errors: ERR_NOMEM; ERR_DISK. Thread: any; waits for the disk where rows are in a file. */
+enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                             struct leaf_room *room, const struct leaf_keys **keys,
+                             struct errmsg *e) MUST_CHECK;
 /* The same for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
 enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
                               uint64_t key, float *x, float *y, float *weight, uint32_t *there,

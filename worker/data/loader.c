@@ -17,6 +17,7 @@
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "worker/data/leaf_room.h"
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 
@@ -27,8 +28,9 @@ enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 struct slot {
     enum slot_state state;
     struct microbatch m;
-    uint64_t *rows; /* (microbatch) */
-    enum err err;   /* it could not be gathered, which who asks for it is told */
+    uint64_t *rows;         /* (microbatch) */
+    struct leaf_room *room; /* of keys; NULL: the set has none */
+    enum err err;           /* it could not be gathered, which who asks for it is told */
     struct errmsg e;
 };
 
@@ -61,15 +63,20 @@ static int slot_init(struct slot *s, const struct loader *l)
 {
     size_t rows = l->order.batch_size / l->order.microbatches + 1;
     s->rows = mem_zalloc(rows, sizeof *s->rows);
-    s->m.x = rows <= SIZE_MAX / l->data->features ? mem_floats(rows * l->data->features) : NULL;
+    size_t features = l->data->features ? l->data->features : 1; /* keys alone: none */
+    s->m.x = rows <= SIZE_MAX / features ? mem_floats(rows * features) : NULL;
     s->m.y = mem_floats(rows);
     bool weighted = dataset_is_weighted(l->data);
     s->m.weight = weighted ? mem_floats(rows) : NULL;
+    bool keyed = dataset_has_keys(l->data);
+    if (keyed && leaf_room_new(&s->room, l->data->table.schema, (uint32_t)rows, NULL))
+        return 0;
     return s->rows && s->m.x && s->m.y && (s->m.weight || !weighted);
 }
 
 static void slot_close(struct slot *s)
 {
+    leaf_room_free(s->room);
     mem_free(s->rows);
     mem_free(s->m.x);
     mem_free(s->m.y);
@@ -80,10 +87,12 @@ static void slot_close(struct slot *s)
 static void slot_fill(struct slot *s, const struct loader *l)
 {
     uint64_t batches = order_batches(&l->order);
-    s->m.n = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
-    s->err = dataset_gather_train(l->data, s->rows, s->m.n,
+    uint32_t rows = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
+    s->err = dataset_gather_train(l->data, s->rows, rows,
                                   rng_key(l->order.seed, RNG_AUGMENT, s->m.id, s->m.leaf), s->m.x,
                                   s->m.y, s->m.weight, &s->m.n, &s->e);
+    if (s->room && !s->err)
+        s->err = dataset_gather_keys(l->data, s->rows, rows, s->room, &s->m.keys, &s->e);
 }
 
 /* The slot that holds (id, leaf), or will; NULL: none. With the lock. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "worker/data/csv_key.h"
 
 /* ---- the schema ---- */
 
@@ -38,16 +39,69 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
     return in->learns ? ERR_OK : given_words(in, column->words, missing);
 }
 
+static uint32_t key_cells(const struct table_key *k)
+{
+    if (k->kind == COLUMN_KEYS)
+        return 1 + k->options.max_values * (TABLE_KEY_CELLS + k->options.weights);
+    return TABLE_KEY_CELLS + (k->options.missing == KEY_MISSING_NONE);
+}
+
+static void add_key(struct table_schema *s, const struct job_column *column)
+{
+    struct table_key *k = &s->key[s->keys++];
+    *k = (struct table_key){.kind = column->kind,
+                            .options = column->key,
+                            .seed = csv_key_seed(column->key.space),
+                            .cell = s->key_cells};
+    memcpy(k->name, column->name, sizeof k->name);
+    k->cells = key_cells(k);
+    s->key_cells += k->cells;
+}
+
+static bool is_key(const struct job_column *column)
+{
+    return column->kind == COLUMN_KEY || column->kind == COLUMN_KEYS;
+}
+
+/* Which key column of the schema it is. */
+static uint32_t key_of(const struct job_csv *csv, uint32_t column)
+{
+    uint32_t key = 0;
+    for (uint32_t i = 0; i < column; i++)
+        key += is_key(&csv->column[i]);
+    return key;
+}
+
+enum err table_schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e)
+{
+    if (job->model.lookups == 0)
+        return ERR_OK;
+    s->lookup = mem_zalloc(job->model.lookups, sizeof *s->lookup);
+    if (!s->lookup)
+        return err_set(e, ERR_NOMEM, "out of memory for the columns");
+    s->lists = job->model.lists;
+    for (uint32_t i = 0; i < job->model.lookups; i++) {
+        const struct job_lookup *from = &job->model.lookup[i];
+        s->lookup[s->lookups++] =
+            (struct table_lookup){from->list, key_of(&job->data.csv, from->column)};
+    }
+    return ERR_OK;
+}
+
 enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, struct errmsg *e)
 {
     struct table_schema *s = mem_zalloc(1, sizeof *s);
     if (s)
         *s = (struct table_schema){.refs = 1, .input = mem_zalloc(csv->columns, sizeof *s->input)};
-    enum err err = s && s->input ? ERR_OK : ERR_NOMEM;
+    if (s)
+        s->key = mem_zalloc(csv->columns, sizeof *s->key);
+    enum err err = s && s->input && s->key ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; i < csv->columns && !err; i++) {
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
             err = input_init(&s->input[s->inputs++], &csv->column[i], csv->missing);
+        else if (is_key(&csv->column[i]))
+            add_key(s, &csv->column[i]);
         s->weighted |= kind == COLUMN_WEIGHT;
     }
     if (err) {
@@ -71,6 +125,8 @@ void table_schema_unref(struct table_schema *s)
     for (uint32_t i = 0; i < s->inputs; i++)
         vocabulary_close(&s->input[i].words);
     mem_free(s->input);
+    mem_free(s->key);
+    mem_free(s->lookup);
     mem_free(s);
 }
 

@@ -27,14 +27,34 @@ struct table_input {
     uint32_t feature, width; /* its features: [feature, feature + width) */
 };
 
+/* One key column. Its cells stand behind a row's others: of a key TABLE_KEY_CELLS, and with `missing: none` one more: is
+ * it there? Of keys their number, and for each key its cells and, with weights, its weight. Keys are mixed. */
+struct table_key {
+    enum column_kind kind; /* COLUMN_KEY or COLUMN_KEYS */
+    char name[JOB_NAME_MAX];
+    struct job_key_column options;
+    uint64_t seed;        /* of its space */
+    uint32_t cell, cells; /* in the key part of a row */
+};
+enum { TABLE_KEY_CELLS = 2 /* the low half, the high half */ };
+
+/* What a layer looks up: as struct job_lookup. */
+struct table_lookup {
+    uint32_t list, key;
+};
+
 /* What the training part decides and the eval part is read with. Shared, not by threads. */
 struct table_schema {
     uint32_t refs, inputs, features;
     bool weighted;             /* a row has a weight */
     struct table_input *input; /* (inputs) in the order of the job's columns */
+    uint32_t keys, key_cells;  /* key_cells: of a row */
+    struct table_key *key;     /* (keys) in the same order */
+    uint32_t lists, lookups;   /* of the model */
+    struct table_lookup *lookup;
 };
 
-/* chunk_rows rows of table_row_cells each: inputs, the label, and the weight where there is one. */
+/* chunk_rows rows of table_row_cells each: inputs, the label, the weight where there is one, and keys. */
 struct table_chunk {
     uint32_t *cells; /* NULL: in the file */
     uint64_t at;     /* there */
@@ -50,12 +70,17 @@ struct table {
 };
 enum {
     TABLE_CHUNK_ROWS = 1 << 14, /* the most */
-    TABLE_ROW_CELLS_MAX = JOB_COLUMNS_MAX,
+    TABLE_ROW_CELLS_MAX = JOB_ROW_CELLS_MAX,
 };
 
-static inline uint32_t table_row_cells(const struct table_schema *s)
+/* Where the keys' cells begin. */
+static inline uint32_t table_keys_at(const struct table_schema *s)
 {
     return s->inputs + 1 + s->weighted;
+}
+static inline uint32_t table_row_cells(const struct table_schema *s)
+{
+    return table_keys_at(s) + s->key_cells;
 }
 
 /* Cells are the bits of a float: a number (NaN: missing), the label (NaN: the row is left out) and the weight;
@@ -80,6 +105,9 @@ static inline float table_float(uint32_t bits)
 /* From the job's columns, with the vocabularies that they give. Errors: ERR_NOMEM. */
 enum err table_schema_new(struct table_schema **s, const struct job_csv *csv,
                           struct errmsg *e) MUST_CHECK;
+/* What the model looks up of it. Errors: ERR_NOMEM. */
+enum err table_schema_look_up(struct table_schema *s, const struct job *job,
+                              struct errmsg *e) MUST_CHECK;
 struct table_schema *table_schema_ref(struct table_schema *s);
 void table_schema_unref(struct table_schema *s);
 

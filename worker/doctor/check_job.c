@@ -93,7 +93,7 @@ void check_job(struct check *p, struct finding *f)
     p->has_job = true;
     find_folders(p, f);
     check_roles(p, f);
-    if (p->job.model.rank == 0) {
+    if (job_needs_data(&p->job)) {
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);
         return;
     }
@@ -106,12 +106,10 @@ void check_job(struct check *p, struct finding *f)
 
 /* ---- data ---- */
 
-/* With model.input.shape: auto the data say what the shape is. */
+/* The look has told the job what its shape is. */
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
-    p->job.model.rank = p->train.rank;
-    memcpy(p->job.model.shape, p->train.shape, sizeof p->job.model.shape);
     (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
 }
 
@@ -137,7 +135,7 @@ void check_data(struct check *p, struct finding *f)
     struct finding unheard = {0};
     if (!p->has_job || !p->has_cluster)
         return;
-    bool reads = check_computes(p), automatic = p->job.model.rank == 0;
+    bool reads = check_computes(p), automatic = job_needs_data(&p->job);
     if (reads || automatic)
         p->looked = look(p, reads ? f : &unheard, 0, &p->train);
     if (p->looked && automatic)

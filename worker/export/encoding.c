@@ -1,4 +1,5 @@
 /* encoding.json: how a row of a csv became features, so that who serves the model need not read the training part. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,34 @@ static json_t *of_category(const struct table_input *in, int *ok)
     return o;
 }
 
+/* 64 bits as decimal text: JSON's numbers need not hold them. */
+static json_t *integer_text(uint64_t value)
+{
+    char digits[24];
+    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    return json_string(digits);
+}
+
+static json_t *of_key(const struct job_column *c, int *ok)
+{
+    static const char *const missing[] = {
+        [KEY_MISSING_EMPTY] = "empty", [KEY_MISSING_NONE] = "none", [KEY_MISSING_KEY] = "key"};
+    const struct job_key_column *k = &c->key;
+    json_t *o = json_object();
+    put(o, "hash", json_boolean(k->hash), ok);
+    put(o, "space", k->hash ? text(k->space, strlen(k->space), ok) : json_null(), ok);
+    put(o, "buckets", k->buckets ? integer_text(k->buckets) : json_null(), ok);
+    put(o, "missing", json_string(missing[k->missing]), ok);
+    if (k->missing == KEY_MISSING_KEY)
+        put(o, "missing_key", integer_text(k->missing_key), ok);
+    if (c->kind == COLUMN_KEY)
+        return o;
+    put(o, "separator", text(k->separator, strlen(k->separator), ok), ok);
+    put(o, "max_values", json_integer(k->max_values), ok);
+    put(o, "weights", json_boolean(k->weights), ok);
+    return o;
+}
+
 /* The job's columns in their order; inputs have a place among the features. */
 static json_t *columns(const struct job_csv *csv, const struct table_schema *s, int *ok)
 {
@@ -85,11 +114,10 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
     for (uint32_t i = 0; i < csv->columns; i++) {
         const struct job_column *c = &csv->column[i];
         json_t *o = json_object();
-        static const char *const kinds[] = {[COLUMN_NUMBER] = "number",
-                                            [COLUMN_CATEGORY] = "category",
-                                            [COLUMN_LABEL] = "label",
-                                            [COLUMN_IGNORE] = "ignore",
-                                            [COLUMN_WEIGHT] = "weight"};
+        static const char *const kinds[] = {
+            [COLUMN_NUMBER] = "number", [COLUMN_CATEGORY] = "category", [COLUMN_LABEL] = "label",
+            [COLUMN_IGNORE] = "ignore", [COLUMN_WEIGHT] = "weight",     [COLUMN_KEY] = "key",
+            [COLUMN_KEYS] = "keys"};
         put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
         put(o, "kind", json_string(kinds[c->kind]), ok);
         if (c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY) {
@@ -98,6 +126,8 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
             bool number = c->kind == COLUMN_NUMBER;
             put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok), ok);
             in++;
+        } else if (c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS) {
+            put(o, "key", of_key(c, ok), ok);
         } else if (c->kind == COLUMN_LABEL && c->words) {
             put(o, "classes", lines(c->words, ok), ok);
         }

@@ -1,0 +1,429 @@
+/* Keys of words, key columns of csv, and what microbatches look up. The numbers of hashes were computed by python-xxhash. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/rows/key.h"
+#include "tests/lib/idx_files.h"
+#include "worker/data/csv_key.h"
+#include "worker/data/dataset.h"
+#include "worker/data/leaf_room.h"
+#include "worker/export/encoding.h"
+
+/* xxhash.xxh3_64_intdigest(b"C1"), .. */
+#define SEED_C1 UINT64_C(0x3b7d0d206099ca33)
+#define SEED_SITE UINT64_C(0x25b7c686a87b82b7)
+#define KEY_68FD1E64_C1 UINT64_C(0xbb7b4148340ac23e)
+#define KEY_EMPTY_C1 UINT64_C(0xa6a7a7b5f160f36a)
+#define KEY_LONG_C1 UINT64_C(0xb66077f2de25f0ab)
+#define KEY_A_SITE UINT64_C(0x3231bb3a2b0f9c68)
+#define KEY_B_SITE UINT64_C(0xb904fa7250e7342c)
+#define KEY_EMPTY_SITE UINT64_C(0x9758fc8a1b41b9b2)
+
+static uint64_t hashed(const char *word, const char *space, uint64_t buckets)
+{
+    struct job_key_column c = {.hash = true, .buckets = buckets};
+    uint64_t key = 0;
+    assert_true(csv_key(&c, csv_key_seed(space), word, strlen(word), &key));
+    return key;
+}
+
+static void a_words_key_is_its_hash_seeded_by_that_of_its_space(void **state)
+{
+    (void)state;
+    assert_true(csv_key_seed("C1") == SEED_C1);
+    assert_true(csv_key_seed("site") == SEED_SITE);
+    assert_true(hashed("68fd1e64", "C1", 0) == KEY_68FD1E64_C1);
+    assert_true(hashed("", "C1", 0) == KEY_EMPTY_C1);
+    assert_true(hashed("a longer word of more than sixteen bytes", "C1", 0) == KEY_LONG_C1);
+    assert_true(hashed("a", "site", 0) == KEY_A_SITE);
+    assert_true(hashed("68fd1e64", "C1", 1000) == 790);
+    assert_true(hashed("gr\xc3\xbcn", "C1", 0) == UINT64_C(0x4bb51d5086f22136));
+}
+
+static void without_a_hash_a_word_is_the_key_itself(void **state)
+{
+    (void)state;
+    struct job_key_column c = {.hash = false};
+    uint64_t key = 0;
+    assert_true(csv_key(&c, 0, "18446744073709551615", 20, &key) && key == UINT64_MAX);
+    assert_true(csv_key(&c, 0, "007", 3, &key) && key == 7);
+    static const char *const wrong[] = {"18446744073709551616", "-1", "", "1a", " 1", "1.0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(csv_key(&c, 0, wrong[i], strlen(wrong[i]), &key));
+    c.buckets = 10;
+    assert_true(csv_key(&c, 0, "123", 3, &key) && key == 3);
+}
+
+static void a_missing_value_has_the_key_that_the_column_says(void **state)
+{
+    (void)state;
+    struct job_key_column c = {.hash = true, .missing = KEY_MISSING_EMPTY};
+    uint64_t key = 0;
+    assert_true(csv_key_missing(&c, SEED_C1, &key) && key == KEY_EMPTY_C1);
+    c.missing = KEY_MISSING_NONE;
+    assert_false(csv_key_missing(&c, SEED_C1, &key));
+    c = (struct job_key_column){.missing = KEY_MISSING_KEY, .missing_key = 5};
+    assert_true(csv_key_missing(&c, 0, &key) && key == 5);
+}
+
+/* ---- columns of csv ---- */
+
+struct fixture {
+    struct idx_files files;
+    struct job job;
+    struct dataset d;
+    struct errmsg e;
+};
+
+static void setup(struct fixture *f, const char *layers, const char *columns, const char *csv)
+{
+    char text[4096];
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    snprintf(text, sizeof text,
+             "model: {input: {shape: auto}, layers: [%s, dense: 1], loss: mse}\n"
+             "optimizer: sgd\nworker: {threads: 2}\n"
+             "data: {format: csv, train: '%s/*.csv', bad_rows: skip, columns: [%s]}\n",
+             layers, f->files.dir, columns);
+    if (job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e))
+        fail_msg("%s", f->e.text);
+    idx_files_write(&f->files, "a.csv", (struct bytes){(uint8_t *)(uintptr_t)csv, strlen(csv)});
+    if (dataset_load(&f->d, &f->job, 0, 0, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+static void teardown(struct fixture *f)
+{
+    dataset_close(&f->d);
+    job_close(&f->job);
+    idx_files_close(&f->files);
+}
+
+/* The key that a place names; 0: it names none. */
+static uint64_t key_of(const struct leaf_keys *k, uint32_t list, uint32_t lookup, size_t place)
+{
+    uint32_t at = k->column[lookup].at[place];
+    if (at == LOOKUP_NONE)
+        return 0;
+    assert_true(at < k->list[list].keys);
+    return key_unmix(k->list[list].mixed[at]);
+}
+
+static const struct leaf_keys *gather(struct fixture *f, struct leaf_room **room, uint32_t n)
+{
+    const struct leaf_keys *keys = NULL;
+    uint64_t rows[16];
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = i;
+    assert_true(dataset_has_keys(&f->d));
+    if (leaf_room_new(room, f->d.table.schema, n, &f->e) ||
+        dataset_gather_keys(&f->d, rows, n, *room, &keys, &f->e))
+        fail_msg("%s", f->e.text);
+    return keys;
+}
+
+static void key_columns_are_looked_up_row_by_row(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf_room *room;
+    setup(&f,
+          "linear: {inputs: [C1, s], name: w}, embedding: {inputs: [s, C1], output_dim: 2, name: "
+          "e}, embedding: {inputs: [s], output_dim: 2, name: z}, dense: {units: 1, inputs: [w, e, "
+          "z]}",
+          "key: C1, number: x, label: y, key: {name: s, space: site, missing: none}",
+          "68fd1e64,1.5,0,a\n"
+          ",2,1,\n"
+          "68fd1e64,no number,1,b\n" /* a bad row */
+          "68fd1e64,3,1,b\n");
+    assert_int_equal(f.d.features, 1);
+    const struct leaf_keys *k = gather(&f, &room, 4);
+    assert_int_equal(k->lists, 2);
+    assert_int_equal(k->columns, 5);
+    assert_int_equal(k->list[0].keys, 4);
+    assert_int_equal(k->list[1].keys, 2);
+    for (uint32_t i = 1; i < 4; i++)
+        assert_true(k->list[0].mixed[i] > k->list[0].mixed[i - 1]);
+    assert_true(key_of(k, 0, 0, 0) == KEY_68FD1E64_C1);
+    assert_true(key_of(k, 0, 0, 1) == KEY_EMPTY_C1);
+    assert_true(key_of(k, 0, 0, 2) == KEY_68FD1E64_C1);
+    assert_true(key_of(k, 0, 1, 0) == KEY_A_SITE);
+    assert_int_equal(k->column[1].at[1], LOOKUP_NONE);
+    assert_true(key_of(k, 0, 1, 2) == KEY_B_SITE);
+    assert_true(key_of(k, 1, 4, 2) == KEY_B_SITE);
+    assert_ptr_equal(k->column[2].at, k->column[1].at); /* the same column in the same list */
+    assert_null(k->column[0].count);
+    assert_null(k->column[0].weight);
+    assert_int_equal(k->column[0].width, 1);
+    leaf_room_free(room);
+    teardown(&f);
+}
+
+static void several_values_of_a_field_have_places_and_weights(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf_room *room;
+    setup(&f, "embedding_bag: {inputs: [t, n], output_dim: 2, name: e}",
+          "keys: {name: t, space: site, separator: ';', max_values: 3, weights: true}, "
+          "keys: {name: n, hash: false, separator: ' ', max_values: 2, missing: {key: 9}}, "
+          "label: y",
+          "a:0.5;b,7 8,0\n"
+          ",,1\n"
+          "b:-2e1;;a:1,7,1\n"
+          "a;a;a;a,1,1\n" /* too many */
+          "a:x,1,1\n"     /* no weight */
+          "a,1 x,1\n"     /* no integer */
+          "b:3,7 7,0\n");
+    assert_int_equal(f.d.bad_rows, 3);
+    assert_int_equal(f.d.features, 0);
+    const struct leaf_keys *k = gather(&f, &room, 7);
+    const struct lookup_column *t = &k->column[0], *n = &k->column[1];
+    assert_int_equal(k->lists, 1);
+    assert_int_equal(t->width, 3);
+    assert_true(t->count[0] == 2 && t->count[1] == 0 && t->count[2] == 2 && t->count[3] == 1);
+    assert_true(t->weight[0] == 0.5f && t->weight[1] == 1 && t->weight[6] == -20 &&
+                t->weight[7] == 1 && t->weight[9] == 3);
+    assert_true(key_of(k, 0, 0, 0) == KEY_A_SITE && key_of(k, 0, 0, 1) == KEY_B_SITE);
+    assert_true(key_of(k, 0, 0, 6) == KEY_B_SITE && key_of(k, 0, 0, 7) == KEY_A_SITE);
+    assert_true(n->count[0] == 2 && n->count[1] == 1 && n->count[2] == 1 && n->count[3] == 2);
+    assert_true(key_of(k, 0, 1, 0) == 7 && key_of(k, 0, 1, 1) == 8 && key_of(k, 0, 1, 2) == 9);
+    assert_true(key_of(k, 0, 1, 6) == 7 && key_of(k, 0, 1, 7) == 7);
+    assert_null(n->weight);
+    leaf_room_free(room);
+    teardown(&f);
+}
+
+static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
+{
+    static const struct {
+        const char *column, *csv, *why;
+    } cases[] = {
+        {"key: {name: C1, hash: false, missing: none}", "7,1\n-7,1\n",
+         "line 2: column 1 (C1): '-7' is no integer from 0 to 2^64 - 1, and no marker of "
+         "data.missing; with hash: true it may be any word"},
+        {"keys: {name: C1, separator: ' ', max_values: 2}", "a b c,1\n",
+         "line 1: column 1 (C1): more than max_values: 2 values"},
+        {"keys: {name: C1, separator: ' ', max_values: 2, weights: true}", "a b:1:x,1\n",
+         "line 1: column 1 (C1): the weight of 'b:1:x' is no number"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture f;
+        struct dataset d;
+        char wanted[512];
+        setup(&f, "linear: {inputs: C1}", "key: C1, label: y", "a,1\n");
+        char text[1024];
+        struct job job;
+        snprintf(
+            text, sizeof text,
+            "model: {input: {shape: auto}, layers: [linear: {inputs: C1}], loss: mse}\n"
+            "optimizer: sgd\ndata: {format: csv, train: '%s/b.csv', columns: [%s, label: y]}\n",
+            f.files.dir, cases[i].column);
+        if (job_parse(&job, text, strlen(text), "j.yaml", "/", NULL, 0, &f.e))
+            fail_msg("%s", f.e.text);
+        idx_files_write(&f.files, "b.csv",
+                        (struct bytes){(uint8_t *)(uintptr_t)cases[i].csv, strlen(cases[i].csv)});
+        assert_int_equal(dataset_load(&d, &job, 0, 0, &f.e), ERR_INPUT);
+        snprintf(wanted, sizeof wanted, "data.train: %s/b.csv: %s", f.files.dir, cases[i].why);
+        assert_string_equal(f.e.text, wanted);
+        job_close(&job);
+        teardown(&f);
+    }
+}
+
+static void the_exported_encoding_says_how_keys_are_made(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[512];
+    json_error_t why;
+    setup(&f, "embedding_bag: {inputs: [C1, t], output_dim: 2, name: e}",
+          "key: {name: C1, space: site, buckets: 1000}, label: y, keys: {name: t, hash: false, "
+          "missing: {key: 18446744073709551615}, separator: ' ', max_values: 2, weights: true}",
+          "a,1,7\n");
+    snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
+    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    json_t *all = json_load_file(path, 0, &why);
+    json_t *wanted = json_loads(
+        "{\"features\": 0, \"missing\": [\"\"], \"columns\": ["
+        "{\"name\": \"C1\", \"kind\": \"key\", \"key\": {\"hash\": true, \"space\": \"site\", "
+        "\"buckets\": \"1000\", \"missing\": \"empty\"}},"
+        "{\"name\": \"y\", \"kind\": \"label\"},"
+        "{\"name\": \"t\", \"kind\": \"keys\", \"key\": {\"hash\": false, \"space\": null, "
+        "\"buckets\": null, \"missing\": \"key\", \"missing_key\": \"18446744073709551615\", "
+        "\"separator\": \" \", \"max_values\": 2, \"weights\": true}}]}",
+        0, &why);
+    assert_non_null(all);
+    assert_non_null(wanted);
+    assert_true(json_equal(all, wanted));
+    json_decref(all);
+    json_decref(wanted);
+    teardown(&f);
+}
+
+/* ---- the loader ---- */
+
+static void a_microbatch_brings_the_keys_of_its_rows(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct loader *l;
+    char csv[4096];
+    size_t at = 0;
+    for (int i = 0; i < 64; i++)
+        at += (size_t)snprintf(csv + at, sizeof csv - at, "%d,%d\n", i % 7, i);
+    setup(&f, "linear: {inputs: C1, name: w}",
+          "key: {name: C1, hash: false, missing: none}, "
+          "label: y",
+          csv);
+    struct order order = {.rows = 64, .batch_size = 16, .seed = 1, .microbatches = 2};
+    assert_int_equal(loader_new(&l, &f.d, &order, 4, &f.e), ERR_OK);
+    for (int ahead = 0; ahead < 2; ahead++) {
+        if (ahead)
+            loader_want(l, 0, 4, 0, 2);
+        for (uint32_t id = 0; id < 4; id++) {
+            struct microbatch m;
+            if (loader_get(l, id, 1, &m, &f.e))
+                fail_msg("%s", f.e.text);
+            assert_int_equal(m.n, 8);
+            assert_non_null(m.keys);
+            for (uint32_t i = 0; i < m.n; i++)
+                assert_true(key_of(m.keys, 0, 0, i) == (uint64_t)m.y[i] % 7);
+            loader_release(l, &m);
+        }
+    }
+    loader_free(l);
+    teardown(&f);
+}
+
+static void the_job_is_told_where_columns_stand_in_the_models_input(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "linear: {inputs: C1, name: w}, dense: {inputs: [w, x, c], units: 1}",
+          "category: c, key: C1, number: x, label: y", "a,1,1,1\nb,1,1,1\nc,2,2,1\n");
+    assert_true(job_needs_data(&f.job));
+    dataset_tell(&f.d, &f.job);
+    const struct job_column *c = f.job.data.csv.column;
+    assert_int_equal(f.job.model.rank, 1);
+    assert_int_equal(f.job.model.shape[0], 4);
+    assert_true(c[0].feature == 0 && c[0].width == 3);
+    assert_true(c[2].feature == 3 && c[2].width == 1);
+    teardown(&f);
+}
+
+/* ---- lists of keys, against the plainest way ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t distinct(uint64_t *keys, uint32_t n)
+{
+    uint32_t out = 0;
+    qsort(keys, n, sizeof *keys, ascending);
+    for (uint32_t i = 0; i < n; i++)
+        if (out == 0 || keys[out - 1] != keys[i])
+            keys[out++] = keys[i];
+    return out;
+}
+
+enum { ORACLE_ROWS = 3000 };
+
+/* Rows of one key column, a third of them of one key; `spread`: how many other keys there are. */
+static void check_lists(struct leaf_room *room, uint64_t seed, uint32_t rows, uint64_t spread,
+                        bool narrow)
+{
+    static uint64_t mixed[ORACLE_ROWS], sorted[ORACLE_ROWS];
+    const struct leaf_keys *k;
+    struct errmsg e = {""};
+    leaf_room_clear(room);
+    for (uint32_t i = 0; i < rows; i++) {
+        uint64_t draw = rng_u64(seed, i);
+        mixed[i] = draw % 3 ? key_mix(draw / 3 % spread) : key_mix(7);
+        if (narrow) /* all in one bucket of the sort */
+            mixed[i] >>= 40;
+        uint32_t cells[3] = {0, (uint32_t)mixed[i], (uint32_t)(mixed[i] >> 32)};
+        assert_int_equal(leaf_room_add(room, cells, &e), ERR_OK);
+    }
+    assert_int_equal(leaf_room_finish(room, &k, &e), ERR_OK);
+    memcpy(sorted, mixed, rows * sizeof *mixed);
+    assert_int_equal(k->list[0].keys, distinct(sorted, rows));
+    assert_memory_equal(k->list[0].mixed, sorted, k->list[0].keys * sizeof *sorted);
+    for (uint32_t i = 0; i < rows; i++)
+        assert_true(k->list[0].mixed[k->column[0].at[i]] == mixed[i]);
+}
+
+static void keys_are_distinct_ascending_and_found_again(void **state)
+{
+    (void)state;
+    struct table_key key = {.kind = COLUMN_KEY, .cells = TABLE_KEY_CELLS};
+    struct table_lookup lookup = {0, 0};
+    struct table_schema s = {.keys = 1, .key_cells = 2, .key = &key, .lists = 1, .lookups = 1};
+    s.lookup = &lookup;
+    struct leaf_room *room;
+    struct errmsg e = {""};
+    assert_int_equal(leaf_room_new(&room, &s, ORACLE_ROWS, &e), ERR_OK);
+    for (uint64_t seed = 1; seed < 30; seed++) {
+        check_lists(room, seed, (uint32_t)(seed * 100), seed % 4 ? seed * seed : 1000000, false);
+        check_lists(room, seed, 200, 1000, true);
+    }
+    check_lists(room, 1, 0, 1, false);
+    check_lists(room, 1, 1, 1, false);
+    leaf_room_free(room);
+}
+
+static void no_memory_for_keys_is_an_error_wherever_it_ends(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, "embedding_bag: {inputs: [t], output_dim: 2, name: e}",
+          "keys: {name: t, separator: ' ', max_values: 3, weights: true}, label: y",
+          "a b:2 c,0\nd,1\n");
+    uint64_t rows[2] = {0, 1};
+    bool fired = true;
+    for (long n = 0; fired; n++) {
+        struct leaf_room *room = NULL;
+        const struct leaf_keys *keys;
+        mem_fail_at(n);
+        enum err err = leaf_room_new(&room, f.d.table.schema, 2, &f.e);
+        if (!err)
+            err = dataset_gather_keys(&f.d, rows, 2, room, &keys, &f.e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+        leaf_room_free(room);
+    }
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_words_key_is_its_hash_seeded_by_that_of_its_space),
+        cmocka_unit_test(without_a_hash_a_word_is_the_key_itself),
+        cmocka_unit_test(a_missing_value_has_the_key_that_the_column_says),
+        cmocka_unit_test(key_columns_are_looked_up_row_by_row),
+        cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
+        cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
+        cmocka_unit_test(the_exported_encoding_says_how_keys_are_made),
+        cmocka_unit_test(a_microbatch_brings_the_keys_of_its_rows),
+        cmocka_unit_test(the_job_is_told_where_columns_stand_in_the_models_input),
+        cmocka_unit_test(keys_are_distinct_ascending_and_found_again),
+        cmocka_unit_test(no_memory_for_keys_is_an_error_wherever_it_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

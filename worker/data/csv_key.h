@@ -1,0 +1,21 @@
+/* The key of a word: the same for all who serve the model, so docs/data.md says it with examples. Pure. */
+#ifndef GRADWIRE_WORKER_DATA_CSV_KEY_H
+#define GRADWIRE_WORKER_DATA_CSV_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job/job.h"
+
+/* A column's seed: XXH3_64bits of its space. */
+uint64_t csv_key_seed(const char *space);
+
+/* *key: XXH3_64bits_withSeed(word, seed), or without `hash` the integer that the word is, decimal; modulo the buckets.
+ * False: it is no integer below 2^64. */
+bool csv_key(const struct job_key_column *c, uint64_t seed, const char *word, size_t bytes,
+             uint64_t *key);
+/* The key of a missing value. False: it has none. */
+bool csv_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key);
+
+#endif

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/checkpoint_rows.h"
+#include "common/checkpoint/row_copy.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/process/fault.h"
@@ -186,9 +188,11 @@ static void forget_spooled(const struct shard_thread *t, uint64_t cut, const cha
 }
 
 /* --fault=disk:BYTES */
-static void write_slowly(const struct shard_thread *t, const struct checkpoint_shard *b)
+static void write_slowly(const struct shard_thread *t, const struct checkpoint_shard *b,
+                         const struct row_copy *rows)
 {
-    double s = fault_disk_s(t->fault, b->elems * sizeof(float) * (1 + b->slots));
+    uint64_t bytes = b->elems * sizeof(float) * (1 + b->slots);
+    double s = fault_disk_s(t->fault, bytes + (rows ? row_copy_bytes(rows) : 0));
     if (s > 0)
         usleep((useconds_t)(s * 1e6));
 }
@@ -200,7 +204,7 @@ static void write_image(void *arg)
     struct shard_image *image = saved->image;
     const char *dir = saved->remote ? t->spool : t->checkpoints;
     int64_t began_ms = clock_now_ms();
-    write_slowly(t, &image->blocks);
+    write_slowly(t, &image->blocks, image->rows);
     saved->err = checkpoint_write_shard(dir, image->cut, &image->blocks, &saved->file, &saved->e);
     if (saved->remote) {
         if (!saved->err)
@@ -231,17 +235,24 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
 }
 
-/* Fetch the manifest and the files that hold some of the blocks. */
+static bool has_some_of(const struct checkpoint_file *f, const struct checkpoint_shard *of)
+{
+    const struct checkpoint_rows_wanted *rows = of->wanted;
+    return (f->first_elem < of->first_elem + of->elems &&
+            f->first_elem + f->elems > of->first_elem) ||
+           (rows && f->first_bucket < rows->buckets.end && f->end_bucket > rows->buckets.first);
+}
+
+/* Fetch the manifest and the files that hold some of the blocks, or of the rows. */
 static enum err fetch(struct shard_thread *t, uint64_t cut, const struct checkpoint_shard *blocks,
                       struct manifest *m, struct errmsg *e)
 {
-    uint64_t end = blocks->first_elem + blocks->elems;
     enum err err = store_get(t->store, t->spool, cut, CHECKPOINT_MANIFEST, e);
     if (!err)
         err = checkpoint_load_manifest(t->spool, cut, m, e);
     for (uint32_t i = 0; i < m->files && !err; i++) {
         const struct checkpoint_file *file = &m->file[i];
-        if (file->first_elem < end && file->first_elem + file->elems > blocks->first_elem)
+        if (has_some_of(file, blocks))
             err = store_get(t->store, t->spool, cut, file->name, e);
     }
     return err;
@@ -256,6 +267,8 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
     if (!err)
         err =
             checkpoint_read(dir, m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot, e);
+    if (!err && blocks->wanted)
+        err = checkpoint_read_wanted(dir, m, blocks->wanted, e);
     for (uint32_t i = 0; t->remote && i < m->files; i++)
         forget_spooled(t, cut, m->file[i].name);
     if (t->remote)

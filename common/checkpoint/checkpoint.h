@@ -20,6 +20,7 @@
 #include "common/math/optimizer.h"
 
 struct checkpoint_rows;
+struct checkpoint_rows_wanted;
 
 /* What one shard gives to a cut. Arrays are the caller's. */
 struct checkpoint_shard {
@@ -28,7 +29,9 @@ struct checkpoint_shard {
     uint64_t first_elem, elems; /* of the flat block */
     uint32_t slots;
     float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (elems) each */
-    const struct checkpoint_rows *rows;   /* checkpoint_rows.h; NULL: the job has no tables */
+    /* checkpoint_rows.h; NULL: the job has no tables */
+    const struct checkpoint_rows *rows;          /* to be written */
+    const struct checkpoint_rows_wanted *wanted; /* to be read */
 };
 
 /* One file, as the manifest names it. */
@@ -38,6 +41,7 @@ struct checkpoint_file {
     uint32_t head_crc;
     uint64_t rows; /* of tables, in buckets [first_bucket, end_bucket) */
     uint32_t first_bucket, end_bucket;
+    uint64_t clock; /* of the tables; the same of all files */
 };
 
 enum { CHECKPOINT_EPOCHS = 4 }; /* epochs whose sums are still kept on the lead shard */

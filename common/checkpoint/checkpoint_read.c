@@ -183,6 +183,7 @@ enum err shard_file_check(const struct shard_file *f, const struct manifest *m,
         {"first bucket", h->rows ? h->rows->first_bucket : 0, want->first_bucket},
         {"last bucket + 1", h->rows ? h->rows->end_bucket : 0, want->end_bucket},
         {"number of rows", shard_file_rows(f), want->rows},
+        {"table clock", h->rows ? h->rows->clock : 0, want->clock},
         {"size", f->bytes, want->bytes},
         {"head's checksum", f->head_crc, want->head_crc},
     };

@@ -68,15 +68,11 @@ static enum err same_tables(const struct checkpoint_tables *t, const struct shar
                             struct errmsg *e)
 {
     const Checkpoint__Rows *h = f->head->rows;
-    if (h->clock != t->clock)
-        return checkpoint_corrupt(e, f->path,
-                                  "the clock of its tables is %" PRIu64 ", another file's %" PRIu64,
-                                  h->clock, t->clock);
     bool same = h->n_table == t->tables;
     for (uint32_t i = 0; same && i < t->tables; i++)
         same = strcmp(h->table[i]->name, t->table[i].name) == 0 &&
                h->table[i]->dim == t->table[i].dim && h->table[i]->slots == t->table[i].slots;
-    return same ? ERR_OK : checkpoint_corrupt(e, f->path, "its tables are not those of the others");
+    return same ? ERR_OK : checkpoint_corrupt(e, f->path, "its tables are others than expected");
 }
 
 /* File `i` of the checkpoint, open; the first one tells which tables there are. */
@@ -129,21 +125,39 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
 
 /* ---- rows ---- */
 
-enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
-                              const struct row_sink *sink, struct errmsg *e)
+/* t: which tables the files must have; none: those of the first one. */
+static enum err read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
+                          const struct row_sink *sink, struct checkpoint_tables *t,
+                          struct errmsg *e)
 {
-    struct checkpoint_tables t = {0};
     struct row_place at = {0};
     enum err err = ERR_OK;
     for (uint32_t i = 0; m->tables && i < m->files && !err; i++) {
         if (m->file[i].first_bucket >= of.end || m->file[i].end_bucket <= of.first)
             continue;
         struct shard_file f;
-        err = open_rows(&f, dir, m, i, &t, e);
+        err = open_rows(&f, dir, m, i, t, e);
         if (err)
             break;
         err = shard_file_read_rows(&f, of, &at, sink, e);
         shard_file_close(&f);
     }
     return err;
+}
+
+enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
+                              const struct row_sink *sink, struct errmsg *e)
+{
+    struct checkpoint_tables t = {0};
+    return read_rows(dir, m, of, sink, &t, e);
+}
+
+enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
+                                const struct checkpoint_rows_wanted *w, struct errmsg *e)
+{
+    struct checkpoint_tables t = {.tables = w->tables};
+    memcpy(t.table, w->table, w->tables * sizeof *w->table);
+    if (!m->tables)
+        return err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has no tables", m->cut);
+    return read_rows(dir, m, w->buckets, &w->sink, &t, e);
 }

@@ -46,6 +46,14 @@ struct row_sink {
     void *ctx;
 };
 
+/* What a shard reads. */
+struct checkpoint_rows_wanted {
+    struct bucket_range buckets;
+    uint32_t tables;
+    const struct checkpoint_table *table; /* (tables) what the checkpoint must have */
+    struct row_sink sink;
+};
+
 /* The tables of a checkpoint. */
 struct checkpoint_tables {
     uint64_t clock;
@@ -66,5 +74,9 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
  * Memory: about 3 MiB beside the heads. */
 enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
                               const struct row_sink *sink, struct errmsg *e) MUST_CHECK;
+/* The same of what a shard wants. Errors: also ERR_STATE: it has no tables; ERR_CORRUPT: it has others. */
+enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
+                                const struct checkpoint_rows_wanted *w,
+                                struct errmsg *e) MUST_CHECK;
 
 #endif

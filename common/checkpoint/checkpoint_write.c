@@ -137,6 +137,7 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
     if (s->rows) {
         made.first_bucket = s->rows->buckets.first;
         made.end_bucket = s->rows->buckets.end;
+        made.clock = s->rows->clock;
     }
     (void)snprintf(made.name, sizeof made.name, "shard-%" PRIu32 ".gw", s->shard);
     char path[FILES_PATH_MAX];

@@ -102,6 +102,11 @@ static bool files_cover_buckets(const struct manifest *m, char why[128])
                            f->name, f->first_bucket, f->end_bucket, all, at);
             return false;
         }
+        if (f->clock != m->file[0].clock) {
+            (void)snprintf(why, 128, "the table clock of %s is %" PRIu64 ", that of %s is %" PRIu64,
+                           f->name, f->clock, m->file[0].name, m->file[0].clock);
+            return false;
+        }
         at = f->end_bucket;
     }
     if (at != all)
@@ -140,6 +145,7 @@ static enum err pack_files(struct packed *p, const struct manifest *m)
         p->file[i].rows = f->rows;
         p->file[i].first_bucket = f->first_bucket;
         p->file[i].end_bucket = f->end_bucket;
+        p->file[i].clock = f->clock;
         p->files[i] = &p->file[i];
     }
     p->head.n_file = m->files;
@@ -281,6 +287,7 @@ static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
         m->file[i].rows = f->rows;
         m->file[i].first_bucket = f->first_bucket;
         m->file[i].end_bucket = f->end_bucket;
+        m->file[i].clock = f->clock;
     }
     return ERR_OK;
 }

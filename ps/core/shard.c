@@ -200,13 +200,7 @@ static void fill_initial(struct shard *s)
 static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
 {
     struct manifest m = {0};
-    struct checkpoint_shard blocks = {.shard = s->index,
-                                      .first_elem = s->me.first_elem,
-                                      .elems = s->me.elems,
-                                      .slots = s->slots,
-                                      .w = s->block[0]};
-    memcpy(blocks.slot, s->slot, sizeof blocks.slot);
-    enum err err = s->io->load(s->ctx, cut, &m, &blocks, e);
+    enum err err = shard_image_load(s, cut, &m, e);
     if (err)
         return err;
     s->step = m.step;
@@ -242,8 +236,6 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     if (err)
         return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots", s->me.elems,
                        s->slots);
-    if (m->mode != GRADWIRE__ENTER_MODE__INIT && s->rows.on)
-        return err_set(e, ERR_STATE, "cut %" PRIu64 ": rows of tables cannot be restored", m->cut);
     if (m->mode != GRADWIRE__ENTER_MODE__INIT)
         return fill_from_cut(s, m->cut, e);
     fill_initial(s);

@@ -54,10 +54,13 @@ struct shard_peer {
     struct shard_ask ask[SHARD_ASKS_MAX]; /* tables, sync: that wait, the oldest first */
 };
 
-/* A copy of everything that a cut needs; blocks are owned by the image. */
+struct row_copy;
+
+/* A copy of everything that a cut needs; blocks and rows are owned by the image. */
 struct shard_image {
     uint64_t cut;
     struct checkpoint_shard blocks;
+    struct row_copy *rows; /* what blocks.rows hands out; NULL: the job has no tables */
 };
 void shard_image_free(struct shard_image *image);
 
@@ -74,7 +77,7 @@ struct shard_io {
     void (*tell)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
     /* Write the image on another thread; the answer comes as shard_on_saved. Takes the image. */
     void (*save)(void *ctx, struct shard_image *take_image);
-    /* Fill blocks (first_elem, elems, slots are set) and *m, which is zeros, from a published cut. */
+    /* Fill blocks (first_elem, elems, slots, wanted are set) and *m, which is zeros, from a published cut. */
     enum err (*load)(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *blocks,
                      struct errmsg *e);
     /* The generation changed: close every worker's connection. */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
 bool shard_cut_holds(const struct shard *s)
@@ -59,52 +58,18 @@ static void tell_saved(struct shard *s)
     m.elems = s->cut.saved.elems;
     m.bytes = s->cut.saved.bytes;
     m.head_crc = s->cut.saved.head_crc;
+    m.rows = s->cut.saved.rows;
+    m.first_bucket = s->cut.saved.first_bucket;
+    m.end_bucket = s->cut.saved.end_bucket;
+    m.clock = s->cut.saved.clock;
     s->io->tell(s->ctx, FRAME_CUT_SAVED, &m.base);
-}
-
-void shard_image_free(struct shard_image *image)
-{
-    if (!image)
-        return;
-    mem_free(image->blocks.w);
-    for (int i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
-        mem_free(image->blocks.slot[i]);
-    mem_free(image);
-}
-
-static struct shard_image *image_new(const struct shard *s)
-{
-    struct shard_image *image = mem_zalloc(1, sizeof *image);
-    if (!image)
-        return NULL;
-    image->cut = s->cut.number;
-    struct checkpoint_shard *b = &image->blocks;
-    b->shard = s->index;
-    b->generation = s->generation.number;
-    b->first_elem = s->me.first_elem;
-    b->elems = s->me.elems;
-    b->slots = s->slots;
-    b->w = mem_floats(b->elems);
-    bool there = b->w != NULL;
-    for (uint32_t i = 0; i < s->slots; i++) {
-        b->slot[i] = mem_floats(b->elems);
-        there = there && b->slot[i];
-    }
-    if (!there) {
-        shard_image_free(image);
-        return NULL;
-    }
-    memcpy(b->w, shard_seen(s, s->now), b->elems * sizeof(float));
-    for (uint32_t i = 0; i < s->slots; i++)
-        memcpy(b->slot[i], s->slot[i], b->elems * sizeof(float));
-    return image;
 }
 
 static void copy_and_save(struct shard *s)
 {
     assert(s->cut.state == CUT_STOPPED || s->cut.state == CUT_GOES_ON);
     assert(!s->mode->steps || (s->step == s->cut.step && s->mode->at_boundary(s)));
-    struct shard_image *image = note_copied(s) ? image_new(s) : NULL;
+    struct shard_image *image = note_copied(s) ? shard_image_new(s) : NULL;
     s->cut.state = CUT_SAVING;
     tell_copied(s);
     if (image)

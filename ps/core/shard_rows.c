@@ -16,6 +16,7 @@ enum err shard_rows_open(struct shard *s)
         row_tables_init(&s->rows.tables, s->layout.rows, bucket_shard(s->index, s->plan.shards),
                         &s->optimizer, s->settings.seed, &s->rows.pool);
     s->rows.on = err == ERR_OK;
+    s->rows.clock_before = 0;
     return err;
 }
 

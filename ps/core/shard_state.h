@@ -6,7 +6,7 @@
  *     taken, reply, average           what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     rows                            what of tables comes in and goes out
- *     cut                             a shard's part of a cut
+ *     image, cut                      a shard's part of a cut
  *     accept, redo, trust, step, parts, round, sync
  *     stale, async, ssp, delta, geo, remainder
  *     shard                           what comes in */
@@ -231,6 +231,12 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
 
 /* shard_status.c: put the resolved ids to what is told. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);
+
+/* shard_image.c: a copy of all that a cut needs, as of now; NULL: no memory. */
+struct shard_image *shard_image_new(const struct shard *s);
+/* Fill blocks, slots and rows from a published cut. The manifest, which is zeros before, is the caller's. */
+enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m,
+                          struct errmsg *e) MUST_CHECK;
 
 /* shard_cut.c */
 void shard_on_cut(struct shard *s, const Gradwire__Cut *m);

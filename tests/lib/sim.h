@@ -182,6 +182,7 @@ struct sim_file {
     struct checkpoint_file name;
     uint32_t slots;
     float *w, *slot[OPTIMIZER_SLOTS_MAX];
+    struct row_copy *rows; /* NULL: the job has no tables */
     bool corrupt;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/checkpoint/row_copy.h"
 #include "tests/lib/sim.h"
 
 static void file_free(struct sim_file *f)
@@ -12,6 +13,9 @@ static void file_free(struct sim_file *f)
     free(f->w);
     for (int i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
         free(f->slot[i]);
+    if (f->rows)
+        row_copy_close(f->rows);
+    mem_free(f->rows);
     free(f);
 }
 
@@ -60,6 +64,20 @@ static void on_saved(struct sim *sim, struct sim_event *e)
     save_free(s);
 }
 
+/* The image's rows become the file's. */
+static void move_rows(struct save *s, struct sim_file *f)
+{
+    f->rows = s->image->rows;
+    s->image->rows = NULL;
+    if (!f->rows)
+        return;
+    const struct checkpoint_rows *head = &f->rows->head;
+    s->name.rows = f->rows->rows;
+    s->name.first_bucket = head->buckets.first;
+    s->name.end_bucket = head->buckets.end;
+    s->name.clock = head->clock;
+}
+
 /* The rename: from here on the file is there, whatever becomes of its writer. */
 static void on_written(struct sim *sim, struct sim_event *e)
 {
@@ -81,6 +99,7 @@ static void on_written(struct sim *sim, struct sim_event *e)
         s->name.elems = b->elems;
         s->name.bytes = b->elems * sizeof(float) * (1 + b->slots);
         s->name.head_crc = ++sim->crc;
+        move_rows(s, f);
         f->name = s->name;
         remove_files(sim, f->cut, f->name.name);
         f->next = sim->files;
@@ -135,6 +154,36 @@ enum err sim_disk_read(const struct sim *sim, const struct manifest *m, uint64_t
                 memcpy(slot[k] + (from - first), f->slot[k] + at, (to - from) * sizeof *w);
     }
     return got == n ? ERR_OK : ERR_CORRUPT;
+}
+
+/* The file's rows that are wanted. */
+static enum err read_rows(struct row_copy *c, const struct checkpoint_rows_wanted *w,
+                          struct errmsg *e)
+{
+    struct row_group g;
+    row_copy_rewind(c);
+    do {
+        enum err err = c->head.next(c, &g, e);
+        if (!err && g.rows && g.bucket >= w->buckets.first && g.bucket < w->buckets.end)
+            err = w->sink.take(w->sink.ctx, &g, e);
+        if (err)
+            return err;
+    } while (g.rows);
+    return ERR_OK;
+}
+
+static enum err read_wanted(const struct sim *sim, const struct manifest *m,
+                            const struct checkpoint_rows_wanted *w, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < m->files && !err; i++) {
+        const struct sim_file *f = find_file(sim, m->cut, &m->file[i]);
+        bool same = f && f->rows && f->rows->head.tables == w->tables &&
+                    memcmp(f->rows->table, w->table, w->tables * sizeof *w->table) == 0;
+        err = same ? read_rows(f->rows, w, e)
+                   : err_set(e, ERR_CORRUPT, "cut %" PRIu64 " has other tables", m->cut);
+    }
+    return err;
 }
 
 /* ---- manifests ---- */
@@ -253,6 +302,9 @@ enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
             continue;
         if (sim_disk_read(sim, &at->m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot))
             return err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut);
+        enum err err = blocks->wanted ? read_wanted(sim, &at->m, blocks->wanted, e) : ERR_OK;
+        if (err)
+            return err;
         *m = manifest_copy(&at->m);
         return ERR_OK;
     }

@@ -683,6 +683,11 @@ static void a_manifest_whose_files_do_not_cover_the_buckets_is_not_published(voi
         assert_non_null(strstr(text.text, "bucket"));
         *changes[i].what = before;
     }
+    file[1].clock++;
+    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_non_null(
+        strstr(text.text, "the table clock of shard-1.gw is 78, that of shard-0.gw is 77"));
+    file[1].clock--;
     m.tables = false; /* and then there are none */
     assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
     m.tables = true;
@@ -875,8 +880,8 @@ static void assert_tables_refused(void (*change)(Checkpoint__Rows *h), const cha
 static void files_of_other_tables_or_another_clock_are_corrupt(void **state)
 {
     (void)state;
-    assert_tables_refused(another_clock, "the clock of its tables is 78, another file's 77");
-    assert_tables_refused(another_name, "its tables are not those of the others");
+    assert_tables_refused(another_clock, "its table clock is 78, the manifest says 77");
+    assert_tables_refused(another_name, "its tables are others than expected");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)

@@ -192,6 +192,7 @@ static void publish(struct chief *c)
                          .t = s->t,
                          .clipped = s->clipped,
                          .total_elems = c->plan.elems,
+                         .tables = c->plan.tables,
                          .slots = c->slots,
                          .microbatches = c->config.settings.microbatches,
                          .files = c->plan.shards,
@@ -241,6 +242,10 @@ static void take_saved(struct chief *c, const Gradwire__CutSaved *m)
     struct checkpoint_file *f = &s->file;
     *f = (struct checkpoint_file){
         .first_elem = m->first_elem, .elems = m->elems, .bytes = m->bytes, .head_crc = m->head_crc};
+    f->rows = m->rows;
+    f->first_bucket = m->first_bucket;
+    f->end_bucket = m->end_bucket;
+    f->clock = m->clock;
     size_t n = strnlen(m->file, sizeof f->name - 1);
     memcpy(f->name, m->file, n);
     s->saved = true;

@@ -19,6 +19,7 @@
 #include "worker/driver/local.h"
 #include "worker/driver/push_codec.h"
 #include "worker/driver/residual.h"
+#include "worker/driver/row_frames.h"
 #include "worker/core/session.h"
 
 enum {
@@ -74,10 +75,56 @@ struct sim_config {
     struct sim_fault fault[SIM_FAULTS_MAX];
     uint32_t late; /* so many of the last workers are not there before sim_join */
     bool reshape;  /* numbers of ps and workers may change when all start again */
+    bool tables;   /* rows of sim_row_layout are looked up, too */
     bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
 struct sim;
+
+/* ---- sim_rows.c: tables ---- */
+
+enum { SIM_KEYS = 24, SIM_DIM_MAX = 3, SIM_TABLES = 3, SIM_LISTS = 2 };
+extern const struct row_layout sim_row_layout;
+
+struct sim_row {
+    bool there;
+    uint32_t count;
+    float w[SIM_DIM_MAX], slot[OPTIMIZER_SLOTS_MAX][SIM_DIM_MAX];
+};
+struct sim_rows_state {
+    struct sim_row row[SIM_TABLES][SIM_KEYS];
+};
+struct sim_rows {
+    uint64_t mixed[SIM_LISTS][SIM_KEYS]; /* the keys that there are, ascending */
+    struct sim_rows_state *state;        /* sync: after each number of steps */
+};
+
+/* Over all runs of the program, for tests to see that what they are about has come up. */
+struct sim_rows_seen {
+    uint64_t guesses,
+        wrong_guesses;  /* asks with a push; of these of other leaves than came to be computed */
+    uint64_t keyless;   /* asks without a key for some shard */
+    uint64_t chunkless; /* tasks of a job in which a shard has no chunks */
+    uint64_t before, making,
+        gone;            /* answers: as of the step before, while a step is being made; refused */
+    uint64_t taken_over; /* takeovers while a gate holds rows */
+    uint64_t duplicates; /* async: parts that were applied before */
+};
+extern struct sim_rows_seen sim_rows_seen;
+
+void sim_rows_init(struct sim *sim);
+void sim_rows_close(struct sim *sim);
+bool sim_leaf_has(const struct sim_config *c, uint64_t batch, uint32_t leaf, uint32_t list,
+                  uint32_t key);
+/* The gradient of one row, summed over the node's leaves that have its key. False: none has. */
+bool sim_row_gradient(const struct sim_config *c, uint64_t batch, struct tree_node node,
+                      uint32_t table, uint32_t key, const float *w, float *g);
+/* Which of the keys it is. */
+uint32_t sim_rows_place(const struct sim *sim, uint32_t list, uint64_t mixed);
+void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t step,
+                        uint32_t examples);
+/* Sync: these are what a worker begins the step with. */
+void sim_check_rows(struct sim *sim, uint64_t step, const struct row_values *v);
 
 /* ---- sim_queue.c: time, chance, what happens next ---- */
 
@@ -253,6 +300,7 @@ struct sim_node {
     uint32_t examples;
     double sums[GATE_SUMS_MAX];
     float *value; /* (elems) */
+    struct row_sums rows;
 };
 
 struct sim_worker {
@@ -266,6 +314,11 @@ struct sim_worker {
     int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
+    struct row_values rows[2]; /* of the task at hand, and of the next one */
+    uint32_t rows_now;         /* which of them the task has */
+    struct row_values *asked;
+    bool guessed; /* what was asked for last; of step guessed_name */
+    uint64_t guessed_name;
     float *w;        /* (elems) */
     float *averages; /* (elems) the chief's, as they were pulled last */
     struct sim_conn *link[SIM_SHARDS_MAX];
@@ -461,6 +514,7 @@ struct sim {
     uint64_t messages;
 
     struct layout layout;
+    struct sim_rows rows;
     struct sim_oracle oracle;
     struct sim_conn *conns;
     struct sim_file *files;

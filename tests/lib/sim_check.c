@@ -345,6 +345,8 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
                             g);
         apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n);
     }
+    if (c->tables)
+        sim_rows_next_step((struct sim *)sim, &optimizer, step, n);
     next_sums(c, o, step);
     next_place(c, o, step);
     next_view(c, &sim->layout, o, step);
@@ -379,6 +381,7 @@ void sim_oracle_init(struct sim *sim)
         if (k == optimizer_average_slot(&optimizer))
             memcpy(o->slot[k][0], o->w[0], c->elems * sizeof(float));
     }
+    sim_rows_init(sim);
     bool backed = c->settings.replicas_to_aggregate > 0; /* known when it is decided */
     for (uint64_t step = 0; step < o->steps && !backed; step++) {
         tree_add_leaves(&o->set[step], 0, c->settings.microbatches);
@@ -436,6 +439,7 @@ void sim_oracle_close(struct sim *sim)
         forget_step(o, i);
         free(o->place[i].list);
     }
+    sim_rows_close(sim);
     free(o->place);
     free(o->set);
     free(o->rejected);

@@ -36,6 +36,10 @@ static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows 
                          struct buffer *body, uint64_t bytes)
 {
     struct sim_thread *t = ctx;
+    bool sync = t->sim->config.settings.update == GRADWIRE__UPDATE__SYNC;
+    sim_rows_seen.gone += m->gone ? 1 : 0;
+    sim_rows_seen.before += sync && !m->gone && m->step < t->core->step;
+    sim_rows_seen.making += sync && m->step == t->core->step && t->core->sync.parts_made;
     sim_send_bytes(t->sim, OF(to), DIALER, FRAME_ROWS, &m->base, body ? body->data : NULL, bytes,
                    NULL);
 }
@@ -373,6 +377,10 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
     if (type == FRAME_ENTER) {
         struct generation before = shard_facts(t->core).generation;
         t->sim->took_over = ((const Gradwire__Enter *)m)->mode == GRADWIRE__ENTER_MODE__TAKEOVER;
+        for (uint32_t i = 0; t->sim->config.tables && t->core->mode == &shard_mode_sync &&
+                             t->sim->took_over && i < ROW_PARTS;
+             i++)
+            sim_rows_seen.taken_over += t->core->sync.gate.chunk[t->core->me.chunks + i].nodes > 0;
         for (uint32_t i = 0; i < SIM_WORKERS_MAX && t->sim->took_over; i++)
             sim_worker_lose_withheld(&t->sim->worker[i]);
         shard_on_chief(t->core, FRAME_ENTER, m);

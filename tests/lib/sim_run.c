@@ -373,6 +373,10 @@ static void make_layout(struct sim *sim)
                        .init = exact ? INIT_CONSTANT : INIT_GLOROT_UNIFORM,
                        .init_value = exact ? 2.0f : 1.0f};
     struct tensor b = a;
+    if (sim->config.tables) {
+        sim->layout.rows = mem_zalloc(1, sizeof *sim->layout.rows);
+        *sim->layout.rows = sim_row_layout;
+    }
     memcpy(b.name, "b", 2);
     b.shape[0] = elems - first;
     if (layout_add(&sim->layout, &a, &e) || (first && layout_add(&sim->layout, &b, &e)) ||

@@ -80,6 +80,160 @@ static void send_push(struct sim_worker *k, uint32_t shard, Gradwire__Push *m,
                        body.bytes, NULL);
 }
 
+/* ---- rows ---- */
+
+static struct bucket_range buckets_of(const struct sim_worker *k, uint32_t shard)
+{
+    return bucket_shard(shard, k->terms->plan.shards);
+}
+
+/* All parts of the shard, in one frame or two. */
+static void push_node_rows(struct sim_worker *k, uint32_t shard, const struct sim_node *n,
+                           uint32_t first, uint32_t parts)
+{
+    Gradwire__RowsPush m = GRADWIRE__ROWS_PUSH__INIT;
+    Gradwire__Generation g = msg_generation(k->task_generation);
+    size_t bytes = 0;
+    for (uint32_t p = first; p < first + parts; p++)
+        bytes += row_frames_part_bytes(&n->rows, bucket_part(buckets_of(k, shard), p));
+    uint8_t *body = mem_zalloc(bytes, 1), *out = body;
+    for (uint32_t p = first; p < first + parts; p++)
+        out += row_frames_part(&n->rows, bucket_part(buckets_of(k, shard), p), out);
+    m.generation = &g;
+    m.name = k->task_name;
+    m.level = n->node.level;
+    m.index = n->node.index;
+    m.examples = n->examples;
+    m.first_part = first;
+    m.parts = parts;
+    sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_ROWS_PUSH, &m.base, body, bytes,
+                   NULL);
+    mem_free(body);
+}
+
+static void push_rows(struct sim_worker *k, uint32_t shard)
+{
+    uint32_t first = 1 + (uint32_t)(sim_of(k)->config.seed % (ROW_PARTS - 1));
+    for (uint32_t i = 0; i < k->nodes && k->terms->tables && k->link[shard]; i++) {
+        push_node_rows(k, shard, &k->node[i], 0, first);
+        push_node_rows(k, shard, &k->node[i], first, ROW_PARTS - first);
+    }
+}
+
+static void send_ask(struct sim_worker *k, uint32_t shard)
+{
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    uint32_t keys[ROW_TABLES_MAX];
+    if (!k->asked || !k->link[shard] || !session_ask_head(k->session, shard, ASK_TASK, &m))
+        return;
+    size_t bytes = row_frames_ask_bytes(k->asked, buckets_of(k, shard), keys);
+    sim_rows_seen.keyless += bytes == 0;
+    uint8_t *body = mem_zalloc(bytes + 1, 1);
+    row_frames_ask(k->asked, buckets_of(k, shard), body);
+    m.keys = keys;
+    m.n_keys = sim_row_layout.lists;
+    sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_ROWS_ASK, &m.base, body, bytes, NULL);
+    mem_free(body);
+}
+
+static void io_ask_again(void *ctx, uint32_t shard, enum session_ask which)
+{
+    (void)which;
+    send_ask(ctx, shard);
+}
+
+/* The keys of the task's leaves. */
+static void want_rows(struct sim_worker *k, struct row_values *v, const struct session_task *t)
+{
+    const struct sim *sim = sim_of(k);
+    struct errmsg e;
+    for (uint32_t list = 0; list < SIM_LISTS; list++) {
+        uint64_t mixed[SIM_KEYS];
+        uint32_t n = 0;
+        for (uint32_t key = 0; key < SIM_KEYS; key++) {
+            bool has = false;
+            for (uint32_t r = 0; r < t->runs; r++)
+                for (uint32_t i = 0; i < t->count[r]; i++)
+                    has = has || sim_leaf_has(&sim->config, t->batch, t->first[r] + i, list, key);
+            if (has)
+                mixed[n++] = sim->rows.mixed[list][key];
+        }
+        if (row_values_reserve(v, list, n, &e))
+            abort();
+        if (n)
+            memcpy(v->list[list].mixed, mixed, n * sizeof *mixed);
+    }
+}
+
+/* Rows of the task, in the place of those of a wrong guess. */
+static void ask_rows(struct sim_worker *k, const struct session_task *t)
+{
+    sim_rows_seen.wrong_guesses += k->guessed && k->guessed_name == t->name;
+    k->guessed = false;
+    k->asked = &k->rows[0];
+    want_rows(k, k->asked, t);
+    session_ask_task(k->session, t);
+    for (uint32_t i = 0; i < k->terms->plan.shards; i++)
+        send_ask(k, i);
+}
+
+/* With the push, the ask for what is likely to be next. */
+static void rows_leave(struct sim_worker *k)
+{
+    struct session_task next;
+    bool guesses = sim_of(k)->config.seed % 4 && session_guess(k->session, &next);
+    if (guesses) {
+        uint32_t other = !k->rows_now;
+        sim_rows_seen.guesses++;
+        k->guessed = true;
+        k->guessed_name = next.name;
+        k->asked = &k->rows[other];
+        want_rows(k, k->asked, &next);
+        session_ask_task(k->session, &next);
+    }
+    for (uint32_t i = 0; i < k->terms->plan.shards; i++) {
+        if (session_may_stream(k->session, i))
+            push_rows(k, i);
+        if (guesses)
+            send_ask(k, i);
+    }
+}
+
+static void on_rows(struct sim *sim, struct sim_worker *k, uint32_t shard,
+                    const struct sim_message *m, const Gradwire__Rows *head)
+{
+    enum session_ask which;
+    if (session_rows_fit(k->session, shard, head, &which) &&
+        row_frames_rows(k->asked, buckets_of(k, shard), k->terms->settings.seed,
+                        (const uint8_t *)m->body, m->body_bytes))
+        sim_fail(sim, "worker %u: rows do not decode", k->proc.index);
+    session_on_rows(k->session, shard, head);
+}
+
+/* The gradients of one node, of the keys that its leaves have. */
+static void node_rows(struct sim_worker *k, struct sim_node *n)
+{
+    const struct sim *sim = sim_of(k);
+    const struct row_values *v = &k->rows[k->rows_now];
+    n->rows.layout = &sim_row_layout;
+    for (uint32_t t = 0; t < SIM_TABLES; t++) {
+        uint32_t list = sim_row_layout.table[t].list, dim = sim_row_layout.table[t].dim, keys = 0;
+        if (!n->rows.g[t])
+            n->rows.g[t] = mem_zalloc((size_t)SIM_KEYS * dim, sizeof(float));
+        if (!n->rows.list[list].mixed)
+            n->rows.list[list].mixed = mem_zalloc(SIM_KEYS, sizeof(uint64_t));
+        for (uint32_t i = 0; i < v->list[list].keys; i++) {
+            uint64_t mixed = v->list[list].mixed[i];
+            if (!sim_row_gradient(&sim->config, k->task_batch, n->node, t,
+                                  sim_rows_place(sim, list, mixed), v->w[t] + (size_t)i * dim,
+                                  n->rows.g[t] + (size_t)keys * dim))
+                continue;
+            n->rows.list[list].mixed[keys++] = mixed;
+        }
+        n->rows.list[list].keys = keys;
+    }
+}
+
 /* All nodes' chunks [first, first + count) of one shard. */
 static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint32_t count)
 {
@@ -142,6 +296,7 @@ static void io_push_again(void *ctx, uint32_t shard)
               k->task_name, shard);
     for (uint32_t left = k->terms->plan.shard[shard].chunks; left;)
         left = push_last(k, shard, left, true);
+    push_rows(k, shard);
 }
 
 static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage *m)
@@ -168,6 +323,7 @@ static bool io_withholds(void *ctx)
 
 static const struct session_io io = {.to_shard = io_to_shard,
                                      .push_again = io_push_again,
+                                     .ask_again = io_ask_again,
                                      .to_chief = io_to_chief,
                                      .merge = io_merge,
                                      .withholds = io_withholds};
@@ -320,6 +476,8 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
     if (!n->value)
         n->value = mem_floats(sim_of(k)->config.elems);
     node_value(k, node, n->value);
+    if (k->terms->tables)
+        node_rows(k, n);
 }
 
 static int64_t piece_us(const struct sim_worker *k)
@@ -338,6 +496,8 @@ static void schedule_piece(struct sim_worker *k)
 
 static void computed(struct sim *sim, struct sim_worker *k)
 {
+    if (k->terms->tables && session_phase(k->session) == SESSION_COMPUTING)
+        rows_leave(k);
     session_computed(k->session);
     for (uint32_t i = 0; i < k->terms->plan.shards; i++)
         if (k->link[i])
@@ -350,9 +510,10 @@ static void on_piece(struct sim *sim, struct sim_event *e)
     struct sim_worker *k = &sim->worker[e->proc->index];
     if (e->a != k->task)
         return;
-    k->piece_chunks = push_last(k, k->piece_shard, k->piece_chunks,
-                                session_may_stream(k->session, k->piece_shard));
-    if (k->piece_chunks == 0 && k->piece_shard > 0)
+    if (k->piece_chunks)
+        k->piece_chunks = push_last(k, k->piece_shard, k->piece_chunks,
+                                    session_may_stream(k->session, k->piece_shard));
+    while (k->piece_chunks == 0 && k->piece_shard > 0)
         k->piece_chunks = k->terms->plan.shard[--k->piece_shard].chunks;
     if (k->piece_chunks)
         schedule_piece(k);
@@ -446,6 +607,11 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
         k->codec,
         &(struct push_task){.name = t->name, .whole = t->whole, .weight = batch_rows(k, t->name)});
     k->nodes = 0;
+    k->rows_now = k->asked == &k->rows[1];
+    for (uint32_t i = 0; i < terms->plan.shards; i++)
+        sim_rows_seen.chunkless += terms->plan.shard[i].chunks == 0;
+    if (terms->tables && terms->sync)
+        sim_check_rows(sim_of(k), t->name, &k->rows[k->rows_now]);
     if (terms->sync)
         sim_check_parameters(sim_of(k), terms->generation, t->name, k->w);
     for (uint32_t r = 0; r < t->runs; r++) {
@@ -488,7 +654,9 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
     if (k->chief)
         sim_chief_between(sim, k);
     struct session_task t = session_task(k->session);
-    if (t.kind == TASK_COMPUTE)
+    if (t.kind == TASK_ROWS)
+        ask_rows(k, &t);
+    else if (t.kind == TASK_COMPUTE)
         start_task(k, &t);
     else if (t.kind == TASK_PUSH)
         start_round(k, &t);
@@ -518,6 +686,7 @@ static void on_welcome(struct sim *sim, struct sim_worker *k, const Gradwire__We
         return;
     }
     if (anew) {
+        k->guessed = false;
         sim_trace(sim, "worker %u is welcome to generation %" PRIu64 " as %" PRIx64, k->proc.index,
                   terms->generation.number, terms->incarnation);
         k->task++; /* what is computed is of no use */
@@ -591,7 +760,7 @@ void sim_worker_torn(struct sim *sim, struct sim_conn *c, const struct sim_messa
     struct errmsg e = {""};
     uint64_t first = 0;
     bool wanted = false;
-    if (k->link[c->to] == c && k->link_up[c->to] &&
+    if (m->type == FRAME_REPLY && k->link[c->to] == c && k->link_up[c->to] &&
         !session_reply_fits(k->session, c->to, (const Gradwire__Reply *)head, m->body_bytes, &first,
                             &wanted, &e) &&
         wanted && m->body_bytes && ((Gradwire__Reply *)head)->codec == GRADWIRE__CODEC__RAW)
@@ -609,6 +778,8 @@ static void on_link(struct sim *sim, struct sim_worker *k, const struct sim_conn
         session_on_link_up(k->session, c->to);
     } else if (m->type == FRAME_REFUSE)
         on_link_refused(sim, k, c->to, (const Gradwire__Refuse *)head);
+    else if (m->type == FRAME_ROWS)
+        on_rows(sim, k, c->to, m, (const Gradwire__Rows *)head);
     else if (m->type == FRAME_REPLY)
         on_reply(sim, k, c->to, m, (const Gradwire__Reply *)head);
     else
@@ -670,6 +841,9 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     k->w = mem_floats(sim->config.elems);
     k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
+    k->asked = NULL;
+    for (int i = 0; i < 2; i++)
+        row_values_init(&k->rows[i], &sim_row_layout);
     if (push_codec_new(&k->codec, &sim->layout))
         sim_fail(sim, "worker %u: no memory", k->proc.index);
     k->nodes = 0;
@@ -705,8 +879,15 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     k->w = k->averages = NULL;
     for (uint32_t i = 0; i < SIM_NODES_MAX; i++) {
         mem_free(k->node[i].value);
+        for (uint32_t t = 0; t < SIM_TABLES; t++)
+            mem_free(k->node[i].rows.g[t]);
+        for (uint32_t list = 0; list < SIM_LISTS; list++)
+            mem_free(k->node[i].rows.list[list].mixed);
+        memset(&k->node[i].rows, 0, sizeof k->node[i].rows);
         k->node[i].value = NULL;
     }
+    for (int i = 0; i < 2; i++)
+        row_values_close(&k->rows[i]);
     k->proc.up = false;
 }
 

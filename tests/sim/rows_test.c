@@ -1,0 +1,87 @@
+/* Tables: whatever happens, what each worker reads and what is learned are a plain loop's, to the bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "common/base/rng.h"
+#include "tests/lib/sim.h"
+
+enum { KINDS = 4 };
+
+/* What a job with tables cannot have yet is off; Adam's bias correction and the rest by the row's own count. */
+static void config_of(struct sim_config *c, uint64_t seed, bool sync)
+{
+    uint64_t key = rng_key(seed, RNG_TEST, 600, sync);
+    static const uint32_t optimizer[KINDS] = {OPT_SGD, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL};
+    sim_config_random(c, seed, sync);
+    c->tables = true;
+    c->turns = false;
+    c->broken_one_in = 0;
+    Gradwire__Settings *s = &c->settings;
+    s->optimizer = sync ? optimizer[rng_u64(key, 0) % KINDS] : OPT_SGD;
+    s->clip_norm = 0;
+    s->nan_guard = NAN_GUARD_OFF;
+    s->use_ema = false;
+    s->gradient_accumulation_steps = sync;
+    s->weight_decay = 0;
+    s->momentum = 0;
+    s->schedule = SCHEDULE_CONSTANT;
+    s->warmup_steps = 0;
+    if (rng_u64(key, 1) % 3 == 0)
+        c->elems = 16; /* one chunk: all shards but the lead have rows alone */
+}
+
+static void sync_rows_are_the_plain_loop_to_the_bit(void **state)
+{
+    (void)state;
+    uint64_t runs = sim_runs(200, 100);
+    for (uint64_t seed = 1; seed <= runs; seed++) {
+        struct sim_config c;
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), true);
+        sim_try(&c, __func__, c.seed);
+    }
+}
+
+/* Workers die, connections break, chiefs take over: the ps stay. */
+static void sync_rows_survive_workers_chiefs_and_connections(void **state)
+{
+    (void)state;
+    static const enum sim_fault_kind kinds[] = {FAULT_KILL_WORKER, FAULT_KILL_CHIEF,
+                                                FAULT_BREAK,       FAULT_BREAK_ALL,
+                                                FAULT_GO_WORKER,   FAULT_FREEZE_WORKER};
+    uint64_t runs = sim_runs(600, 150);
+    for (uint64_t seed = 1000; seed < 1000 + runs; seed++) {
+        struct sim_config c;
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), true);
+        sim_faults_random(&c);
+        c.reshape = false;
+        for (uint32_t i = 0; i < c.faults; i++)
+            c.fault[i].kind = kinds[rng_u64(rng_key(c.seed, RNG_TEST, 601, 0), i) % 6];
+        sim_try(&c, __func__, c.seed);
+    }
+    if (getenv("GRADWIRE_SIM_SEED"))
+        return;
+    const struct sim_rows_seen *seen = &sim_rows_seen;
+    print_message("%llu guesses, %llu wrong; answers: %llu of the step before, %llu in its making, "
+                  "%llu gone; %llu takeovers of rows in a gate\n",
+                  (unsigned long long)seen->guesses, (unsigned long long)seen->wrong_guesses,
+                  (unsigned long long)seen->before, (unsigned long long)seen->making,
+                  (unsigned long long)seen->gone, (unsigned long long)seen->taken_over);
+    assert_true(seen->guesses > 1000 && seen->wrong_guesses > 0); /* a deal changed after the ask */
+    assert_true(seen->chunkless > 0 && seen->keyless > 0);
+    assert_true(seen->before > 0 && seen->making > 0); /* a leaf taken over while some have k + 1 */
+    assert_true(seen->taken_over > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sync_rows_are_the_plain_loop_to_the_bit),
+        cmocka_unit_test(sync_rows_survive_workers_chiefs_and_connections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

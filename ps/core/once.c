@@ -57,7 +57,7 @@ static struct once_partial *partial_new(struct once *o, uint64_t id)
     return p;
 }
 
-enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
+enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk)
 {
     assert(chunk < o->chunks);
     if (ids_has(&o->resolved, id))
@@ -70,10 +70,16 @@ enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
         p = partial_new(o, id);
     if (!p)
         return ONCE_NO_MEMORY;
-    uint8_t mask = (uint8_t)(1u << (chunk % 8));
-    if (p->bits[chunk / 8] & mask)
-        return ONCE_DUPLICATE;
-    p->bits[chunk / 8] |= mask;
+    return p->bits[chunk / 8] >> (chunk % 8) & 1 ? ONCE_DUPLICATE : ONCE_APPLY;
+}
+
+enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk)
+{
+    enum once_verdict v = once_look(o, id, chunk);
+    if (v != ONCE_APPLY)
+        return v;
+    struct once_partial *p = partial_find(o, id);
+    p->bits[chunk / 8] |= (uint8_t)(1u << (chunk % 8));
     if (++p->applied < o->chunks)
         return ONCE_APPLY;
     partial_remove(o, (size_t)(p - o->partial));

@@ -1,4 +1,5 @@
-/* Exactly once in async: the pair (batch id, chunk) is applied once on a shard, whatever is retried or redone.
+/* Exactly once in async: the pair (batch id, chunk) is applied once on a shard, whatever is retried or redone. Parts of
+ * tables count as chunks behind the last one.
  * `resolved` holds the ids of which every chunk is applied; `partial` those of which only some are. Pure. */
 #ifndef GRADWIRE_PS_CORE_ONCE_H
 #define GRADWIRE_PS_CORE_ONCE_H
@@ -36,6 +37,8 @@ void once_close(struct once *o);
 /* Forget everything but `resolved` (a restore). */
 void once_restore(struct once *o, const struct ids *resolved);
 
+/* What once_admit is going to say, but for ONCE_LAST; there is memory for its mark then. */
+enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk);
 enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk);
 
 #endif

@@ -123,7 +123,10 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
     const struct {
         bool wanted;
         const char *what;
-    } refused[] = {{m->update != GRADWIRE__UPDATE__SYNC, "an update mode but sync"},
+    } refused[] = {{m->update == GRADWIRE__UPDATE__SSP, "ssp"},
+                   {m->update == GRADWIRE__UPDATE__GEO, "geo"},
+                   {m->delay_compensation > 0, "delay_compensation"},
+                   {m->staleness_rate, "staleness_rate"},
                    {optimizer_is_trusted(o), "lamb"},
                    {m->push_codec == CODEC_TOP_K, "top_k"},
                    {o->use_ema, "use_ema"},

@@ -1,4 +1,5 @@
-/* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. */
+/* A shard in async: each push is applied on arrival, each (batch id, chunk) once, and the same chunks go back. Parts of
+ * tables are applied as chunks are, and counted behind them. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +13,7 @@ enum err shard_async_open(struct shard *s, const Gradwire__Settings *m, struct e
 {
     (void)m;
     (void)e;
-    once_init(&s->async.once, s->me.chunks);
+    once_init(&s->async.once, s->me.chunks + shard_rows_parts(s));
     s->async.chunk_t = mem_zalloc(s->me.chunks, sizeof *s->async.chunk_t);
     return s->async.chunk_t ? ERR_OK : ERR_NOMEM;
 }
@@ -37,6 +38,10 @@ enum err shard_async_restore(struct shard *s, const struct manifest *m, uint64_t
     once_restore(&s->async.once, &resolved);
     for (uint32_t i = 0; i < s->me.chunks; i++)
         s->async.chunk_t[i] = m->t;
+    for (uint32_t i = 0; i < ROW_PARTS; i++) {
+        s->async.part_t[i] = m->t;
+        s->async.part_clock[i] = m->step;
+    }
     return ERR_OK;
 }
 
@@ -50,6 +55,26 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
     return ERR_OK;
 }
 
+/* ONCE_APPLY and ONCE_LAST are no errors, nor is a duplicate. */
+static enum err refuse_verdict(const struct shard *s, enum once_verdict v, uint64_t name,
+                               struct errmsg *e)
+{
+    if (v == ONCE_TOO_FAR)
+        return err_set(e, ERR_PROTO, "batch %" PRIu64 " is beyond the window of %d above %" PRIu64,
+                       name, IDS_WINDOW, s->async.once.resolved.mark);
+    if (v == ONCE_NO_MEMORY)
+        return err_set(e, ERR_NOMEM, "no memory to remember batch %" PRIu64, name);
+    return ERR_OK;
+}
+
+static void note_resolved(struct shard *s, enum once_verdict v, uint32_t examples)
+{
+    if (v != ONCE_LAST)
+        return;
+    s->step++;
+    s->t += examples > 0;
+}
+
 static enum err admit(struct shard *s, const struct shard_peer *peer, const Gradwire__Push *m,
                       struct buffer *body, uint32_t *applied, struct errmsg *e)
 {
@@ -60,13 +85,9 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
     for (uint32_t c = first; c < first + m->chunks; c++) {
         uint64_t elems = plan_run_elems(&s->plan, s->me.first_chunk + c, 1);
         enum once_verdict v = once_admit(&s->async.once, m->name, c);
-        if (v == ONCE_TOO_FAR)
-            return err_set(e, ERR_PROTO, "batch %llu is beyond the window of %d above %llu",
-                           (unsigned long long)m->name, IDS_WINDOW,
-                           (unsigned long long)s->async.once.resolved.mark);
-        if (v == ONCE_NO_MEMORY)
-            return err_set(e, ERR_NOMEM, "no memory to remember batch %llu",
-                           (unsigned long long)m->name);
+        enum err err = refuse_verdict(s, v, m->name, e);
+        if (err)
+            return err;
         if (v == ONCE_APPLY || v == ONCE_LAST) {
             ++*applied;
             shard_stale_apply(s, peer->worker, c, g, m->examples);
@@ -77,10 +98,7 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
                 s->clipped += m->clipped ? 1 : 0;
             }
         }
-        if (v == ONCE_LAST) { /* the batch is resolved */
-            s->step++;
-            s->t += m->examples > 0;
-        }
+        note_resolved(s, v, m->examples);
         g += elems;
     }
     return ERR_OK;
@@ -100,9 +118,83 @@ enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwi
     return ERR_OK;
 }
 
+/* ---- rows ---- */
+
+enum err shard_async_rows_push_fits(const struct shard *s, const Gradwire__RowsPush *m,
+                                    bool *wanted, struct errmsg *e)
+{
+    (void)e;
+    *wanted = !ids_has(&s->async.once.resolved, m->name);
+    return ERR_OK;
+}
+
+static enum err update_part(struct shard *s, const struct shard_peer *peer, uint32_t part,
+                            uint32_t examples, const float *section)
+{
+    struct row_grads g;
+    const struct row_step u = {.t = s->async.part_t[part] + 1,
+                               .inv_n = 1.0f / (float)examples,
+                               .clock = s->async.part_clock[part] + 1};
+    row_grads_view(&g, s->layout.rows, section);
+    enum err err = row_tables_update(&s->rows.tables, part, &g, &u);
+    if (err)
+        return err;
+    if (part == 0)
+        shard_stale_rows_apply(s, peer->worker);
+    s->async.part_t[part]++;
+    return ERR_OK;
+}
+
+/* Apply the part if it was not applied before. The mark comes last, as an update may find no memory. */
+static enum err admit_part(struct shard *s, const struct shard_peer *peer,
+                           const Gradwire__RowsPush *m, uint32_t part, const float *section,
+                           uint32_t *applied, struct errmsg *e)
+{
+    uint32_t entry = s->me.chunks + part;
+    enum once_verdict v = once_look(&s->async.once, m->name, entry);
+    enum err err = refuse_verdict(s, v, m->name, e);
+    if (err || v == ONCE_DUPLICATE)
+        return err;
+    if (m->examples && update_part(s, peer, part, m->examples, section))
+        return err_set(e, ERR_NOMEM, "no memory for the rows of batch %" PRIu64, m->name);
+    s->async.part_clock[part]++;
+    ++*applied;
+    note_resolved(s, once_admit(&s->async.once, m->name, entry), m->examples);
+    return ERR_OK;
+}
+
+enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
+                               const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes,
+                               struct errmsg *e)
+{
+    const float *section[ROW_PARTS];
+    uint32_t applied = 0;
+    enum err err = body ? shard_rows_sections(s, m, body, bytes, section, e) : ERR_OK;
+    for (uint32_t i = 0; body && i < m->parts && !err; i++)
+        err = admit_part(s, peer, m, m->first_part + i, section[i], &applied, e);
+    if (err)
+        return err;
+    s->duplicates += applied == 0;
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    reply.step = s->step;
+    reply.name = m->name;
+    reply.outcome = applied ? GRADWIRE__OUTCOME__APPLIED : GRADWIRE__OUTCOME__DUPLICATE;
+    reply.first_part = m->first_part;
+    reply.parts = m->parts;
+    shard_send(s, peer, &reply, NULL, 0, 0);
+    return ERR_OK;
+}
+
+enum err shard_async_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                              struct buffer *body, struct errmsg *e)
+{
+    shard_stale_rows_sent(s, peer->worker);
+    return shard_rows_answer(s, peer, m, body, s->step, false, e);
+}
+
 void shard_async_check(const struct shard *s)
 {
-    assert(s->async.once.chunks == s->me.chunks && s->async.chunk_t);
+    assert(s->async.once.chunks == s->me.chunks + shard_rows_parts(s) && s->async.chunk_t);
     (void)s;
 }
 
@@ -133,6 +225,9 @@ const struct shard_mode shard_mode_async = {.optimizes = true,
                                             .push_fits = shard_async_push_fits,
                                             .on_push = shard_async_push,
                                             .on_pull = shard_send_present,
+                                            .rows_push_fits = shard_async_rows_push_fits,
+                                            .on_rows_push = shard_async_rows_push,
+                                            .on_rows_ask = shard_async_rows_ask,
                                             .sent = shard_stale_sent,
                                             .check = shard_async_check,
                                             .status = shard_async_status};

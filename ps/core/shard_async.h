@@ -2,12 +2,14 @@
 #ifndef GRADWIRE_PS_CORE_SHARD_ASYNC_H
 #define GRADWIRE_PS_CORE_SHARD_ASYNC_H
 
+#include "common/rows/key.h"
 #include "ps/core/once.h"
 #include "ps/core/shard.h"
 
 struct shard_async {
     struct once once;
-    uint64_t *chunk_t;   /* updates of each chunk */
+    uint64_t *chunk_t;                                 /* updates of each chunk */
+    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS]; /* of each part; batches that it has had */
     struct stale *stale; /* of each worker that said hello: shard_stale.c */
     /* memory of shard_status */
     uint8_t *partial;
@@ -23,6 +25,14 @@ enum err shard_async_push_fits(const struct shard *s, const Gradwire__Push *m, b
                                struct errmsg *e) MUST_CHECK;
 enum err shard_async_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,
                           struct buffer *body, struct errmsg *e) MUST_CHECK;
+/* A part's gradient is the mean over the push's examples, and each (name, part) is applied once. An ask is answered at once. */
+enum err shard_async_rows_push_fits(const struct shard *s, const Gradwire__RowsPush *m,
+                                    bool *wanted, struct errmsg *e) MUST_CHECK;
+enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
+                               const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes,
+                               struct errmsg *e) MUST_CHECK;
+enum err shard_async_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                              struct buffer *body, struct errmsg *e) MUST_CHECK;
 void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
@@ -37,6 +47,9 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
 /* Update one chunk by the gradient that `worker` computed from what it was sent last: g is its sum over `examples`. */
 void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                        uint32_t examples);
+/* Without chunks a shard counts the staleness of its first part. `worker` is sent rows; its gradient is applied. */
+void shard_stale_rows_sent(struct shard *s, uint32_t worker);
+void shard_stale_rows_apply(struct shard *s, uint32_t worker);
 /* Fill m->staleness. ERR_NOMEM: it is left empty. */
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
 

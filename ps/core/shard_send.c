@@ -72,6 +72,7 @@ enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Grad
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
     reply.pulled = true;
+    reply.made = s->rows.on;
     reply.number = m->number;
     shard_send(s, peer, &reply, s->block[s->now], 0, s->me.chunks);
     return ERR_OK;

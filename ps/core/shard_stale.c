@@ -10,8 +10,9 @@
 struct stale {
     struct stale *next;
     uint32_t worker;
-    uint64_t *seen_t; /* (chunks) updates of each chunk when it was sent last */
-    float *seen;      /* (elems) as it was sent last; NULL without delay compensation */
+    uint64_t *seen_t;     /* (chunks) updates of each chunk when it was sent last */
+    uint64_t seen_part_t; /* of the first part */
+    float *seen;          /* (elems) as it was sent last; NULL without delay compensation */
     struct staleness counted;
 };
 
@@ -131,6 +132,20 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const f
         compensate(s, of, at + i, n, g + i, inv_n, mended);
         shard_apply(s, &u, at + i, n, w + i, w + i, mended);
     }
+}
+
+void shard_stale_rows_sent(struct shard *s, uint32_t worker)
+{
+    struct stale *of = find(s, worker);
+    if (of)
+        of->seen_part_t = s->async.part_t[0];
+}
+
+void shard_stale_rows_apply(struct shard *s, uint32_t worker)
+{
+    struct stale *of = s->me.chunks == 0 ? find(s, worker) : NULL;
+    if (of)
+        staleness_add(&of->counted, s->async.part_t[0] - of->seen_part_t);
 }
 
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m)

@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "common/rows/row_layout.h"
+#include "common/parameters/ids.h"
 #include "ps/core/shard.h"
 #include "tests/lib/quiet.h"
 
@@ -194,6 +195,15 @@ static struct cluster *cluster_new(uint32_t shards)
 static struct cluster *begin(uint32_t shards)
 {
     struct cluster *c = cluster_new(shards);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    return c;
+}
+
+static struct cluster *begin_async(uint32_t shards)
+{
+    struct cluster *c = cluster_new(shards);
+    c->settings.update = GRADWIRE__UPDATE__ASYNC;
     enter(c, GRADWIRE__ENTER_MODE__INIT);
     hellos(c);
     return c;
@@ -1055,10 +1065,19 @@ static void rows_of_another_generation_are_refused_and_the_connection_stays(void
 static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const what[] = {
-        "lamb",      "top_k",     "use_ema",        "gradient_accumulation_steps",
-        "clip_norm", "nan_guard", "backup workers", "backup workers"};
-    for (int i = 0; i < 8; i++) {
+    static const char *const what[] = {"lamb",
+                                       "top_k",
+                                       "use_ema",
+                                       "gradient_accumulation_steps",
+                                       "clip_norm",
+                                       "nan_guard",
+                                       "backup workers",
+                                       "backup workers",
+                                       "ssp",
+                                       "geo",
+                                       "delay_compensation",
+                                       "staleness_rate"};
+    for (int i = 0; i < 12; i++) {
         char wanted[128];
         struct cluster *c = cluster_new(1);
         c->settings.optimizer = i == 0 ? OPT_LAMB : OPT_SGD;
@@ -1069,8 +1088,14 @@ static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state
         c->settings.gradient_accumulation_steps = i == 3 ? 2 : 0;
         c->settings.clip_norm = i == 4 ? 1.0f : 0.0f;
         c->settings.nan_guard = i == 5 ? 1 : 0;
-        c->settings.replicas_to_aggregate = i >= 6;
+        c->settings.replicas_to_aggregate = i == 6 || i == 7;
         c->settings.redo = i == 7;
+        if (i >= 8)
+            c->settings.update = i == 8   ? GRADWIRE__UPDATE__SSP
+                                 : i == 9 ? GRADWIRE__UPDATE__GEO
+                                          : GRADWIRE__UPDATE__ASYNC;
+        c->settings.delay_compensation = i == 10 ? 0.5f : 0.0f;
+        c->settings.staleness_rate = i == 11;
         enter(c, GRADWIRE__ENTER_MODE__INIT);
         (void)snprintf(wanted, sizeof wanted, "the chief wants %s in a job with tables", what[i]);
         assert_string_equal(c->node[0].entered_error, wanted);
@@ -1088,7 +1113,196 @@ static void a_takeover_brings_no_setting_that_tables_do_not_go_with(void **state
     end(c);
 }
 
+/* ---- async ---- */
+
+static const struct tree_node batch = {0, 0};
+
+/* Batches come in parts, some of them twice, and the newest rows are behind each. */
+static void async_rows_are_those_of_a_plain_loop_for_any_number_of_shards(void **state)
+{
+    (void)state;
+    static struct model model;
+    for (uint32_t shards = 1; shards <= SHARDS_MAX; shards *= 2) {
+        srand(6);
+        struct cluster *c = begin_async(shards);
+        memset(&model, 0, sizeof model);
+        for (uint64_t id = 0; id < 20; id++) {
+            struct grads g = random_grads();
+            uint32_t examples = (uint32_t)rand() % 4;
+            uint32_t first = (uint32_t)rand() % ROW_PARTS, parts = ROW_PARTS - first;
+            push_block(c, 0, id, batch, examples);
+            for (uint32_t i = 0; i < shards; i++) {
+                c->node[i].logged = 0;
+                push_parts(c, i, 0, id, batch, examples, &g, first, parts);
+                push_parts(c, i, 1, id, batch, examples, &g, 0, ROW_PARTS); /* redone */
+            }
+            model_step(c, &model, &g, examples);
+            check_now(c, &model);
+            for (uint32_t i = 0; i < shards; i++)
+                assert_int_equal(step_of(c, i), id + 1);
+        }
+        end(c);
+    }
+}
+
+static void an_async_push_of_rows_is_answered_with_its_parts_and_what_became_of_them(void **state)
+{
+    (void)state;
+    struct cluster *c = begin_async(2);
+    struct grads g = touch(0, KEYS, 1);
+    push_parts(c, 1, 0, 5, batch, 1, &g, 3, 4);
+    push_parts(c, 1, 0, 5, batch, 1, &g, 3, 4);
+    push_parts(c, 1, 0, 5, batch, 1, &g, 0, ROW_PARTS);
+    push_parts(c, 1, 0, 5, batch, 1, &g, 0, ROW_PARTS); /* it is resolved: the body is not wanted */
+    static const uint32_t first[] = {3, 3, 0, 0}, parts[] = {4, 4, ROW_PARTS, ROW_PARTS};
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct sent *s = &c->node[1].log[i];
+        assert_int_equal(s->type, FRAME_REPLY);
+        assert_int_equal(s->name, 5);
+        assert_int_equal(s->first_part, first[i]);
+        assert_int_equal(s->parts, parts[i]);
+        assert_int_equal(s->outcome,
+                         i % 2 ? GRADWIRE__OUTCOME__DUPLICATE : GRADWIRE__OUTCOME__APPLIED);
+        assert_true(s->chunks == 0 && !s->has_body);
+    }
+    assert_int_equal(c->node[1].logged, 4);
+    assert_int_equal(shard_status(c->node[1].shard)->duplicates, 2);
+    end(c);
+}
+
+static void an_async_batch_is_resolved_when_all_chunks_and_parts_are_applied(void **state)
+{
+    (void)state;
+    struct cluster *c = begin_async(2);
+    push_parts(c, 0, 0, 0, batch, 1, &nothing, 0, ROW_PARTS);
+    assert_int_equal(step_of(c, 0), 0);
+    push_block(c, 0, 0, batch, 1);
+    assert_int_equal(step_of(c, 0), 1);
+    push_block(c, 0, 1, batch, 0);
+    push_parts(c, 0, 0, 1, batch, 0, &nothing, 1, ROW_PARTS - 1);
+    assert_int_equal(step_of(c, 0), 1);
+    push_parts(c, 0, 0, 1, batch, 0, &nothing, 0, 1);
+    assert_int_equal(step_of(c, 0), 2);
+    push_parts(c, 1, 0, 1, batch, 1, &nothing, 0, ROW_PARTS); /* no chunk is awaited there */
+    assert_int_equal(step_of(c, 1), 1);
+    assert_int_equal(shard_status(c->node[0].shard)->t, 1); /* the empty one is none */
+    end(c);
+}
+
+static void async_rates_go_by_the_updates_of_each_part(void **state)
+{
+    (void)state;
+    struct cluster *c = cluster_new(1);
+    struct grads g = touch(0, KEYS, 1);
+    c->settings.update = GRADWIRE__UPDATE__ASYNC;
+    c->settings.momentum = 0;
+    c->settings.learning_rate = 1;
+    c->settings.schedule = SCHEDULE_EXPONENTIAL_DECAY;
+    c->settings.decay_steps = 1;
+    c->settings.decay_rate = 0.25f;
+    for (uint32_t i = 0; i < TABLES; i++)
+        c->layout.rows->table[i].init = INIT_ZEROS;
+    msg_plan_close(&c->plan);
+    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &c->shards, 1), ERR_OK);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    assert_string_equal(c->node[0].entered_error, "");
+    hellos(c);
+    push_parts(c, 0, 0, 0, batch, 1, &nothing, 0, 8); /* the first of parts 0 to 7 */
+    push_parts(c, 0, 0, 1, batch, 1, &g, 0, ROW_PARTS);
+    ask(c, 0, 0, 1, 0);
+    const float *w = (const float *)(const void *)(last_sent(c, 0)->body + 2 * sizeof(uint32_t));
+    for (uint32_t k = 0; k < KEYS; k++) {
+        bool second =
+            key_bucket(c->key[k]) < bucket_part((struct bucket_range){0, ROW_BUCKETS}, 7).end;
+        assert_true(w[2 * k] == (second ? -0.25f : -1.0f));
+    }
+    end(c);
+}
+
+static void async_without_chunks_counts_the_staleness_of_its_first_part(void **state)
+{
+    (void)state;
+    struct cluster *c = begin_async(2);
+    push_rows(c, 1, 0, batch, 1, &nothing);
+    push_rows(c, 1, 1, batch, 1, &nothing);
+    ask(c, 1, 0, 1, 0);
+    push_rows(c, 1, 2, batch, 1, &nothing);
+    const Gradwire__ShardStatus *s = shard_status(c->node[1].shard);
+    for (size_t i = 0; i < s->n_staleness; i++) {
+        if (s->staleness[i]->worker != 0)
+            continue;
+        assert_int_equal(s->staleness[i]->count, 3);
+        assert_int_equal(s->staleness[i]->sum, 1); /* 0, then 1, then 0 behind the answer */
+    }
+    assert_int_equal(s->n_staleness, 2);
+    end(c);
+}
+
+static void an_async_pull_is_answered_with_made(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct cluster *c = begin_async(2);
+    Gradwire__Pull m = GRADWIRE__PULL__INIT;
+    Gradwire__Generation g = quiet_generation(c->generation);
+    m.generation = &g;
+    m.any = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct node *n = &c->node[i];
+        assert_int_equal(shard_on_worker(n->shard, &n->peer[0], FRAME_PULL, &m.base, &e), ERR_OK);
+        assert_true(last_sent(c, i)->made && last_sent(c, i)->chunks == (i == 0));
+    }
+    end(c);
+}
+
+static void an_async_batch_beyond_the_window_is_refused(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    const uint32_t empty[2] = {0, 0};
+    struct cluster *c = begin_async(1);
+    Gradwire__Generation g = quiet_generation(c->generation);
+    const Gradwire__RowsPush m = rows_push(&g, IDS_WINDOW, batch, 1, 0, 1);
+    char wanted[96];
+    (void)snprintf(wanted, sizeof wanted, "batch %d is beyond the window of %d above 0", IDS_WINDOW,
+                   IDS_WINDOW);
+    assert_int_equal(send_rows_push(c, 0, 0, &m, empty, sizeof empty, &e), ERR_PROTO);
+    assert_string_equal(e.text, wanted);
+    end(c);
+}
+
 /* ---- memory ---- */
+
+/* A part of a batch without memory is not marked: it comes again, and is applied then. */
+static void an_async_part_without_memory_is_applied_when_it_comes_again(void **state)
+{
+    (void)state;
+    static struct model model;
+    static uint8_t body[1 << 16];
+    struct grads g = touch(0, KEYS, 1);
+    bool fired = true;
+    for (long n = 0; fired; n++) {
+        struct cluster *c = begin_async(2);
+        struct errmsg e = {""};
+        Gradwire__Generation generation = quiet_generation(c->generation);
+        size_t bytes = 0;
+        for (uint32_t p = 0; p < ROW_PARTS; p++)
+            bytes += section(c, &g, bucket_part(bucket_shard(1, 2), p), body + bytes);
+        const Gradwire__RowsPush m = rows_push(&generation, 0, batch, 1, 0, ROW_PARTS);
+        mem_fail_at(n);
+        enum err err = send_rows_push(c, 1, 0, &m, body, bytes, &e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_true(err == ERR_OK || err == ERR_NOMEM);
+        assert_int_equal(send_rows_push(c, 1, 0, &m, body, bytes, &e), ERR_OK);
+        assert_int_equal(step_of(c, 1), 1);
+        memset(&model, 0, sizeof model);
+        model_step(c, &model, &g, 1);
+        ask(c, 1, 0, 1, 0);
+        check_rows(c, 1, last_sent(c, 1), &model);
+        end(c);
+    }
+}
 
 /* What fails changes nothing, and the next push makes the part. */
 static void a_part_without_memory_is_made_by_the_next_push(void **state)
@@ -1157,6 +1371,14 @@ int main(void)
         cmocka_unit_test(rows_of_another_generation_are_refused_and_the_connection_stays),
         cmocka_unit_test(settings_that_tables_do_not_go_with_are_refused_by_name),
         cmocka_unit_test(a_takeover_brings_no_setting_that_tables_do_not_go_with),
+        cmocka_unit_test(async_rows_are_those_of_a_plain_loop_for_any_number_of_shards),
+        cmocka_unit_test(an_async_push_of_rows_is_answered_with_its_parts_and_what_became_of_them),
+        cmocka_unit_test(an_async_batch_is_resolved_when_all_chunks_and_parts_are_applied),
+        cmocka_unit_test(async_rates_go_by_the_updates_of_each_part),
+        cmocka_unit_test(async_without_chunks_counts_the_staleness_of_its_first_part),
+        cmocka_unit_test(an_async_pull_is_answered_with_made),
+        cmocka_unit_test(an_async_batch_beyond_the_window_is_refused),
+        cmocka_unit_test(an_async_part_without_memory_is_applied_when_it_comes_again),
         cmocka_unit_test(a_part_without_memory_is_made_by_the_next_push),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #ifndef GRADWIRE_COMMON_ROWS_ROW_VALUES_H
 #define GRADWIRE_COMMON_ROWS_ROW_VALUES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,7 @@ struct row_reader {
      * this. Errors: its own. Thread: one at a time. */
     enum err (*read)(void *ctx, struct row_values *v, struct errmsg *e);
     void *ctx;
+    bool in_one_pass; /* it passes over all rows, so it is asked once, for all keys */
 };
 
 #endif

@@ -188,7 +188,7 @@ static void find(struct found *f, const struct idx_files *files, const char *nam
     float *w = mem_floats(model_layout(model)->elems);
     assert_non_null(w);
     layout_init_values(model_layout(model), 1, 0, model_layout(model)->elems, w);
-    assert_int_equal(evaluator_run(v, w, &f->eval, &e), ERR_OK);
+    assert_int_equal(evaluator_run(v, w, NULL, &f->eval, &e), ERR_OK);
     assert_int_equal(gradient_compute(g, &task, w, NULL, nobody_waits, NULL, &e), ERR_OK);
     f->train = gradient_sums(g);
     f->rows = data.rows;

@@ -258,7 +258,7 @@ static struct sums evaluate(const struct idx_files *files, uint32_t memory_mb)
     float *w = mem_floats(model_layout(model)->elems);
     assert_non_null(w);
     w[0] = 0.5f;
-    assert_int_equal(evaluator_run(v, w, &sums, &e), ERR_OK);
+    assert_int_equal(evaluator_run(v, w, NULL, &sums, &e), ERR_OK);
     mem_free(w);
     evaluator_free(v);
     pool_free(pool);

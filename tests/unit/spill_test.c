@@ -403,7 +403,7 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
         enum err err = gradient_compute(g, &task, w, NULL, nobody_waits, NULL, &f.e);
         assert_int_equal(err, round ? ERR_OK : ERR_DISK);
         spill_fail_at(round ? -1 : 1, EIO);
-        err = evaluator_run(v, w, &sums, &f.e);
+        err = evaluator_run(v, w, NULL, &sums, &f.e);
         assert_int_equal(err, round ? ERR_OK : ERR_DISK);
         if (!round)
             assert_non_null(strstr(f.e.text, "are lost: Input/output error"));

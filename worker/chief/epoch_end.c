@@ -118,19 +118,30 @@ static bool averages_are_here(struct epoch_end *end)
     return false;
 }
 
-static struct evaluation *evaluate(struct epoch_end *end)
+/* Rows of tables: from the shards. */
+static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
+{
+    const struct epoch_end *end = ctx;
+    return driver_look(end->parts->driver, v, e);
+}
+
+/* NULL: there is none; *again: it was cut short by a new generation, or by the end of the run. */
+static struct evaluation *evaluate(struct epoch_end *end, bool *again)
 {
     struct epoch_end_result *r = end->result;
+    const struct row_reader rows = {.read = look_rows, .ctx = end};
     double began = clock_now_s();
+    *again = false;
     if (!end->evaluator)
         return NULL;
     struct errmsg e = {""};
     struct sums sums;
-    enum err err = evaluator_run(end->evaluator, learned(end), &sums, &e);
-    if (err) {
+    enum err err = evaluator_run(end->evaluator, learned(end), &rows, &sums, &e);
+    *again = err == ERR_STATE;
+    if (err && !*again)
         stop(end, err_exit_code(err), e.text);
+    if (err)
         return NULL;
-    }
     r->has_eval = true;
     r->eval.step = session_step(end->session);
     r->eval.loss = sums.loss;
@@ -220,15 +231,19 @@ static struct events_values last_gradient(struct epoch_end *end, const float **b
     return (struct events_values){block, examples ? nodes : 0, examples ? 1.0 / examples : 0};
 }
 
-static void end_epoch(struct epoch_end *end, uint64_t epoch)
+/* False: it is to be looked at again, of the present generation. */
+static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 {
+    bool again;
     double began = clock_now_s();
     const float *block[GRADIENT_NODES_MAX];
     const struct events_values gradient = last_gradient(end, block);
     curves_epoch(end->config.curves, end_of(end, epoch), end->parts->w, &gradient, end->parts->pool,
                  began);
     driver_paused(end->parts->driver, clock_now_s() - began);
-    const struct evaluation *eval = evaluate(end);
+    const struct evaluation *eval = evaluate(end, &again);
+    if (again)
+        return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
     progress_epoch(&end->progress, epoch, eval, now_s);
@@ -237,6 +252,7 @@ static void end_epoch(struct epoch_end *end, uint64_t epoch)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);
     if (eval)
         look_at(end, epoch, eval);
+    return true;
 }
 
 /* ---- the end of the job ---- */
@@ -300,8 +316,9 @@ static void between_steps(struct epoch_end *end)
     if (step && place.steps == 0 && end->evaluated_step != step) {
         if (!averages_are_here(end))
             return;
+        if (!end_epoch(end, place.epochs))
+            return;
         end->evaluated_step = step;
-        end_epoch(end, place.epochs);
         if (end->terms->settings.redo && session_is_at_end(end->session))
             say_enough(end);
         post(end, CONTROL_STEP, NULL);
@@ -315,13 +332,14 @@ static void between_batches(struct epoch_end *end)
     if (end->finish_asked && session_is_final(end->session)) {
         if (!averages_are_here(end))
             return;
-        end_epoch(end, end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs);
-        finish(end);
+        if (end_epoch(end,
+                      end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs))
+            finish(end);
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
                !end->result->digest[0] && /* what is exported was the last to be evaluated */
                averages_are_here(end)) {
-        end->evaluate_asked = false;
-        end_epoch(end, end->epoch_asked);
+        end->evaluate_asked = false; /* a new generation asks again */
+        (void)end_epoch(end, end->epoch_asked);
     }
 }
 

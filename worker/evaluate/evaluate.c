@@ -1,10 +1,12 @@
 #include "worker/evaluate/evaluate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "common/base/mem.h"
+#include "worker/evaluate/eval_rows.h"
 #include "worker/evaluate/ranking.h"
 #include "worker/model/metric.h"
 
@@ -23,8 +25,10 @@ struct evaluator {
     struct pool *pool;
     struct lane *lane; /* (threads) */
     const float *w;
-    uint64_t blocks;
+    struct eval_rows *rows; /* NULL: the model has no tables */
+    uint64_t blocks, end;   /* end: of those that have their rows */
     atomic_ullong next;
+    atomic_bool stopped;
     struct sums *sums;       /* a block each */
     struct ranking *ranking; /* NULL: no auc is wanted */
     atomic_bool failed;      /* the thread that sets it says why */
@@ -57,7 +61,10 @@ static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg 
 
 static enum err make(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
+    const struct row_layout *rows = model_layout(v->model)->rows;
     enum err err = make_lanes(v, threads, e);
+    if (!err && rows)
+        err = eval_rows_new(&v->rows, rows, v->data, v->pool, ROWS, e);
     if (err || !wants_auc(v->job))
         return err;
     return ranking_new(&v->ranking, v->data->rows, threads, v->data->table.spill,
@@ -99,6 +106,7 @@ void evaluator_free(struct evaluator *v)
     }
     mem_free(v->lane);
     mem_free(v->sums);
+    eval_rows_free(v->rows);
     ranking_free(v->ranking);
     mem_free(v);
 }
@@ -138,8 +146,12 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
     v->sums[block] = (struct sums){0};
     if (n == 0)
         return ERR_OK;
-    model_eval(l->run, v->w, &(struct examples){.n = n, .x = l->x, .y = l->y, .weight = l->weight},
-               &v->sums[block]);
+    struct examples x = {.n = n, .x = l->x, .y = l->y, .weight = l->weight};
+    if (v->rows)
+        err = eval_rows_take(v->rows, thread, block, &x, e);
+    if (err)
+        return err;
+    model_eval(l->run, v->w, &x, &v->sums[block]);
     return v->ranking ? rank_block(v, thread, n, e) : ERR_OK;
 }
 
@@ -147,7 +159,7 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
 {
     struct evaluator *v = ctx;
     uint64_t block;
-    while ((block = atomic_fetch_add(&v->next, 1)) < v->blocks) {
+    while (!atomic_load(&v->stopped) && (block = atomic_fetch_add(&v->next, 1)) < v->end) {
         struct errmsg e;
         enum err err = evaluate_block(v, thread, block, &e);
         if (err && !atomic_exchange(&v->failed, true)) {
@@ -161,7 +173,7 @@ static void evaluate_blocks(void *ctx, uint32_t thread)
 
 void evaluator_stop(struct evaluator *v)
 {
-    atomic_store(&v->next, v->blocks);
+    atomic_store(&v->stopped, true);
 }
 
 /* All blocks' sums, in their order. */
@@ -186,27 +198,41 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
     return err ? err_wrap(e, err, "evaluation: ") : ERR_OK;
 }
 
-enum err evaluator_run(struct evaluator *v, const float *w, struct sums *out, struct errmsg *e)
+/* Window by window, where rows are read. */
+static enum err run_windows(struct evaluator *v, const struct row_reader *rows, struct errmsg *e)
 {
+    uint64_t window = v->rows ? eval_rows_window(rows, v->blocks) : v->blocks;
+    for (uint64_t first = 0; first < v->blocks && !atomic_load(&v->stopped); first = v->end) {
+        v->end = v->blocks - first < window ? v->blocks : first + window;
+        enum err err = v->rows ? eval_rows_read(v->rows, rows, first, v->end, e) : ERR_OK;
+        if (err)
+            return err_wrap(e, err, "evaluation: ");
+        atomic_store(&v->next, first);
+        pool_run(v->pool, evaluate_blocks, v);
+    }
+    return v->err ? err_set(e, v->err, "evaluation: %s", v->e.text) : ERR_OK;
+}
+
+enum err evaluator_run(struct evaluator *v, const float *w, const struct row_reader *rows,
+                       struct sums *out, struct errmsg *e)
+{
+    assert(!v->rows || rows);
     v->w = w;
     if (v->ranking)
         ranking_begin(v->ranking);
-    atomic_store(&v->next, 0);
+    atomic_store(&v->stopped, false);
     atomic_store(&v->failed, false);
     v->err = ERR_OK;
-    pool_run(v->pool, evaluate_blocks, v);
-    if (v->err)
-        return err_set(e, v->err, "evaluation: %s", v->e.text);
-    for (uint32_t i = 0; i < pool_threads(v->pool); i++) {
-        enum err err = model_run_fault(v->lane[i].run, e);
-        if (err)
-            return err;
-    }
+    enum err err = run_windows(v, rows, e);
+    for (uint32_t i = 0; i < pool_threads(v->pool) && !err; i++)
+        err = model_run_fault(v->lane[i].run, e);
+    if (err)
+        return err;
     const struct sums sums = join_blocks(v);
     struct sums all = {.examples = sums.examples, .loss = sums.loss};
     if (all.examples > 0)
         all.loss = all.loss / all.examples + model_penalty(v->model, w);
-    enum err err = make_metrics(v, &sums, all.metric, e);
+    err = make_metrics(v, &sums, all.metric, e);
     if (!err)
         *out = all;
     return err;

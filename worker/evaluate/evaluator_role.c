@@ -18,6 +18,7 @@
 #include "common/net/reach.h"
 #include "common/net/tls.h"
 #include "worker/tensorboard/curves.h"
+#include "worker/evaluate/cut_rows.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/evaluate/evaluator_http.h"
@@ -132,13 +133,20 @@ static enum err check_manifest(const struct watch *v, const struct manifest *m, 
     return ERR_OK;
 }
 
-static enum err read_weights(struct watch *v, const struct manifest *m, struct errmsg *e)
+/* Held until it is evaluated: rows of tables are read when their keys are known. */
+static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct sums *sums,
+                             struct errmsg *e)
 {
+    const struct evaluator_role *r = v->role;
+    struct cut_rows rows = {r->checkpoints, m, r->job->training.seed};
     int hold;
-    enum err err = checkpoint_hold(v->role->checkpoints, m->cut, &hold, e);
+    enum err err = checkpoint_hold(r->checkpoints, m->cut, &hold, e);
     if (err)
         return err;
-    err = checkpoint_read_learned(v->role->checkpoints, m, &v->role->job->optimizer, v->w, e);
+    err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
+    if (!err && !atomic_load(&told)) /* it came while the weights were read */
+        err = evaluator_run(v->evaluator, v->w, &(struct row_reader){cut_rows_read, &rows, true},
+                            sums, e);
     checkpoint_release(hold);
     return err;
 }
@@ -189,17 +197,13 @@ static enum err evaluate(struct watch *v, const struct manifest *m, struct errms
     struct sums sums;
     enum err err = check_manifest(v, m, e);
     if (!err)
-        err = read_weights(v, m, e);
+        err = evaluate_cut(v, m, &sums, e);
     if (err == ERR_NOTFOUND || err == ERR_CORRUPT) { /* pruned, or written anew after a rollback */
         log_warn("cut %" PRIu64 " is passed over: %s", m->cut, e->text);
         v->passed = (struct eval_passed){m->generation, m->cut};
         v->any_passed = true;
         return ERR_OK;
     }
-    if (err)
-        return err;
-    if (!atomic_load(&told)) /* it came while the weights were read */
-        err = evaluator_run(v->evaluator, v->w, &sums, e);
     if (atomic_load(&told))
         return ERR_CLOSED;
     if (err)

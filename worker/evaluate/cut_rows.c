@@ -1,0 +1,85 @@
+#include "worker/evaluate/cut_rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/checkpoint/checkpoint_rows.h"
+
+struct pass {
+    struct row_values *v;
+    struct checkpoint_tables tables;
+    uint32_t
+        table_of[ROW_TABLES_MAX]; /* of the layout, by the checkpoint's; ROW_TABLES_MAX: none */
+    uint32_t at[ROW_TABLES_MAX]; /* of each table of the layout: its first key that is not behind */
+};
+
+static void first_values(const struct cut_rows *c, struct row_values *v)
+{
+    for (uint32_t t = 0; t < v->layout->tables; t++) {
+        const struct row_table_spec *spec = &v->layout->table[t];
+        const struct row_value_keys *list = &v->list[spec->list];
+        for (uint32_t k = 0; k < list->keys; k++)
+            row_first_value(spec, c->seed, list->mixed[k], v->w[t] + (size_t)k * spec->dim);
+    }
+}
+
+static enum err find_table(const struct cut_rows *c, struct pass *p, uint32_t table,
+                           struct errmsg *e)
+{
+    const struct row_table_spec *spec = &p->v->layout->table[table];
+    uint32_t i = 0;
+    while (i < p->tables.tables && strcmp(p->tables.table[i].name, spec->name) != 0)
+        i++;
+    if (i == p->tables.tables)
+        return err_set(e, ERR_INPUT, "%s: cut %" PRIu64 " has no table %s, the model has one",
+                       c->dir, c->manifest->cut, spec->name);
+    if (p->tables.table[i].dim != spec->dim)
+        return err_set(e, ERR_INPUT,
+                       "%s: table %s of cut %" PRIu64 " has rows of %u numbers, the model's have "
+                       "%u",
+                       c->dir, spec->name, c->manifest->cut, p->tables.table[i].dim, spec->dim);
+    p->table_of[i] = table;
+    return ERR_OK;
+}
+
+static enum err find_tables(const struct cut_rows *c, struct pass *p, struct errmsg *e)
+{
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
+        p->table_of[i] = ROW_TABLES_MAX;
+    enum err err = checkpoint_read_tables(c->dir, c->manifest, &p->tables, e);
+    for (uint32_t t = 0; t < p->v->layout->tables && !err; t++)
+        err = find_table(c, p, t, e);
+    return err;
+}
+
+/* Rows of a table come in ascending order of their keys, as the keys that are wanted do. */
+static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    struct pass *p = ctx;
+    uint32_t t = p->table_of[g->table];
+    (void)e;
+    if (t == ROW_TABLES_MAX)
+        return ERR_OK;
+    const struct row_value_keys *list = &p->v->list[p->v->layout->table[t].list];
+    size_t dim = p->tables.table[g->table].dim, length = dim + p->tables.table[g->table].slots;
+    uint32_t *at = &p->at[t];
+    for (uint32_t i = 0; i < g->rows; i++) {
+        while (*at < list->keys && list->mixed[*at] < g->mixed[i])
+            (*at)++;
+        if (*at < list->keys && list->mixed[*at] == g->mixed[i])
+            memcpy(p->v->w[t] + *at * dim, g->values + i * length, dim * sizeof *g->values);
+    }
+    return ERR_OK;
+}
+
+enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
+{
+    const struct cut_rows *c = cut_rows;
+    struct pass p = {.v = v};
+    enum err err = find_tables(c, &p, e);
+    if (err)
+        return err;
+    first_values(c, v);
+    return checkpoint_read_rows(c->dir, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
+                                &(struct row_sink){take, &p}, e);
+}

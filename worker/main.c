@@ -31,6 +31,7 @@
 #include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
 #include "worker/chief/journal_file.h"
+#include "worker/chief/tables_end.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluator_role.h"
 #include "worker/control/idle.h"
@@ -282,6 +283,30 @@ static enum err look_back(struct process *p, struct errmsg *e)
     return ERR_OK;
 }
 
+/* The tables' part of model/, from the final cut, which is loaded. */
+static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
+{
+    const struct tables_end end = {.job = &p->job,
+                                   .layout = model_layout(p->model),
+                                   .output = p->output,
+                                   .checkpoints = p->checkpoints};
+    return end.layout->rows ? tables_end_export(&end, final, p->learned.digest, e) : ERR_OK;
+}
+
+/* The same when the job ends now. */
+static enum err export_final_tables(struct process *p, struct errmsg *e)
+{
+    struct manifest final;
+    if (!model_layout(p->model)->rows || p->result.exit_code != 0)
+        return ERR_OK;
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &final, e);
+    if (err)
+        return err;
+    err = export_tables(p, &final, e);
+    manifest_close(&final);
+    return err;
+}
+
 /* The job was done before: what it leaves behind is made whole from the checkpoint. */
 static enum err complete(struct process *p, const struct epoch_end_config *config, struct errmsg *e)
 {
@@ -295,6 +320,8 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
                        : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = epoch_end_export(config, w, p->learned.digest, e);
+    if (!err)
+        err = export_tables(p, &p->base, e);
     mem_free(w);
     p->learned.has_eval = best || p->base.eval.valid;
     p->learned.eval.loss = p->base.eval.loss;
@@ -394,8 +421,11 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                 log_warn("%s", e->text);
             if (p->cluster.has_evaluator)
                 await_evaluator(p);
+        } else {
+            err = export_final_tables(p, e);
         }
-        err = summarize_run(p, host, e);
+        if (!err)
+            err = summarize_run(p, host, e);
     }
     host_free(host);
     return err;

@@ -106,7 +106,7 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
                     rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums, ignore_ready, NULL);
         apply(&job->optimizer, layout, id + 1, w, slot, dw, 1.0f / (float)n);
     }
-    export_digest(layout, w, digest);
+    export_digest(layout, w, NULL, digest);
 
     mem_free(w);
     mem_free(dw);

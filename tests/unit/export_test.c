@@ -168,7 +168,7 @@ static void the_digest_is_sha256_over_names_shapes_and_bytes(void **state)
 {
     (void)state;
     char got[65];
-    export_digest(&layout, w, got);
+    export_digest(&layout, w, NULL, got);
     assert_string_equal(got, "0651e03b2f67e15203835fa2b0cae7a6ec7065b82d99f28555572e025920471e");
 }
 
@@ -177,7 +177,7 @@ static void without_memory_there_is_no_digest(void **state)
     (void)state;
     char got[65] = "x";
     mem_fail_at(0);
-    export_digest(&layout, w, got);
+    export_digest(&layout, w, NULL, got);
     mem_fail_at(-1);
     assert_string_equal(got, "");
 }
@@ -186,7 +186,7 @@ static void the_digest_of_nothing_is_that_of_the_empty_string(void **state)
 {
     (void)state;
     char got[65];
-    export_digest(&(struct layout){0}, w, got);
+    export_digest(&(struct layout){0}, w, NULL, got);
     assert_string_equal(got, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
@@ -196,13 +196,13 @@ static void the_digest_sees_each_weight_and_no_gap(void **state)
     char is[65], other[65];
     float v[48];
     memcpy(v, w, sizeof v);
-    export_digest(&layout, w, is);
+    export_digest(&layout, w, NULL, is);
     v[6] = 1;
     v[40] = 1;
-    export_digest(&layout, v, other);
+    export_digest(&layout, v, NULL, other);
     assert_string_equal(is, other);
     v[32] = 0.0f; /* was -0 */
-    export_digest(&layout, v, other);
+    export_digest(&layout, v, NULL, other);
     assert_string_not_equal(is, other);
 }
 

@@ -281,7 +281,7 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     if (!err && schema)
         err = export_encoding(path, &config->job->data.csv, schema, e);
     if (!err)
-        export_digest(model_layout(config->model), w, digest);
+        export_digest(model_layout(config->model), w, NULL, digest);
     return err;
 }
 

@@ -3,6 +3,7 @@
 #define GRADWIRE_WORKER_EXPORT_EXPORT_H
 
 #include "common/base/err.h"
+#include "common/base/sha256.h"
 #include "common/job/job.h"
 #include "common/parameters/layout.h"
 
@@ -32,7 +33,9 @@ enum err export_note(const char *path, const char *key, char *out, size_t bytes)
 
 /* SHA-256 over name (without a NUL), shape (u32 rank then u32 dims, little-endian) and
  * little-endian bytes of each tensor in the order of weights.safetensors; hex, 64 characters and a
- * NUL; empty where OpenSSL has no memory. w: (l->elems). */
-void export_digest(const struct layout *l, const float *w, char hex[65]);
+ * NUL; empty where OpenSSL has no memory. w: (l->elems). With tables it goes on with name (without a NUL), dimension (u32)
+ * and table[i] of each table i of l->rows, in ascending order of their names; NULL: without them. */
+void export_digest(const struct layout *l, const float *w, const uint8_t (*table)[SHA256_BYTES],
+                   char hex[65]);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/process/files.h"
 #include "worker/export/export.h"
+#include "worker/export/safetensors.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 
@@ -69,7 +70,7 @@ static enum err make_header(const char *path, const struct layout *l,
     return err;
 }
 
-static enum err write_header(struct files_writer *w, const char *text, struct errmsg *e)
+enum err safetensors_write_header(struct files_writer *w, const char *text, struct errmsg *e)
 {
     static const char spaces[HEADER_ALIGN_BYTES + 1] = "        ";
     uint64_t bytes = strlen(text), fill = -bytes % HEADER_ALIGN_BYTES, whole = bytes + fill;
@@ -92,7 +93,7 @@ enum err export_safetensors(const char *path, const struct layout *l, const floa
     err = files_begin(&file, path, e);
     if (err)
         goto free_text;
-    err = write_header(&file, text, e);
+    err = safetensors_write_header(&file, text, e);
     for (uint32_t i = 0; i < l->tensors && !err; i++)
         err = files_append(&file, w + l->tensor[i].offset_elems, l->tensor[i].elems * sizeof *w, e);
     if (err)

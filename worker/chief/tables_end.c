@@ -1,0 +1,105 @@
+#include "worker/chief/tables_end.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_rows.h"
+#include "common/process/files.h"
+#include "common/rows/key.h"
+#include "worker/export/export.h"
+#include "worker/export/table_export.h"
+
+enum { SORT_BYTES = 256 << 20 };
+
+struct exports {
+    struct checkpoint_tables tables;
+    struct table_export *of[ROW_TABLES_MAX];
+};
+
+static enum err same_tables(const struct checkpoint_tables *t, const struct row_layout *l,
+                            uint64_t cut, struct errmsg *e)
+{
+    bool same = t->tables == l->tables;
+    for (uint32_t i = 0; same && i < l->tables; i++)
+        same =
+            strcmp(t->table[i].name, l->table[i].name) == 0 && t->table[i].dim == l->table[i].dim;
+    return same ? ERR_OK
+                : err_set(e, ERR_STATE, "cut %" PRIu64 " has other tables than the job", cut);
+}
+
+static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    struct exports *x = ctx;
+    const struct checkpoint_table *t = &x->tables.table[g->table];
+    const float *w = g->values;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < g->rows && !err; i++, w += t->dim + t->slots)
+        err = table_export_add(x->of[g->table], key_unmix(g->mixed[i]), g->count[i], w, e);
+    return err;
+}
+
+static enum err write_all(struct exports *x, const char *folder, struct errmsg *e)
+{
+    enum err err = files_mkdirs(folder, e);
+    for (uint32_t i = 0; i < x->tables.tables && !err; i++)
+        err = table_export_write(x->of[i], folder, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
+                                 e);
+    return err;
+}
+
+static enum err export_rows(const struct tables_end *t, const struct manifest *m, struct exports *x,
+                            struct spill *spill, struct errmsg *e)
+{
+    char folder[FILES_PATH_MAX];
+    size_t memory = (t->memory_bytes ? t->memory_bytes : SORT_BYTES) / x->tables.tables;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < x->tables.tables && !err; i++)
+        err = table_export_new(&x->of[i], x->tables.table[i].dim, x->tables.rows[i], memory, spill,
+                               e);
+    if (!err)
+        err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
+                                   &(struct row_sink){take, x}, e);
+    (void)snprintf(folder, sizeof folder, "%s/model/tables", t->output);
+    if (!err)
+        err = write_all(x, folder, e);
+    for (uint32_t i = 0; i < x->tables.tables; i++)
+        table_export_free(x->of[i]);
+    return err;
+}
+
+/* Of the dense part, as model/ has it, and the tables. */
+static enum err make_digest(const struct tables_end *t, const struct checkpoint_tables *tables,
+                            char digest[65], struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    float *w = mem_floats(t->layout->elems);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", t->output);
+    enum err err = export_read_safetensors(path, t->layout, w, e);
+    if (!err)
+        export_digest(t->layout, w, (const uint8_t(*)[SHA256_BYTES])tables->digest, digest);
+    mem_free(w);
+    return err;
+}
+
+enum err tables_end_export(const struct tables_end *t, const struct manifest *final,
+                           char digest[65], struct errmsg *e)
+{
+    struct exports x = {.of = {NULL}};
+    struct spill *spill;
+    enum err err = checkpoint_read_tables(t->checkpoints, final, &x.tables, e);
+    if (!err)
+        err = same_tables(&x.tables, t->layout->rows, final->cut, e);
+    if (!err)
+        err = make_digest(t, &x.tables, digest, e);
+    if (!err)
+        err = spill_new(&spill, t->job, e);
+    if (err)
+        return err;
+    err = export_rows(t, final, &x, spill, e);
+    spill_unref(spill);
+    return err;
+}

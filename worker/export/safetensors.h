@@ -1,0 +1,12 @@
+/* What the writers of safetensors files share. Format: https://github.com/huggingface/safetensors#format */
+#ifndef GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
+#define GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
+
+#include "common/process/files.h"
+
+/* A file's first bytes: the size of the header, the header (JSON text), and spaces up to a multiple of 8.
+ * Errors: as files_append. */
+enum err safetensors_write_header(struct files_writer *w, const char *text,
+                                  struct errmsg *e) MUST_CHECK;
+
+#endif

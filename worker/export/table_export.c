@@ -1,0 +1,405 @@
+#include "worker/export/table_export.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/base/mem.h"
+#include "worker/export/safetensors.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
+
+/* A row on its way: key, count, weights, without gaps. */
+enum {
+    RECORD_KEY = 0,
+    RECORD_COUNT = 8,
+    RECORD_WEIGHTS = 12,
+    BLOCK_BYTES = 1 << 16,
+    FILE_NAME_MAX = 3 * ROW_TABLE_NAME_MAX
+};
+
+/* Sorted rows in the spill. */
+struct piece {
+    uint64_t at, rows;
+};
+
+struct order {
+    uint64_t key;
+    size_t row; /* in the memory */
+};
+
+/* Where the merge is in a piece. */
+struct cursor {
+    uint64_t next;     /* row of the piece that is read next */
+    size_t have, used; /* rows in `records` */
+    uint8_t *records;  /* (block_rows) */
+};
+
+struct table_export {
+    uint32_t dim;
+    size_t record_bytes, room; /* rows that fit into memory */
+    struct spill *spill;
+    uint64_t rows;
+    /* before the merge */
+    size_t n;
+    uint8_t *records;    /* (room) */
+    struct order *order; /* (room) */
+    uint32_t pieces, pieces_room;
+    struct piece *piece; /* (pieces) */
+    /* in the merge */
+    size_t block_rows;
+    struct cursor *cursor; /* (pieces) */
+    uint32_t heap_n,
+        *heap; /* (pieces) those that have rows: the one of the least key is the first */
+};
+
+static enum err out_of_memory(struct errmsg *e)
+{
+    return err_set(e, ERR_NOMEM, "no memory to export a table");
+}
+
+static uint64_t key_at(const uint8_t *record)
+{
+    uint64_t key;
+    memcpy(&key, record + RECORD_KEY, sizeof key);
+    return key;
+}
+
+enum err table_export_new(struct table_export **x, uint32_t dim, uint64_t rows, size_t memory_bytes,
+                          struct spill *spill, struct errmsg *e)
+{
+    struct table_export *made = mem_zalloc(1, sizeof *made);
+    if (!made)
+        return out_of_memory(e);
+    made->dim = dim;
+    made->spill = spill;
+    made->record_bytes = RECORD_WEIGHTS + dim * sizeof(float);
+    made->room = memory_bytes / (made->record_bytes + sizeof *made->order);
+    made->room = made->room < rows ? made->room : (size_t)rows;
+    made->room = made->room ? made->room : 1;
+    made->records = mem_resize(NULL, made->room, made->record_bytes);
+    made->order = mem_resize(NULL, made->room, sizeof *made->order);
+    if (!made->records || !made->order) {
+        table_export_free(made);
+        return out_of_memory(e);
+    }
+    *x = made;
+    return ERR_OK;
+}
+
+static void close_merge(struct table_export *x)
+{
+    for (uint32_t i = 0; x->cursor && i < x->pieces; i++)
+        mem_free(x->cursor[i].records);
+    mem_free(x->cursor);
+    mem_free(x->heap);
+}
+
+void table_export_free(struct table_export *x)
+{
+    if (!x)
+        return;
+    close_merge(x);
+    mem_free(x->records);
+    mem_free(x->order);
+    mem_free(x->piece);
+    mem_free(x);
+}
+
+/* ---- pieces ---- */
+
+static int by_key(const void *a, const void *b)
+{
+    const struct order *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+static enum err write_piece(struct table_export *x, uint64_t at, struct errmsg *e)
+{
+    uint8_t block[BLOCK_BYTES];
+    size_t used = 0;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < x->n && !err; i++) {
+        const uint8_t *record = x->records + x->order[i].row * x->record_bytes;
+        if (used + x->record_bytes > sizeof block) {
+            err = spill_write(x->spill, at, block, used, e);
+            at += used;
+            used = 0;
+        }
+        memcpy(block + used, record, x->record_bytes);
+        used += x->record_bytes;
+    }
+    return err ? err : spill_write(x->spill, at, block, used, e);
+}
+
+/* What is in memory becomes a piece. */
+static enum err end_piece(struct table_export *x, struct errmsg *e)
+{
+    if (x->n == 0)
+        return ERR_OK;
+    if (x->pieces == x->pieces_room) {
+        uint32_t room = x->pieces_room ? 2 * x->pieces_room : 16;
+        struct piece *p = mem_resize(x->piece, room, sizeof *p);
+        if (!p)
+            return out_of_memory(e);
+        x->piece = p;
+        x->pieces_room = room;
+    }
+    struct piece piece = {.rows = x->n};
+    qsort(x->order, x->n, sizeof *x->order, by_key);
+    enum err err = spill_reserve(x->spill, x->n * x->record_bytes, &piece.at, e);
+    if (!err)
+        err = write_piece(x, piece.at, e);
+    if (err)
+        return err;
+    x->piece[x->pieces++] = piece;
+    x->n = 0;
+    return ERR_OK;
+}
+
+enum err table_export_add(struct table_export *x, uint64_t key, uint32_t count, const float *w,
+                          struct errmsg *e)
+{
+    enum err err = x->n == x->room ? end_piece(x, e) : ERR_OK;
+    if (err)
+        return err;
+    uint8_t *record = x->records + x->n * x->record_bytes;
+    memcpy(record + RECORD_KEY, &key, sizeof key);
+    memcpy(record + RECORD_COUNT, &count, sizeof count);
+    memcpy(record + RECORD_WEIGHTS, w, x->dim * sizeof *w);
+    x->order[x->n] = (struct order){key, x->n};
+    x->n++;
+    x->rows++;
+    return ERR_OK;
+}
+
+/* ---- the merge ---- */
+
+static const uint8_t *head_of(const struct table_export *x, uint32_t piece)
+{
+    const struct cursor *c = &x->cursor[piece];
+    return c->records + c->used * x->record_bytes;
+}
+
+static bool is_before(const struct table_export *x, uint32_t a, uint32_t b)
+{
+    return key_at(head_of(x, a)) < key_at(head_of(x, b));
+}
+
+/* The entry at `at` sinks to its place. */
+static void sink(struct table_export *x, uint32_t at)
+{
+    for (;;) {
+        uint32_t least = at;
+        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < x->heap_n; child++)
+            if (is_before(x, x->heap[child], x->heap[least]))
+                least = child;
+        if (least == at)
+            return;
+        uint32_t was = x->heap[at];
+        x->heap[at] = x->heap[least];
+        x->heap[least] = was;
+        at = least;
+    }
+}
+
+/* The next rows of a piece, from row c->next; none: it is over. */
+static enum err fill(struct table_export *x, uint32_t piece, struct errmsg *e)
+{
+    struct cursor *c = &x->cursor[piece];
+    const struct piece *p = &x->piece[piece];
+    uint64_t left = p->rows - c->next;
+    c->have = left < x->block_rows ? (size_t)left : x->block_rows;
+    c->used = 0;
+    enum err err = c->have ? spill_read(x->spill, p->at + c->next * x->record_bytes, c->records,
+                                        c->have * x->record_bytes, e)
+                           : ERR_OK;
+    c->next += c->have;
+    return err;
+}
+
+/* Every piece goes on with row from[piece]. */
+static enum err seek(struct table_export *x, const uint64_t *from, struct errmsg *e)
+{
+    x->heap_n = 0;
+    for (uint32_t i = 0; i < x->pieces; i++) {
+        x->cursor[i].next = from[i];
+        enum err err = fill(x, i, e);
+        if (err)
+            return err;
+        if (x->cursor[i].have)
+            x->heap[x->heap_n++] = i;
+    }
+    for (uint32_t i = x->heap_n; i-- > 0;)
+        sink(x, i);
+    return ERR_OK;
+}
+
+/* Which row of each piece comes next. */
+static void tell(const struct table_export *x, uint64_t *at)
+{
+    for (uint32_t i = 0; i < x->pieces; i++)
+        at[i] = x->cursor[i].next - (x->cursor[i].have - x->cursor[i].used);
+}
+
+/* Behind the row of the least key. */
+static enum err advance(struct table_export *x, struct errmsg *e)
+{
+    uint32_t piece = x->heap[0];
+    struct cursor *c = &x->cursor[piece];
+    enum err err = ++c->used == c->have ? fill(x, piece, e) : ERR_OK;
+    if (c->have == 0)
+        x->heap[0] = x->heap[--x->heap_n];
+    if (!err)
+        sink(x, 0);
+    return err;
+}
+
+static enum err begin_merge(struct table_export *x, struct errmsg *e)
+{
+    size_t memory = x->room * x->record_bytes;
+    mem_free(x->records); /* its memory is the cursors' now */
+    x->records = NULL;
+    x->cursor = mem_zalloc(x->pieces, sizeof *x->cursor);
+    x->heap = mem_zalloc(x->pieces, sizeof *x->heap);
+    bool there = x->cursor && x->heap;
+    x->block_rows = memory / x->record_bytes / (x->pieces ? x->pieces : 1);
+    x->block_rows = x->block_rows ? x->block_rows : 1;
+    for (uint32_t i = 0; i < x->pieces && there; i++) {
+        x->cursor[i].records = mem_resize(NULL, x->block_rows, x->record_bytes);
+        there = x->cursor[i].records != NULL;
+    }
+    return there ? ERR_OK : out_of_memory(e);
+}
+
+/* ---- files ---- */
+
+struct section {
+    const char *name, *type;
+    size_t from, bytes; /* of a record */
+};
+
+static json_t *describe(const struct section *s, uint64_t rows, uint32_t dim, uint64_t *at)
+{
+    uint64_t begin = *at;
+    *at += rows * s->bytes;
+    json_t *shape = dim ? json_pack("[I, I]", (json_int_t)rows, (json_int_t)dim)
+                        : json_pack("[I]", (json_int_t)rows);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", s->type, "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)*at);
+}
+
+static enum err write_header(struct files_writer *w, const struct section s[3], const char *table,
+                             uint64_t rows, uint32_t dim, struct errmsg *e)
+{
+    uint64_t at = 0;
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "table", table);
+    bool made = header != NULL;
+    for (int i = 0; i < 3; i++) {
+        json_t *one = describe(&s[i], rows, i == 1 ? dim : 0, &at);
+        made = json_object_set_new(header, s[i].name, one) == 0 && made;
+    }
+    char *text = made ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    enum err err = text ? safetensors_write_header(w, text, e) : out_of_memory(e);
+    free(text);
+    return err;
+}
+
+/* One field of the next `rows` rows. */
+static enum err write_section(struct table_export *x, struct files_writer *w,
+                              const struct section *s, uint64_t rows, struct errmsg *e)
+{
+    uint8_t block[BLOCK_BYTES];
+    size_t used = 0;
+    enum err err = ERR_OK;
+    for (uint64_t i = 0; i < rows && !err; i++) {
+        if (used + s->bytes > sizeof block) {
+            err = files_append(w, block, used, e);
+            used = 0;
+        }
+        memcpy(block + used, head_of(x, x->heap[0]) + s->from, s->bytes);
+        used += s->bytes;
+        if (!err)
+            err = advance(x, e);
+    }
+    return err ? err : files_append(w, block, used, e);
+}
+
+/* at: (pieces) where the merge is; where it is behind the file's last row, afterwards. */
+static enum err write_file(struct table_export *x, const char *path, const char *table,
+                           uint64_t rows, uint64_t *at, struct errmsg *e)
+{
+    const struct section s[3] = {
+        {"keys", "U64", RECORD_KEY, sizeof(uint64_t)},
+        {"rows", "F32", RECORD_WEIGHTS, x->dim * sizeof(float)},
+        {"counts", "U32", RECORD_COUNT, sizeof(uint32_t)},
+    };
+    struct files_writer w;
+    enum err err = files_begin(&w, path, e);
+    if (err)
+        return err;
+    err = write_header(&w, s, table, rows, x->dim, e);
+    for (int i = 0; i < 3 && !err; i++) {
+        err = seek(x, at, e);
+        if (!err)
+            err = write_section(x, &w, &s[i], rows, e);
+    }
+    tell(x, at);
+    if (!err)
+        return files_commit(&w, e);
+    files_abort(&w);
+    return err;
+}
+
+static void file_name(const char *table, char out[FILE_NAME_MAX])
+{
+    char *at = out;
+    for (const char *c = table; *c; c++) {
+        bool plain =
+            isalnum((unsigned char)*c) || *c == '_' || *c == '-' || (*c == '.' && c > table);
+        at += sprintf(at, plain ? "%c" : "%%%02X", (unsigned char)*c);
+    }
+    *at = '\0';
+}
+
+static enum err write_files(struct table_export *x, const char *folder, const char *name,
+                            uint64_t per_file, uint64_t *at, struct errmsg *e)
+{
+    char file[FILE_NAME_MAX];
+    file_name(name, file);
+    uint64_t files = x->rows ? (x->rows + per_file - 1) / per_file : 1;
+    enum err err = ERR_OK;
+    for (uint64_t i = 0; i < files && !err; i++) {
+        char path[FILES_PATH_MAX];
+        uint64_t left = x->rows - i * per_file;
+        if (files == 1)
+            (void)snprintf(path, sizeof path, "%s/%s.safetensors", folder, file);
+        else
+            (void)snprintf(path, sizeof path, "%s/%s-%05" PRIu64 "-of-%05" PRIu64 ".safetensors",
+                           folder, file, i + 1, files);
+        err = write_file(x, path, name, left < per_file ? left : per_file, at, e);
+    }
+    return err;
+}
+
+enum err table_export_write(struct table_export *x, const char *folder, const char *name,
+                            uint64_t file_bytes, struct errmsg *e)
+{
+    uint64_t per_file = file_bytes / x->record_bytes;
+    assert(!x->cursor && per_file > 0);
+    enum err err = end_piece(x, e);
+    if (!err)
+        err = begin_merge(x, e);
+    if (err)
+        return err;
+    uint64_t *at = mem_zalloc(x->pieces, sizeof *at);
+    err = at ? write_files(x, folder, name, per_file, at, e) : out_of_memory(e);
+    mem_free(at);
+    return err;
+}

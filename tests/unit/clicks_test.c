@@ -186,6 +186,20 @@ static void keys_count_each_alone_but_with_an_interaction(void **state)
     }
 }
 
+/* What two keys add together is the product of a number of each: no key's own square is in it. */
+static void an_interaction_of_rank_1_is_a_product(void **state)
+{
+    (void)state;
+    const struct clicks alone = model_of(2, 10, 0), together = model_of(2, 10, 1);
+    double a[2][2], z[2][2];
+    four_logits(&alone, a);
+    four_logits(&together, z);
+    for (int i = 0; i < 4; i++)
+        z[i / 2][i % 2] -= a[i / 2][i % 2];
+    assert_true(fabs(z[0][0]) > 1e-3 && fabs(z[1][1]) > 1e-3);
+    assert_true(fabs(z[0][0] * z[1][1] - z[0][1] * z[1][0]) < 1e-12);
+}
+
 /* Of rows with about the same logit as many clicked as it says. */
 static void the_logit_is_that_of_a_click(void **state)
 {
@@ -273,6 +287,7 @@ int main(void)
         cmocka_unit_test(keys_are_drawn_by_the_law_of_zipf),
         cmocka_unit_test(each_key_of_a_field_has_a_word_of_its_own),
         cmocka_unit_test(keys_count_each_alone_but_with_an_interaction),
+        cmocka_unit_test(an_interaction_of_rank_1_is_a_product),
         cmocka_unit_test(the_logit_is_that_of_a_click),
         cmocka_unit_test(the_planted_scores_are_those_of_the_probabilities_on_the_eval_rows),
         cmocka_unit_test(one_row_has_no_planted_auc),

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Models over tables of rows by key, from the job file to the summary: held against a plain loop in Python, and equal
+however the work is split."""
+import math
+import pathlib
+import random
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TrainCase  # noqa: E402
+
+ROWS, EVAL_ROWS, MEMBERS = 1200, 400, 150
+WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
+    embedding: {inputs: [member, shop], table: ids, output_dim: 3, name: e},
+    embedding_bag: {inputs: tags, output_dim: 2, mode: mean, name: bag},
+    dense: {inputs: [e, bag, x], units: 6, activation: relu}, dense: {units: 1, name: deep},
+    add: [wide, deep], sigmoid]"""
+COLUMNS = """[label: y, key: member, key: shop, keys: {name: tags, separator: ";", max_values: 3, weights: true},
+    number: x]"""
+OPTIMIZERS = {"{sgd: {learning_rate: 2}}": (2, None), "{adagrad: {learning_rate: 0.3}}": (0.3, 0.1)}
+
+
+def draw(made):
+    """y, member, shop, [(tag, weight)], x: y follows the member, the tags and x."""
+    member, shop, x = made.randrange(MEMBERS), made.randrange(20), made.uniform(-1, 1)
+    tags = [(t, made.randrange(-4, 9) / 4) for t in made.sample("abcdef", made.randrange(4))]
+    z = math.sin(member) * 2 + sum(w * (ord(t) - 99) for t, w in tags) + x
+    return int(z + made.gauss(0, 1) > 0), f"m{member}", f"s{shop}", tags, x
+
+
+class PlainLoop:
+    """Logistic regression on members and tags in double, all rows a step: sgd, or adagrad as Keras has it."""
+
+    def __init__(self, rate, accumulator):
+        self.rate, self.begin, self.w, self.slot = rate, accumulator, {}, {}
+
+    def keys(self, row):
+        return [("bias", 1)] + [((1, row[1]), 1)] + [((2, t), w) for t, w in row[3]]
+
+    def logit(self, row):
+        return sum(self.w.get(k, 0) * x for k, x in self.keys(row))
+
+    def loss(self, rows):
+        return sum(math.log1p(math.exp(-z if row[0] else z)) for row in rows for z in [self.logit(row)]) / len(rows)
+
+    def step(self, rows):
+        gradient = {}
+        for row in rows:
+            d = 1 / (1 + math.exp(-self.logit(row))) - row[0]
+            for k, x in self.keys(row):
+                gradient[k] = gradient.get(k, 0) + d * x / len(rows)
+        for k, g in gradient.items():
+            if self.begin is not None:
+                self.slot[k] = self.slot.get(k, self.begin) + g * g
+            self.w[k] = self.w.get(k, 0) - self.rate * g / (math.sqrt(self.slot[k] + 1e-7) if self.slot else 1)
+
+
+class TablesTest(TrainCase):
+    def setUp(self):
+        super().setUp()
+        made = random.Random(4)
+        self.rows = {name: [draw(made) for _ in range(n)] for name, n in (("train", ROWS), ("eval", EVAL_ROWS))}
+        for name, rows in self.rows.items():
+            with open(self.tmp / f"{name}.csv", "w") as f:
+                for y, member, shop, tags, x in rows:
+                    f.write(f"{y},{member},{shop},{';'.join(f'{t}:{w}' for t, w in tags)},{x:.4f}\n")
+
+    def keys(self, layers, **more):
+        return {"data.format": "csv", "data.train": self.tmp / "train.csv", "data.eval": self.tmp / "eval.csv",
+                "data.columns": COLUMNS, "data.scale": 1, "model.input.shape": "auto", "model.layers": layers,
+                "model.loss": "binary_crossentropy", "model.metrics": "[auc]",
+                "optimizer": "{adagrad: {learning_rate: 0.1}}",
+                "training.epochs": 3, "training.batch_size": 64, "training.microbatches": 4,
+                **{k.replace("__", "."): v for k, v in more.items()}}
+
+    def found(self, *flags, keys, out):
+        return self.launch(*flags, keys=keys, out=self.tmp / out).wait().summary()
+
+    def test_logistic_regression_is_that_of_a_plain_loop(self):
+        columns = COLUMNS.replace("key: shop", "ignore: shop").replace("number: x", "ignore: x")
+        for n, (optimizer, numbers) in enumerate(OPTIMIZERS.items()):
+            with self.subTest(optimizer=optimizer):
+                plain = PlainLoop(*numbers)
+                keys = self.keys("[linear: {inputs: [member, tags], name: wide}, sigmoid]", data__columns=columns,
+                                 tables="{wide: {initializer: zeros}}", optimizer=optimizer,
+                                 training__batch_size=ROWS, training__epochs=8)
+                got = self.found("--ps=2", "--workers=2", keys=keys, out=f"plain{n}")
+                for epoch in got["history"]:
+                    before = plain.loss(self.rows["train"])
+                    plain.step(self.rows["train"])
+                    self.assertAlmostEqual(epoch["eval"]["loss"], plain.loss(self.rows["eval"]), delta=2e-5)
+                self.assertAlmostEqual(got["train"]["loss"], before, delta=2e-5)
+                self.assertLess(got["eval"]["loss"], math.log(2))
+
+    def test_wide_and_deep_is_the_same_for_every_split(self):
+        want = self.found("--ps=1", "--workers=1", keys=self.keys(WIDE_DEEP), out="one")
+        self.assertGreater(want["eval"]["auc"], 0.75)
+        self.assertTrue(want["exact"])
+        splits = ((2, 2, 1), (3, 1, 2), (1, 4, 1))
+        for ps, workers, threads in splits[:2] if SHORT or SANITIZED else splits:
+            with self.subTest(ps=ps, workers=workers, threads=threads):
+                got = self.found("--ps", ps, "--workers", workers, out=f"{ps}-{workers}-{threads}",
+                                 keys=self.keys(WIDE_DEEP, worker__threads=threads, ps__threads=threads))
+                for key in ("train", "eval", "digest", "steps"):
+                    self.assertEqual(got[key], want[key])
+
+    def test_the_evaluator_finds_in_the_last_checkpoint_what_the_chief_finds_on_the_shards(self):
+        want = self.found("--ps=2", "--workers=1", keys=self.keys(WIDE_DEEP), out="chief")
+        got = self.found("--ps=2", "--workers=1", "--evaluator", keys=self.keys(WIDE_DEEP), out="evaluator")
+        self.assertTrue(got["evaluator"]["final"])
+        for key in want["eval"]:
+            self.assertTrue(math.isclose(got["eval"][key], want["eval"][key], rel_tol=1e-14), (key, got["eval"]))
+
+    def test_async_learns_what_sync_does(self):
+        keys = self.keys(WIDE_DEEP, training__epochs=8)
+        sync = self.found("--ps=2", "--workers=2", keys=keys, out="sync")
+        got = self.found("--ps=2", "--workers=2", keys={**keys, "training.update": "async"}, out="async")
+        self.assertAlmostEqual(got["eval"]["auc"], sync["eval"]["auc"], delta=0.03)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -18,6 +18,7 @@ WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
     add: [wide, deep], sigmoid]"""
 COLUMNS = """[label: y, key: member, key: shop, keys: {name: tags, separator: ";", max_values: 3, weights: true},
     number: x]"""
+ALL = ("worker-0", "worker-1", "ps-0", "ps-1")
 OPTIMIZERS = {"{sgd: {learning_rate: 2}}": (2, None), "{adagrad: {learning_rate: 0.3}}": (0.3, 0.1)}
 
 
@@ -111,6 +112,21 @@ class TablesTest(TrainCase):
         self.assertTrue(got["evaluator"]["final"])
         for key in want["eval"]:
             self.assertTrue(math.isclose(got["eval"][key], want["eval"][key], rel_tol=1e-14), (key, got["eval"]))
+
+    def test_processes_that_are_killed_change_nothing(self):
+        keys = self.keys(WIDE_DEEP, training__epochs=60, checkpoint__every_steps=150, checkpoint__every_seconds=0)
+        want = self.found("--ps=1", "--workers=1", keys=keys, out="undisturbed")
+        whole = (("worker-1",), ("worker-0",), ("ps-1",), ("ps-0", "worker-1"), ALL)
+        for names in whole[1:3] if SHORT or SANITIZED else whole:
+            with self.subTest(names):
+                job = self.launch("--ps=2", "--workers=2", keys=keys, out=self.tmp / "-".join(names))
+                job.until_cut(2)
+                for name in names:
+                    job.kill(name)
+                got = job.wait().summary()
+                self.assertGreaterEqual(got["restarts"], len(names))
+                for key in ("train", "eval", "digest", "steps"):
+                    self.assertEqual(got[key], want[key], job.logs())
 
     def test_async_learns_what_sync_does(self):
         keys = self.keys(WIDE_DEEP, training__epochs=8)

@@ -109,7 +109,9 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
         if (slice_order(&word[i - 1], &word[i]) == 0)
             err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%.*s' stands twice in its %s",
                              (int)word[i].bytes, word[i].text,
-                             c->kind == COLUMN_LABEL ? "classes" : "vocabulary");
+                             c->kind == COLUMN_LABEL   ? "classes"
+                             : c->kind == COLUMN_CROSS ? "of"
+                                                       : "vocabulary");
     mem_free(word);
     return err;
 }
@@ -188,7 +190,7 @@ static enum err name_column(struct job_reader *r, const struct job_node *node,
     if (job_range_name(range, number, name, sizeof name))
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name of its range is too long");
     memcpy(c->name, name, sizeof c->name);
-    if ((c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS) && c->key.hash && !c->key.space[0])
+    if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
         memcpy(c->key.space, name, sizeof c->key.space);
     return refuse_twin(r, node);
 }
@@ -235,6 +237,11 @@ static enum err read_column(struct job_reader *r, const struct job_node *node)
         return err;
     job_read_forget(r, JOB_COLUMN_PREFIX);
     err = job_read_choice(r, job_key_find(JOB_COLUMN_PREFIX), node);
+    struct job_column *c = &r->job->data.csv.column[r->column];
+    if (c->kind == COLUMN_CROSS) { /* what is missing in one of its columns is in it */
+        c->key.hash = true;
+        c->key.missing = KEY_MISSING_NONE;
+    }
     if (!err)
         err = refuse_twin_word(r, node);
     if (!err)
@@ -265,7 +272,7 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
 static uint64_t cells_of(const struct job_column *c)
 {
     uint64_t value = 2 + c->key.weights;
-    return c->kind == COLUMN_KEYS ? 1 + c->key.max_values * value : c->kind == COLUMN_KEY ? 3 : 1;
+    return c->kind == COLUMN_KEYS ? 1 + c->key.max_values * value : job_column_has_keys(c) ? 3 : 1;
 }
 
 static enum err check_room(struct job_reader *r)
@@ -280,6 +287,45 @@ static enum err check_room(struct job_reader *r)
                       "a row has room for %llu values of 4 bytes; allowed: up to %d: take less "
                       "max_values",
                       (unsigned long long)cells, JOB_ROW_CELLS_MAX);
+}
+
+/* The key column whose name is these bytes; csv->columns: there is none. */
+static uint32_t find_key(const struct job_csv *csv, const char *name, size_t bytes)
+{
+    uint32_t i = 0;
+    while (i < csv->columns &&
+           (csv->column[i].kind != COLUMN_KEY || strlen(csv->column[i].name) != bytes ||
+            memcmp(csv->column[i].name, name, bytes) != 0))
+        i++;
+    return i;
+}
+
+uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
+                           uint32_t of[JOB_CROSS_MAX])
+{
+    uint32_t n = 0;
+    for (const char *at = cross->words; at;) {
+        size_t bytes = strcspn(at, "\n");
+        uint32_t column = find_key(csv, at, bytes);
+        if (n == JOB_CROSS_MAX || column == csv->columns)
+            return 0;
+        of[n++] = column;
+        at = at[bytes] ? at + bytes + 1 : NULL;
+    }
+    return n < 2 ? 0 : n;
+}
+
+static enum err check_crosses(struct job_reader *r)
+{
+    const struct job_csv *csv = &r->job->data.csv;
+    uint32_t of[JOB_CROSS_MAX];
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_CROSS && job_cross_columns(csv, &csv->column[i], of) == 0)
+            return job_refuse(r, NULL, "data.columns",
+                              "the cross %s is to be of the names of 2 to %d key columns, like of: "
+                              "[C1, C2]",
+                              csv->column[i].name, JOB_CROSS_MAX);
+    return ERR_OK;
 }
 
 static enum err check_columns(struct job_reader *r)
@@ -339,5 +385,7 @@ enum err job_check_csv(struct job_reader *r)
         return job_refuse(r, NULL, "data.scale",
                           "csv columns have a scale of their own: - number: {scale: standard}");
     enum err err = check_columns(r);
+    if (!err)
+        err = check_crosses(r);
     return err ? err : check_room(r);
 }

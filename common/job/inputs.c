@@ -81,7 +81,7 @@ static enum err add_column(struct job_reader *r, const struct job_node *node, ui
 {
     const struct job_column *c = &r->job->data.csv.column[column];
     const struct job_layer *layer = &r->job->model.layer[r->layer];
-    bool is_key = c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS;
+    bool is_key = job_column_has_keys(c);
     if (c->kind == COLUMN_LABEL || c->kind == COLUMN_IGNORE)
         return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is no input: it is %s", c->name,
                           c->kind == COLUMN_LABEL ? "the label" : "ignored");

@@ -24,6 +24,7 @@ enum {
     JOB_NAMES_BYTES = 256,
     JOB_CLICK_FIELDS_MAX = 64, /* data.synthetic: clicks */
     JOB_LOOKUPS_MAX = 65536,
+    JOB_CROSS_MAX = 8,           /* columns of a cross */
     JOB_ROW_CELLS_MAX = 1 << 15, /* of four bytes, that a row of csv has in memory */
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
 };
@@ -66,7 +67,8 @@ enum column_kind {
     COLUMN_IGNORE,
     COLUMN_KEY,  /* a word is the key of a row of a table */
     COLUMN_KEYS, /* several of them */
-    COLUMN_WEIGHT
+    COLUMN_WEIGHT,
+    COLUMN_CROSS /* no field: a key made of those of key columns */
 };
 enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
 enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
@@ -97,12 +99,13 @@ struct job_column {
     float missing_value;
     /* category */
     enum column_encode encode;
-    char
-        *words; /* category: its vocabulary; label: its classes; joined by '\n'; NULL: none given */
+    char *
+        words; /* category: its vocabulary; label: its classes; cross: the columns that it is of; joined by '\n'; NULL:
+                 * none given */
     /* number, category: where its features stand in the model's input: [feature, feature + width). They are known when
      * the data are. */
     uint32_t feature, width;
-    struct job_key_column { /* key, keys */
+    struct job_key_column { /* key, keys, cross */
         char space[JOB_NAME_MAX];
         bool hash;        /* false: words are integers, the keys themselves */
         uint64_t buckets; /* a key is taken modulo it; 0: as it is */
@@ -114,6 +117,12 @@ struct job_column {
         bool weights; /* each may end with :WEIGHT */
     } key;
 };
+
+/* A layer can look it up. */
+static inline bool job_column_has_keys(const struct job_column *c)
+{
+    return c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS || c->kind == COLUMN_CROSS;
+}
 
 /* Columns of the model's input that a layer reads. */
 struct job_selection {
@@ -303,6 +312,11 @@ static inline bool job_needs_data(const struct job *job)
 {
     return job->model.rank == 0 || job->model.selections > 0;
 }
+
+/* The key columns that a cross is of, in its order: how many, at least 2. 0: a name of them is none, or they are too few or
+ * too many. */
+uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
+                           uint32_t of[JOB_CROSS_MAX]);
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);

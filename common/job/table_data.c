@@ -15,10 +15,15 @@ static const struct job_word format_words[] = {
 };
 
 static const struct job_word column_words[] = {
-    {"number", COLUMN_NUMBER, "name"}, {"category", COLUMN_CATEGORY, "name"},
-    {"label", COLUMN_LABEL, "name"},   {"ignore", COLUMN_IGNORE, "name"},
-    {"key", COLUMN_KEY, "name"},       {"keys", COLUMN_KEYS, "name"},
-    {"weight", COLUMN_WEIGHT, "name"}, LAST_WORD,
+    {"number", COLUMN_NUMBER, "name"},
+    {"category", COLUMN_CATEGORY, "name"},
+    {"label", COLUMN_LABEL, "name"},
+    {"ignore", COLUMN_IGNORE, "name"},
+    {"key", COLUMN_KEY, "name"},
+    {"keys", COLUMN_KEYS, "name"},
+    {"cross", COLUMN_CROSS, NULL},
+    {"weight", COLUMN_WEIGHT, "name"},
+    LAST_WORD,
 };
 
 static const struct job_word scale_words[] = {
@@ -192,6 +197,15 @@ static const struct job_key keys[] = {
     COLUMN_NAME("ignore"),
     KEY_OPTIONS("key", "empty"),
     KEY_OPTIONS("keys", "none"),
+    COLUMN_KEY(".cross.name", TEXT, name, "layers name it in their `inputs`; it is no field",
+               .required = true),
+    COLUMN_KEY(".cross.of", TEXTS, words,
+               "names of key columns; its key is made of theirs (docs/data.md, \"Keys\")",
+               .required = true),
+    COLUMN_KEY(".cross.space", TEXT, key.space, "part of the hash",
+               .fallback_doc = "the column's name"),
+    COLUMN_KEY(".cross.buckets", U64, key.buckets, "keys are taken modulo it; 0: as they are",
+               RANGE(0, UINT64_MAX), .fallback = "0"),
     COLUMN_KEY(".keys.separator", TEXT, key.separator, "stands between the values of a field",
                .fallback = ","),
     COLUMN_KEY(".keys.max_values", U32, key.max_values,

@@ -193,12 +193,25 @@ enum err job_settle_tables(struct job_reader *r)
 
 /* ---- what does not go with them ---- */
 
+static bool is_crossed(const struct job_csv *csv, uint32_t column)
+{
+    uint32_t of[JOB_CROSS_MAX];
+    for (uint32_t i = 0; i < csv->columns; i++) {
+        uint32_t n =
+            csv->column[i].kind == COLUMN_CROSS ? job_cross_columns(csv, &csv->column[i], of) : 0;
+        for (uint32_t k = 0; k < n; k++)
+            if (of[k] == column)
+                return true;
+    }
+    return false;
+}
+
 static enum err check_columns(struct job_reader *r)
 {
     const struct job *job = r->job;
     for (uint32_t i = 0; i < job->data.csv.columns; i++) {
         const struct job_column *c = &job->data.csv.column[i];
-        bool used = c->kind != COLUMN_KEY && c->kind != COLUMN_KEYS;
+        bool used = !job_column_has_keys(c) || is_crossed(&job->data.csv, i);
         for (uint32_t k = 0; k < job->model.lookups && !used; k++)
             used = job->model.lookup[k].column == i;
         if (!used)

@@ -28,7 +28,7 @@ static const char *const columns[] = {
     "header: skip, quotes: false, delimiter: space, missing: ['?', '-1']",
     "columns: [key: {name: a, missing: none}, keys: {name: b, separator: ' ', max_values: 3, "
     "weights: true}, keys: {name: d, hash: false, missing: {key: 7}, buckets: 5, max_values: 2, "
-    "separator: '::'}, label: c]",
+    "separator: '::'}, key: {name: e, buckets: 3}, cross: {name: f, of: [e, a]}, label: c]",
 };
 enum { JOBS = sizeof columns / sizeof *columns };
 
@@ -41,7 +41,7 @@ static void make_jobs(struct job jobs[2 * JOBS], const char *path)
                  "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
                  "optimizer: sgd\n"
                  "data: {format: csv, train: %s, bad_rows: %s, %s}\n",
-                 strstr(columns[i / 2], "key") ? "linear: {inputs: [a, b, d]}" : "dense: 1", path,
+                 strstr(columns[i / 2], "key") ? "linear: {inputs: [b, d, f]}" : "dense: 1", path,
                  i % 2 ? "skip" : "stop", columns[i / 2]);
         must(job_parse(&jobs[i], text, strlen(text), "j", "/", NULL, 0, &e) == ERR_OK, e.text);
     }

@@ -34,7 +34,8 @@ static const char wide_deep[] =
     "    - number: {name: \"I{1..3}\", scale: standard}\n"
     "    - category: colour\n"
     "    - key: {name: \"C{1..3}\", buckets: 1000}\n"
-    "    - keys: {name: tags, max_values: 5, separator: \";\", weights: true}\n";
+    "    - keys: {name: tags, max_values: 5, separator: \";\", weights: true}\n"
+    "    - ignore\n";
 
 static enum err parse(struct job *job, const char *text, const char *set, struct errmsg *e)
 {
@@ -84,7 +85,7 @@ static void columns_of_a_range_have_the_same_options(void **state)
     (void)state;
     struct job job = parsed(NULL);
     const struct job_column *c = job.data.csv.column;
-    assert_int_equal(job.data.csv.columns, 9);
+    assert_int_equal(job.data.csv.columns, 10);
     assert_string_equal(c[1].name, "I1");
     assert_string_equal(c[3].name, "I3");
     assert_int_equal(c[3].scale, SCALE_STANDARD);
@@ -222,6 +223,40 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
             "j.yaml:21: data.columns[3]: its name, C3, is that of data.columns[1] too");
 }
 
+static void a_cross_is_of_key_columns(void **state)
+{
+    (void)state;
+    struct job job = parsed("data.columns[4]={cross: {name: tags, of: [C1, C3], buckets: 9}}"),
+               again;
+    struct errmsg e = {""};
+    uint32_t of[JOB_CROSS_MAX];
+    const struct job_column *x = &job.data.csv.column[8];
+    assert_int_equal(x->kind, COLUMN_CROSS);
+    assert_int_equal(job_cross_columns(&job.data.csv, x, of), 2);
+    assert_true(of[0] == 5 && of[1] == 7);
+    assert_string_equal(x->key.space, "tags");
+    assert_non_null(strstr(job.identity_text, "cross.of = \"C1\", \"C3\"\n"));
+    if (parse(&again, job.canonical, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(again.identity_text, job.identity_text);
+    job_close(&again);
+    job_close(&job);
+}
+
+static void a_cross_of_what_is_no_key_column_is_refused(void **state)
+{
+    static const char *const of[] = {"[C1]", "[C1, I1]", "[C1, tags]", "[C1, x]", "[C1, nobody]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char set[128];
+        (void)snprintf(set, sizeof set, "data.columns[5]={cross: {name: x, of: %s}}", of[i]);
+        refused(set, "j.yaml:17: data.columns: the cross x is to be of the names of 2 to 8 key "
+                     "columns, like of: [C1, C2]");
+    }
+    refused("data.columns[5]={cross: {name: x, of: [C1, C1]}}",
+            "--set data.columns[5]: 'C1' stands twice in its of");
+}
+
 static void columns_among_inputs_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -349,6 +384,8 @@ int main(void)
         cmocka_unit_test(two_layers_may_share_a_table),
         cmocka_unit_test(what_is_written_of_tables_reads_back_the_same),
         cmocka_unit_test(key_columns_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_cross_is_of_key_columns),
+        cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
         cmocka_unit_test(what_does_not_go_with_tables_is_refused_by_its_key),

@@ -1254,7 +1254,7 @@ static void columns_that_make_no_sense_are_refused(void **state)
     (void)state;
     refused(csv, "data.columns[0]=text",
             "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore, "
-            "key, keys, weight");
+            "key, keys, cross, weight");
     refused(
         csv, "data.columns[0].number.scale=log",
         "--set data.columns[0].number.scale: 'log' is unknown; allowed: none, standard, min_max");

@@ -57,7 +57,8 @@ static void without_a_hash_a_word_is_the_key_itself(void **state)
     uint64_t key = 0;
     assert_true(csv_key(&c, 0, "18446744073709551615", 20, &key) && key == UINT64_MAX);
     assert_true(csv_key(&c, 0, "007", 3, &key) && key == 7);
-    static const char *const wrong[] = {"18446744073709551616", "-1", "", "1a", " 1", "1.0"};
+    static const char *const wrong[] = {
+        "18446744073709551616", "99999999999999999999", "-1", "", "1a", " 1", "1.0"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_false(csv_key(&c, 0, wrong[i], strlen(wrong[i]), &key));
     c.buckets = 10;
@@ -242,16 +243,59 @@ static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
     }
 }
 
+static void a_cross_has_a_key_for_each_combination(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf_room *room;
+    setup(&f, "linear: {inputs: [C1xsite, small, back]}",
+          "cross: {name: C1xsite, of: [C1, s]}, key: C1, label: y, key: {name: s, space: site, "
+          "missing: none}, cross: {name: small, space: C1xsite, of: [C1, s], buckets: 100}, cross: "
+          "{name: back, space: C1xsite, of: [s, C1]}",
+          "68fd1e64,0,a\n68fd1e64,1,\n,1,a\n68fd1e64,1,a\n");
+    const struct leaf_keys *k = gather(&f, &room, 4);
+    assert_int_equal(k->columns, 3);
+    assert_true(key_of(k, 0, 0, 0) == UINT64_C(0xc5446c880bde638f)); /* xxhash of both keys */
+    assert_true(key_of(k, 0, 1, 0) == 19);
+    assert_true(key_of(k, 0, 2, 0) == UINT64_C(0x5b760b2cc006bcc8));
+    assert_int_equal(k->column[0].at[1], LOOKUP_NONE);
+    assert_true(key_of(k, 0, 0, 2) != 0 && key_of(k, 0, 0, 2) != key_of(k, 0, 0, 0));
+    assert_true(key_of(k, 0, 0, 3) == key_of(k, 0, 0, 0));
+    leaf_room_free(room);
+    teardown(&f);
+}
+
+static void a_header_names_no_cross(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf_room *room;
+    setup(&f, "linear: {inputs: [x]}",
+          "cross: {name: x, of: [b, a]}, key: a, key: b, label: y], header: names, missing: ['-'",
+          "y,x,b,a\n1,9,p,q\n1,9,p,r\n");
+    uint64_t row = 0;
+    uint32_t there;
+    float x, y;
+    assert_int_equal(dataset_gather(&f.d, &row, 1, &x, &y, &there, &f.e), ERR_OK);
+    assert_true(there == 1 && y == 1);
+    const struct leaf_keys *k = gather(&f, &room, 2);
+    assert_int_equal(k->list[0].keys, 2);
+    leaf_room_free(room);
+    teardown(&f);
+}
+
 static void the_exported_encoding_says_how_keys_are_made(void **state)
 {
     (void)state;
     struct fixture f;
     char path[512];
     json_error_t why;
-    setup(&f, "embedding_bag: {inputs: [C1, t], output_dim: 2, name: e}",
-          "key: {name: C1, space: site, buckets: 1000}, label: y, keys: {name: t, hash: false, "
+    setup(&f, "embedding_bag: {inputs: [C1, t, x], output_dim: 2, name: e}",
+          "key: {name: C1, space: site, buckets: 1000}, cross: {name: x, of: [C1, d]}, key: {name: "
+          "d, "
+          "missing: none}, label: y, keys: {name: t, hash: false, "
           "missing: {key: 18446744073709551615}, separator: ' ', max_values: 2, weights: true}",
-          "a,1,7\n");
+          "a,b,1,7\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
     assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, &why);
@@ -259,6 +303,10 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
         "{\"features\": 0, \"missing\": [\"\"], \"columns\": ["
         "{\"name\": \"C1\", \"kind\": \"key\", \"key\": {\"hash\": true, \"space\": \"site\", "
         "\"buckets\": \"1000\", \"missing\": \"empty\"}},"
+        "{\"name\": \"x\", \"kind\": \"cross\", \"key\": {\"hash\": true, \"space\": \"x\", "
+        "\"buckets\": null, \"missing\": \"none\", \"of\": [\"C1\", \"d\"]}},"
+        "{\"name\": \"d\", \"kind\": \"key\", \"key\": {\"hash\": true, \"space\": \"d\", "
+        "\"buckets\": null, \"missing\": \"none\"}},"
         "{\"name\": \"y\", \"kind\": \"label\"},"
         "{\"name\": \"t\", \"kind\": \"keys\", \"key\": {\"hash\": false, \"space\": null, "
         "\"buckets\": null, \"missing\": \"key\", \"missing_key\": \"18446744073709551615\", "
@@ -419,6 +467,8 @@ int main(void)
         cmocka_unit_test(key_columns_are_looked_up_row_by_row),
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
+        cmocka_unit_test(a_cross_has_a_key_for_each_combination),
+        cmocka_unit_test(a_header_names_no_cross),
         cmocka_unit_test(the_exported_encoding_says_how_keys_are_made),
         cmocka_unit_test(a_microbatch_brings_the_keys_of_its_rows),
         cmocka_unit_test(the_job_is_told_where_columns_stand_in_the_models_input),

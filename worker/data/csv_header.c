@@ -22,8 +22,7 @@ static struct csv_field field_of(const struct job_csv *job, uint32_t column)
         bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
         cell += input && i < column;
         inputs += input;
-        keys +=
-            i < column && (job->column[i].kind == COLUMN_KEY || job->column[i].kind == COLUMN_KEYS);
+        keys += i < column && job_column_has_keys(&job->column[i]);
     }
     enum column_kind kind = job->column[column].kind;
     if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
@@ -37,7 +36,8 @@ static enum err fields_by_order(struct csv_file *file, const struct job_csv *job
 {
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < job->columns && !err; i++)
-        err = add_field(file, field_of(job, i), e);
+        if (job->column[i].kind != COLUMN_CROSS) /* no field */
+            err = add_field(file, field_of(job, i), e);
     return err;
 }
 
@@ -46,7 +46,8 @@ static enum err add_named_field(struct csv_file *file, const struct job_csv *job
 {
     uint32_t i = 0;
     while (i < job->columns &&
-           (strlen(job->column[i].name) != bytes || memcmp(job->column[i].name, name, bytes) != 0))
+           (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
+            memcmp(job->column[i].name, name, bytes) != 0))
         i++;
     if (i == job->columns)
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE}, e);
@@ -60,7 +61,7 @@ static enum err check_named_fields(const struct csv_file *file, const struct job
                                    struct errmsg *e)
 {
     for (uint32_t i = 0; i < job->columns; i++) {
-        bool there = job->column[i].kind == COLUMN_IGNORE;
+        bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS;
         for (uint32_t k = 0; k < file->fields && !there; k++)
             there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
         if (!there)

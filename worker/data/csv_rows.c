@@ -382,6 +382,42 @@ static void read_keys(struct row *r, const struct csv_field *field, const char *
     }
 }
 
+/* The key at these cells, not mixed. False: it is missing. */
+static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *key)
+{
+    *key = key_unmix(cells[0] | (uint64_t)cells[1] << 32);
+    return k->cells == TABLE_KEY_CELLS || cells[TABLE_KEY_CELLS];
+}
+
+/* The hash of the keys that it is of, 8 bytes each, the lowest first. */
+static void make_cross(struct row *r, const struct table_key *k)
+{
+    const struct table_schema *s = r->format->schema;
+    uint32_t *keys = r->cells + table_keys_at(s);
+    char bytes[8 * JOB_CROSS_MAX];
+    uint64_t key;
+    memset(keys + k->cell, 0, k->cells * sizeof *keys);
+    for (uint32_t i = 0; i < k->crossed; i++) {
+        const struct table_key *of = &s->key[k->of[i]];
+        if (!key_at(of, keys + of->cell, &key))
+            return;
+        for (uint32_t b = 0; b < 8; b++)
+            bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
+    }
+    if (csv_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
+        put_key(keys + k->cell, key);
+        keys[k->cell + TABLE_KEY_CELLS] = 1;
+    }
+}
+
+static void make_crosses(struct row *r)
+{
+    const struct table_schema *s = r->format->schema;
+    for (uint32_t i = 0; i < s->keys; i++)
+        if (s->key[i].kind == COLUMN_CROSS)
+            make_cross(r, &s->key[i]);
+}
+
 static void read_field(struct row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
@@ -469,6 +505,8 @@ static enum err read_row(struct row *r, size_t begin, const uint32_t *mark, cons
     r->field = 0;
     if (!r->bad)
         read_fields(r, begin, mark, end);
+    if (!r->bad)
+        make_crosses(r);
     if (r->bad) {
         while (r->added)
             vocabulary_drop_last(&p->words[p->added[--r->added]]);

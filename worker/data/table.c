@@ -46,7 +46,17 @@ static uint32_t key_cells(const struct table_key *k)
     return TABLE_KEY_CELLS + (k->options.missing == KEY_MISSING_NONE);
 }
 
-static void add_key(struct table_schema *s, const struct job_column *column)
+/* Which key column of the schema it is. */
+static uint32_t key_of(const struct job_csv *csv, uint32_t column)
+{
+    uint32_t key = 0;
+    for (uint32_t i = 0; i < column; i++)
+        key += job_column_has_keys(&csv->column[i]);
+    return key;
+}
+
+static void add_key(struct table_schema *s, const struct job_csv *csv,
+                    const struct job_column *column)
 {
     struct table_key *k = &s->key[s->keys++];
     *k = (struct table_key){.kind = column->kind,
@@ -56,20 +66,10 @@ static void add_key(struct table_schema *s, const struct job_column *column)
     memcpy(k->name, column->name, sizeof k->name);
     k->cells = key_cells(k);
     s->key_cells += k->cells;
-}
-
-static bool is_key(const struct job_column *column)
-{
-    return column->kind == COLUMN_KEY || column->kind == COLUMN_KEYS;
-}
-
-/* Which key column of the schema it is. */
-static uint32_t key_of(const struct job_csv *csv, uint32_t column)
-{
-    uint32_t key = 0;
-    for (uint32_t i = 0; i < column; i++)
-        key += is_key(&csv->column[i]);
-    return key;
+    if (k->kind == COLUMN_CROSS)
+        k->crossed = job_cross_columns(csv, column, k->of);
+    for (uint32_t i = 0; i < k->crossed; i++)
+        k->of[i] = key_of(csv, k->of[i]);
 }
 
 enum err table_schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e)
@@ -100,8 +100,8 @@ enum err table_schema_new(struct table_schema **out, const struct job_csv *csv, 
         enum column_kind kind = csv->column[i].kind;
         if (kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY)
             err = input_init(&s->input[s->inputs++], &csv->column[i], csv->missing);
-        else if (is_key(&csv->column[i]))
-            add_key(s, &csv->column[i]);
+        else if (job_column_has_keys(&csv->column[i]))
+            add_key(s, csv, &csv->column[i]);
         s->weighted |= kind == COLUMN_WEIGHT;
     }
     if (err) {

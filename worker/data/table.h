@@ -30,11 +30,12 @@ struct table_input {
 /* One key column. Its cells stand behind a row's others: of a key TABLE_KEY_CELLS, and with `missing: none` one more: is
  * it there? Of keys their number, and for each key its cells and, with weights, its weight. Keys are mixed. */
 struct table_key {
-    enum column_kind kind; /* COLUMN_KEY or COLUMN_KEYS */
+    enum column_kind kind; /* COLUMN_KEY, COLUMN_KEYS or COLUMN_CROSS */
     char name[JOB_NAME_MAX];
     struct job_key_column options;
-    uint64_t seed;        /* of its space */
-    uint32_t cell, cells; /* in the key part of a row */
+    uint64_t seed;                       /* of its space */
+    uint32_t cell, cells;                /* in the key part of a row */
+    uint32_t crossed, of[JOB_CROSS_MAX]; /* cross: the keys of the schema that it is of */
 };
 enum { TABLE_KEY_CELLS = 2 /* the low half, the high half */ };
 

@@ -98,7 +98,9 @@ static json_t *of_key(const struct job_column *c, int *ok)
     put(o, "missing", json_string(missing[k->missing]), ok);
     if (k->missing == KEY_MISSING_KEY)
         put(o, "missing_key", integer_text(k->missing_key), ok);
-    if (c->kind == COLUMN_KEY)
+    if (c->kind == COLUMN_CROSS)
+        put(o, "of", lines(c->words, ok), ok);
+    if (c->kind != COLUMN_KEYS)
         return o;
     put(o, "separator", text(k->separator, strlen(k->separator), ok), ok);
     put(o, "max_values", json_integer(k->max_values), ok);
@@ -117,7 +119,7 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
         static const char *const kinds[] = {
             [COLUMN_NUMBER] = "number", [COLUMN_CATEGORY] = "category", [COLUMN_LABEL] = "label",
             [COLUMN_IGNORE] = "ignore", [COLUMN_WEIGHT] = "weight",     [COLUMN_KEY] = "key",
-            [COLUMN_KEYS] = "keys"};
+            [COLUMN_KEYS] = "keys",     [COLUMN_CROSS] = "cross"};
         put(o, "name", *c->name ? text(c->name, strlen(c->name), ok) : json_null(), ok);
         put(o, "kind", json_string(kinds[c->kind]), ok);
         if (c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY) {
@@ -126,7 +128,7 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
             bool number = c->kind == COLUMN_NUMBER;
             put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok), ok);
             in++;
-        } else if (c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS) {
+        } else if (job_column_has_keys(c)) {
             put(o, "key", of_key(c, ok), ok);
         } else if (c->kind == COLUMN_LABEL && c->words) {
             put(o, "classes", lines(c->words, ok), ok);

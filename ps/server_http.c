@@ -65,6 +65,10 @@ static void put_families(const struct server_http *w, struct metrics *m)
                r->status->clipped);
     PUT_SHARDS(w, m, "gradwire_shard_elements", METRICS_GAUGE,
                "Elements of the parameter block that it holds.", r->facts.elems);
+    PUT_SHARDS(w, m, "gradwire_shard_rows", METRICS_GAUGE, "Rows of tables that it holds.",
+               r->status->rows);
+    PUT_SHARDS(w, m, "gradwire_shard_row_bytes", METRICS_GAUGE,
+               "Memory that its rows take, with their index.", r->status->row_bytes);
     PUT_SHARDS(w, m, "gradwire_shard_pushes_total", METRICS_COUNTER,
                "Frames with gradients that came.", r->counts.pushes);
     PUT_SHARDS(w, m, "gradwire_shard_pulls_total", METRICS_COUNTER, "Pulls that came.",
@@ -183,10 +187,11 @@ static json_t *shard_json(const struct shard_report *r)
     json_t *workers = json_array();
     for (size_t i = 0; i < r->workers; i++)
         (void)json_array_append_new(workers, json_integer(r->worker[i].worker));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
                      (int)r->status->shard, "generation", (json_int_t)r->facts.generation.number,
                      "step", (json_int_t)r->status->step, "updates", (json_int_t)r->status->t,
-                     "elements", (json_int_t)r->facts.elems, "duplicates",
+                     "elements", (json_int_t)r->facts.elems, "rows", (json_int_t)r->status->rows,
+                     "row_bytes", (json_int_t)r->status->row_bytes, "duplicates",
                      (json_int_t)r->status->duplicates, "received_bytes",
                      (json_int_t)r->counts.in_bytes, "sent_bytes", (json_int_t)r->counts.out_bytes,
                      "workers", workers, "waits_for", r->waits_for);

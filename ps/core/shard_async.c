@@ -134,7 +134,7 @@ static enum err update_part(struct shard *s, const struct shard_peer *peer, uint
     struct row_grads g;
     const struct row_step u = {.t = s->async.part_t[part] + 1,
                                .inv_n = 1.0f / (float)examples,
-                               .clock = s->async.part_clock[part] + 1};
+                               .clock = s->rows.clock_before + s->async.part_clock[part] + 1};
     row_grads_view(&g, s->layout.rows, section);
     enum err err = row_tables_update(&s->rows.tables, part, &g, &u);
     if (err)

@@ -19,8 +19,10 @@ static enum err update_rows(struct shard *s, uint32_t part, uint64_t examples)
 {
     struct shard_sum of;
     struct row_sum sum;
-    const struct row_step u = {
-        .t = s->t + 1, .inv_n = 1.0f / (float)examples, .clock = s->rows.clock_before + s->step + 1, .aside = true};
+    const struct row_step u = {.t = s->t + 1,
+                               .inv_n = 1.0f / (float)examples,
+                               .clock = s->rows.clock_before + s->step + 1,
+                               .aside = true};
     shard_sum_nodes(s, s->me.chunks + part, &of);
     enum err err = row_sum_tree(&sum, s->layout.rows, &of.values, of.root, &s->rows.pool);
     if (err)

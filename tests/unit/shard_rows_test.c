@@ -14,6 +14,7 @@
 #include "common/rows/row_layout.h"
 #include "common/parameters/ids.h"
 #include "ps/core/shard.h"
+#include "ps/core/shard_state.h"
 #include "tests/lib/quiet.h"
 
 /* Tables 0 and 1 have list 0, table 2 has list 1. One chunk, which is shard 0's: others have rows alone. */
@@ -1271,6 +1272,45 @@ static void an_async_batch_beyond_the_window_is_refused(void **state)
     end(c);
 }
 
+/* ---- the table clock ---- */
+
+static uint64_t stamp_of(const struct cluster *c, uint32_t shard, uint32_t k)
+{
+    const struct row_table *t = c->node[shard].shard->rows.tables.table[0];
+    uint32_t row;
+    assert_int_equal(row_table_find(t, &c->key[k], 1, &row), 1);
+    return row_stamp(t, row);
+}
+
+/* Key KEYS - 1 is the last shard's. The clock is ahead of the steps by those of earlier runs. */
+static void rows_are_stamped_with_the_table_clock(void **state)
+{
+    (void)state;
+    for (int async = 0; async < 2; async++) {
+        struct cluster *c = async ? begin_async(2) : begin(2);
+        struct grads g = touch(0, KEYS, 1);
+        struct tree_node node = async ? batch : root;
+        for (uint32_t i = 0; i < 2; i++)
+            c->node[i].shard->rows.clock_before = 40;
+        push_rows(c, 1, 0, node, 0, &g); /* counts, and touches nothing */
+        push_rows(c, 1, 1, node, 1, &g);
+        assert_int_equal(stamp_of(c, 1, KEYS - 1), 42);
+        end(c);
+    }
+}
+
+static void status_counts_rows_and_their_memory(void **state)
+{
+    (void)state;
+    struct cluster *c = begin(1);
+    struct grads g = touch(0, 10, 1);
+    make_step(c, 0, &g);
+    const Gradwire__ShardStatus *s = shard_status(c->node[0].shard);
+    assert_int_equal(s->rows, 10 * TABLES);
+    assert_true(s->row_bytes >= 10 * 6 * sizeof(float));
+    end(c);
+}
+
 /* ---- memory ---- */
 
 /* A part of a batch without memory is not marked: it comes again, and is applied then. */
@@ -1379,6 +1419,8 @@ int main(void)
         cmocka_unit_test(an_async_pull_is_answered_with_made),
         cmocka_unit_test(an_async_batch_beyond_the_window_is_refused),
         cmocka_unit_test(an_async_part_without_memory_is_applied_when_it_comes_again),
+        cmocka_unit_test(rows_are_stamped_with_the_table_clock),
+        cmocka_unit_test(status_counts_rows_and_their_memory),
         cmocka_unit_test(a_part_without_memory_is_made_by_the_next_push),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

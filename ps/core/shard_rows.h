@@ -13,7 +13,7 @@ struct shard_rows {
     bool
         before_there; /* steps: what is set aside is of step - 1, and nothing of step + 1 is made */
     struct row_tables tables;
-    uint64_t clock_before; /* the table clock is so much ahead of the steps */
+    uint64_t clock_before;   /* the table clock is so much ahead of the steps */
     struct buffer_pool pool; /* of answers, sums, and what is set aside */
 };
 

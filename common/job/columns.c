@@ -1,4 +1,5 @@
 /* What a job says of csv data: the list of columns, and the texts in it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,6 +171,43 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
+/* Borders that rise. */
+static enum err check_borders(struct job_reader *r, const struct job_node *node,
+                              const struct job_column *c)
+{
+    float before = -INFINITY;
+    for (const char *p = c->words; p; p = p[strcspn(p, "\n")] ? p + strcspn(p, "\n") + 1 : NULL) {
+        int n = (int)strcspn(p, "\n");
+        char *end;
+        float border = strtof(p, &end);
+        if (n == 0 || end != p + n || !isfinite(border))
+            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%.*s' is no number", n, p);
+        if (border <= before)
+            return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                              "its border %.*s is not above the one before it", n, p);
+        before = border;
+    }
+    return ERR_OK;
+}
+
+static enum err check_number(struct job_reader *r, const struct job_node *node)
+{
+    const struct job_column *c = &r->job->data.csv.column[r->column];
+    if (c->kind != COLUMN_NUMBER)
+        return ERR_OK;
+    if (c->buckets == BUCKETS_NONE && c->encode != ENCODE_ONE_HOT)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its encode is of buckets, and it has none: buckets: log_squared, "
+                          "{quantiles: 10} or {borders: [0, 10]}");
+    if (c->buckets != BUCKETS_NONE && c->scale != SCALE_NONE)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "a number in buckets has no scale; leave scale or buckets out");
+    if (c->buckets == BUCKETS_BORDERS && !c->words)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its borders are missing: buckets: {borders: [0, 10]}");
+    return check_borders(r, node, c);
+}
+
 static enum err add_column(struct job_reader *r)
 {
     struct job_csv *csv = &r->job->data.csv;
@@ -242,6 +280,8 @@ static enum err read_column(struct job_reader *r, const struct job_node *node)
         c->key.hash = true;
         c->key.missing = KEY_MISSING_NONE;
     }
+    if (!err)
+        err = check_number(r, node);
     if (!err)
         err = refuse_twin_word(r, node);
     if (!err)

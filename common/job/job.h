@@ -70,7 +70,9 @@ enum column_kind {
     COLUMN_WEIGHT,
     COLUMN_CROSS /* no field: a key made of those of key columns */
 };
-enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX };
+enum column_scale { SCALE_NONE, SCALE_STANDARD, SCALE_MIN_MAX, SCALE_LOG1P, SCALE_LOG2 };
+enum column_buckets { BUCKETS_NONE, BUCKETS_LOG_SQUARED, BUCKETS_QUANTILES, BUCKETS_BORDERS };
+enum { JOB_QUANTILES_MAX = 1024 };
 enum column_missing { MISSING_MEAN, MISSING_VALUE, MISSING_REFUSE };
 enum column_encode { ENCODE_ONE_HOT, ENCODE_ID };
 enum key_missing {
@@ -97,10 +99,12 @@ struct job_column {
     enum column_scale scale;
     enum column_missing missing;
     float missing_value;
-    /* category */
+    enum column_buckets buckets;
+    uint32_t quantiles; /* how many buckets are wanted */
+    /* category, number in buckets */
     enum column_encode encode;
     char *
-        words; /* category: its vocabulary; label: its classes; cross: the columns that it is of; joined by '\n'; NULL:
+        words; /* category: its vocabulary; label: its classes; number: its borders; cross: the columns that it is of; joined by '\n'; NULL:
                  * none given */
     /* number, category: where its features stand in the model's input: [feature, feature + width). They are known when
      * the data are. */

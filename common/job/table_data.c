@@ -27,16 +27,23 @@ static const struct job_word column_words[] = {
 };
 
 static const struct job_word scale_words[] = {
-    {"none", SCALE_NONE, NULL},
-    {"standard", SCALE_STANDARD, NULL},
-    {"min_max", SCALE_MIN_MAX, NULL},
-    LAST_WORD,
+    {"none", SCALE_NONE, NULL},       {"standard", SCALE_STANDARD, NULL},
+    {"min_max", SCALE_MIN_MAX, NULL}, {"log1p", SCALE_LOG1P, NULL},
+    {"log2", SCALE_LOG2, NULL},       LAST_WORD,
 };
 
 static const struct job_word missing_words[] = {
     {"mean", MISSING_MEAN, NULL},
     {"value", MISSING_VALUE, "value"},
     {"refuse", MISSING_REFUSE, NULL},
+    LAST_WORD,
+};
+
+static const struct job_word buckets_words[] = {
+    {"none", BUCKETS_NONE, NULL},
+    {"log_squared", BUCKETS_LOG_SQUARED, NULL},
+    {"quantiles", BUCKETS_QUANTILES, "count"},
+    {"borders", BUCKETS_BORDERS, "at"},
     LAST_WORD,
 };
 
@@ -172,7 +179,9 @@ static const struct job_key keys[] = {
     COLUMN_NAME("number"),
     COLUMN_KEY(
         ".number.scale", WORD, scale,
-        "by the training part: `standard`: (x - mean) / standard deviation; `min_max`: to 0..1",
+        "by the training part: `standard`: (x - mean) / standard deviation; `min_max`: to 0..1. "
+        "`log1p`: ln(1 + x), of what is below 0 it is 0; `log2`: log2(x), of what is below 1 it is "
+        "0",
         .words = scale_words, .fallback = "none"),
     COLUMN_KEY(
         ".number.missing", CHOICE, missing,
@@ -180,6 +189,21 @@ static const struct job_key keys[] = {
         .words = missing_words, .fallback = "mean"),
     COLUMN_KEY(".number.missing.value.value", REAL, missing_value,
                "the number, as in the file: it is scaled too", ANY_REAL, .fallback = "0"),
+    COLUMN_KEY(".number.buckets", CHOICE, buckets,
+               "it becomes a category, of buckets: `log_squared`: floor(ln(x)^2) above 2, the "
+               "integer below; `{quantiles: 10}`: as many, of the same number of rows of the "
+               "training part; `{borders: [0, 10]}`: below 0, from 0, from 10. A missing one is in "
+               "none, but for `missing: {value: 0}`",
+               .words = buckets_words, .fallback = "none"),
+    COLUMN_KEY(".number.buckets.quantiles.count", U32, quantiles,
+               "how many; equal borders are one, so there may be fewer",
+               RANGE(2, JOB_QUANTILES_MAX), .fallback = "10"),
+    COLUMN_KEY(".number.buckets.borders.at", TEXTS, words, "where buckets begin: rising numbers",
+               .fallback_doc = "required by `borders`"),
+    COLUMN_KEY(".number.encode", WORD, encode,
+               "of buckets: `one_hot`: a feature for each, 1 or 0; `id`: one feature, the bucket's "
+               "number from 1",
+               .words = encode_words, .fallback = "one_hot"),
     COLUMN_NAME("category"),
     COLUMN_KEY(".category.encode", WORD, encode,
                "`one_hot`: a feature for each word, 1 or 0; `id`: one feature, the word's number "

@@ -24,6 +24,8 @@ static const char *const columns[] = {
     "true",
     "columns: [number: {name: b, scale: standard}, weight: w, label: a], header: names, comment: "
     "'#'",
+    "columns: [number: {name: a, buckets: {quantiles: 3}}, number: {name: b, buckets: log_squared, "
+    "encode: id}, label: c]",
     "columns: [ignore, category: {vocabulary: [x, y]}, number: {scale: min_max}, label: c], "
     "header: skip, quotes: false, delimiter: space, missing: ['?', '-1']",
     "columns: [key: {name: a, missing: none}, keys: {name: b, separator: ' ', max_values: 3, "

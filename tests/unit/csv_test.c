@@ -760,6 +760,73 @@ static void the_exported_encoding_makes_the_same_features(void **state)
     teardown(&f);
 }
 
+static void logarithms_of_numbers_have_a_floor(void **state)
+{
+    (void)state;
+    char rows[6][64];
+    const char *const wanted[] = {rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]};
+    const double log1p_of[] = {0, log1p(3), 0, log1p(0.5), log1p(1e30), log1p(9)},
+                 log2_of[] = {0, log2(3), 0, 0, log2(1e30), log2(9)};
+    struct fixture f;
+    for (int i = 0; i < 6; i++)
+        snprintf(rows[i], sizeof rows[i], "%g %g : 1", (double)(float)log1p_of[i],
+                 (double)(float)log2_of[i]);
+    setup(&f,
+          "missing: '?', columns: [number: {name: a, scale: log1p, missing: {value: 9}}, "
+          "number: {name: b, scale: log2, missing: {value: 9}}, label: y]",
+          NULL, 0);
+    loads(&f, "0,0,1\n3,3,1\n-5,-5,1\n0.5,0.5,1\n1e30,1e30,1\n?,?,1\n");
+    rows_are(&f.d, wanted, 6);
+    teardown(&f);
+    refuses("columns: [number: {name: a, scale: log1p}, label: y]", "nan,1\n",
+            "line 1: column 1 (a): 'nan' is no number, and no marker of data.missing");
+    refuses("columns: [number: {name: a, scale: log2}, label: y]", "inf,1\n",
+            "line 1: column 1 (a): 'inf' is no number, and no marker of data.missing");
+}
+
+static void a_number_in_buckets_is_as_a_category(void **state)
+{
+    (void)state;
+    READS("missing: '?', columns: [number: {name: a, buckets: {borders: [0, 10]}}, label: y]",
+          "-1,1\n0,1\n9.5,1\n10,1\n?,1\n", "1 0 0 : 1", "0 1 0 : 1", "0 1 0 : 1", "0 0 1 : 1",
+          "0 0 0 : 1");
+    READS("missing: '?', columns: [number: {name: a, buckets: {borders: [0, 10]}, encode: id, "
+          "missing: {value: 3}}, label: y]",
+          "-1,1\n0,1\n10,1\n?,1\n", "1 : 1", "2 : 1", "3 : 1", "2 : 1");
+    READS("columns: [number: {name: a, buckets: log_squared, encode: id}, label: y]",
+          "-1,1\n0,1\n2,1\n3,1\n100,1\n", "1 : 1", "2 : 1", "4 : 1", "6 : 1", "26 : 1");
+    READS("columns: [number: {name: a, buckets: {quantiles: 2}, encode: id}, number: b, label: y]",
+          "1,5,1\n2,6,1\n3,7,1\n4,8,1\n", "1 5 : 1", "2 6 : 1", "2 7 : 1", "2 8 : 1");
+}
+
+/* And whether the rows are in memory changes nothing. */
+static void quantiles_do_not_depend_on_the_order_of_rows(void **state)
+{
+    (void)state;
+    enum { N = 40000 };
+    char *text = malloc((size_t)N * 16);
+    assert_non_null(text);
+    float borders[3][16];
+    for (unsigned round = 0; round < 3; round++) {
+        struct fixture f;
+        size_t n = 0;
+        for (unsigned i = 0; i < N; i++)
+            n += (size_t)sprintf(text + n, "%u,1\n", (round ? N - 1 - i : i) % 9973);
+        setup(&f, "columns: [number: {name: a, buckets: {quantiles: 10}}, label: y]", NULL, 0);
+        f.job.data.memory_mb = round == 2 ? 1 : 64;
+        f.job.worker.threads = round + 1;
+        loads(&f, text);
+        const struct buckets *b = &f.d.table.schema->input[0].buckets;
+        assert_int_equal(b->count, 10);
+        memcpy(borders[round], b->border, 9 * sizeof(float));
+        teardown(&f);
+    }
+    assert_memory_equal(borders[0], borders[1], 9 * sizeof(float));
+    assert_memory_equal(borders[0], borders[2], 9 * sizeof(float));
+    assert_true(borders[0][4] > 4800 && borders[0][4] < 5100);
+    free(text);
+}
+
 static void a_weight_is_gathered_with_its_row(void **state)
 {
     (void)state;
@@ -777,6 +844,36 @@ static void a_weight_is_gathered_with_its_row(void **state)
     ROWS_ARE(&f.d, "1 : 7", "-", "3 : 9", "4 : 1");
     teardown(&f);
     READS("columns: [number: a, label: y, weight: w], header: names", "w,y,a\n1,2,3\n", "3 : 2");
+}
+
+static void the_encoding_says_functions_and_buckets(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char path[300];
+    setup(&f,
+          "columns: [number: {name: a, scale: log1p}, number: {name: b, buckets: log_squared}, "
+          "number: {name: c, buckets: {borders: [0, 0.5]}, encode: id, missing: {value: 7}}, "
+          "label: y]",
+          NULL, 0);
+    loads(&f, "1,-2,3,0\n4,9,6,1\n");
+    snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
+    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    json_t *all = json_load_file(path, 0, NULL), *columns = json_object_get(all, "columns");
+    static const char *const wanted[] = {
+        "{\"feature\":0,\"kind\":\"number\",\"name\":\"a\",\"number\":{\"divisor\":1.0,"
+        "\"function\":\"log1p\",\"missing\":2.5,\"shift\":0.0},\"width\":1}",
+        "{\"buckets\":{\"count\":10,\"encode\":\"one_hot\",\"log_squared\":-2,\"missing\":null},"
+        "\"feature\":1,\"kind\":\"number\",\"name\":\"b\",\"width\":10}",
+        "{\"buckets\":{\"borders\":[0.0,0.5],\"count\":3,\"encode\":\"id\",\"missing\":7.0},"
+        "\"feature\":11,\"kind\":\"number\",\"name\":\"c\",\"width\":1}"};
+    for (size_t i = 0; i < 3; i++) {
+        char *is = json_dumps(json_array_get(columns, i), JSON_COMPACT | JSON_SORT_KEYS);
+        assert_string_equal(is, wanted[i]);
+        free(is);
+    }
+    json_decref(all);
+    teardown(&f);
 }
 
 static void a_weight_that_cannot_be_makes_its_row_bad(void **state)
@@ -984,6 +1081,10 @@ int main(void)
         cmocka_unit_test(threads_and_packing_change_nothing),
         cmocka_unit_test(the_first_complaint_is_the_first_in_the_text),
         cmocka_unit_test(the_exported_encoding_makes_the_same_features),
+        cmocka_unit_test(logarithms_of_numbers_have_a_floor),
+        cmocka_unit_test(a_number_in_buckets_is_as_a_category),
+        cmocka_unit_test(quantiles_do_not_depend_on_the_order_of_rows),
+        cmocka_unit_test(the_encoding_says_functions_and_buckets),
         cmocka_unit_test(a_weight_is_gathered_with_its_row),
         cmocka_unit_test(a_weight_that_cannot_be_makes_its_row_bad),
         cmocka_unit_test(contents_that_differ_have_another_fingerprint),

@@ -1255,9 +1255,10 @@ static void columns_that_make_no_sense_are_refused(void **state)
     refused(csv, "data.columns[0]=text",
             "--set data.columns[0]: 'text' is unknown; allowed: number, category, label, ignore, "
             "key, keys, cross, weight");
-    refused(
-        csv, "data.columns[0].number.scale=log",
-        "--set data.columns[0].number.scale: 'log' is unknown; allowed: none, standard, min_max");
+    refused(csv, "data.columns[0].number.scale=log",
+            "--set data.columns[0].number.scale: 'log' is unknown, did you mean log2? allowed: "
+            "none, standard, min_max, "
+            "log1p, log2");
     refused(csv, "data.columns[2].ignore.scale=none",
             "--set data.columns[2].ignore.scale: unknown key; allowed: name");
     refused(csv, "data.columns[3]=ignore",
@@ -1267,6 +1268,19 @@ static void columns_that_make_no_sense_are_refused(void **state)
     refused(
         csv, "data.columns=[weight: v, number: a, weight: w, label: y]",
         "--set data.columns: data.columns[2]: data.columns[0] is the weight already: there is one");
+    refused(csv, "data.columns=[number: {name: a, encode: id}, label: y]",
+            "--set data.columns: data.columns[0]: its encode is of buckets, and it has none: "
+            "buckets: log_squared, {quantiles: 10} or {borders: [0, 10]}");
+    refused(csv, "data.columns=[number: {name: a, scale: log2, buckets: log_squared}, label: y]",
+            "--set data.columns: data.columns[0]: a number in buckets has no scale; leave scale or "
+            "buckets out");
+    refused(csv, "data.columns=[number: {name: a, buckets: borders}, label: y]",
+            "--set data.columns: data.columns[0]: its borders are missing: buckets: {borders: [0, "
+            "10]}");
+    refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, x]}}, label: y]",
+            "--set data.columns: data.columns[0]: its border 'x' is no number");
+    refused(csv, "data.columns=[number: {name: a, buckets: {borders: [1, 3, 3]}}, label: y]",
+            "--set data.columns: data.columns[0]: its border 3 is not above the one before it");
     refused(csv, "data.columns=[weight: v, label: y]",
             "--set data.columns: no column is a number, a category or a key: there is nothing to "
             "learn from");

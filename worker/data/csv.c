@@ -448,7 +448,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
         r->look->estimated = true;
     }
     for (uint32_t i = 0; i < s->inputs; i++)
-        r->look->grows |= r->look->estimated && s->input[i].learns;
+        r->look->grows |= r->look->estimated && table_input_grows(&s->input[i]);
     r->look->bytes = rows * table_row_cells(s) * sizeof(uint32_t);
     if (!r->look->grows)
         return dataset_set_shape(d, r, "data.columns", rows, 1, &s->features, e);

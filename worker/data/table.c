@@ -23,6 +23,14 @@ static enum err given_words(struct table_input *in, const char *words, const cha
     return err ? err : vocabulary_add(&in->words, missing, strcspn(missing, "\n"), &number);
 }
 
+static enum err init_buckets(struct table_input *in, const struct job_column *column)
+{
+    in->bucketing = column->buckets;
+    in->quantiles = column->quantiles;
+    in->buckets.count = 1; /* until it is learned */
+    return in->bucketing == BUCKETS_BORDERS ? buckets_given(&in->buckets, column->words) : ERR_OK;
+}
+
 static enum err input_init(struct table_input *in, const struct job_column *column,
                            const char *missing)
 {
@@ -34,7 +42,7 @@ static enum err input_init(struct table_input *in, const struct job_column *colu
                                .divisor = 1};
     memcpy(in->name, column->name, sizeof in->name);
     if (in->kind != COLUMN_CATEGORY)
-        return ERR_OK;
+        return init_buckets(in, column);
     in->learns = !column->words;
     return in->learns ? ERR_OK : given_words(in, column->words, missing);
 }
@@ -122,8 +130,10 @@ void table_schema_unref(struct table_schema *s)
 {
     if (!s || --s->refs)
         return;
-    for (uint32_t i = 0; i < s->inputs; i++)
+    for (uint32_t i = 0; i < s->inputs; i++) {
         vocabulary_close(&s->input[i].words);
+        buckets_close(&s->input[i].buckets);
+    }
     mem_free(s->input);
     mem_free(s->key);
     mem_free(s->lookup);
@@ -285,7 +295,8 @@ struct learning {
     struct moments *part;  /* (chunks, inputs) */
     struct moments *whole; /* (inputs) */
     atomic_ullong next;
-    int pass; /* 0: sums; 1: squares; 2: scale the cells */
+    enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_SCALE } pass;
+    struct quantiles *quantiles; /* (inputs): those with an n are learned */
 
     atomic_bool failed; /* who sets it says why */
     enum err err;
@@ -318,6 +329,31 @@ static void add_squares(struct moments *m, const struct moments *whole,
     }
 }
 
+static void count_quantiles(struct quantiles *q, const struct table_schema *s,
+                            const uint32_t *cells)
+{
+    for (uint32_t i = 0; i < s->inputs; i++)
+        if (q[i].n > 0 && !isnan(table_float(cells[i])))
+            quantiles_count(&q[i], table_float(cells[i]));
+}
+
+static float scaled(const struct table_input *in, float v)
+{
+    double x = isnan(v) ? in->fill : (double)v;
+    if (in->scale == SCALE_LOG1P)
+        return (float)log1p(x > 0 ? x : 0);
+    if (in->scale == SCALE_LOG2)
+        return (float)log2(x > 1 ? x : 1);
+    return (float)((x - in->shift) / in->divisor);
+}
+
+static uint32_t bucket(const struct table_input *in, float v)
+{
+    if (isnan(v) && in->missing != MISSING_VALUE)
+        return 0;
+    return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
+}
+
 static void scale_cells(const struct table_schema *s, uint32_t *cells)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
@@ -325,8 +361,7 @@ static void scale_cells(const struct table_schema *s, uint32_t *cells)
         if (in->kind != COLUMN_NUMBER)
             continue;
         float v = table_float(cells[i]);
-        double x = isnan(v) ? in->fill : (double)v;
-        cells[i] = table_bits((float)((x - in->shift) / in->divisor));
+        cells[i] = in->bucketing == BUCKETS_NONE ? table_bits(scaled(in, v)) : bucket(in, v);
     }
 }
 
@@ -336,10 +371,12 @@ static void learn_rows(const struct learning *l, struct moments *part, uint32_t 
     for (; n > 0; n--, cells += table_row_cells(s)) {
         if (isnan(table_float(cells[s->inputs]))) /* left out */
             continue;
-        if (l->pass == 0)
+        if (l->pass == PASS_SUMS)
             add_sums(part, s, cells);
-        else if (l->pass == 1)
+        else if (l->pass == PASS_SQUARES)
             add_squares(part, l->whole, s, cells);
+        else if (l->pass == PASS_QUANTILES)
+            count_quantiles(l->quantiles, s, cells);
         else
             scale_cells(s, cells);
     }
@@ -352,7 +389,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
     struct table *t = l->table;
     uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
     struct moments *part =
-        l->part ? l->part + chunk * t->schema->inputs : NULL; /* pass 2 has none */
+        l->part ? l->part + chunk * t->schema->inputs : NULL; /* PASS_SCALE has none */
     uint32_t *there = t->chunk[chunk].cells;
     if (there) {
         learn_rows(l, part, there, end - row);
@@ -366,7 +403,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         if (err)
             return err;
         learn_rows(l, part, buffer, n);
-        if (l->pass == 2)
+        if (l->pass == PASS_SCALE)
             err = put_rows(t, row, n, buffer, e);
     }
     return err;
@@ -394,7 +431,7 @@ static void learn_chunks(void *ctx, uint32_t thread)
 
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
-    l->pass = pass; /* there is one more only where none failed */
+    l->pass = (unsigned)pass; /* there is one more only where none failed */
     atomic_store(&l->next, 0);
     pool_run(pool, learn_chunks, l);
     return l->err ? err_set(e, l->err, "%s", l->e.text) : ERR_OK;
@@ -432,6 +469,18 @@ static void learn_input(struct table_input *in, const struct moments *m)
         in->shift = m->count > 0 ? (double)m->min : 0;
         in->divisor = range > 0 ? range : 1;
     }
+    if (in->bucketing == BUCKETS_LOG_SQUARED && m->count > 0)
+        buckets_learn_range(&in->buckets, m->min, m->max);
+}
+
+bool table_input_is_id(const struct table_input *in)
+{
+    return in->kind == COLUMN_CATEGORY || in->bucketing != BUCKETS_NONE;
+}
+
+bool table_input_grows(const struct table_input *in)
+{
+    return in->learns || in->bucketing == BUCKETS_LOG_SQUARED || in->bucketing == BUCKETS_QUANTILES;
 }
 
 static enum err number_features(struct table_schema *s, struct errmsg *e)
@@ -440,9 +489,10 @@ static enum err number_features(struct table_schema *s, struct errmsg *e)
     uint64_t at = 0;
     for (uint32_t i = 0; i < s->inputs; i++) {
         struct table_input *in = &s->input[i];
-        int one_hot = in->kind == COLUMN_CATEGORY && in->encode == ENCODE_ONE_HOT;
+        int one_hot = table_input_is_id(in) && in->encode == ENCODE_ONE_HOT;
+        uint32_t ids = in->kind == COLUMN_CATEGORY ? in->words.count : in->buckets.count;
         in->feature = (uint32_t)at;
-        in->width = one_hot ? in->words.count : 1;
+        in->width = one_hot ? ids : 1;
         at += in->width;
         if (at > FEATURES_MAX)
             return err_set(e, ERR_INPUT,
@@ -454,6 +504,65 @@ static enum err number_features(struct table_schema *s, struct errmsg *e)
     return ERR_OK;
 }
 
+/* The borders of one input, of its last round. */
+static enum err take_quantiles(struct table_input *in, const struct quantiles *q)
+{
+    float value[JOB_QUANTILES_MAX];
+    quantiles_values(q, value);
+    return buckets_learn_borders(&in->buckets, value, q->n);
+}
+
+static enum err begin_quantiles(struct learning *l)
+{
+    const struct table_schema *s = l->table->schema;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->inputs && !err; i++)
+        if (s->input[i].bucketing == BUCKETS_QUANTILES && l->whole[i].count > 0)
+            err = quantiles_init(&l->quantiles[i], s->input[i].quantiles - 1,
+                                 (uint64_t)l->whole[i].count);
+    return err;
+}
+
+static enum err end_round(struct learning *l, bool last)
+{
+    const struct table_schema *s = l->table->schema;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->inputs && !err; i++) {
+        if (l->quantiles[i].n == 0)
+            continue;
+        err = quantiles_end_round(&l->quantiles[i]);
+        if (!err && last)
+            err = take_quantiles(&s->input[i], &l->quantiles[i]);
+    }
+    return err;
+}
+
+static bool wants_quantiles(const struct table_schema *s)
+{
+    for (uint32_t i = 0; i < s->inputs; i++)
+        if (s->input[i].bucketing == BUCKETS_QUANTILES)
+            return true;
+    return false;
+}
+
+static enum err learn_quantiles(struct learning *l, struct pool *pool, struct errmsg *e)
+{
+    uint32_t inputs = l->table->schema->inputs;
+    if (!wants_quantiles(l->table->schema))
+        return ERR_OK;
+    l->quantiles = mem_zalloc(inputs, sizeof *l->quantiles);
+    enum err err = l->quantiles ? begin_quantiles(l) : ERR_NOMEM;
+    for (int round = 0; round < QUANTILES_ROUNDS && !err; round++) {
+        err = run_pass(l, pool, PASS_QUANTILES, e);
+        if (!err)
+            err = end_round(l, round + 1 == QUANTILES_ROUNDS);
+    }
+    for (uint32_t i = 0; i < inputs && l->quantiles; i++)
+        quantiles_close(&l->quantiles[i]);
+    mem_free(l->quantiles);
+    return err == ERR_NOMEM ? err_set(e, err, "out of memory for quantiles") : err;
+}
+
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
 {
     uint32_t inputs = t->schema->inputs;
@@ -461,7 +570,7 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
                          .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
                          .whole = mem_zalloc(inputs, sizeof *l.whole)};
     enum err err = l.part && l.whole ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
-    for (int pass = 0; pass < 2 && !err; pass++) {
+    for (int pass = PASS_SUMS; pass <= PASS_SQUARES && !err; pass++) {
         err = run_pass(&l, pool, pass, e);
         if (!err)
             join_parts(&l);
@@ -469,6 +578,8 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)
             learn_input(&t->schema->input[i], &l.whole[i]);
+    if (!err)
+        err = learn_quantiles(&l, pool, e);
     mem_free(l.part);
     mem_free(l.whole);
     return err ? err : number_features(t->schema, e);
@@ -477,7 +588,7 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 {
     struct learning l = {.table = t};
-    return run_pass(&l, pool, 2, e);
+    return run_pass(&l, pool, PASS_SCALE, e);
 }
 
 /* ---- a row for a batch ---- */
@@ -487,7 +598,7 @@ void table_features(const struct table_schema *s, const uint32_t *cells, float *
     memset(x, 0, s->features * sizeof *x);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
-        if (in->kind == COLUMN_NUMBER)
+        if (!table_input_is_id(in))
             x[in->feature] = table_float(cells[i]);
         else if (in->encode == ENCODE_ID)
             x[in->feature] = (float)cells[i];

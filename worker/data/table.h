@@ -8,6 +8,7 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
+#include "worker/data/core/buckets.h"
 #include "worker/data/spill.h"
 #include "worker/data/vocabulary.h"
 #include "common/math/pool.h"
@@ -20,10 +21,13 @@ struct table_input {
     float missing_value;
     enum column_encode encode;
     char name[JOB_NAME_MAX];
-    int learns;              /* category: its words are those of the training part */
-    struct vocabulary words; /* category */
-    double shift, divisor;   /* number: (x - shift) / divisor */
-    double fill;             /* number: what stands for a missing one, before that */
+    int learns;                    /* category: its words are those of the training part */
+    struct vocabulary words;       /* category */
+    double shift, divisor;         /* number: (x - shift) / divisor */
+    double fill;                   /* number: what stands for a missing one, before that */
+    enum column_buckets bucketing; /* number: in which buckets it is */
+    uint32_t quantiles;            /* how many are wanted */
+    struct buckets buckets;
     uint32_t feature, width; /* its features: [feature, feature + width) */
 };
 
@@ -85,7 +89,8 @@ static inline uint32_t table_row_cells(const struct table_schema *s)
 }
 
 /* Cells are the bits of a float: a number (NaN: missing), the label (NaN: the row is left out) and the weight;
- * or a category: 0 is unknown, n + 1 is word n. */
+ * or a category: 0 is unknown, n + 1 is word n. A number in buckets is
+ * a number until table_scale, and then a category: 0 is missing, n + 1 is bucket n. */
 static inline uint32_t table_bits(float v)
 {
     union {
@@ -134,6 +139,10 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_
 /* Put fills and scales into the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT as of append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 
+/* Its features are those of ids: a category, or a number in buckets. */
+bool table_input_is_id(const struct table_input *in);
+/* More of the training part may give it more features. */
+bool table_input_grows(const struct table_input *in);
 /* A row's cells as features. x: (features). Thread: any. */
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
 /* Of its rows in the file. */

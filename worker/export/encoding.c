@@ -61,9 +61,42 @@ static json_t *lines(const char *joined, int *ok)
     return list;
 }
 
+static const char *encode_of(const struct table_input *in)
+{
+    return in->encode == ENCODE_ID ? "id" : "one_hot";
+}
+
+static json_t *borders(const struct buckets *b, int *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i + 1 < b->count; i++)
+        if (json_array_append_new(list, json_real((double)b->border[i])) != 0)
+            *ok = 0;
+    return list;
+}
+
+/* Of a number in buckets. */
+static json_t *of_buckets(const struct table_input *in, int *ok)
+{
+    const struct buckets *b = &in->buckets;
+    json_t *o = json_object();
+    put(o, "encode", json_string(encode_of(in)), ok);
+    put(o, "missing",
+        in->missing == MISSING_VALUE ? json_real((double)in->missing_value) : json_null(), ok);
+    put(o, "count", json_integer((json_int_t)b->count), ok);
+    if (in->bucketing == BUCKETS_LOG_SQUARED)
+        put(o, "log_squared", json_integer((json_int_t)b->first), ok);
+    else
+        put(o, "borders", borders(b, ok), ok);
+    return o;
+}
+
 static json_t *of_number(const struct table_input *in, int *ok)
 {
+    static const char *const functions[] = {[SCALE_LOG1P] = "log1p", [SCALE_LOG2] = "log2"};
     json_t *o = json_object();
+    if (in->scale == SCALE_LOG1P || in->scale == SCALE_LOG2)
+        put(o, "function", json_string(functions[in->scale]), ok);
     put(o, "shift", json_real(in->shift), ok);
     put(o, "divisor", json_real(in->divisor), ok);
     put(o, "missing", in->missing == MISSING_REFUSE ? json_null() : json_real(in->fill), ok);
@@ -73,7 +106,7 @@ static json_t *of_number(const struct table_input *in, int *ok)
 static json_t *of_category(const struct table_input *in, int *ok)
 {
     json_t *o = json_object();
-    put(o, "encode", json_string(in->encode == ENCODE_ID ? "id" : "one_hot"), ok);
+    put(o, "encode", json_string(encode_of(in)), ok);
     put(o, "words", words(&in->words, ok), ok);
     return o;
 }
@@ -126,7 +159,11 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
             put(o, "feature", json_integer((json_int_t)in->feature), ok);
             put(o, "width", json_integer((json_int_t)in->width), ok);
             bool number = c->kind == COLUMN_NUMBER;
-            put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok), ok);
+            if (number && table_input_is_id(in))
+                put(o, "buckets", of_buckets(in, ok), ok);
+            else
+                put(o, number ? "number" : "category", (number ? of_number : of_category)(in, ok),
+                    ok);
             in++;
         } else if (job_column_has_keys(c)) {
             put(o, "key", of_key(c, ok), ok);

@@ -1,0 +1,212 @@
+#include "worker/data/core/buckets.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+/* ---- given and found ---- */
+
+enum err buckets_given(struct buckets *b, const char *borders)
+{
+    uint32_t n = 0;
+    for (const char *p = borders; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+        n++;
+    float *value = mem_zalloc(n, sizeof *value);
+    if (!value)
+        return ERR_NOMEM;
+    const char *p = borders;
+    for (uint32_t i = 0; i < n; i++) {
+        value[i] = strtof(p, NULL);
+        p += strcspn(p, "\n") + 1;
+    }
+    enum err err = buckets_learn_borders(b, value, n);
+    mem_free(value);
+    return err;
+}
+
+void buckets_close(struct buckets *b)
+{
+    mem_free(b->border);
+    *b = (struct buckets){.count = 0};
+}
+
+/* As 3 Idiots' features for Criteo have it: floor(ln(x)^2) above 2, the integer itself up to there. The steps above 2
+ * are behind those up to it. */
+static int32_t step_of(float x)
+{
+    enum { LOWEST = -64, ABOVE_TWO = 3 };
+    if (x <= 2.0f)
+        return (int32_t)(x < (float)LOWEST ? (float)LOWEST : x);
+    double l = log((double)x);
+    return ABOVE_TWO + (int32_t)floor(l * l);
+}
+
+/* How many borders are at most x. */
+static uint32_t find_border(const struct buckets *b, float x)
+{
+    uint32_t low = 0, high = b->count - 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (b->border[middle] <= x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t buckets_find(const struct buckets *b, float x)
+{
+    if (!b->log_squared)
+        return find_border(b, x);
+    int32_t step = step_of(x), last = b->first + (int32_t)b->count - 1;
+    return (uint32_t)((step < b->first ? b->first : step > last ? last : step) - b->first);
+}
+
+/* ---- learned ---- */
+
+void buckets_learn_range(struct buckets *b, float low, float high)
+{
+    b->log_squared = true;
+    b->first = step_of(low);
+    b->count = (uint32_t)(step_of(high) - b->first) + 1;
+}
+
+enum err buckets_learn_borders(struct buckets *b, const float *value, uint32_t n)
+{
+    float *border = mem_zalloc((size_t)n + 1, sizeof *border);
+    uint32_t borders = 0;
+    if (!border)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < n; i++)
+        if (borders == 0 || value[i] > border[borders - 1])
+            border[borders++] = value[i];
+    mem_free(b->border);
+    b->border = border;
+    b->count = borders + 1;
+    return ERR_OK;
+}
+
+/* ---- quantiles ---- */
+
+enum { BITS = 32, PART_BITS = 11, PART_VALUES = 1 << PART_BITS };
+_Static_assert(QUANTILES_ROUNDS *PART_BITS >= BITS, "the last round knows all bits");
+
+/* Rises with the number. */
+static uint32_t bits_of(float x)
+{
+    union {
+        float f;
+        uint32_t u;
+    } w = {.f = x};
+    return w.u & 0x80000000u ? ~w.u : w.u | 0x80000000u;
+}
+
+static float number_of(uint32_t bits)
+{
+    union {
+        uint32_t u;
+        float f;
+    } w = {.u = bits & 0x80000000u ? bits & 0x7fffffffu : ~bits};
+    return w.f;
+}
+
+/* How many of the highest bits are known when the round begins. */
+static uint32_t known_bits(int round)
+{
+    uint32_t known = (uint32_t)round * PART_BITS;
+    return known < BITS ? known : BITS;
+}
+
+static uint32_t highest(uint32_t bits, uint32_t n)
+{
+    return n == 0 ? 0 : bits >> (BITS - n);
+}
+
+/* The different beginnings of the quantiles, which rise as they do. */
+static enum err begin_round(struct quantiles *q)
+{
+    q->ranges = 0;
+    for (uint32_t i = 0; i < q->n; i++)
+        if (q->ranges == 0 || q->range[q->ranges - 1] != q->of[i].bits)
+            q->range[q->ranges++] = q->of[i].bits;
+    mem_free(q->count);
+    q->count = mem_zalloc((size_t)q->ranges * PART_VALUES, sizeof *q->count);
+    return q->count ? ERR_OK : ERR_NOMEM;
+}
+
+enum err quantiles_init(struct quantiles *q, uint32_t n, uint64_t total)
+{
+    assert(n > 0 && total > 0);
+    *q = (struct quantiles){.n = n};
+    q->of = mem_zalloc(n, sizeof *q->of);
+    q->range = mem_zalloc(n, sizeof *q->range);
+    if (!q->of || !q->range)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < n; i++) { /* ceil((i + 1) total / (n + 1)), from 1 */
+        uint64_t whole = total / (n + 1), rest = total % (n + 1);
+        q->of[i].rank = (i + 1) * whole + ((i + 1) * rest + n) / (n + 1) - 1;
+        assert(q->of[i].rank < total);
+    }
+    return begin_round(q);
+}
+
+void quantiles_close(struct quantiles *q)
+{
+    mem_free(q->of);
+    mem_free(q->range);
+    mem_free(q->count);
+    *q = (struct quantiles){.n = 0};
+}
+
+/* Which range begins so; `ranges`: none. */
+static uint32_t find_range(const struct quantiles *q, uint32_t beginning)
+{
+    uint32_t low = 0, high = q->ranges;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (q->range[middle] < beginning)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < q->ranges && q->range[low] == beginning ? low : q->ranges;
+}
+
+void quantiles_count(struct quantiles *q, float x)
+{
+    uint32_t bits = bits_of(x), known = known_bits(q->round), next = known_bits(q->round + 1);
+    uint32_t range = find_range(q, highest(bits, known));
+    if (range == q->ranges)
+        return;
+    uint32_t part = highest(bits, next) & ((1u << (next - known)) - 1);
+    atomic_fetch_add_explicit(&q->count[(size_t)range * PART_VALUES + part], 1,
+                              memory_order_relaxed);
+}
+
+enum err quantiles_end_round(struct quantiles *q)
+{
+    uint32_t bits = known_bits(q->round + 1) - known_bits(q->round);
+    for (uint32_t i = 0; i < q->n; i++) {
+        struct quantile *of = &q->of[i];
+        const atomic_ullong *count = q->count + (size_t)find_range(q, of->bits) * PART_VALUES;
+        uint32_t part = 0;
+        while (of->rank >= atomic_load(&count[part])) {
+            of->rank -= atomic_load(&count[part++]);
+            assert(part < PART_VALUES); /* there are more numbers than its rank */
+        }
+        of->bits = of->bits << bits | part;
+    }
+    q->round++;
+    return q->round < QUANTILES_ROUNDS ? begin_round(q) : ERR_OK;
+}
+
+void quantiles_values(const struct quantiles *q, float *value)
+{
+    assert(q->round == QUANTILES_ROUNDS);
+    for (uint32_t i = 0; i < q->n; i++)
+        value[i] = number_of(q->of[i].bits);
+}

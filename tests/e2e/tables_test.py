@@ -4,11 +4,12 @@ however the work is split."""
 import math
 import pathlib
 import random
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TrainCase  # noqa: E402
+from cluster import DEADLINE_S, SANITIZED, SHORT, WORKER, TrainCase  # noqa: E402
 
 ROWS, EVAL_ROWS, MEMBERS = 1200, 400, 150
 WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
@@ -133,6 +134,12 @@ class TablesTest(TrainCase):
         sync = self.found("--ps=2", "--workers=2", keys=keys, out="sync")
         got = self.found("--ps=2", "--workers=2", keys={**keys, "training.update": "async"}, out="async")
         self.assertAlmostEqual(got["eval"]["auc"], sync["eval"]["auc"], delta=0.03)
+
+    def test_the_learning_rate_finder_refuses_tables(self):
+        got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
+                              *self.sets(self.keys(WIDE_DEEP))], capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(got.returncode, 2, got.stderr)
+        self.assertIn("lr-finder does not know tables", got.stderr)
 
 
 if __name__ == "__main__":

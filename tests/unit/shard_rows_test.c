@@ -1308,6 +1308,8 @@ static void status_counts_rows_and_their_memory(void **state)
     const Gradwire__ShardStatus *s = shard_status(c->node[0].shard);
     assert_int_equal(s->rows, 10 * TABLES);
     assert_true(s->row_bytes >= 10 * 6 * sizeof(float));
+    const struct shard_facts facts = shard_facts(c->node[0].shard);
+    assert_true(facts.state_bytes >= s->row_bytes); /* a snapshot has them */
     end(c);
 }
 

@@ -343,6 +343,7 @@ static void push_block(struct cluster *c, uint32_t worker, uint64_t name, struct
 }
 
 static const struct tree_node root = {2, 0};
+static const struct tree_node batch = {0, 0}; /* async: the node of every push */
 
 /* Keys [first, end) of both lists, all gradients g. */
 static struct grads touch(uint32_t first, uint32_t last, float g)
@@ -998,6 +999,36 @@ static void a_body_of_rows_that_does_not_parse_is_refused_by_name(void **state)
     end(c);
 }
 
+/* Bytes of a good push are changed: it is taken or refused, and a good one is still taken behind it. */
+static void bodies_of_noise_break_nothing(void **state)
+{
+    (void)state;
+    static uint8_t body[1 << 13], changed[1 << 13];
+    struct grads g = touch(0, KEYS, 1);
+    uint32_t refused = 0;
+    srand(8);
+    for (int round = 0; round < 400; round++) {
+        struct cluster *c = round % 2 ? begin_async(1) : begin(1);
+        struct errmsg e = {""};
+        Gradwire__Generation generation = quiet_generation(c->generation);
+        Gradwire__RowsPush m = rows_push(&generation, 0, batch, 1, 0, ROW_PARTS);
+        size_t bytes = 0;
+        for (uint32_t p = 0; p < ROW_PARTS; p++)
+            bytes += section(c, &g, bucket_part(bucket_shard(0, 1), p), body + bytes);
+        assert_true(bytes <= sizeof body);
+        memcpy(changed, body, bytes);
+        for (int i = rand() % 4; i >= 0; i--)
+            changed[(size_t)rand() % bytes] = (uint8_t)rand();
+        size_t left = rand() % 3 ? bytes : (size_t)rand() % bytes;
+        enum err err = send_rows_push(c, 0, 0, &m, changed, left, &e);
+        assert_true(err == ERR_OK || err == ERR_PROTO);
+        refused += err == ERR_PROTO;
+        assert_int_equal(send_rows_push(c, 0, 0, &m, body, bytes, &e), ERR_OK);
+        end(c);
+    }
+    assert_true(refused > 100 && refused < 400);
+}
+
 static void refuse_ask(struct cluster *c, const uint32_t *keys, size_t lists, const void *mixed,
                        uint64_t bytes, const char *text)
 {
@@ -1115,8 +1146,6 @@ static void a_takeover_brings_no_setting_that_tables_do_not_go_with(void **state
 }
 
 /* ---- async ---- */
-
-static const struct tree_node batch = {0, 0};
 
 /* Batches come in parts, some of them twice, and the newest rows are behind each. */
 static void async_rows_are_those_of_a_plain_loop_for_any_number_of_shards(void **state)
@@ -1408,6 +1437,7 @@ int main(void)
         cmocka_unit_test(a_cut_does_not_stop_a_step_of_which_parts_are_made),
         cmocka_unit_test(a_push_of_rows_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(a_body_of_rows_that_does_not_parse_is_refused_by_name),
+        cmocka_unit_test(bodies_of_noise_break_nothing),
         cmocka_unit_test(an_ask_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(rows_in_a_job_without_tables_are_refused),
         cmocka_unit_test(rows_of_another_generation_are_refused_and_the_connection_stays),

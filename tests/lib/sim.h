@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/wire/msg.h"
 #include "ps/core/gate.h"
 #include "ps/core/shard.h"
@@ -84,11 +85,12 @@ struct sim;
 /* ---- sim_rows.c: tables ---- */
 
 enum { SIM_KEYS = 24, SIM_DIM_MAX = 3, SIM_TABLES = 3, SIM_LISTS = 2 };
-extern const struct row_layout sim_row_layout;
+extern const struct row_layout sim_row_layout; /* SIM_IDS: with first values that are exact */
 
 struct sim_row {
     bool there;
     uint32_t count;
+    uint64_t stamp;
     float w[SIM_DIM_MAX], slot[OPTIMIZER_SLOTS_MAX][SIM_DIM_MAX];
 };
 struct sim_rows_state {
@@ -108,7 +110,9 @@ struct sim_rows_seen {
     uint64_t before, making,
         gone;            /* answers: as of the step before, while a step is being made; refused */
     uint64_t taken_over; /* takeovers while a gate holds rows */
-    uint64_t duplicates; /* async: parts that were applied before */
+    uint64_t duplicates; /* async: runs of parts that were applied before */
+    uint64_t cuts, cut_rows; /* that were compared, and their rows */
+    uint64_t reads;          /* async: rows that were compared */
 };
 extern struct sim_rows_seen sim_rows_seen;
 
@@ -123,8 +127,10 @@ bool sim_row_gradient(const struct sim_config *c, uint64_t batch, struct tree_no
 uint32_t sim_rows_place(const struct sim *sim, uint32_t list, uint64_t mixed);
 void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t step,
                         uint32_t examples);
-/* Sync: these are what a worker begins the step with. */
+/* These are what a worker begins the step with; async: what some batches, each once, may have made. */
 void sim_check_rows(struct sim *sim, uint64_t step, const struct row_values *v);
+/* A cut has the rows of its step, or of its resolved batches, and no other ones. `o`: what updated them. */
+void sim_check_cut_rows(struct sim *sim, const struct manifest *m, const struct optimizer *o);
 
 /* ---- sim_queue.c: time, chance, what happens next ---- */
 
@@ -248,6 +254,9 @@ const struct sim_manifest *sim_disk_newest(const struct sim *sim);
 /* Elements [first, first + n) of a published cut; slots where not NULL. */
 enum err sim_disk_read(const struct sim *sim, const struct manifest *m, uint64_t first, uint64_t n,
                        float *w, float *const slot[OPTIMIZER_SLOTS_MAX]) MUST_CHECK;
+/* The rows of a published cut. */
+enum err sim_disk_read_rows(const struct sim *sim, const struct manifest *m,
+                            const struct checkpoint_rows_wanted *w, struct errmsg *e) MUST_CHECK;
 void sim_disk_corrupt(struct sim *sim);
 void sim_disk_close(struct sim *sim);
 
@@ -489,6 +498,7 @@ struct sim_oracle {
 /* Is something of these leaves of the batch not finite? NULL: of all leaves. */
 bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of);
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
+uint32_t sim_batch_examples(const struct sim_config *config, uint64_t batch); /* of all leaves */
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);
 void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
                        const float *w, uint64_t elems, float *out);

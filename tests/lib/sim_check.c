@@ -161,7 +161,7 @@ static bool step_broken(const struct sim_config *c, const struct sim_oracle *o, 
     return broken;
 }
 
-static uint32_t batch_examples(const struct sim_config *c, uint64_t batch)
+uint32_t sim_batch_examples(const struct sim_config *c, uint64_t batch)
 {
     uint32_t n = 0;
     for (uint32_t leaf = 0; leaf < c->settings.microbatches; leaf++)
@@ -545,7 +545,7 @@ static void check_known(struct sim *sim, const struct manifest *m, const float *
         sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);
     for (uint64_t b = 0; b < ids_end(&done); b++) {
         struct sim_leaf leaf[SIM_LEAVES_MAX];
-        uint32_t n = batch_examples(c, b);
+        uint32_t n = sim_batch_examples(c, b);
         if (!ids_has(&done, b) || sim_broken(c, b, NULL) || n == 0)
             continue;
         memset(g, 0, c->elems * sizeof *g);
@@ -660,7 +660,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
     }
     uint64_t end = ids_end(&done);
     for (uint64_t id = 0; id < end; id++) {
-        if (!ids_has(&done, id) || sim_broken(c, id, NULL) || batch_examples(c, id) == 0)
+        if (!ids_has(&done, id) || sim_broken(c, id, NULL) || sim_batch_examples(c, id) == 0)
             continue;
         moved += (float)id_value(id) * c->settings.learning_rate;
         t++;
@@ -699,6 +699,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
 void sim_check_manifest(struct sim *sim, const struct manifest *m)
 {
     const struct sim_config *c = &sim->config;
+    struct optimizer optimizer = optimizer_of(&c->settings);
     float *w = malloc(c->elems * sizeof *w), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     for (uint32_t k = 0; k < sim->oracle.slots; k++)
         slot[k] = malloc(c->elems * sizeof **slot);
@@ -712,6 +713,8 @@ void sim_check_manifest(struct sim *sim, const struct manifest *m)
         check_sync(sim, m, w, slot);
     else
         check_async(sim, m, w);
+    if (c->tables && !sim->failed)
+        sim_check_cut_rows(sim, m, &optimizer);
     for (uint32_t k = 0; k < sim->oracle.slots; k++)
         free(slot[k]);
     free(w);

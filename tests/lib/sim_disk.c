@@ -172,7 +172,7 @@ static enum err read_rows(struct row_copy *c, const struct checkpoint_rows_wante
     return ERR_OK;
 }
 
-static enum err read_wanted(const struct sim *sim, const struct manifest *m,
+enum err sim_disk_read_rows(const struct sim *sim, const struct manifest *m,
                             const struct checkpoint_rows_wanted *w, struct errmsg *e)
 {
     enum err err = ERR_OK;
@@ -302,7 +302,7 @@ enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
             continue;
         if (sim_disk_read(sim, &at->m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot))
             return err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut);
-        enum err err = blocks->wanted ? read_wanted(sim, &at->m, blocks->wanted, e) : ERR_OK;
+        enum err err = blocks->wanted ? sim_disk_read_rows(sim, &at->m, blocks->wanted, e) : ERR_OK;
         if (err)
             return err;
         *m = manifest_copy(&at->m);

@@ -23,6 +23,7 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
         return;
     }
     sim_check_read(t, to, head);
+    sim_rows_seen.duplicates += head->parts && head->outcome == GRADWIRE__OUTCOME__DUPLICATE;
     if (head->codec != GRADWIRE__CODEC__RAW) {
         sim_send_bytes(t->sim, OF(to), DIALER, type, m, body, bytes, &t->unsent);
         return;

@@ -362,6 +362,16 @@ static void on_fault(struct sim *sim, struct sim_event *e)
 
 /* ---- a run ---- */
 
+static void make_row_layout(struct sim *sim, bool exact)
+{
+    struct row_layout *l = sim->layout.rows = mem_zalloc(1, sizeof *l);
+    *l = sim_row_layout;
+    for (uint32_t i = 0; i < l->tables && exact; i++) {
+        l->table[i].init = i ? INIT_CONSTANT : INIT_ZEROS;
+        l->table[i].init_value = (float)i;
+    }
+}
+
 static void make_layout(struct sim *sim)
 {
     struct errmsg e;
@@ -373,10 +383,8 @@ static void make_layout(struct sim *sim)
                        .init = exact ? INIT_CONSTANT : INIT_GLOROT_UNIFORM,
                        .init_value = exact ? 2.0f : 1.0f};
     struct tensor b = a;
-    if (sim->config.tables) {
-        sim->layout.rows = mem_zalloc(1, sizeof *sim->layout.rows);
-        *sim->layout.rows = sim_row_layout;
-    }
+    if (sim->config.tables)
+        make_row_layout(sim, exact);
     memcpy(b.name, "b", 2);
     b.shape[0] = elems - first;
     if (layout_add(&sim->layout, &a, &e) || (first && layout_add(&sim->layout, &b, &e)) ||

@@ -610,7 +610,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     k->rows_now = k->asked == &k->rows[1];
     for (uint32_t i = 0; i < terms->plan.shards; i++)
         sim_rows_seen.chunkless += terms->plan.shard[i].chunks == 0;
-    if (terms->tables && terms->sync)
+    if (terms->tables)
         sim_check_rows(sim_of(k), t->name, &k->rows[k->rows_now]);
     if (terms->sync)
         sim_check_parameters(sim_of(k), terms->generation, t->name, k->w);
@@ -843,7 +843,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     start_local(sim, k);
     k->asked = NULL;
     for (int i = 0; i < 2; i++)
-        row_values_init(&k->rows[i], &sim_row_layout);
+        row_values_init(&k->rows[i],
+                        sim_of(k)->config.tables ? sim_of(k)->layout.rows : &sim_row_layout);
     if (push_codec_new(&k->codec, &sim->layout))
         sim_fail(sim, "worker %u: no memory", k->proc.index);
     k->nodes = 0;

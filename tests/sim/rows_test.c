@@ -1,4 +1,5 @@
-/* Tables: whatever happens, what each worker reads and what is learned are a plain loop's, to the bit. */
+/* Tables: whatever happens, what each worker reads and what each cut has are a plain loop's, to the bit; async: each row
+ * of a cut is what the resolved batches make of it, each once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,11 +78,65 @@ static void sync_rows_survive_workers_chiefs_and_connections(void **state)
     assert_true(seen->taken_over > 0);
 }
 
+/* Everything may die and come back with other numbers of ps and workers: cuts bring the rows back. */
+static void sweep_faults(const char *name, uint64_t base, uint64_t runs, bool sync)
+{
+    for (uint64_t seed = base; seed < base + runs; seed++) {
+        struct sim_config c;
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), sync);
+        sim_faults_random(&c);
+        sim_try(&c, name, c.seed);
+    }
+}
+
+static void print_cuts(void)
+{
+    print_message(
+        "%llu cuts with %llu rows, %llu rows read in async, %llu duplicates\n",
+        (unsigned long long)sim_rows_seen.cuts, (unsigned long long)sim_rows_seen.cut_rows,
+        (unsigned long long)sim_rows_seen.reads, (unsigned long long)sim_rows_seen.duplicates);
+}
+
+static void sync_rows_come_back_out_of_cuts(void **state)
+{
+    (void)state;
+    sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
+    sweep_faults(__func__, 2000, sim_runs(400, 100), true);
+    print_cuts();
+    assert_true(getenv("GRADWIRE_SIM_SEED") || sim_rows_seen.cut_rows > 10000);
+}
+
+static void async_rows_have_every_batch_once(void **state)
+{
+    (void)state;
+    uint64_t runs = sim_runs(100, 50);
+    for (uint64_t seed = 1; seed <= runs; seed++) {
+        struct sim_config c;
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), false);
+        sim_try(&c, __func__, c.seed);
+    }
+}
+
+static void async_rows_have_every_batch_once_under_faults(void **state)
+{
+    (void)state;
+    sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
+    sweep_faults(__func__, 3000, sim_runs(600, 150), false);
+    print_cuts();
+    if (getenv("GRADWIRE_SIM_SEED"))
+        return;
+    assert_true(sim_rows_seen.cut_rows > 10000 && sim_rows_seen.reads > 10000);
+    assert_true(sim_rows_seen.duplicates > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sync_rows_are_the_plain_loop_to_the_bit),
         cmocka_unit_test(sync_rows_survive_workers_chiefs_and_connections),
+        cmocka_unit_test(sync_rows_come_back_out_of_cuts),
+        cmocka_unit_test(async_rows_have_every_batch_once),
+        cmocka_unit_test(async_rows_have_every_batch_once_under_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

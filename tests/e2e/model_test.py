@@ -73,6 +73,20 @@ class ModelTest(TrainCase):
             results.append((s["digest"], s["eval"]))
         self.assertEqual(*results)
 
+    def test_weighted_rows_and_numbers_in_buckets_have_one_digest_for_every_split(self):
+        made, path = random.Random(2), self.tmp / "weighted.tsv"
+        weights = [made.choice((0, 1, 2.5)) for _ in range(2000)]
+        path.write_text("".join(f"{int(made.expovariate(0.01))}\t{made.randrange(2)}\t{w}\n" for w in weights))
+        keys = self.keys(path, "[dense: {units: 1, activation: sigmoid}]")
+        keys.update({"data.delimiter": "tab", "model.input.shape": "auto", "model.metrics": "[logloss, auc]",
+                     "data.columns": "[number: {buckets: {quantiles: 8}}, label, weight]"})
+        seen = []
+        for workers in (1, 2):
+            s = self.launch("--ps=1", "--workers", workers, keys=keys, out=self.tmp / f"w{workers}").wait().summary()
+            self.assertAlmostEqual(s["eval"]["loss"] * len(weights), s["eval"]["logloss"] * sum(weights), delta=0.01)
+            seen.append((s["digest"], s["eval"]))
+        self.assertEqual(*seen)
+
     def test_an_id_that_is_not_in_the_table_ends_the_job_with_2(self):
         layers = ("[embedding: {input_dim: 4, output_dim: 3}, flatten, dense: {units: 1, activation: sigmoid}]")
         path = self.tmp / "ids.csv"

@@ -36,7 +36,7 @@ static struct trained train(const struct job *job, const float *x, const float *
 {
     struct trained t = {.sums = {0}};
     struct model *m;
-    struct model_run *run;
+    struct model_run *run = NULL;
     struct errmsg e;
     float w[ELEMS_MAX];
     if (model_new(&m, job, &e) || model_run_new(&run, m, ROWS, &e))
@@ -164,8 +164,8 @@ static void find(struct found *f, const struct idx_files *files, const char *nam
     struct model *model;
     struct pool *pool;
     struct loader *l;
-    struct gradient *g;
-    struct evaluator *v;
+    struct gradient *g = NULL;
+    struct evaluator *v = NULL;
     struct errmsg e;
     int n = snprintf(text, sizeof text,
                      "model: {input: {shape: [1]}, layers: [dense: {units: 1, activation: sigmoid}]"

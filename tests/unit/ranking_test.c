@@ -239,9 +239,9 @@ static struct sums evaluate(const struct idx_files *files, uint32_t memory_mb)
     char text[1024];
     struct job job = {0};
     struct dataset train, eval;
-    struct model *model;
-    struct pool *pool;
-    struct evaluator *v;
+    struct model *model = NULL;
+    struct pool *pool = NULL;
+    struct evaluator *v = NULL;
     struct sums sums;
     struct errmsg e;
     int n = snprintf(text, sizeof text,

@@ -205,6 +205,30 @@ static void several_values_of_a_field_have_places_and_weights(void **state)
     teardown(&f);
 }
 
+static void a_row_of_weight_zero_looks_nothing_up(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf_room *room;
+    setup(&f,
+          "linear: {inputs: a, name: w}, embedding_bag: {inputs: b, output_dim: 2, name: e}, "
+          "dense: {inputs: [w, e], units: 1}",
+          "key: {name: a, space: site}, keys: {name: b, space: site, max_values: 2, separator: "
+          "';'}, label: y, weight: v",
+          "a,a;b,1,0.5\n"
+          "c,d;b,0,0\n"
+          "b,a,1,2\n");
+    const struct leaf_keys *k = gather(&f, &room, 3);
+    assert_int_equal(k->list[0].keys, 2);
+    assert_int_equal(k->list[1].keys, 2);
+    assert_true(key_of(k, 0, 0, 0) == KEY_A_SITE && key_of(k, 0, 0, 2) == KEY_B_SITE);
+    assert_int_equal(k->column[0].at[1], LOOKUP_NONE);
+    assert_true(k->column[1].count[0] == 2 && k->column[1].count[1] == 0 &&
+                k->column[1].count[2] == 1);
+    leaf_room_free(room);
+    teardown(&f);
+}
+
 static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
 {
     static const struct {
@@ -466,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_missing_value_has_the_key_that_the_column_says),
         cmocka_unit_test(key_columns_are_looked_up_row_by_row),
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
+        cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),

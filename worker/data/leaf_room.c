@@ -216,17 +216,32 @@ static bool add_keys(struct room_list *l, const struct room_column *c, const uin
     return true;
 }
 
+/* A row of weight 0 touches nothing: its loss is 0 whatever it reads. */
+static void add_nothing(struct room_column *c, uint32_t row)
+{
+    if (c->count)
+        c->count[row] = 0;
+    else
+        c->at[row] = LOOKUP_NONE;
+}
+
+static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_t *cells)
+{
+    const uint32_t *at = cells + table_keys_at(r->schema) + c->key->cell;
+    if (r->schema->weighted && !(table_float(cells[r->schema->inputs + 1]) > 0.0f)) {
+        add_nothing(c, r->rows);
+        return true;
+    }
+    return c->count ? add_keys(&r->list[c->list], c, at, r->rows)
+                    : add_key(&r->list[c->list], c, at, &c->at[r->rows]);
+}
+
 enum err leaf_room_add(struct leaf_room *r, const uint32_t *cells, struct errmsg *e)
 {
-    const uint32_t *keys = cells + table_keys_at(r->schema);
     assert(r->rows < r->rows_max);
     bool ok = true;
-    for (uint32_t i = 0; i < r->columns && ok; i++) {
-        struct room_column *c = &r->column[i];
-        const uint32_t *at = keys + c->key->cell;
-        ok = c->count ? add_keys(&r->list[c->list], c, at, r->rows)
-                      : add_key(&r->list[c->list], c, at, &c->at[r->rows]);
-    }
+    for (uint32_t i = 0; i < r->columns && ok; i++)
+        ok = add_column(r, &r->column[i], cells);
     r->rows++;
     return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for keys");
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/checkpoint/row_copy.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
@@ -178,6 +179,138 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     manifest_close(&old);
 }
 
+/* ---- tables ---- */
+
+enum { KEYS = 40000, BUCKET_KEYS = 100, CLOCK = 70 }; /* more rows than are read at once */
+static const struct checkpoint_table TABLE[2] = {{"deep", 3, 3}, {"wide", 1, 1}};
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Key k of table t: weights k + t + j, a stamp of k % 50, and k + 1 updates. */
+static void write_final_tables(uint64_t dense, uint32_t keys)
+{
+    static uint64_t mixed[KEYS];
+    struct checkpoint_file file;
+    struct row_copy c;
+    struct errmsg e = {""};
+    for (uint64_t k = 0; k < keys; k++)
+        mixed[k] = key_mix(k);
+    qsort(mixed, keys, sizeof *mixed, ascending);
+    row_copy_init(&c, TABLE, 2, (struct bucket_range){0, ROW_BUCKETS}, CLOCK);
+    for (uint32_t i = 0, n; i < keys; i += n) {
+        for (n = 1; i + n < keys && key_bucket(mixed[i + n]) == key_bucket(mixed[i]);)
+            n++;
+        assert_true(n <= BUCKET_KEYS);
+        for (uint32_t t = 0; t < 2; t++) {
+            uint32_t width = TABLE[t].dim + TABLE[t].slots, count[BUCKET_KEYS];
+            uint64_t stamp[BUCKET_KEYS];
+            float values[BUCKET_KEYS * 6];
+            for (uint32_t j = 0; j < n; j++) {
+                uint64_t k = key_unmix(mixed[i + j]);
+                stamp[j] = k % 50;
+                count[j] = (uint32_t)k + 1;
+                for (uint32_t d = 0; d < width; d++)
+                    values[j * width + d] = (float)(k + t + d);
+            }
+            struct row_group g = {key_bucket(mixed[i]), t, n, mixed + i, stamp, count, values};
+            assert_int_equal(row_copy_add(&c, &g), ERR_OK);
+        }
+    }
+    struct checkpoint_shard s = {
+        .generation = 5, .elems = dense, .slots = 1, .w = w, .slot = {w}, .rows = &c.head};
+    struct manifest m = {.cut = 7,
+                         .generation = 5,
+                         .final = true,
+                         .step = 100,
+                         .tables = true,
+                         .total_elems = dense,
+                         .slots = 1,
+                         .run = "monday",
+                         .identity_text = was,
+                         .files = 1,
+                         .file = &file};
+    if (checkpoint_write_shard(checkpoints, 7, &s, &file, &e) ||
+        checkpoint_publish(checkpoints, &m, &e))
+        fail_msg("%s", e.text);
+    row_copy_close(&c);
+}
+
+static enum err take_row(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    uint32_t *rows = ctx, dim = TABLE[g->table].dim;
+    (void)e;
+    for (uint32_t i = 0; i < g->rows; i++, (*rows)++) {
+        uint64_t k = key_unmix(g->mixed[i]);
+        assert_int_equal(g->stamp[i], k % 50);
+        assert_int_equal(g->count[i], 0);
+        for (uint32_t j = 0; j < dim; j++) {
+            assert_true(g->values[i * 2 * dim + j] == (float)(k + g->table + j));
+            assert_true(g->values[i * 2 * dim + dim + j] == 0.25f);
+        }
+    }
+    return ERR_OK;
+}
+
+static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    job.optimizer = (struct optimizer){.kind = OPT_ADAGRAD, .initial_accumulator_value = 0.25f};
+    const uint64_t dense[] = {ELEMS, 64, 0};
+    for (int i = 0; i < 3; i++) {
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, dense[i]};
+        struct errmsg e = {""};
+        uint32_t rows = 0;
+        write_final_tables(dense[i], KEYS);
+        struct manifest old = loaded(7);
+        struct checkpoint_tables before, after;
+        assert_int_equal(checkpoint_read_tables(checkpoints, &old, &before, &e), ERR_OK);
+        if (warm_start_begin(&s, &old, &e))
+            fail_msg("%s", e.text);
+        struct manifest m = loaded(8);
+        assert_int_equal(m.files, dense[i] == ELEMS ? 2 : 1);
+        assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
+        assert_int_equal(checkpoint_read_tables(checkpoints, &m, &after, &e), ERR_OK);
+        assert_memory_equal(after.digest, before.digest, sizeof after.digest);
+        assert_int_equal(after.clock, CLOCK);
+        if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
+                                 &(struct row_sink){take_row, &rows}, &e))
+            fail_msg("%s", e.text);
+        assert_int_equal(rows, 2 * KEYS);
+        manifest_close(&m);
+        manifest_close(&old);
+        assert_int_equal(remove_cut(8), 0);
+    }
+}
+
+static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
+{
+    (void)state;
+    struct job job = job_of("tuesday");
+    job.optimizer = (struct optimizer){.kind = OPT_ADAGRAD};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    write_final_tables(64, 100);
+    long fired = 0;
+    for (bool more = true; more; fired += more) {
+        struct manifest old = loaded(7);
+        struct errmsg e = {""};
+        mem_fail_at(fired);
+        enum err err = warm_start_begin(&s, &old, &e);
+        more = mem_fail_fired();
+        mem_fail_at(-1);
+        manifest_close(&old);
+        if (!err)
+            break; /* what could not be allocated was for removing the old cut */
+        assert_int_equal(err, ERR_NOMEM);
+        assert_false(there("checkpoints/cut-0000000008/manifest.gw"));
+    }
+    assert_true(fired > 30);
+}
+
 static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **state)
 {
     (void)state;
@@ -286,6 +419,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
+        TEST(rows_of_tables_keep_their_weights_and_stamps_alone),
+        TEST(no_memory_for_rows_leaves_the_old_job_as_it_was),
         TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),
         TEST(what_one_that_died_left_of_the_old_job_goes),
         TEST(a_damaged_cut_does_not_outlast_it),

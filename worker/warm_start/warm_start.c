@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/uuid.h"
+#include "worker/warm_start/warm_rows.h"
 
 enum {
     PIECE_ELEMS = 1 << 22, /* a file of the cut; in memory is this, and as much for each slot */
@@ -97,12 +98,17 @@ static enum err piece_read(struct piece *p, const struct warm_start *s, const st
     return err;
 }
 
+/* rows: NULL without tables; else each file has a share of the buckets. */
 static enum err write_pieces(struct piece *p, const struct warm_start *s,
-                             const struct manifest *from, struct manifest *to, struct errmsg *e)
+                             const struct manifest *from, struct warm_rows *rows,
+                             struct manifest *to, struct errmsg *e)
 {
+    uint64_t room = p->room ? p->room : 1, pieces = (to->total_elems + room - 1) / room;
+    uint32_t files = pieces ? (uint32_t)pieces : rows != NULL;
     enum err err = ERR_OK;
-    for (uint64_t first = 0; first < to->total_elems && !err; first += p->room) {
-        uint64_t left = to->total_elems - first, n = left < p->room ? left : p->room;
+    while (to->files < files && !err) {
+        uint64_t first = to->files * room;
+        uint64_t left = to->total_elems - first, n = left < room ? left : room;
         err = piece_read(p, s, from, first, n, e);
         struct checkpoint_shard shard = {.generation = to->generation,
                                          .shard = to->files,
@@ -111,6 +117,8 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s,
                                          .slots = p->slots,
                                          .w = p->w};
         memcpy(shard.slot, p->slot, sizeof shard.slot);
+        if (rows)
+            shard.rows = warm_rows_of(rows, bucket_shard(to->files, files));
         if (!err)
             err = checkpoint_write_shard(s->checkpoints, to->cut, &shard, &to->file[to->files], e);
         to->files++;
@@ -125,7 +133,13 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
     if (piece_init(&p, s))
         return err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
     to->slots = p.slots;
-    enum err err = write_pieces(&p, s, from, to, e);
+    to->tables = from->tables;
+    struct warm_rows rows = {.values = NULL};
+    enum err err =
+        from->tables ? warm_rows_init(&rows, s->checkpoints, from, &s->job->optimizer, e) : ERR_OK;
+    if (!err)
+        err = write_pieces(&p, s, from, from->tables ? &rows : NULL, to, e);
+    warm_rows_close(&rows);
     piece_close(&p);
     if (!err) /* a full disk has been met by now */
         err = forget(s, e);

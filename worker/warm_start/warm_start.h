@@ -1,9 +1,9 @@
 /* A job that begins with what the one before it in DIR has learned (checkpoint.run): every night's, for one.
  *
- * Happy path: the newest cut is final, and of a run of another name -> a cut above all others with the same weights, fresh
- * optimizer slots, step 0, another UUID, the present data -> the chief goes on from it, as from any other. The moment
- * that its manifest is there the old job is over: a chief that dies before it does all of this again, one that dies
- * behind it goes on. Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
+ * Happy path: the newest cut is final, and of a run of another name -> a cut above all others with the same weights, also
+ * of tables, fresh optimizer slots, step 0, another UUID, the present data -> the chief goes on from it, as from any other.
+ * The moment that its manifest is there the old job is over: a chief that dies before it does all of this again, one that
+ * dies behind it goes on. Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
 #ifndef GRADWIRE_WORKER_WARM_START_WARM_START_H
 #define GRADWIRE_WORKER_WARM_START_WARM_START_H
 

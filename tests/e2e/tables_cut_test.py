@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Checkpoints of jobs with tables: rows come back on any number of ps, whoever was killed, and model/ has them."""
+import json
+import pathlib
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import TrainCase  # noqa: E402
+
+JOB = """
+name: lr
+data:
+  format: synthetic
+  synthetic: clicks
+  synthetic_train_rows: 4000
+  synthetic_eval_rows: 400
+  synthetic_keys: 1000
+  delimiter: tab
+  header: none
+  columns:
+    - label: click
+    - ignore: {name: "I{1..13}"}
+    - key: {name: "C{1..26}"}
+model:
+  input: {shape: auto}
+  layers:
+    - linear: {inputs: "C{1..26}", name: wide}
+    - sigmoid
+  loss: binary_crossentropy
+optimizer: {adagrad: {learning_rate: 0.1}}
+training: {batch_size: 200, epochs: 3}
+timeouts: {worker_rejoin_s: 2}
+checkpoint: {every_steps: 10, every_seconds: 0}
+"""
+
+
+def tensors(path):
+    """A safetensors file of a table: keys, rows, counts."""
+    data = path.read_bytes()
+    size, = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + size])
+
+    def values(name, kind):
+        begin, end = header[name]["data_offsets"]
+        return struct.unpack_from(f"<{(end - begin) // struct.calcsize(kind)}{kind}", data, 8 + size + begin)
+    return values("keys", "Q"), values("rows", "f"), values("counts", "I")
+
+
+class TablesCutTest(TrainCase):
+    KEYS = {}
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.tmp / "job.yaml"
+        self.job.write_text(JOB)
+
+    def test_what_is_learned_does_not_depend_on_the_number_of_ps(self):
+        first = None
+        for ps, workers in ((1, 1), (2, 2), (4, 1)):
+            out = self.tmp / f"of-{ps}"
+            learned = (self.digest(f"--ps={ps}", f"--workers={workers}", job=self.job, out=out),
+                       (out / "model/tables/wide.safetensors").read_bytes())
+            first = first or learned
+            self.assertEqual(learned, first)
+        keys, rows, counts = tensors(out / "model/tables/wide.safetensors")
+        self.assertEqual(sorted(set(keys)), list(keys))
+        self.assertTrue(len(keys) == len(rows) == len(counts) > 900)
+        self.assertEqual(max(counts), 60)  # a key that each of 3 epochs of 20 steps has
+
+    def test_a_job_goes_on_from_its_rows_on_another_number_of_ps(self):
+        whole = self.undisturbed(job=self.job)
+        for store in ("shared", "chief"):
+            out, keys = self.tmp / store, {"checkpoint.store": store}
+            self.train("--ps=3", "--workers=2", job=self.job, out=out, keys={**keys, "training.epochs": 1})
+            again = self.train("--ps=2", "--workers=1", job=self.job, out=out, keys=keys)
+            self.assertEqual(again.summary()["digest"], whole)
+
+    def test_a_ps_that_is_killed_changes_nothing(self):
+        keys = {"training.epochs": 60}
+        whole = self.undisturbed(job=self.job, keys=keys)
+        job = self.launch("--ps=2", "--workers=2", job=self.job, keys=keys)
+        job.until_cut(3)
+        job.kill("ps-1")
+        job.until_cut(8)
+        job.kill("ps-0")
+        job.wait()
+        self.assertEqual(job.summary()["digest"], whole, job.logs())
+        self.assertEqual(job.summary()["restarts"], 2)
+
+    def test_a_finished_job_makes_its_files_anew(self):
+        whole = self.digest("--ps=1", "--workers=1", job=self.job)
+        path = self.out / "model/tables/wide.safetensors"
+        was = path.read_bytes()
+        path.unlink()
+        self.assertEqual(self.digest("--ps=2", "--workers=1", job=self.job), whole)
+        self.assertEqual(path.read_bytes(), was)
+
+    def test_the_next_run_begins_with_the_rows_of_the_one_before(self):
+        self.train("--ps=1", "--workers=1", job=self.job, keys={"checkpoint.run": "monday"})
+        keys = {"checkpoint.run": "tuesday", "training.epochs": 1, "training.learning_rate": 1e-30}
+        was = tensors(self.out / "model/tables/wide.safetensors")
+        self.train("--ps=2", "--workers=1", job=self.job, keys=keys)
+        learned = tensors(self.out / "model/tables/wide.safetensors")
+        self.assertEqual(learned[:2], was[:2])
+        self.assertEqual(max(learned[2]), 20)  # updates of this run alone
+
+    def test_in_async_rows_are_in_the_cut_too(self):
+        keys = {"training.update": "async"}
+        self.train("--ps=2", "--workers=2", job=self.job, keys={**keys, "training.epochs": 1})
+        job = self.train("--ps=3", "--workers=2", job=self.job, keys=keys)
+        _, _, counts = tensors(self.out / "model/tables/wide.safetensors")
+        self.assertEqual(max(counts), 60, job.logs())
+
+
+del TrainCase
+if __name__ == "__main__":
+    unittest.main()

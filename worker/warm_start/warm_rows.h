@@ -1,0 +1,29 @@
+/* The rows of a job that is done, as the first cut of the next run has them: learned weights and the clock stay, slots are
+ * as before the first update, and no row has been updated. */
+#ifndef GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
+#define GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
+
+#include "common/checkpoint/row_copy.h"
+#include "common/math/optimizer.h"
+
+struct warm_rows {
+    const char *checkpoints;
+    const struct manifest *from;
+    const struct optimizer *optimizer;
+    struct checkpoint_tables tables; /* as they are there */
+    struct checkpoint_rows head;     /* what is written; its ctx is this */
+    struct checkpoint_table table[ROW_TABLES_MAX];
+    struct row_copy copy; /* of buckets before next_bucket */
+    uint32_t next_bucket, step_buckets;
+    float *values; /* of one group */
+    size_t values_room;
+};
+
+/* `w` does not move from here on. Owns: warm_rows_close, also on error. Errors: as checkpoint_load. */
+enum err warm_rows_init(struct warm_rows *w, const char *checkpoints, const struct manifest *from,
+                        const struct optimizer *o, struct errmsg *e) MUST_CHECK;
+/* What a file of these buckets has; valid until the next call. */
+const struct checkpoint_rows *warm_rows_of(struct warm_rows *w, struct bucket_range of);
+void warm_rows_close(struct warm_rows *w);
+
+#endif

@@ -25,7 +25,7 @@ from lib.job import CNN, JOB, train_once
 from lib.programs import BUILD, ROOT, Failed, measure, run
 from lib.report import configuration, number, print_configuration, write_json
 
-NAMES = ["exchange", "roundtrip", "tls", "apply", "csv", "layers", "ready", "train"]
+NAMES = ["exchange", "roundtrip", "tls", "apply", "rows", "csv", "layers", "ready", "train"]
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -137,6 +137,51 @@ def bench_apply(options):
     for optimizer in APPLY_OPTIMIZERS:
         for label, (size, _) in SIZES.items():
             yield f"{optimizer} {label}", partial(apply_case, options, optimizer, size)
+
+
+# ---- rows: a ps's table ----
+
+ROWS_WANTED = 0.85  # of what memory allows
+ROWS_MEMORY_MAX = 1.3  # peak to payload: keys, weights and slots
+ROWS_MEASURED_MAX = 30_000_000  # larger tables stand alone: two of them would want the machine's memory
+
+
+def rows_case(once, what):
+    case = {"unit": "Mrows/s", "wanted": ("raw", ROWS_WANTED)}
+    try:
+        result = once()
+    except Failed as failure:
+        return failed(case, failure)
+    finish(case, result[f"{what}_mrows_per_s"], {"raw": result[f"{what}_raw_mrows_per_s"]})
+    case["missed"] = not case["invalid"] and case["against"]["raw"]["ratio"] < ROWS_WANTED
+    return case
+
+
+def rows_memory_case(once):
+    case = {"unit": "MB"}
+    try:
+        result = once()
+    except Failed as failure:
+        return failed(case, failure)
+    finish(case, [result["peak_bytes"] / 1e6], {"payload": [result["payload_bytes"] / 1e6]})
+    case["most"] = ROWS_MEMORY_MAX
+    case["missed"] = case["against"]["payload"]["ratio"] > ROWS_MEMORY_MAX
+    case["longest_add_us"] = result["longest_add_us"]
+    return case
+
+
+def bench_rows(options):
+    """Rows of 16 floats with adagrad. Others than those of --rows: 20,000 to 10 million, with --quick 1 million."""
+    sizes = [options.rows] if options.rows else [20_000, 200_000, 1_000_000] + ([] if options.quick else [10_000_000])
+    for rows in sizes:
+        alone = rows > ROWS_MEASURED_MAX
+        flags = ["--rows", rows, "--rounds", options.rounds, *(["--alone"] if alone else [])]
+        once = cache(partial(measure, 600, "rows", *flags))
+        if not alone:
+            for what in ("lookup", "update"):
+                yield f"{what} {rows:,} rows", partial(rows_case, once, what)
+        if rows >= 1_000_000:
+            yield f"peak memory {rows:,} rows", partial(rows_memory_case, once)
 
 
 # ---- csv ----
@@ -320,6 +365,9 @@ def print_case(case):
         against_name, least = case["wanted"]
         told = "MISSED" if case["missed"] else "as promised"
         cells.append(f"{told}: {least:.2f} of {against_name} or more")
+    if "most" in case and not case["invalid"]:
+        told = "MISSED" if case["missed"] else "as promised"
+        cells.append(f"{told}: at most {case['most']:.1f}; the longest add {case['longest_add_us'] / 1000:.1f} ms")
     if case["invalid"]:
         cells.append(f"INVALID: {case['invalid']}")
     print(f"{name}{ours:>10} {case['unit']:<12}{'; '.join(cells)}", flush=True)
@@ -369,6 +417,7 @@ def options_parse(arguments):
     parser.add_argument("--compare", metavar="OLD.json", help="show what got slower since that --json")
     parser.add_argument("--rounds", type=int, metavar="N", help="default 9")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    parser.add_argument("--rows", type=int, metavar="N", help="of rows: this size alone")
     parser.add_argument("--quick", action="store_true", help="3 short rounds: does it run at all?")
     options = parser.parse_args(arguments)
     if options.compare:
@@ -378,6 +427,8 @@ def options_parse(arguments):
             parser.error(f"--compare {options.compare}: {error}")
     if options.json and (os.path.isdir(options.json) or not os.path.isdir(os.path.dirname(options.json) or ".")):
         parser.error(f"--json {options.json}: a file is wanted, in a folder that is there")
+    if options.rows is not None and options.rows < 1:
+        parser.error("--rows is at least 1")
     options.rounds = options.rounds or (3 if options.quick else 9)
     if options.rounds < 1:
         parser.error("--rounds is at least 1")

@@ -81,20 +81,17 @@ static size_t whole_pages(size_t bytes)
     return (bytes + MEM_PAGE_BYTES - 1) & ~(size_t)(MEM_PAGE_BYTES - 1);
 }
 
-void *mem_map(size_t bytes, bool huge)
+void *mem_map(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2 || must_fail())
         return NULL;
     bytes = whole_pages(bytes ? bytes : 1);
-    char *p = map_aligned(bytes, huge ? MEM_HUGE_PAGE_BYTES : MEM_PAGE_BYTES);
-    if (p && huge)
-        (void)madvise(p, bytes, MADV_HUGEPAGE); /* no huge pages here: small ones do */
-    return p;
+    return map_aligned(bytes, bytes < MEM_HUGE_PAGE_BYTES ? MEM_PAGE_BYTES : MEM_HUGE_PAGE_BYTES);
 }
 
-void *mem_map_grow(void *from, size_t from_bytes, size_t bytes, bool huge)
+void *mem_map_grow(void *from, size_t from_bytes, size_t bytes)
 {
-    void *to = mem_map(bytes, huge);
+    void *to = mem_map(bytes);
     if (!to || !from)
         return to;
     size_t moved = whole_pages(from_bytes);
@@ -102,6 +99,11 @@ void *mem_map_grow(void *from, size_t from_bytes, size_t bytes, bool huge)
         return to;
     mem_unmap(to, bytes);
     return NULL;
+}
+
+void mem_map_huge(void *p, size_t bytes)
+{
+    (void)madvise(p, whole_pages(bytes), MADV_HUGEPAGE); /* where there are none, small ones do */
 }
 
 void mem_unmap(void *p, size_t bytes)

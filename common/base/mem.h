@@ -22,11 +22,12 @@ char *mem_strdup(const char *s);
 
 void mem_free(void *p);
 
-/* `bytes` of zeroed pages that take memory when they are touched first; huge pages, if `huge` and where the system has
- * them. NULL: no memory. Free with mem_unmap. */
-void *mem_map(size_t bytes, bool huge);
+/* `bytes` of zeroed pages that take memory when they are touched first. NULL: no memory. Free with mem_unmap. */
+void *mem_map(size_t bytes);
 /* As mem_map, `from` moved to its beginning: no page is copied. NULL leaves `from` as it was. */
-void *mem_map_grow(void *from, size_t from_bytes, size_t bytes, bool huge);
+void *mem_map_grow(void *from, size_t from_bytes, size_t bytes);
+/* What is touched from now on is huge pages, where the system has them: for mappings of many. */
+void mem_map_huge(void *p, size_t bytes);
 /* Takes NULL. */
 void mem_unmap(void *p, size_t bytes);
 

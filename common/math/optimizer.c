@@ -287,39 +287,46 @@ struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
                                         struct optimizer_factors f)
 {
     assert(t > 0 && !o->use_ema && o->accumulation_steps <= 1 && !optimizer_is_trusted(o));
-    return (struct optimizer_rows){o, optimizer_rate(o, t), rates_of(o, t, f.inv_n * f.scale)};
+    struct optimizer_rows r = {.o = o, .rate = optimizer_rate(o, t)};
+    r.rates = rates_of(o, t, f.inv_n * f.scale);
+    r.step = kernels()->step[is_rowwise(o) ? STEP_SGD : step_of(o)];
+    if (o->kind == OPT_ADAM || o->kind == OPT_ADAMW)
+        r.rates_are = ROWS_BY_COUNT;
+    else if (is_rowwise(o))
+        r.rates_are = ROWS_BY_SQUARES;
+    else if (o->kind == OPT_FTRL && !(r.rates.lr >= FTRL_RATE_MIN))
+        r.rates_are = ROWS_STAND;
+    return r;
 }
 
 /* rowwise_adagrad of fbgemm_gpu: the mean of squares is the row's, and epsilon is outside of the root. */
-static void apply_rowwise(const struct optimizer_rows *r, float *w, float *accumulator,
-                          const float *g, uint32_t dim)
+static float rowwise_rate(const struct optimizer_rows *r, float *accumulator, const float *g,
+                          uint32_t dim)
 {
-    struct update_rates rates = r->rates;
-    double inv_n = (double)rates.inv_n;
-    double squares = kernels()->sum_squares(g, dim) * inv_n * inv_n;
-    *accumulator += (float)(squares / dim);
-    rates.lr /= sqrtf(*accumulator) + rates.epsilon;
-    kernels()->step[STEP_SGD](w, w, NULL, g, &rates, dim);
+    double inv_n = (double)r->rates.inv_n;
+    *accumulator += (float)(kernels()->sum_squares(g, dim) * inv_n * inv_n / dim);
+    return r->rates.lr / (sqrtf(*accumulator) + r->rates.epsilon);
 }
 
-static void apply_adam_row(const struct optimizer_rows *r, uint64_t count, float *w,
-                           float *const *slot, const float *g, uint32_t dim)
+/* The rates of this row alone. */
+static struct update_rates rates_of_row(const struct optimizer_rows *r, uint64_t count,
+                                        float *slots, const float *g, uint32_t dim)
 {
     struct update_rates rates = r->rates;
-    rates.lr = adam_alpha(r->o, r->rate, count);
-    kernels()->step[step_of(r->o)](w, w, slot, g, &rates, dim);
+    rates.lr = r->rates_are == ROWS_BY_COUNT ? adam_alpha(r->o, r->rate, count)
+                                             : rowwise_rate(r, slots, g, dim);
+    return rates;
 }
 
 void optimizer_apply_row(const struct optimizer_rows *r, uint64_t count, float *w, float *slots,
                          const float *g, uint32_t dim)
 {
-    const struct optimizer *o = r->o;
-    float *const slot[OPTIMIZER_SLOTS_MAX] = {slots, slots + dim, slots + 2 * (size_t)dim};
+    float *const slot[] = {slots, slots + dim, slots + 2 * (size_t)dim};
     assert(count > 0);
-    if (is_rowwise(o))
-        apply_rowwise(r, w, slots, g, dim);
-    else if (o->kind == OPT_ADAM || o->kind == OPT_ADAMW)
-        apply_adam_row(r, count, w, slot, g, dim);
-    else if (o->kind != OPT_FTRL || r->rates.lr >= FTRL_RATE_MIN)
-        kernels()->step[step_of(o)](w, w, slot, g, &r->rates, dim);
+    if (r->rates_are == ROWS_ALIKE) {
+        r->step(w, w, slot, g, &r->rates, dim);
+    } else if (r->rates_are != ROWS_STAND) {
+        const struct update_rates rates = rates_of_row(r, count, slots, g, dim);
+        r->step(w, w, slot, g, &rates, dim);
+    }
 }

@@ -73,6 +73,9 @@ struct optimizer_rows {
     const struct optimizer *o;
     double rate;
     struct update_rates rates;
+    void (*step)(float *w_out, const float *w, float *const *slot, const float *g,
+                 const struct update_rates *r, size_t n); /* a kernel */
+    enum { ROWS_ALIKE, ROWS_BY_COUNT, ROWS_BY_SQUARES, ROWS_STAND } rates_are;
 };
 
 /* The rate is that of update t, from 1. The optimizer keeps no average, accumulates nothing and is not lamb. */

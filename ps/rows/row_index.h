@@ -22,8 +22,8 @@ struct row_index {
     struct bucket_range buckets;
     uint64_t first, spread; /* the least key, and what stretches a distance from it over 64 bits */
     uint64_t entries;
-    struct row_entry *entry; /* (room) the last place is free */
-    uint64_t room;
+    struct row_entry *entry;   /* (room) the last place is free */
+    uint64_t room, room_bytes; /* of memory: a power of two */
     /* Keys up to `kept` are spread over `places` places, those above over `grown`; the two are equal unless it grows. It
      * grows from the largest key down: no place from `cursor` on has a key up to `kept`. */
     uint64_t places, grown, kept, cursor;

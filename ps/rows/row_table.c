@@ -6,14 +6,20 @@
 #include "common/base/mem.h"
 
 enum {
-    SLAB_MIN_BYTES = 4 << 20, /* of bodies and heads */
-    SLAB_SHIFT_MAX = 18,
+    SLAB_MIN_BYTES = 32 << 20, /* of bodies and heads */
+    SLAB_SHIFT_MAX = 20,
+    SMALL_PAGES_BYTES = 4 << 20, /* of a table's first rows */
     LINE_BYTES = 64,
     SLABS_MIN = 16,
-    AHEAD = 12 /* rows gathered whose weights are asked of memory before */
+    AHEAD = 32 /* rows gathered whose weights are asked of memory before */
 };
 
 /* ---- slabs ---- */
+
+static size_t whole_huge_pages(size_t bytes)
+{
+    return (bytes + MEM_HUGE_PAGE_BYTES - 1) & ~(size_t)(MEM_HUGE_PAGE_BYTES - 1);
+}
 
 static void lay_out(struct row_table *t)
 {
@@ -26,10 +32,10 @@ static void lay_out(struct row_table *t)
     t->mask = (UINT32_C(1) << t->shift) - 1;
     size_t bodies = (t->body_floats * sizeof(float)) << t->shift;
     t->heads_at = (bodies + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
-    t->slab_bytes = t->heads_at + ((size_t)t->head_bytes << t->shift);
+    t->slab_bytes = whole_huge_pages(t->heads_at + ((size_t)t->head_bytes << t->shift));
+    t->small_rows = (uint32_t)(SMALL_PAGES_BYTES / row_bytes);
 }
 
-/* The first slab has small pages: most tables have few rows. */
 static enum err add_slab(struct row_table *t)
 {
     if (t->slabs == t->slabs_room) {
@@ -40,9 +46,11 @@ static enum err add_slab(struct row_table *t)
         t->slab = slab;
         t->slabs_room = room;
     }
-    char *slab = mem_map(t->slab_bytes, t->slabs > 0);
+    char *slab = mem_map(t->slab_bytes);
     if (!slab)
         return ERR_NOMEM;
+    if (t->slabs > 0)
+        mem_map_huge(slab, t->slab_bytes);
     t->slab[t->slabs++] = slab;
     return ERR_OK;
 }
@@ -74,7 +82,9 @@ static enum err next_row(struct row_table *t, uint32_t *row)
 static void take_row(struct row_table *t, uint32_t row)
 {
     if (t->free == ROW_NONE) {
-        t->used++; /* its memory is zero yet */
+        t->used++;                    /* its memory is zero yet */
+        if (t->used == t->small_rows) /* most tables have few rows; this one grows */
+            mem_map_huge(t->slab[0], t->slab_bytes);
         return;
     }
     t->free = next_of_free(t, row);
@@ -145,7 +155,9 @@ size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, 
 
 /* ---- many rows ---- */
 
-static void row_prefetch(const struct row_table *t, uint32_t row)
+/* Inlined always: gcc drops calls of a function that only prefetches, as without effect. */
+__attribute__((always_inline)) static inline void row_prefetch(const struct row_table *t,
+                                                               uint32_t row)
 {
     const char *w = (const char *)row_weights(t, row);
     for (size_t i = 0; i < t->dim * sizeof(float); i += LINE_BYTES)

@@ -2,7 +2,7 @@
  * updates and a stamp. Pure: no I/O, clock, locks.
  *
  * A row's number stays the same, and its memory in its place, from row_table_add to row_table_remove. The rows lie in
- * slabs of a few MiB, which are mapped as the table grows and never moved. A row is two pieces of its slab: weights and
+ * slabs of some MiB, which are mapped as the table grows and never moved. A row is two pieces of its slab: weights and
  * slots side by side, and a head with stamp and count; a single slot float (row-wise adagrad) is in the head, so that
  * weights of 16 floats fill a cache line.
  *
@@ -26,6 +26,7 @@ struct row_table {
     uint32_t head_bytes;  /* stamp, count, and a single slot */
     size_t heads_at;      /* bytes from a slab's begin to its heads */
     size_t slab_bytes;
+    uint32_t small_rows; /* so many rows, and the table takes huge pages */
     uint32_t slabs, slabs_room;
     char **slab;         /* (slabs) */
     uint32_t used, free; /* rows ever used; the first free one below them, ROW_NONE: none */

@@ -262,6 +262,127 @@ static void no_memory_leaves_the_table_as_it_was(void **state)
     mem_fail_at(-1);
 }
 
+/* Bytes of this process that are in memory. */
+static uint64_t resident_bytes(void)
+{
+    unsigned long all, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+    fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void memory_is_at_most_1_3_times_the_payload_while_it_grows(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000000, LEAST = 50000 };
+    struct row_table *t;
+    uint32_t row;
+    uint64_t before = resident_bytes();
+    assert_int_equal(row_table_new(&t, 16, 16, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint32_t i = 1; i <= ROWS; i++) {
+        assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+        row_set_stamp(t, row, i);
+        memset(row_weights(t, row), 1, 2 * 16 * sizeof(float));
+        assert_int_equal(row_table_payload_bytes(t), i * UINT64_C(136));
+        if (i >= LEAST && i % 5000 == 0) {
+            uint64_t most = row_table_payload_bytes(t) / 10 * 13;
+            assert_in_range(row_table_bytes(t), row_table_payload_bytes(t), most);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+            if (i >= 8 * LEAST) /* huge pages come as wholes */
+                assert_in_range(resident_bytes() - before, row_table_payload_bytes(t), most);
+#endif
+        }
+    }
+    row_table_free(t);
+    assert_in_range(resident_bytes(), 0, before + (4 << 20));
+}
+
+static void tables_of_few_rows_take_little(void **state)
+{
+    (void)state;
+    enum { TABLES = 26, ROWS = 1000 };
+    struct row_table *t[TABLES];
+    uint32_t row;
+    uint64_t bytes = 0, before = resident_bytes();
+    for (uint32_t k = 0; k < TABLES; k++) {
+        assert_int_equal(row_table_new(&t[k], 16, 16, (struct bucket_range){0, ROW_BUCKETS}),
+                         ERR_OK);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            assert_int_equal(row_table_add(t[k], draw(i), &row), ERR_OK);
+            row_set_stamp(t[k], row, 1);
+        }
+        bytes += row_table_bytes(t[k]);
+    }
+    assert_in_range(bytes, 0, 8 << 20);
+    assert_in_range(resident_bytes() - before, 0, 8 << 20);
+    for (uint32_t k = 0; k < TABLES; k++)
+        row_table_free(t[k]);
+}
+
+static void no_add_moves_more_than_some_places(void **state)
+{
+    (void)state;
+    enum { ROWS = 200000, PLACES_A_TIME = 32 };
+    struct row_table *t;
+    uint32_t row, grew = 0;
+    assert_int_equal(row_table_new(&t, 1, 0, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        bool grows = t->index.places != t->index.grown;
+        uint64_t cursor = t->index.cursor;
+        assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+        if (grows)
+            assert_in_range(cursor - t->index.cursor, 0, PLACES_A_TIME);
+        grew += grows;
+        assert_true(t->index.entries * 4 < t->index.grown * 3);
+    }
+    assert_true(grew > ROWS / 100);
+    row_table_free(t);
+}
+
+static void removed_rows_are_taken_again(void **state)
+{
+    (void)state;
+    enum { ROWS = 5000 };
+    struct row_table *t;
+    uint32_t row;
+    assert_int_equal(row_table_new(&t, DIM, SLOTS, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint32_t i = 0; i < 10 * ROWS; i++) {
+        if (i >= ROWS)
+            row_table_remove(t, draw(i - ROWS));
+        assert_int_equal(row_table_add(t, draw(i), &row), ERR_OK);
+        check_row(t, row, 0);
+        assert_in_range(row, 0, ROWS);
+        fill(t, row, i + 1);
+    }
+    assert_int_equal(row_table_rows(t), ROWS);
+    row_table_free(t);
+}
+
+static void many_rows_are_gathered_and_those_not_there_passed_over(void **state)
+{
+    (void)state;
+    enum { ROWS = 100 };
+    struct row_table *t;
+    uint32_t row[ROWS];
+    float out[ROWS * DIM];
+    assert_int_equal(row_table_new(&t, DIM, SLOTS, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        row[i] = ROW_NONE;
+        if (i % 3 == 0)
+            continue;
+        assert_int_equal(row_table_add(t, draw(i), &row[i]), ERR_OK);
+        fill(t, row[i], 10 * i);
+    }
+    for (uint32_t i = 0; i < ROWS * DIM; i++)
+        out[i] = -1;
+    row_table_gather(t, row, ROWS, out);
+    for (uint32_t i = 0; i < ROWS * DIM; i++)
+        assert_true(out[i] == (i / DIM % 3 ? (float)(10 * (i / DIM) + i % DIM) : -1));
+    row_table_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +391,11 @@ int main(void)
         cmocka_unit_test(a_row_keeps_its_number_and_place_while_the_table_grows),
         cmocka_unit_test(a_key_outside_of_the_tables_buckets_is_not_there),
         cmocka_unit_test(no_memory_leaves_the_table_as_it_was),
+        cmocka_unit_test(memory_is_at_most_1_3_times_the_payload_while_it_grows),
+        cmocka_unit_test(tables_of_few_rows_take_little),
+        cmocka_unit_test(no_add_moves_more_than_some_places),
+        cmocka_unit_test(removed_rows_are_taken_again),
+        cmocka_unit_test(many_rows_are_gathered_and_those_not_there_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,9 +244,8 @@ enum err job_check_tables(struct job_reader *r)
         bool given;
         const char *key, *why;
     } refused[] = {
-        {job->training.update == UPDATE_SSP || job->training.update == UPDATE_GEO,
-         "training.update",
-         "with tables of rows by key (layers over key columns) allowed: sync, async"},
+        {job->training.update == UPDATE_GEO, "training.update",
+         "with tables of rows by key (layers over key columns) allowed: sync, async, ssp"},
         {optimizer_is_trusted(&job->optimizer), "optimizer",
          "lamb needs the norms of whole tensors, and a table of rows by key has none; take "
          "another"},

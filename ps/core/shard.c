@@ -123,8 +123,7 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
     const struct {
         bool wanted;
         const char *what;
-    } refused[] = {{m->update == GRADWIRE__UPDATE__SSP, "ssp"},
-                   {m->update == GRADWIRE__UPDATE__GEO, "geo"},
+    } refused[] = {{m->update == GRADWIRE__UPDATE__GEO, "geo"},
                    {m->delay_compensation > 0, "delay_compensation"},
                    {m->staleness_rate, "staleness_rate"},
                    {optimizer_is_trusted(o), "lamb"},

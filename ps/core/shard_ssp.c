@@ -24,6 +24,7 @@ static void serve(struct shard *s)
         reply.step = s->step;
         reply.pulled = true;
         reply.bounded = true;
+        reply.made = s->rows.on;
         reply.clock = p->ssp.clock;
         reply.number = p->ssp.number;
         p->ssp.gated = false;
@@ -104,6 +105,9 @@ const struct shard_mode shard_mode_ssp = {.optimizes = true,
                                           .push_fits = shard_async_push_fits,
                                           .on_push = shard_async_push,
                                           .on_pull = on_pull,
+                                          .rows_push_fits = shard_async_rows_push_fits,
+                                          .on_rows_push = shard_async_rows_push,
+                                          .on_rows_ask = shard_async_rows_ask,
                                           .on_tick = on_tick,
                                           .on_gone = on_gone,
                                           .sent = shard_stale_sent,

@@ -406,9 +406,10 @@ struct sim_update {
 };
 
 void sim_note_update(struct sim_worker *k, uint64_t id);
-/* A shard answers a pull at a clock; it takes a push. */
+/* A shard answers a pull at a clock; it takes a push, of chunks or of rows. */
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
-void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m);
+void sim_check_update(struct sim_thread *t, const struct shard_peer *from,
+                      const Gradwire__Generation *g, uint64_t name);
 /* A shard hears of a worker that begins, and of one that is gone. */
 void sim_note_entry(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Tick *m);
 void sim_shard_gone(struct sim_thread *t, const Gradwire__Gone *m);

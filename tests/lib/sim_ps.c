@@ -582,7 +582,7 @@ static void on_push(struct sim *sim, struct sim_conn *c, const struct sim_messag
     if (!err) {
         replay_old(t, &c->peer);
         keep_push(t, head, body);
-        sim_check_update(t, &c->peer, head);
+        sim_check_update(t, &c->peer, head->generation, head->name);
         sim_stale_pushing(t);
         err = shard_on_push(t->core, &c->peer, head, body, &e);
         sim_stale_pushed(t, &c->peer, head, body ? body->data : NULL);
@@ -606,6 +606,9 @@ static void on_rows(struct sim *sim, struct sim_conn *c, const struct sim_messag
         body = buffer_acquire(&t->pool, m->body_bytes / sizeof(float));
         memcpy(body->data, m->body, m->body_bytes);
     }
+    const Gradwire__RowsPush *push = (const Gradwire__RowsPush *)head;
+    if (!err && type == FRAME_ROWS_PUSH)
+        sim_check_update(t, &c->peer, push->generation, push->name);
     if (!err)
         err = shard_on_rows(t->core, &c->peer, type, head, body, m->body_bytes, &e);
     buffer_unref(body);

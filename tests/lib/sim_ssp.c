@@ -51,21 +51,22 @@ void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gra
     }
 }
 
-void sim_check_update(struct sim_thread *t, const struct shard_peer *from, const Gradwire__Push *m)
+void sim_check_update(struct sim_thread *t, const struct shard_peer *from,
+                      const Gradwire__Generation *g, uint64_t name)
 {
     struct sim *sim = t->sim;
     uint64_t s = sim->config.settings.staleness;
     const struct sim_update *u = NULL;
     if (t->core->mode != &shard_mode_ssp ||
-        !generation_equal(msg_generation_get(m->generation), shard_facts(t->core).generation) ||
-        ids_has(&t->core->async.once.resolved, m->name))
+        !generation_equal(msg_generation_get(g), shard_facts(t->core).generation) ||
+        ids_has(&t->core->async.once.resolved, name))
         return;
     for (size_t i = sim->updates; i > 0 && !u; i--)
-        if (of(&sim->update[i - 1], t, from) && sim->update[i - 1].id == m->name)
+        if (of(&sim->update[i - 1], t, from) && sim->update[i - 1].id == name)
             u = &sim->update[i - 1];
     if (!u)
         sim_fail(sim, "worker %u pushes batch %" PRIu64 " that it has not computed", from->worker,
-                 (uint64_t)m->name);
+                 name);
     else if (!u->outside && t->read_clock > s && u->clock < t->read_clock - s)
         sim_fail(sim,
                  "worker %u pushes batch %" PRIu64 " of clock %" PRIu64

@@ -79,11 +79,15 @@ static void sync_rows_survive_workers_chiefs_and_connections(void **state)
 }
 
 /* Everything may die and come back with other numbers of ps and workers: cuts bring the rows back. */
-static void sweep_faults(const char *name, uint64_t base, uint64_t runs, bool sync)
+static void sweep_faults(const char *name, uint64_t base, uint64_t runs, Gradwire__Update update)
 {
     for (uint64_t seed = base; seed < base + runs; seed++) {
         struct sim_config c;
-        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), sync);
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), update == GRADWIRE__UPDATE__SYNC);
+        c.settings.update = update;
+        c.settings.staleness = c.seed % 4;
+        if (update == GRADWIRE__UPDATE__SSP && c.seed % 2)
+            c.slow = 1 + (uint32_t)(c.seed / 2 % c.workers);
         sim_faults_random(&c);
         sim_try(&c, name, c.seed);
     }
@@ -101,7 +105,7 @@ static void sync_rows_come_back_out_of_cuts(void **state)
 {
     (void)state;
     sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
-    sweep_faults(__func__, 2000, sim_runs(400, 100), true);
+    sweep_faults(__func__, 2000, sim_runs(400, 100), GRADWIRE__UPDATE__SYNC);
     print_cuts();
     assert_true(getenv("GRADWIRE_SIM_SEED") || sim_rows_seen.cut_rows > 1000);
 }
@@ -121,12 +125,24 @@ static void async_rows_have_every_batch_once_under_faults(void **state)
 {
     (void)state;
     sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
-    sweep_faults(__func__, 3000, sim_runs(600, 150), false);
+    sweep_faults(__func__, 3000, sim_runs(600, 150), GRADWIRE__UPDATE__ASYNC);
     print_cuts();
     if (getenv("GRADWIRE_SIM_SEED"))
         return;
     assert_true(sim_rows_seen.cut_rows > 1000 && sim_rows_seen.reads > 1000);
     assert_true(sim_rows_seen.duplicates > 0);
+}
+
+/* The bound holds for rows: sim_ssp.c looks at each push of them. */
+static void ssp_rows_have_every_batch_once_and_hold_the_bound(void **state)
+{
+    (void)state;
+    sim_seen = (struct sim_seen){0};
+    sweep_faults(__func__, 4100, sim_runs(400, 100), GRADWIRE__UPDATE__SSP);
+    print_message("%llu reads, %llu with somebody behind, %llu updates missed that may be\n",
+                  (unsigned long long)sim_seen.reads, (unsigned long long)sim_seen.behind,
+                  (unsigned long long)sim_seen.missed);
+    assert_true(getenv("GRADWIRE_SIM_SEED") || (sim_seen.behind > 100 && sim_seen.missed > 100));
 }
 
 int main(void)
@@ -137,6 +153,7 @@ int main(void)
         cmocka_unit_test(sync_rows_come_back_out_of_cuts),
         cmocka_unit_test(async_rows_have_every_batch_once),
         cmocka_unit_test(async_rows_have_every_batch_once_under_faults),
+        cmocka_unit_test(ssp_rows_have_every_batch_once_and_hold_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,10 +323,7 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
     } cases[] = {
         {"training.update=geo",
          "--set training.update: with tables of rows by key (layers over key "
-         "columns) allowed: sync, async"},
-        {"training.update=ssp",
-         "--set training.update: with tables of rows by key (layers over key "
-         "columns) allowed: sync, async"},
+         "columns) allowed: sync, async, ssp"},
         {"optimizer=lamb", "--set optimizer: lamb needs the norms of whole tensors, and a table of "
                            "rows by key has none; take another"},
         {"optimizer={adam: {use_ema: true}}",

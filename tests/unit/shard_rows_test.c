@@ -1105,11 +1105,10 @@ static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state
                                        "nan_guard",
                                        "backup workers",
                                        "backup workers",
-                                       "ssp",
                                        "geo",
                                        "delay_compensation",
                                        "staleness_rate"};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 11; i++) {
         char wanted[128];
         struct cluster *c = cluster_new(1);
         c->settings.optimizer = i == 0 ? OPT_LAMB : OPT_SGD;
@@ -1123,11 +1122,9 @@ static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state
         c->settings.replicas_to_aggregate = i == 6 || i == 7;
         c->settings.redo = i == 7;
         if (i >= 8)
-            c->settings.update = i == 8   ? GRADWIRE__UPDATE__SSP
-                                 : i == 9 ? GRADWIRE__UPDATE__GEO
-                                          : GRADWIRE__UPDATE__ASYNC;
-        c->settings.delay_compensation = i == 10 ? 0.5f : 0.0f;
-        c->settings.staleness_rate = i == 11;
+            c->settings.update = i == 8 ? GRADWIRE__UPDATE__GEO : GRADWIRE__UPDATE__ASYNC;
+        c->settings.delay_compensation = i == 9 ? 0.5f : 0.0f;
+        c->settings.staleness_rate = i == 10;
         enter(c, GRADWIRE__ENTER_MODE__INIT);
         (void)snprintf(wanted, sizeof wanted, "the chief wants %s in a job with tables", what[i]);
         assert_string_equal(c->node[0].entered_error, wanted);

@@ -248,13 +248,13 @@ void session_on_link_down(struct session *s, uint32_t shard)
 {
     struct session_link *l = &s->link[shard];
     bool whole = l->pull == PULL_WHOLE;
-    bool acked = l->acked_chunks >= s->terms.plan.shard[shard].chunks; /* else it is pushed again */
+    bool acked = session_acked(s, shard); /* else it is pushed again */
     *l = (struct session_link){.pull = whole ? PULL_WHOLE : PULL_NONE,
                                .got_step = l->got_step,
                                .got_chunks = whole ? l->got_chunks : 0,
                                .acked_chunks = acked ? l->acked_chunks : 0,
                                .made = whole && l->made,
-                               .acked_parts = whole ? l->acked_parts : 0,
+                               .acked_parts = whole || acked ? l->acked_parts : 0,
                                .rows = {l->rows[ASK_TASK], l->rows[ASK_LOOK]},
                                .entered_clock = l->entered_clock};
     session_check(s);

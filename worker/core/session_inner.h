@@ -169,6 +169,8 @@ bool session_is_going(const struct session *s); /* told to go */
 bool session_all_whole(const struct session *s);
 void session_wake(struct session *s);
 void session_push_again(struct session *s, uint32_t shard);
+/* The shard has the running push, all of it, where that is answered by itself. */
+bool session_acked(const struct session *s, uint32_t shard);
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m);
 /* The body's length is what its codec makes of such a run, and that codec may be here. */
 bool session_codec_fits(const struct session *s, const Gradwire__Reply *m, uint64_t body_bytes);

@@ -3,7 +3,8 @@
  * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
  * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the
  * same connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
- * The pull tells the shard how far I am, and is answered when the bound allows.
+ * The pull tells the shard how far I am, and is answered when the bound allows. Rows of tables are asked for when every
+ * shard has answered it, so that they hold the bound, too.
  * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
 #include <assert.h>
@@ -73,16 +74,10 @@ static void enter(struct session *s)
     }
 }
 
-/* The shard has the running batch, all of it. */
-static bool is_acked(const struct session *s, uint32_t shard)
-{
-    return s->link[shard].acked_chunks >= s->terms.plan.shard[shard].chunks;
-}
-
 static bool all_acked(const struct session *s)
 {
     for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        if (!is_acked(s, i))
+        if (!session_acked(s, i))
             return false;
     return true;
 }
@@ -102,7 +97,8 @@ static void check(const struct session *s)
         assert(!all_acked(s) && (p->outside || !p->live || p->pull.clock == p->clock + 1));
     assert(s->at_hand != TASK_PUSH);
     for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        assert(s->link[i].state != LINK_DOWN || s->link[i].acked_chunks == 0 || is_acked(s, i));
+        assert(s->link[i].state != LINK_DOWN || session_acked(s, i) ||
+               (s->link[i].acked_chunks == 0 && s->link[i].acked_parts == 0));
     (void)p, (void)idle;
 }
 
@@ -202,7 +198,7 @@ static void link_up(struct session *s, uint32_t shard)
         send_pull(s, shard);
     } else if (s->phase == SESSION_PUSHED) {
         l->state = LINK_STREAMS;
-        if (!is_acked(s, shard))
+        if (!session_acked(s, shard))
             s->io->push_again(s->ctx, shard);
         if (!s->ssp.outside && !s->ssp.live)
             send_tick(s, shard, false);
@@ -215,8 +211,9 @@ static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
 {
     if (s->phase == SESSION_ENTERING)
         return;
-    bool ahead = session_running(s) && !s->ssp.outside; /* of what the shard may have heard */
-    bool acked = is_acked(s, shard);
+    bool leaves = s->phase == SESSION_COMPUTING || s->phase == SESSION_PUSHED;
+    bool ahead = leaves && !s->ssp.outside; /* of what the shard may have heard */
+    bool acked = session_acked(s, shard);
     m->entry = s->ssp.entry;
     m->clock = s->ssp.clock + (ahead && acked);
     m->idle = !s->ssp.live && (!ahead || acked);
@@ -224,24 +221,30 @@ static void hello(const struct session *s, uint32_t shard, Gradwire__Hello *m)
 
 /* ---- replies ---- */
 
+/* A shard's answer to ENTER: its least clock. */
+static bool says_clock(const Gradwire__Reply *m)
+{
+    return m->chunks == 0 && m->parts == 0 && !m->pulled;
+}
+
 static enum err reply_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m,
                            uint64_t body_bytes, bool *wanted, struct errmsg *e)
 {
     const struct session_link *l = &s->link[shard];
     bool has_body = m->pulled && m->chunks;
-    if (m->chunks && !session_run_fits(s, shard, m))
+    if (!says_clock(m) && !session_run_fits(s, shard, m))
         return err_set(e, ERR_PROTO, "a reply does not fit the plan of shard %u", shard);
     if (m->difference || (m->codec != GRADWIRE__CODEC__RAW && !m->bounded) ||
         (has_body ? !session_codec_fits(s, m, body_bytes) : body_bytes > 0))
         return err_set(e, ERR_PROTO, "a reply of shard %u has a body that does not fit", shard);
-    if (m->chunks == 0)
+    if (says_clock(m))
         *wanted = s->phase == SESSION_ENTERING && l->entered_clock == UINT64_MAX &&
                   m->entry == s->ssp.entry;
     else if (m->pulled)
         *wanted = (s->phase == SESSION_PULLING || s->phase == SESSION_PUSHED) &&
                   l->pull == PULL_ASKED && m->number == s->ssp.pull.number;
     else
-        *wanted = l->state != LINK_DOWN && session_running(s) && !is_acked(s, shard) &&
+        *wanted = l->state != LINK_DOWN && session_running(s) && !session_acked(s, shard) &&
                   m->name == s->lease.running;
     return ERR_OK;
 }
@@ -251,7 +254,7 @@ static void on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m
     struct session_link *l = &s->link[shard];
     if (!stored)
         return;
-    if (m->chunks == 0) {
+    if (says_clock(m)) {
         l->entered_clock = m->clock;
         entered_all(s);
     } else if (m->pulled) {
@@ -263,6 +266,7 @@ static void on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m
             pulled_all(s);
     } else {
         l->acked_chunks += m->chunks;
+        l->acked_parts += m->parts;
         if (s->phase == SESSION_PUSHED && all_acked(s))
             batch_done(s);
     }

@@ -48,6 +48,13 @@ bool session_rows_made(const struct session *s, const struct session_link *l, bo
     return s->terms.sync || pulled ? l->made : l->acked_parts >= ROW_PARTS;
 }
 
+bool session_acked(const struct session *s, uint32_t shard)
+{
+    const struct session_link *l = &s->link[shard];
+    return l->acked_chunks >= s->terms.plan.shard[shard].chunks &&
+           (!s->terms.tables || s->terms.sync || l->acked_parts >= ROW_PARTS);
+}
+
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {
     const struct plan_shard *p = &s->terms.plan.shard[shard];

@@ -135,6 +135,27 @@ class TablesTest(TrainCase):
         got = self.found("--ps=2", "--workers=2", keys={**keys, "training.update": "async"}, out="async")
         self.assertAlmostEqual(got["eval"]["auc"], sync["eval"]["auc"], delta=0.03)
 
+    def test_one_worker_and_one_microbatch_are_the_same_in_every_mode(self):
+        keys = self.keys(WIDE_DEEP, training__microbatches=1)
+        want = self.found("--ps=2", "--workers=1", keys=keys, out="sync")
+        for update, more in ("async", {}), ("ssp", {"training.staleness": 0}):
+            with self.subTest(update):
+                got = self.found("--ps=2", "--workers=1", out=update, keys={**keys, "training.update": update, **more})
+                for key in ("eval", "digest", "steps"):
+                    self.assertEqual(got[key], want[key])
+
+    def test_ssp_learns_what_sync_does_whoever_is_killed(self):
+        keys = self.keys(WIDE_DEEP, training__epochs=60, checkpoint__every_steps=150, checkpoint__every_seconds=0,
+                         training__update="ssp", training__staleness=1)
+        job = self.launch("--ps=2", "--workers=2", keys=keys, out=self.tmp / "ssp")
+        job.until_cut(2)
+        job.kill("ps-1")
+        job.kill("worker-1")
+        got = job.wait().summary()
+        self.assertGreaterEqual(got["restarts"], 2)
+        self.assertEqual(got["steps"], 60 * math.ceil(ROWS / 64))
+        self.assertGreater(got["eval"]["auc"], 0.7)
+
     def test_the_learning_rate_finder_refuses_tables(self):
         got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
                               *self.sets(self.keys(WIDE_DEEP))], capture_output=True, text=True, timeout=DEADLINE_S)

@@ -125,7 +125,7 @@ static void async_rows_have_every_batch_once_under_faults(void **state)
 {
     (void)state;
     sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
-    sweep_faults(__func__, 3000, sim_runs(600, 150), GRADWIRE__UPDATE__ASYNC);
+    sweep_faults(__func__, 3100, sim_runs(600, 150), GRADWIRE__UPDATE__ASYNC);
     print_cuts();
     if (getenv("GRADWIRE_SIM_SEED"))
         return;

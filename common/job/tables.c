@@ -1,5 +1,6 @@
 /* Tables of rows by key: which there are, from the layers that look up in them; what the section `tables` says of each;
  * and what does not go with them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/job/keys.h"
@@ -232,11 +233,35 @@ static enum err refuse_option(struct job_reader *r, const char *option, const ch
     return job_refuse(r, NULL, path, "%s", why);
 }
 
+/* Words of exclude_from_weight_decay are parts of names, and a table's is one. */
+static enum err check_decay(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    char why[2 * JOB_NAME_MAX + 160];
+    for (uint32_t t = 0; t < job->model.tables; t++) {
+        const char *name = job->model.table[t].name, *part = job->decay_exclude;
+        for (size_t n; *part; part += n + (part[n] == ',')) {
+            n = strcspn(part, ",");
+            if (!n || !memmem(name, strlen(name), part, n))
+                continue;
+            (void)snprintf(why, sizeof why,
+                           "it names table %s, and rows of tables are not left out of the decay "
+                           "yet; a tensor's whole name, like %s/bias, means that alone",
+                           name, name);
+            return refuse_option(r, "exclude_from_weight_decay", why);
+        }
+    }
+    return ERR_OK;
+}
+
 enum err job_check_tables(struct job_reader *r)
 {
     const struct job *job = r->job;
     enum err err = check_columns(r);
     if (err || !job_has_tables(job))
+        return err;
+    err = check_decay(r);
+    if (err)
         return err;
     if (job->optimizer.use_ema)
         return refuse_option(r, "use_ema", "rows of tables have no average; leave it out");

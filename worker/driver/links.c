@@ -570,7 +570,7 @@ static void send_ask(struct links *l, struct link *k, enum session_ask which)
     if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m))
         return;
     if (!conn_idle(k->conn)) /* an earlier ask may still stand in this room */
-        conn_copy_out(k->conn, NULL, SIZE_MAX);
+        conn_copy_out(k->conn, k->ask[which].data, k->ask[which].room);
     size_t bytes = row_frames_ask_bytes(v, range, keys);
     if (row_room_reserve(&k->ask[which], bytes)) {
         no_memory(l);

@@ -398,6 +398,12 @@ static bool line_is_of(const struct line *l, const char *const *folders)
     return !folders;
 }
 
+static bool same_value(const struct line *a, const struct line *b)
+{
+    return a->value_bytes == b->value_bytes &&
+           memcmp(a->value, b->value, (size_t)a->value_bytes) == 0;
+}
+
 /* `folders`: beginnings of the keys that count, the last one NULL; or NULL: all. */
 static enum err compare(const char *was, const char *is, const char *const *folders,
                         struct errmsg *e)
@@ -409,7 +415,7 @@ static enum err compare(const char *was, const char *is, const char *const *fold
         if (!line_find(is, &a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
                            a.value_bytes, a.value);
-        if (a.value_bytes != b.value_bytes || memcmp(a.value, b.value, (size_t)a.value_bytes) != 0)
+        if (!same_value(&a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is %.*s", a.key_bytes, a.key,
                            a.value_bytes, a.value, b.value_bytes, b.value);
     }
@@ -425,8 +431,66 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
     return compare(was, is, NULL, e);
 }
 
+/* ---- keys of rows ---- */
+
+/* "data.columns[3].key.name", or of the kinds keys and cross. */
+static bool names_key_column(const struct line *l)
+{
+    static const char *const ends[] = {"].key.name", "].keys.name", "].cross.name"};
+    static const char begin[] = "data.columns[";
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        int n = (int)strlen(ends[i]);
+        if (l->key_bytes >= n && memcmp(l->key + l->key_bytes - n, ends[i], (size_t)n) == 0)
+            return strncmp(l->key, begin, sizeof begin - 1) == 0;
+    }
+    return false;
+}
+
+/* The line of the key column that `name` names; none: another value, "". */
+static void find_option(const char *text, const struct line *name, const char *option,
+                        struct line *found)
+{
+    char key[JOB_PATH_MAX];
+    int n = snprintf(key, sizeof key, "%.*s%s", name->key_bytes - (int)strlen("name"), name->key,
+                     option);
+    const struct line wanted = {.key = key, .key_bytes = n};
+    if (n >= (int)sizeof key || !line_find(text, &wanted, found))
+        *found = (struct line){.key = name->key, .key_bytes = name->key_bytes, .value = ""};
+}
+
+/* Columns may have moved: they are told by their names. */
+static bool find_column(const char *text, const struct line *name, struct line *found)
+{
+    while (line_next(&text, found))
+        if (names_key_column(found) && same_value(found, name))
+            return true;
+    return false;
+}
+
+static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
+{
+    static const char *const options[] = {"hash", "space", "buckets", "of"};
+    struct line old, new, a, b;
+    for (const char *at = was; line_next(&at, &old);) {
+        if (!names_key_column(&old) || !find_column(is, &old, &new))
+            continue;
+        for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+            find_option(was, &old, options[i], &a);
+            find_option(is, &new, options[i], &b);
+            if (!same_value(&a, &b))
+                return err_set(e, ERR_INPUT,
+                               "the keys of column %.*s: %s was %.*s, is %.*s, and no row would be "
+                               "found by them",
+                               old.value_bytes, old.value, options[i], a.value_bytes, a.value,
+                               b.value_bytes, b.value);
+        }
+    }
+    return ERR_OK;
+}
+
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e)
 {
     static const char *const folders[] = {"model", "tables", "optimizer", NULL};
-    return compare(was, is, folders, e);
+    enum err err = compare(was, is, folders, e);
+    return err ? err : compare_keys(was, is, e);
 }

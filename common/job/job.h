@@ -330,7 +330,7 @@ bool job_draws_clicks(const struct job *job);
 /* Compare two identity texts; names the first key that differs with its old and new value
  * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
-/* The same of the keys alone that say what the weights are, and how they are learned from: model, optimizer. */
+/* The same of what says what weights are, and how they are learned from: model, optimizer, how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -355,6 +355,48 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
     assert_non_null(strstr(e.text, "does not go with tables of rows by key"));
 }
 
+static void a_table_that_the_decay_would_leave_out_is_refused(void **state)
+{
+    (void)state;
+    refused("optimizer={adamw: {exclude_from_weight_decay: [e/, ids]}}",
+            "--set optimizer: optimizer.adamw.exclude_from_weight_decay: it names table ids, and "
+            "rows of tables are not left out of the decay yet; a tensor's whole name, like "
+            "ids/bias, means that alone");
+    struct job job = parsed("optimizer={adamw: {exclude_from_weight_decay: [wide/bias]}}");
+    job_close(&job);
+}
+
+/* "" where a new run may begin with what the old one has learned. */
+static void begins_with(const char *old, const char *new, const char *why)
+{
+    struct job was = parsed(old), is = parsed(new);
+    struct errmsg e = {""};
+    enum err err = job_identity_compare_model(was.identity_text, is.identity_text, &e);
+    assert_int_equal(err, *why ? ERR_INPUT : ERR_OK);
+    assert_string_equal(e.text, why);
+    job_close(&was);
+    job_close(&is);
+}
+
+static void a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did(void **state)
+{
+    (void)state;
+    begins_with(NULL, NULL, "");
+    begins_with(NULL,
+                "data.columns=[{key: {name: \"C{1..3}\", buckets: 1000}}, {label: y}, {number: "
+                "\"I{1..3}\"}, {category: colour}, {keys: {name: tags, max_values: 9}}]",
+                "");
+    begins_with(
+        NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 10}}",
+        "the keys of column C1: buckets was 1000, is 10, and no row would be found by them");
+    begins_with(
+        NULL, "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: none}}",
+        "the keys of column C1: hash was true, is false, and no row would be found by them");
+    begins_with(
+        NULL, "data.columns[4]={keys: {name: tags, max_values: 5, space: words}}",
+        "the keys of column tags: space was tags, is words, and no row would be found by them");
+}
+
 static void a_job_without_tables_may_have_all_of_them(void **state)
 {
     (void)state;
@@ -386,6 +428,8 @@ int main(void)
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
         cmocka_unit_test(what_does_not_go_with_tables_is_refused_by_its_key),
+        cmocka_unit_test(a_table_that_the_decay_would_leave_out_is_refused),
+        cmocka_unit_test(a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did),
         cmocka_unit_test(a_job_without_tables_may_have_all_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,6 +156,17 @@ class TablesTest(TrainCase):
         self.assertEqual(got["steps"], 60 * math.ceil(ROWS / 64))
         self.assertGreater(got["eval"]["auc"], 0.7)
 
+    @unittest.skipIf(SHORT or SANITIZED, "a push of 280 MB")
+    def test_a_push_that_no_connection_could_keep_a_copy_of_goes_out_before_an_ask(self):
+        for name, rows in self.rows.items():
+            path = self.tmp / f"{name}.csv"
+            path.write_text("".join(path.read_text().splitlines(keepends=True)[:16]))
+        large = """[embedding_bag: {inputs: [member, shop, tags], output_dim: 2}, dense: {units: 8400},
+            dense: {units: 8400}, dense: {units: 1}, sigmoid]"""
+        keys = self.keys(large, data__columns=COLUMNS.replace("number: x", "ignore: x"), training__batch_size=8,
+                         training__microbatches=1, training__epochs=1, ps__threads=1, optimizer="{sgd: {learning_rate: 1}}")
+        self.assertEqual(self.found("--ps=1", "--workers=1", keys=keys, out="large")["steps"], 2)
+
     def test_the_learning_rate_finder_refuses_tables(self):
         got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
                               *self.sets(self.keys(WIDE_DEEP))], capture_output=True, text=True, timeout=DEADLINE_S)

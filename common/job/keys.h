@@ -65,6 +65,8 @@ struct job_key {
      * says why: "%s" in it is the word of training.update. Not of layers and columns. */
     bool (*heeded)(const struct job *job);
     const char *unheeded;
+    const char
+        *without_tables; /* why only the default goes with tables of rows by key; NULL: any does */
     /* The field of the wire's Settings in which the chief's value goes to the ps and the other workers; NULL: in none,
      * or not as it stands here. */
     const char *setting;

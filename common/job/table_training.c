@@ -303,10 +303,12 @@ static const struct job_key keys[] = {
     JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
             "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
             "each worker on the ps",
-            NOT_NEGATIVE, .fallback = "0", OF_STALE("0"), .setting = "delay_compensation"),
+            NOT_NEGATIVE, .fallback = "0", OF_STALE("0"), .setting = "delay_compensation",
+            .without_tables = "it does not go with tables of rows by key; leave it out"),
     JOB_KEY("training.staleness_rate", BOOL, training.staleness_rate,
             "async: the rate of an update is divided by its staleness", .fallback = "false",
-            OF_STALE("false"), .setting = "staleness_rate"),
+            OF_STALE("false"), .setting = "staleness_rate",
+            .without_tables = "not supported yet with tables of rows by key; leave it out"),
 };
 const struct job_key_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -254,6 +254,15 @@ static enum err check_decay(struct job_reader *r)
     return ERR_OK;
 }
 
+/* What a key's row says. */
+static enum err check_keys(struct job_reader *r)
+{
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->without_tables && !job_key_is_default(key, r->job))
+            return job_refuse(r, NULL, key->path, "%s", key->without_tables);
+    return ERR_OK;
+}
+
 enum err job_check_tables(struct job_reader *r)
 {
     const struct job *job = r->job;
@@ -276,10 +285,6 @@ enum err job_check_tables(struct job_reader *r)
          "another"},
         {job->compression.push == CODEC_TOP_K, "compression.push",
          "top_k does not go with tables of rows by key; take another"},
-        {job->training.delay_compensation > 0, "training.delay_compensation",
-         "it does not go with tables of rows by key; leave it out"},
-        {job->training.staleness_rate, "training.staleness_rate",
-         "not supported yet with tables of rows by key; leave it out"},
         {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
          "it does not go with tables of rows by key; leave it out"},
         {job->training.clip_norm > 0, "training.clip_norm",
@@ -296,5 +301,5 @@ enum err job_check_tables(struct job_reader *r)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
             return job_refuse(r, NULL, refused[i].key, "%s", refused[i].why);
-    return ERR_OK;
+    return check_keys(r);
 }

@@ -124,8 +124,6 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
         bool wanted;
         const char *what;
     } refused[] = {{m->update == GRADWIRE__UPDATE__GEO, "geo"},
-                   {m->delay_compensation > 0, "delay_compensation"},
-                   {m->staleness_rate, "staleness_rate"},
                    {optimizer_is_trusted(o), "lamb"},
                    {m->push_codec == CODEC_TOP_K, "top_k"},
                    {o->use_ema, "use_ema"},
@@ -136,7 +134,7 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].wanted)
             return refused[i].what;
-    return NULL;
+    return shard_stale_wanted(m);
 }
 
 static enum err check_tables(const Gradwire__Settings *m, const struct optimizer *o,

@@ -38,6 +38,8 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */
 bool shard_stale_takes(const Gradwire__Settings *m);
+/* Which correction of stale gradients the settings want; NULL: none. */
+const char *shard_stale_wanted(const Gradwire__Settings *m);
 const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_stale_join(struct shard *s, uint32_t worker,
                           uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */

@@ -36,6 +36,13 @@ bool shard_stale_takes(const Gradwire__Settings *m)
     return m->delay_compensation >= 0.0f;
 }
 
+const char *shard_stale_wanted(const Gradwire__Settings *m)
+{
+    if (m->staleness_rate)
+        return "staleness_rate";
+    return m->delay_compensation > 0.0f ? "delay_compensation" : NULL;
+}
+
 const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m)
 {
     bool copies = s->settings.delay_compensation > 0.0f;

@@ -105,7 +105,7 @@ static enum err read_rows(void *ctx, struct row_values *v, struct errmsg *e)
 static enum err run(struct fixture *f, uint32_t threads, bool in_one_pass, struct sums *out)
 {
     struct pool *pool;
-    struct evaluator *v;
+    struct evaluator *v = NULL;
     f->reads = f->keys = 0;
     if (pool_new(&pool, threads, &f->e) || evaluator_new(&v, &f->job, f->model, &f->d, pool, &f->e))
         fail_msg("%s", f->e.text);

@@ -166,6 +166,9 @@ typedef enum err layer_add(struct model *m, const struct job_layer *l, struct er
 #define LAYER_ADD(KIND, name) layer_add name##_add;
 JOB_LAYERS(LAYER_ADD)
 
+/* merge.c: a layer of one input that names several has them side by side; those that merge do it themselves. */
+enum err merge_inputs(struct model *m, const struct job_layer *l, struct errmsg *e) MUST_CHECK;
+
 /* The op of an activation, over the last axis, with the slope that it has as an option of a layer; linear needs none. */
 void activation_append(struct model *m, const struct job_layer *l, enum activation activation);
 const char *activation_name(enum activation a);

@@ -115,3 +115,9 @@ static void concatenate_backward(const struct op *op, const struct op_pass *p)
 
 static const struct op_type concatenate_op = {.forward = concatenate_forward,
                                               .backward = concatenate_backward};
+
+enum err merge_inputs(struct model *m, const struct job_layer *l, struct errmsg *e)
+{
+    bool merges = l->kind == LAYER_ADD || l->kind == LAYER_CONCATENATE;
+    return merges ? ERR_OK : concatenate_add(m, l, e);
+}

@@ -140,8 +140,8 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     enum err code = check_name(m, job, i, e);
     if (!code)
         code = take_inputs(m, job, i, tap, e);
-    if (!code && l->inputs > 1 && l->kind != LAYER_ADD && l->kind != LAYER_CONCATENATE)
-        code = concatenate_add(m, l, e); /* a layer of one input has its inputs side by side */
+    if (!code && l->inputs > 1)
+        code = merge_inputs(m, l, e);
     if (!code)
         code = add[l->kind](m, l, e);
     tap[i + 1] = (struct tap){m->value, m->shape};

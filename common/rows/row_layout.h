@@ -9,6 +9,9 @@
 
 enum { ROW_TABLES_MAX = 64, ROW_DIM_MAX = 4096, ROW_TABLE_NAME_MAX = 64 };
 
+/* No body of rows is larger, nor is an answer: a peer's word alone makes nobody ask for more memory. */
+#define ROWS_BODY_MAX (UINT64_C(1) << 30)
+
 struct row_table_spec {
     char name[ROW_TABLE_NAME_MAX];
     uint32_t dim;

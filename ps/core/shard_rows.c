@@ -46,10 +46,10 @@ static enum err push_fits(const struct shard *s, const Gradwire__RowsPush *m, ui
     if (m->parts == 0 || m->first_part >= ROW_PARTS || m->parts > ROW_PARTS - m->first_part)
         return err_set(e, ERR_PROTO, "parts %u + %u are not of a shard's %d", m->first_part,
                        m->parts, ROW_PARTS);
-    if (bytes == 0 || bytes > SHARD_ROWS_BODY_MAX)
+    if (bytes == 0 || bytes > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
                        "%" PRIu64 " bytes of rows in one push: allowed are 1 to %" PRIu64, bytes,
-                       SHARD_ROWS_BODY_MAX);
+                       ROWS_BODY_MAX);
     *wanted = true;
     return s->mode->rows_push_fits(s, m, wanted, e);
 }
@@ -67,10 +67,10 @@ static enum err ask_fits(const struct shard *s, const Gradwire__RowsAsk *m, uint
     if (bytes != keys * sizeof(uint64_t))
         return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where %" PRIu64 " keys are announced",
                        bytes, keys);
-    if (bytes > SHARD_ROWS_BODY_MAX || row_tables_answer_most(l, m->keys) > SHARD_ROWS_BODY_MAX)
+    if (bytes > ROWS_BODY_MAX || row_tables_answer_most(l, m->keys) > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
                        "the rows of %" PRIu64 " keys in one answer: it may have %" PRIu64 " bytes",
-                       keys, SHARD_ROWS_BODY_MAX);
+                       keys, ROWS_BODY_MAX);
     *wanted = keys > 0;
     return ERR_OK;
 }

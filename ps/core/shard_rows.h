@@ -5,9 +5,6 @@
 #include "ps/core/shard.h"
 #include "ps/rows/row_tables.h"
 
-/* No body of rows is larger, nor is an answer: a peer's word alone makes nobody ask for more memory. */
-#define SHARD_ROWS_BODY_MAX (UINT64_C(1) << 30)
-
 struct shard_rows {
     bool on;
     bool

@@ -167,6 +167,16 @@ class TablesTest(TrainCase):
                          training__microbatches=1, training__epochs=1, ps__threads=1, optimizer="{sgd: {learning_rate: 1}}")
         self.assertEqual(self.found("--ps=1", "--workers=1", keys=keys, out="large")["steps"], 2)
 
+    @unittest.skipIf(SHORT or SANITIZED, "rows of more than 1 GiB")
+    def test_rows_that_no_answer_may_have_end_the_job_and_say_what_would_do(self):
+        rows = (f"{i % 2},{';'.join(f'{i}-{k}:1' for k in range(100))}\n" for i in range(700))
+        (self.tmp / "train.csv").write_text("".join(rows))
+        keys = self.keys("[embedding_bag: {inputs: tags, output_dim: 4096}, dense: {units: 1}, sigmoid]",
+                         data__columns='[label: y, keys: {name: tags, separator: ";", max_values: 100, weights: true}]',
+                         data__eval=None, training__batch_size=700, training__microbatches=1, ps__threads=1)
+        job = self.launch("--ps=1", "--workers=1", keys=keys).wait(1)
+        self.assertIn("MiB: allowed are 1024. More ps, or ps.threads, would do", job.logs())
+
     def test_the_learning_rate_finder_refuses_tables(self):
         got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",
                               *self.sets(self.keys(WIDE_DEEP))], capture_output=True, text=True, timeout=DEADLINE_S)

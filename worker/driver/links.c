@@ -561,13 +561,30 @@ static void push_rows(struct links *l, struct link *k, const struct gradient_nod
         out = send_node(l, k, &node[i], out);
 }
 
+/* A shard refuses what is larger, however often it comes: then the run ends, and says so. */
+static bool may_ask(struct links *l, uint32_t shard, const struct row_values *v)
+{
+    char text[300];
+    uint64_t most = row_frames_rows_most(v, buckets_of(l, shard));
+    if (most <= ROWS_BODY_MAX)
+        return true;
+    (void)snprintf(text, sizeof text,
+                   "the rows that are looked up at a time on shard %u have %" PRIu64
+                   " MiB: allowed are %" PRIu64 ". More ps, or ps.threads, would do, or a smaller "
+                   "output_dim or training.batch_size",
+                   shard, (most >> 20) + 1, (uint64_t)(ROWS_BODY_MAX >> 20));
+    l->config.on_refused(l->config.ctx, 1, text);
+    return false;
+}
+
 static void send_ask(struct links *l, struct link *k, enum session_ask which)
 {
     Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
     uint32_t keys[ROW_TABLES_MAX];
     const struct row_values *v = l->asked[which];
     struct bucket_range range = buckets_of(l, k->shard);
-    if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m))
+    if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m) ||
+        !may_ask(l, k->shard, v))
         return;
     if (!conn_idle(k->conn)) /* an earlier ask may still stand in this room */
         conn_copy_out(k->conn, k->ask[which].data, k->ask[which].room);

@@ -595,7 +595,8 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x)
 {
-    memset(x, 0, s->features * sizeof *x);
+    if (s->features) /* rows of keys alone have none, and no memory for them */
+        memset(x, 0, s->features * sizeof *x);
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct table_input *in = &s->input[i];
         if (!table_input_is_id(in))

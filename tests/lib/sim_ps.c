@@ -205,6 +205,8 @@ void sim_ps_stop(struct sim *sim, struct sim_ps *ps)
 {
     for (struct sim_conn *c = sim->conns; c; c = c->next)
         if (c->proc[ACCEPTOR] == &ps->proc && sim_open(c, ACCEPTOR)) {
+            if (c->said_hello) /* its asks go with it */
+                shard_peer_gone(c->thread->core, &c->peer);
             c->said_hello = false;
             sim_close(sim, c, ACCEPTOR);
         }

@@ -111,11 +111,11 @@ class EvaluatorTest(TrainCase):
         # Started again it does not wait for what only a newer release can read.
         manifest = sorted(self.out.glob("checkpoints/*/manifest.gw"))[-1]
         data = bytearray(manifest.read_bytes())
-        data[7] = data[-1] = ord("2")
+        data[7] = data[-1] = ord("3")
         manifest.write_bytes(data)
         again = Process(self, [WORKER, "--job_name=evaluator", *hosts], "evaluator-again")
         again.wait(2)
-        self.assertIn("in format 2", again.last_line())
+        self.assertIn("in format 3", again.last_line())
 
     def test_it_answers_over_http(self):
         job = self.launch("--evaluator", keys={**KEYS, "training.epochs": 100000})

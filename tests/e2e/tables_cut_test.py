@@ -80,7 +80,7 @@ class TablesCutTest(TrainCase):
     def test_a_ps_that_is_killed_changes_nothing(self):
         keys = {"training.epochs": 60}
         whole = self.undisturbed(job=self.job, keys=keys)
-        job = self.launch("--ps=2", "--workers=2", job=self.job, keys=keys)
+        job = self.launch("--ps=2", "--workers=2", "--fault=worker-1=sleep:0.003", job=self.job, keys=keys)
         job.until_cut(3)
         job.kill("ps-1")
         job.until_cut(8)

@@ -19,6 +19,7 @@ WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
     add: [wide, deep], sigmoid]"""
 COLUMNS = """[label: y, key: member, key: shop, keys: {name: tags, separator: ";", max_values: 3, weights: true},
     number: x]"""
+SLOW = "--fault=worker-1=sleep:0.003"  # a job that somebody can be killed in
 ALL = ("worker-0", "worker-1", "ps-0", "ps-1")
 OPTIMIZERS = {"{sgd: {learning_rate: 2}}": (2, None), "{adagrad: {learning_rate: 0.3}}": (0.3, 0.1)}
 
@@ -120,7 +121,7 @@ class TablesTest(TrainCase):
         whole = (("worker-1",), ("worker-0",), ("ps-1",), ("ps-0", "worker-1"), ALL)
         for names in whole[1:3] if SHORT or SANITIZED else whole:
             with self.subTest(names):
-                job = self.launch("--ps=2", "--workers=2", keys=keys, out=self.tmp / "-".join(names))
+                job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "-".join(names))
                 job.until_cut(2)
                 for name in names:
                     job.kill(name)
@@ -147,7 +148,7 @@ class TablesTest(TrainCase):
     def test_ssp_learns_what_sync_does_whoever_is_killed(self):
         keys = self.keys(WIDE_DEEP, training__epochs=60, checkpoint__every_steps=150, checkpoint__every_seconds=0,
                          training__update="ssp", training__staleness=1)
-        job = self.launch("--ps=2", "--workers=2", keys=keys, out=self.tmp / "ssp")
+        job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "ssp")
         job.until_cut(2)
         job.kill("ps-1")
         job.kill("worker-1")

@@ -1405,6 +1405,20 @@ static void identity_keys_that_differ_are_named_with_both_values(void **state)
     assert_string_equal(e.text, "b was not there, is 2");
 }
 
+/* What an older release wrote does not have the keys of a newer one. */
+static void a_key_that_was_not_there_is_the_same_job_with_its_default(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    assert_int_equal(
+        job_identity_compare("a = 1\n", "a = 1\ndata.columns[12].number.buckets = none\n", &e),
+        ERR_OK);
+    assert_int_equal(job_identity_compare(
+                         "a = 1\n", "a = 1\ndata.columns[12].number.buckets = log_squared\n", &e),
+                     ERR_INPUT);
+    assert_string_equal(e.text, "data.columns[12].number.buckets was not there, is log_squared");
+}
+
 static void a_file_is_read_from_its_folder(void **state)
 {
     (void)state;
@@ -1588,6 +1602,7 @@ int main(void)
         cmocka_unit_test(synthetic_rows_are_identity_of_synthetic_data_alone),
         cmocka_unit_test(keys_of_clicks_are_identity_of_clicks_alone),
         cmocka_unit_test(identity_keys_that_differ_are_named_with_both_values),
+        cmocka_unit_test(a_key_that_was_not_there_is_the_same_job_with_its_default),
         cmocka_unit_test(a_file_is_read_from_its_folder),
         cmocka_unit_test(the_example_is_a_job),
         cmocka_unit_test(running_out_of_memory_anywhere_is_told),

@@ -85,7 +85,7 @@ enum err safetensors_write_header(struct files_writer *w, const char *text, stru
 enum err export_safetensors(const char *path, const struct layout *l, const float *w,
                             const struct export_note *notes, size_t n_notes, struct errmsg *e)
 {
-    char *text;
+    char *text = NULL;
     enum err err = make_header(path, l, notes, n_notes, &text, e);
     if (err)
         return err;

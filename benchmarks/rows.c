@@ -76,7 +76,7 @@ static uint64_t peak_bytes(void)
     return kilobytes_of("/proc/self/status", "VmHWM:");
 }
 
-/* What the rows may take at most, and 2 GiB for all others. */
+/* The most that the rows may take, and 2 GiB for all others. */
 static void demand_memory(const struct rows *r)
 {
     uint64_t needed =

@@ -186,7 +186,7 @@ static void keys_count_each_alone_but_with_an_interaction(void **state)
     }
 }
 
-/* What two keys add together is the product of a number of each: no key's own square is in it. */
+/* Two keys add the product of a number of each: no key's own square is in it. */
 static void an_interaction_of_rank_1_is_a_product(void **state)
 {
     (void)state;

@@ -1372,7 +1372,7 @@ static void an_async_part_without_memory_is_applied_when_it_comes_again(void **s
     }
 }
 
-/* What fails changes nothing, and the next push makes the part. */
+/* A failure changes nothing: the next push makes the part. */
 static void a_part_without_memory_is_made_by_the_next_push(void **state)
 {
     (void)state;

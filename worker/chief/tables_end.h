@@ -1,4 +1,4 @@
-/* What the tables of a job that is done leave behind in model/, from its final checkpoint. */
+/* The files that a finished job's tables leave in model/, from its final checkpoint. */
 #ifndef GRADWIRE_WORKER_CHIEF_TABLES_END_H
 #define GRADWIRE_WORKER_CHIEF_TABLES_END_H
 

@@ -85,7 +85,7 @@ enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, 
 struct leaf_keys;
 struct leaf_room;
 bool dataset_has_keys(const struct dataset *d); /* its rows look something up in tables */
-/* What these rows look up, without bad ones, into a room of at least n rows; *keys stays valid until it is filled again.
+/* The keys that these rows look up, without bad ones, into a room of at least n rows; *keys stays valid until it is filled again.
  * Errors: ERR_NOMEM; ERR_DISK. Thread: any; waits for the disk where rows are in a file. */
 enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
                              struct leaf_room *room, const struct leaf_keys **keys,

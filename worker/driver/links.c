@@ -220,7 +220,7 @@ static enum err store_rows(struct link *k)
                            k->encoded, k->body_bytes);
 }
 
-/* What came is put where it belongs. */
+/* Put a body that came to where it belongs. */
 static enum err store(struct link *k)
 {
     if (k->type == FRAME_REPLY)

@@ -1,4 +1,4 @@
-/* What the writers of safetensors files share. Format: https://github.com/huggingface/safetensors#format */
+/* Shared by the writers of safetensors files. Format: https://github.com/huggingface/safetensors#format */
 #ifndef GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
 #define GRADWIRE_WORKER_EXPORT_SAFETENSORS_H
 

@@ -1,6 +1,6 @@
 /* A step's parts of tables: a part whose leaves are all there is summed by the tree, and each row that it touches is
- * updated in place, once. What these rows were before is set aside until the first part of the next step is made: a push
- * of the next step exists then, so nobody asks for the step before any more. */
+ * updated in place, once. The old rows are set aside until the first part of the next step is made: a push of the next
+ * step exists then, so nobody asks for the step before any more. */
 #include <assert.h>
 #include <inttypes.h>
 

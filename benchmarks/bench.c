@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void bench_die(const char *fmt, ...)
@@ -31,6 +32,13 @@ void *bench_pages(size_t bytes)
         bench_die("out of memory: %zu bytes", bytes);
     memset(p, 0, bytes);
     return p;
+}
+
+double bench_cpu_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 uint64_t bench_number(const char *text)
@@ -185,4 +193,17 @@ double bench_quantile(double *values, size_t n, double q)
     qsort(values, n, sizeof *values, compare);
     size_t at = (size_t)(q * (double)n);
     return values[at < n ? at : n - 1];
+}
+
+uint64_t bench_proc_bytes(const char *path, const char *name)
+{
+    char line[256];
+    uint64_t kilobytes = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, name, strlen(name)))
+            kilobytes = strtoull(line + strlen(name), NULL, 10);
+    if (file)
+        fclose(file);
+    return kilobytes << 10;
 }

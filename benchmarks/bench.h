@@ -18,6 +18,12 @@ void bench_die(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn))
 /* Zeroed memory of whole pages, touched; never NULL. Free with free(). */
 void *bench_pages(size_t bytes);
 
+/* Seconds of processor time that this thread has had. */
+double bench_cpu_s(void);
+
+/* A line of a file of /proc that counts in kB, in bytes; 0: there is none. */
+uint64_t bench_proc_bytes(const char *path, const char *name);
+
 /* The number behind a flag, or exit 1. */
 uint64_t bench_number(const char *text);
 

@@ -4,14 +4,18 @@ import signal
 import sys
 
 import compression
+import cut_stalls
 import frameworks
+import hot_key
 import instructions
+import roofline
 import stages
 import update_modes
 from lib.programs import EXIT_INTERRUPTED
 
 PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
-            "instructions": instructions}
+            "instructions": instructions, "roofline": roofline, "cut-stalls": cut_stalls,
+            "hot-key": hot_key}
 
 
 def main(arguments):

@@ -6,7 +6,6 @@ machine was not quiet: measure again), or one of the programs failed or found it
 code is 1). No yardstick spins.
 """
 import argparse
-import argparse
 import json
 import os
 import shutil
@@ -142,18 +141,26 @@ def bench_apply(options):
 # ---- rows: a ps's table ----
 
 ROWS_WANTED = 0.85  # of what memory allows
+ROWS_TCP_WANTED = {"pull": 0.49, "push": 0.40}  # of what memory allows, over loopback
+ROWS_TCP_JUDGED_MIN = 10_000_000  # of a smaller table the yardstick has more in the caches
 ROWS_MEMORY_MAX = 1.3  # peak to payload: keys, weights and slots
+FULL_TABLE_MIN = 20_000
 ROWS_MEASURED_MAX = 30_000_000  # larger tables stand alone: two of them would want the machine's memory
 
 
-def rows_case(once, what):
-    case = {"unit": "Mrows/s", "wanted": ("raw", ROWS_WANTED)}
+def rows_case(once, what, wanted=ROWS_WANTED):
+    case = {"unit": "Mrows/s"}
     try:
         result = once()
     except Failed as failure:
         return failed(case, failure)
     finish(case, result[f"{what}_mrows_per_s"], {"raw": result[f"{what}_raw_mrows_per_s"]})
-    case["missed"] = not case["invalid"] and case["against"]["raw"]["ratio"] < ROWS_WANTED
+    if wanted:
+        case["wanted"] = "raw", wanted
+        case["missed"] = not case["invalid"] and case["against"]["raw"]["ratio"] < wanted
+    if f"{what}_ps_cpu_mrows_per_s" in result:
+        case["ps_cpu"] = statistics.median(result[f"{what}_ps_cpu_mrows_per_s"])
+        case["ps_cpu_ratio"] = case["ps_cpu"] / case["against"]["raw"]["yardstick"]["median"]
     return case
 
 
@@ -170,6 +177,23 @@ def rows_memory_case(once):
     return case
 
 
+def full_table_case(once, smallest):
+    """Beside the yardstick, and beside the smallest table's steps: rows and bytes a step must be the same."""
+    case = {"unit": "steps/s"}
+    try:
+        result, base = once(), smallest()
+    except Failed as failure:
+        return failed(case, failure)
+    against = {"raw": result["raw_steps_per_s"]}
+    if result["rows"] != base["rows"]:
+        against["smallest"] = base["steps_per_s"]
+    finish(case, result["steps_per_s"], against)
+    case["a_step"] = result["a_step"]
+    if result["a_step"] != base["a_step"]:
+        case["invalid"] = f"a step has {result['a_step']}, of the smallest {base['a_step']}"
+    return case
+
+
 def bench_rows(options):
     """Rows of 16 floats with adagrad. Others than those of --rows: 20,000 to 10 million, with --quick 1 million."""
     sizes = [options.rows] if options.rows else [20_000, 200_000, 1_000_000] + ([] if options.quick else [10_000_000])
@@ -182,6 +206,16 @@ def bench_rows(options):
                 yield f"{what} {rows:,} rows", partial(rows_case, once, what)
         if rows >= 1_000_000:
             yield f"peak memory {rows:,} rows", partial(rows_memory_case, once)
+    for rows in sizes if options.rows else sizes[-1:]:
+        if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX:
+            once = cache(partial(measure, 600, "rows_tcp", "--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB, "--rows", rows,
+                                 "--rounds", options.rounds))
+            for what, wanted in ROWS_TCP_WANTED.items():
+                yield f"tcp {what} {rows:,} rows", partial(rows_case, once, what, wanted if rows >= ROWS_TCP_JUDGED_MIN else None)
+    measured = {rows: cache(partial(measure, 600, "full_table", "--rows", rows, "--rounds", options.rounds))
+                for rows in sizes if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX}
+    for rows, once in measured.items():
+        yield f"full table {rows:,} rows", partial(full_table_case, once, measured[min(measured)])
 
 
 # ---- csv ----
@@ -358,6 +392,8 @@ def print_case(case):
     if "ours_p50_us" in case:
         cells.append("p50/p99 us " + " against ".join(
             f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
+    if "ps_cpu" in case:
+        cells.append(f"by the ps's CPU time {number(case['ps_cpu'])}, ratio {case['ps_cpu_ratio']:.2f}")
     if "p50_ms" in case:
         within = f"MISSED: not within {case['p50_ms_max']} ms" if case["missed"] else f"within {case['p50_ms_max']} ms"
         cells.append(f"p50 {case['p50_ms']:.1f} ms, {within}")

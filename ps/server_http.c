@@ -69,6 +69,8 @@ static void put_families(const struct server_http *w, struct metrics *m)
                r->status->rows);
     PUT_SHARDS(w, m, "gradwire_shard_row_bytes", METRICS_GAUGE,
                "Memory that its rows take, with their index.", r->status->row_bytes);
+    PUT_SHARDS(w, m, "gradwire_shard_rows_asked_total", METRICS_COUNTER,
+               "Rows that workers asked for.", r->facts.rows.asked);
     PUT_SHARDS(w, m, "gradwire_shard_pushes_total", METRICS_COUNTER,
                "Frames with gradients that came.", r->counts.pushes);
     PUT_SHARDS(w, m, "gradwire_shard_pulls_total", METRICS_COUNTER, "Pulls that came.",
@@ -77,6 +79,26 @@ static void put_families(const struct server_http *w, struct metrics *m)
                r->counts.in_bytes);
     PUT_SHARDS(w, m, "gradwire_shard_sent_bytes_total", METRICS_COUNTER, "Bytes to workers.",
                r->counts.out_bytes);
+}
+
+static void put_row_traffic(const struct server_http *w, struct metrics *m)
+{
+    const struct shard_report *r;
+    metrics_family(m, "gradwire_shard_rows_total", METRICS_COUNTER,
+                   "Rows that were read, those that were there, and that updates touched.");
+    for (uint32_t at = 0; (r = next_shard(w, &at));) {
+        struct metrics_number shard = metrics_number(r->status->shard);
+        metrics_put_count(m, r->facts.rows.read, "shard", shard.text, "what", "read", NULL);
+        metrics_put_count(m, r->facts.rows.touched, "shard", shard.text, "what", "touched", NULL);
+    }
+    metrics_family(m, "gradwire_shard_rows_bytes_total", METRICS_COUNTER,
+                   "Their weights; of those touched also slots and gradients.");
+    for (uint32_t at = 0; (r = next_shard(w, &at));) {
+        struct metrics_number shard = metrics_number(r->status->shard);
+        metrics_put_count(m, r->facts.rows.read_bytes, "shard", shard.text, "what", "read", NULL);
+        metrics_put_count(m, r->facts.rows.touched_bytes, "shard", shard.text, "what", "touched",
+                          NULL);
+    }
 }
 
 static void put_workers(const struct server_http *w, struct metrics *m)
@@ -100,6 +122,26 @@ static void put_snapshots(const struct server_http *w, struct metrics *m)
         metrics_put_count(m, r->counts.saved, "shard", shard.text, "result", "written", NULL);
         metrics_put_count(m, r->counts.not_saved, "shard", shard.text, "result", "failed", NULL);
     }
+}
+
+/* Rows are copied for a snapshot while training goes on: what that costs. */
+static void put_copies(const struct server_http *w, struct metrics *m)
+{
+    PUT_SHARDS(w, m, "gradwire_shard_copy_seconds_total", METRICS_COUNTER,
+               "Time of the shard's thread in which it copied rows for snapshots.",
+               r->counts.copy_s);
+    PUT_SHARDS(w, m, "gradwire_shard_copy_longest_seconds", METRICS_GAUGE,
+               "The longest of it in one go, between two frames.", r->counts.longest_copy_s);
+    PUT_SHARDS(w, m, "gradwire_shard_kept_rows_total", METRICS_COUNTER,
+               "Rows that changed before they were copied, and were kept for the snapshot.",
+               r->facts.kept_rows);
+    PUT_SHARDS(w, m, "gradwire_shard_kept_bytes_max", METRICS_GAUGE,
+               "The most memory that such rows have taken at a time.", r->facts.kept_most_bytes);
+    PUT_SHARDS(w, m, "gradwire_shard_copy_waits_total", METRICS_COUNTER,
+               "Times that this memory had reached its bound, and training waited for the copy.",
+               r->facts.holds);
+    PUT_SHARDS(w, m, "gradwire_shard_copy_waited_seconds_total", METRICS_COUNTER,
+               "Time that training waited for it.", r->counts.held_s);
 }
 
 static void join_staleness(struct staleness *to, const Gradwire__WorkerStaleness *from)
@@ -173,8 +215,10 @@ static void on_metrics(void *ctx, struct metrics *m)
                   f.connections);
     pending_metrics(f.pending, m);
     put_families(w, m);
+    put_row_traffic(w, m);
     put_workers(w, m);
     put_snapshots(w, m);
+    put_copies(w, m);
     put_staleness(w, m);
     put_codecs(w, m);
     tls_metrics(m);

@@ -7,7 +7,6 @@
 
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_copy.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/process/fault.h"
@@ -19,28 +18,19 @@
 #include "common/peers/greeting.h"
 #include "common/peers/msg_send.h"
 #include "ps/core/shard.h"
+#include "ps/cut_save.h"
 #include "ps/store.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };
+#define COPY_S 1e-3 /* of a cut's rows in one go, between two frames */
 
 /* Letters to the shard thread. */
-enum { TO_TELL, TO_TAKE, TO_REPORT, TO_SAVED, TO_STOP };
+enum { TO_TELL, TO_TAKE, TO_REPORT, TO_SAVED, TO_COPY, TO_STOP };
 
 struct take {
     int fd;
     struct tls_link *tls;
     Gradwire__Hello *hello;
-};
-
-struct saved {
-    struct shard_thread *t;
-    struct shard_image *image; /* until it is written */
-    bool remote;
-    uint64_t cut;
-    struct checkpoint_file file;
-    enum err err;
-    struct errmsg e;
-    double seconds;
 };
 
 struct shard_thread {
@@ -61,6 +51,11 @@ struct shard_thread {
     struct shard_counts counts;
 
     struct disk_thread writer;
+    struct cut_save *save;  /* the cut that is being saved; NULL: none */
+    struct loop_timer copy; /* rows of a cut are copied when the loop comes round */
+    bool held;              /* training waits for that */
+    double held_since_s;
+    uint64_t held_said; /* next_cut when the log said so last */
 };
 
 /* A worker's connection. */
@@ -187,53 +182,116 @@ static void forget_spooled(const struct shard_thread *t, uint64_t cut, const cha
         (void)rmdir(path);
 }
 
-/* --fault=disk:BYTES */
-static void write_slowly(const struct shard_thread *t, const struct checkpoint_shard *b,
-                         const struct row_copy *rows)
+/* ---- cuts ---- */
+
+static void on_room(void *ctx)
 {
-    uint64_t bytes = b->elems * sizeof(float) * (1 + b->slots);
-    double s = fault_disk_s(t->fault, bytes + (rows ? row_copy_bytes(rows) : 0));
-    if (s > 0)
-        usleep((useconds_t)(s * 1e6));
+    struct shard_thread *t = ctx;
+    if (post_in(t, TO_COPY, 0, NULL, NULL))
+        log_error("shard thread %u: the room for rows of a snapshot is not heard of", t->thread);
 }
 
-static void write_image(void *arg)
+static void on_saved(void *ctx, struct cut_saved *take)
 {
-    struct saved *saved = arg;
-    struct shard_thread *t = saved->t;
-    struct shard_image *image = saved->image;
-    const char *dir = saved->remote ? t->spool : t->checkpoints;
-    int64_t began_ms = clock_now_ms();
-    write_slowly(t, &image->blocks, image->rows);
-    saved->err = checkpoint_write_shard(dir, image->cut, &image->blocks, &saved->file, &saved->e);
-    if (saved->remote) {
-        if (!saved->err)
-            saved->err = store_put(t->store, dir, image->cut, saved->file.name, &saved->e);
-        forget_spooled(t, image->cut, saved->file.name);
-    }
-    saved->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
-    shard_image_free(image);
-    enum err err = post_in(t, TO_SAVED, 0, saved, mem_free);
+    struct shard_thread *t = ctx;
+    enum err err = post_in(t, TO_SAVED, 0, take, mem_free);
     if (err)
         log_error("shard thread %u: the end of a snapshot is not heard: %s", t->thread,
                   err_str(err));
+}
+
+/* Again when the loop has served what there is. */
+static void copy_later(struct shard_thread *t)
+{
+    if (loop_timer_once(&t->copy, 0))
+        log_error("shard thread %u: no memory for a timer", t->thread);
 }
 
 static void io_save(void *ctx, struct shard_image *take_image)
 {
     struct shard_thread *t = ctx;
     uint64_t cut = take_image->cut;
+    const struct cut_save_config config = {.dir = t->remote ? t->spool : t->checkpoints,
+                                           .store = t->remote ? t->store : NULL,
+                                           .fault = t->fault,
+                                           .on_room = on_room,
+                                           .on_done = on_saved,
+                                           .ctx = t};
+    bool rows = take_image->blocks.rows != NULL;
     t->next_cut = cut + 1;
-    disk_thread_settle(&t->writer); /* of a cut that was given up: the chief saw all others end */
-    struct saved *saved = mem_zalloc(1, sizeof *saved);
-    if (saved)
-        *saved = (struct saved){.t = t, .image = take_image, .remote = t->remote, .cut = cut};
-    if (saved && disk_thread_post(&t->writer, write_image, saved) == ERR_OK)
-        return;
-    mem_free(saved);
-    shard_image_free(take_image);
-    shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
+    if (cut_save_begin(&t->save, &t->writer, &config, take_image))
+        shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
+    else if (rows)
+        copy_later(t);
 }
+
+static bool io_save_room(void *ctx)
+{
+    struct shard_thread *t = ctx;
+    return cut_save_room(t->save);
+}
+
+static enum err io_save_rows(void *ctx, const struct row_group *g)
+{
+    struct shard_thread *t = ctx;
+    return cut_save_rows(t->save, g);
+}
+
+static void io_save_end(void *ctx)
+{
+    struct shard_thread *t = ctx;
+    if (!t->save)
+        return;
+    cut_save_give_up(t->save);
+    t->save = NULL;
+    copy_later(t); /* what was kept for it is given back */
+}
+
+/* Training begins to wait for the copy of a cut, or goes on. */
+static void note_held(struct shard_thread *t)
+{
+    bool held = shard_held(t->shard), reads = shard_reads(t->shard);
+    if (held == t->held)
+        return;
+    t->held = held;
+    for (struct peer *p = t->peers; p; p = p->next)
+        conn_pause(p->conn, !reads);
+    if (held)
+        t->held_since_s = clock_now_s();
+    else
+        t->counts.held_s += clock_now_s() - t->held_since_s;
+    if (held && t->next_cut != t->held_said) { /* once a cut */
+        t->held_said = t->next_cut;
+        log_info(
+            "shard thread %u: training waits for the copy of a cut: the rows kept for it, which "
+            "have changed since, take as much memory as they may",
+            t->thread);
+    }
+}
+
+/* One go, of which a frame may have to wait for the end. */
+static void copy_rows(void *arg)
+{
+    struct shard_thread *t = arg;
+    double began_s = clock_now_s(), cpu_s = clock_thread_s(), s = 0;
+    bool more = true;
+    while (more && s < COPY_S) {
+        more = shard_copy(t->shard);
+        s = clock_now_s() - began_s;
+    }
+    cpu_s = clock_thread_s() - cpu_s;
+    t->counts.copy_s += s;
+    t->counts.copy_cpu_s += cpu_s;
+    if (s > t->counts.longest_copy_s)
+        t->counts.longest_copy_s = s;
+    if (cpu_s > t->counts.longest_copy_cpu_s)
+        t->counts.longest_copy_cpu_s = cpu_s;
+    if (more)
+        copy_later(t);
+    note_held(t);
+}
+
+/* ---- what a cut has ---- */
 
 static bool has_some_of(const struct checkpoint_file *f, const struct checkpoint_shard *of)
 {
@@ -291,6 +349,9 @@ static const struct shard_io shard_io = {
     .before_write = io_before_write,
     .tell = io_tell,
     .save = io_save,
+    .save_room = io_save_room,
+    .save_rows = io_save_rows,
+    .save_end = io_save_end,
     .load = io_load,
     .drop_peers = io_drop_peers,
     .now_s = io_now_s,
@@ -405,6 +466,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (err)
         log_warn("%s: worker %u: %s", conn_peer(c), p->base.worker, e.text);
     drop_frame(p);
+    note_held(p->t);
     return err;
 }
 
@@ -471,6 +533,8 @@ static void take_connection(struct shard_thread *t, struct take *take)
     }
     p->next = t->peers;
     t->peers = p;
+    if (!shard_reads(t->shard))
+        conn_pause(p->conn, true);
     Gradwire__Refuse refuse;
     if (shard_on_hello(t->shard, &p->base, take->hello, &refuse) == ERR_OK) {
         Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
@@ -562,6 +626,20 @@ static void report_status(struct shard_thread *t, enum shard_letter letter)
     post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
+static void heard_saved(struct shard_thread *t, const struct cut_saved *s)
+{
+    t->counts.saved += !s->err;
+    t->counts.not_saved += s->err && !s->given_up;
+    if (!s->err)
+        tell_snapshot(t, s->seconds);
+    shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
+    if (t->save && cut_save_number(t->save) == s->cut) {
+        cut_save_end(t->save);
+        t->save = NULL;
+    }
+    copy_later(t);
+}
+
 static void on_letter(void *arg, struct mail *m)
 {
     struct shard_thread *t = arg;
@@ -574,15 +652,13 @@ static void on_letter(void *arg, struct mail *m)
     } else if (m->type == TO_REPORT) {
         report_status(t, (enum shard_letter)m->number);
     } else if (m->type == TO_SAVED) {
-        struct saved *s = m->data;
-        t->counts.saved += !s->err;
-        t->counts.not_saved += s->err != ERR_OK;
-        if (!s->err)
-            tell_snapshot(t, s->seconds);
-        shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
+        heard_saved(t, m->data);
+    } else if (m->type == TO_COPY) {
+        copy_rows(t);
     } else if (m->type == TO_STOP) {
         loop_stop(&t->loop);
     }
+    note_held(t);
 }
 
 static void *run(void *arg)
@@ -593,8 +669,12 @@ static void *run(void *arg)
         log_error("shard thread %u: the event loop failed", t->thread);
     for (struct peer *p = t->peers; p; p = p->next)
         conn_close(p->conn, ERR_CLOSED, "the ps ends");
+    loop_timer_stop(&t->copy);
     while (t->peers && loop_tick(&t->loop, NULL) == ERR_OK)
         ;
+    if (t->save)
+        cut_save_end(t->save);
+    t->save = NULL;
     disk_thread_close(&t->writer);
     return NULL;
 }
@@ -630,6 +710,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     err = loop_init(&t->loop);
     if (err)
         goto no_loop;
+    loop_timer_init(&t->copy, &t->loop, copy_rows, t);
     err = mailbox_init(&t->in, &t->loop, on_letter, t);
     if (err)
         goto no_mailbox;

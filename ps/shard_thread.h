@@ -37,6 +37,9 @@ struct shard_worker {
 struct shard_counts {
     uint64_t pushes, pulls, in_bytes, out_bytes; /* frames; bytes of connections that are gone */
     uint64_t saved, not_saved;                   /* snapshots */
+    double copy_s, longest_copy_s;               /* rows of snapshots: in all, and in one go */
+    double copy_cpu_s, longest_copy_cpu_s;       /* the same without what others had of the core */
+    double held_s;                               /* training has waited for that */
 };
 
 struct shard_report {
@@ -56,7 +59,7 @@ void shard_report_free(void *report); /* NULL: nothing */
 enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread, const char *output,
                           struct store *store, const struct fault *fault, struct mailbox *out,
                           struct errmsg *e) MUST_CHECK;
-/* Close its connections, end and join the thread; a snapshot in the works is finished first. */
+/* Close its connections, end and join the thread; a snapshot of which all is copied is finished first. */
 void shard_thread_free(struct shard_thread *t);
 
 /* All of these post a letter; thread: the server's. Lost letters (a full mailbox) are told by ERR_TOOBIG. */

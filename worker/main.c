@@ -40,6 +40,7 @@
 #include "worker/lr_finder.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
+#include "worker/tables_ahead.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
 
@@ -148,6 +149,8 @@ static enum err measure_planted(struct process *p, struct errmsg *e)
 static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_model_and_data(p, e);
+    if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
+        tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)
         err = measure_planted(p, e);
     if (err)
@@ -254,7 +257,7 @@ static enum err look_back(struct process *p, struct errmsg *e)
         return ERR_OK;
     enum err err = find_base(p, e);
     if (!err)
-        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, e);
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints, e);
     if (!err)
         err = journal_read(&p->journal, p->checkpoints, e);
     if (err || !p->has_base)
@@ -283,14 +286,15 @@ static enum err look_back(struct process *p, struct errmsg *e)
     return ERR_OK;
 }
 
-/* The tables' part of model/, from the final cut, which is loaded. */
+/* The tables' part of model/, from the final cut, which is loaded, or the best one's; and that of best/. */
 static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
 {
     const struct tables_end end = {.job = &p->job,
                                    .layout = model_layout(p->model),
                                    .output = p->output,
                                    .checkpoints = p->checkpoints};
-    return end.layout->rows ? tables_end_export(&end, final, p->learned.digest, e) : ERR_OK;
+    return end.layout->rows ? tables_end_export_all(&end, final, &p->best, p->learned.digest, e)
+                            : ERR_OK;
 }
 
 /* The same when the job ends now. */
@@ -678,6 +682,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
 static void forget(struct process *p)
 {
     mem_free(p->learned.history);
+    best_close(&p->best);
     manifest_close(&p->base);
     journal_close(&p->journal);
     dataset_close(&p->data);

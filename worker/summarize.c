@@ -52,7 +52,13 @@ static bool loses_nothing(const struct job *job)
     uint32_t allow = job->compression.allow;
     uint32_t may =
         codec_mask(job->compression.push, allow) | codec_mask(job->compression.reply, allow);
-    return !(may & ~codec_kind_mask(CODEC_IS_EXACT));
+    if (may & ~codec_kind_mask(CODEC_IS_EXACT))
+        return false;
+    for (uint32_t i = 0; i < job->model.tables; i++)
+        if (job->model.table[i].push != ROW_CODEC_NONE ||
+            job->model.table[i].reply != ROW_CODEC_NONE)
+            return false;
+    return true;
 }
 
 static bool has_backups(const struct summarize *what)

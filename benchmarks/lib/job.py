@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import nullcontext
 
 from lib.programs import BUILD, Failed, run
 
@@ -11,21 +12,29 @@ CNN = os.path.join("examples", "mnist", "cnn.yaml")
 SEED = 1
 
 
-def summary_of(job, ps, workers, keys, deadline_s, more=(), prefix=()):
-    """Train in a folder of its own; the summary. `more` flags, and what stands before the command: `prefix`."""
+def summary_of(job, ps, workers, keys, deadline_s, more=(), prefix=(), beside=nullcontext):
+    """Train in a folder of its own; the summary. `more` flags, and what stands before the command: `prefix`. `beside` is a
+    context around the run, made of its folder."""
     folder = tempfile.mkdtemp(prefix="gradwire-bench-")
     command = [*prefix, os.path.join(BUILD, "launch", "launch"), "train", job, "--ps", str(ps), "--workers", str(workers),
                "--output", os.path.join(folder, "job")]
     for key, value in keys.items():
         command += ["--set", f"{key}={value}"]
     try:
-        run([*command, *more], deadline_s)
+        with beside(os.path.join(folder, "job")):
+            run([*command, *more], deadline_s)
         with open(os.path.join(folder, "job", "summary.json"), encoding="utf-8") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
         raise Failed(f"train: {error}") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def last_rate(summary, rows):
+    """Of the last epoch: no row is made in it, and nothing is read."""
+    history = summary["history"]
+    return rows / (history[-1]["seconds"] - history[-2]["seconds"])
 
 
 def check_summary(summary, update):

@@ -8,6 +8,7 @@
 /* Milliseconds and seconds of CLOCK_MONOTONIC. */
 int64_t clock_now_ms(void);
 double clock_now_s(void);
+double clock_thread_s(void); /* of CPU time that this thread has had */
 /* Milliseconds since the epoch: for people and for other hosts, never for a span. */
 int64_t clock_wall_ms(void);
 

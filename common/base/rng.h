@@ -15,8 +15,10 @@ enum rng_stream {
     RNG_TEST,
     RNG_AUGMENT,
     RNG_ROW,
+    RNG_ADMISSION = 30,
     RNG_PUSH_CODEC = 40,
-    RNG_REPLY_CODEC
+    RNG_REPLY_CODEC,
+    RNG_ROW_CODEC
 };
 uint64_t rng_key(uint64_t seed, enum rng_stream stream, uint64_t a, uint64_t b);
 

@@ -59,6 +59,7 @@ static void begin_tables(struct checkpoint_tables *t, const Checkpoint__Rows *h)
     for (uint32_t i = 0; i < t->tables; i++) {
         t->table[i].dim = h->table[i]->dim;
         t->table[i].slots = h->table[i]->slots;
+        t->table[i].sketch_bytes = h->table[i]->sketch_bytes;
         memcpy(t->table[i].name, h->table[i]->name, strlen(h->table[i]->name));
     }
 }
@@ -124,6 +125,13 @@ enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
 }
 
 /* ---- rows ---- */
+
+enum err row_sink_take(const struct row_sink *s, const struct row_group *g, struct errmsg *e)
+{
+    if (g->sketch)
+        return s->take_sketch ? s->take_sketch(s->ctx, g, e) : ERR_OK;
+    return s->take(s->ctx, g, e);
+}
 
 /* t: which tables the files must have; none: those of the first one. */
 static enum err read_rows(const char *dir, const struct manifest *m, struct bucket_range of,

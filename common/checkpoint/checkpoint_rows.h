@@ -14,19 +14,29 @@
 
 struct checkpoint_table {
     char name[ROW_TABLE_NAME_MAX];
-    uint32_t dim, slots; /* floats of a row: its weights; its slots, at most 2^16 */
+    uint32_t dim, slots;   /* floats of a row: its weights; its slots, at most 2^16 */
+    uint32_t sketch_bytes; /* counts of admission that a bucket has; 0: none are kept */
 };
 
-enum { CHECKPOINT_ROW_SLOTS_MAX = 1 << 16 };
+enum { CHECKPOINT_ROW_SLOTS_MAX = 1 << 16, CHECKPOINT_SKETCH_BYTES_MAX = 1 << 18 };
 
-/* Rows of one table and one bucket, in ascending order of their mixed keys. */
+/* Rows of one table and one bucket, in ascending order of their mixed keys; or the bucket's counts of admission, before its
+ * rows. A bucket that has counted nothing has none. */
 struct row_group {
     uint32_t bucket, table, rows; /* the table's place in the list of tables */
     const uint64_t *mixed;        /* (rows) */
     const uint64_t *stamp;        /* (rows) the table clock after the last update */
     const uint32_t *count;        /* (rows) updates */
     const float *values;          /* (rows, dim + slots): weights, then slots */
+    const uint8_t *sketch;        /* (sketch_bytes) rows is 0; NULL: they are rows */
+    uint32_t sketch_bytes;        /* as the table has it */
 };
+
+/* What stands for "there are no more". */
+static inline bool row_group_ends(const struct row_group *g)
+{
+    return g->rows == 0 && !g->sketch;
+}
 
 /* What a shard gives to a cut. */
 struct checkpoint_rows {
@@ -35,16 +45,22 @@ struct checkpoint_rows {
     uint32_t tables;
     const struct checkpoint_table *table; /* (tables) the same on all shards */
     /* The next group, in ascending order of (bucket, table, mixed key); several in a row may be of one bucket and table.
-     * Its memory is valid until the next call. No rows: there are no more. An error ends the writing with it. */
+     * Its memory is valid until the next call. row_group_ends: there are no more. An error ends the writing with it. */
     enum err (*next)(void *ctx, struct row_group *g, struct errmsg *e);
     void *ctx;
 };
 
 struct row_sink {
-    /* A group, valid during the call. An error ends the reading with it. */
+    /* A group of rows, valid during the call. An error ends the reading with it. */
     enum err (*take)(void *ctx, const struct row_group *g, struct errmsg *e);
     void *ctx;
+    /* The same of a sketch; NULL: sketches are passed over. */
+    enum err (*take_sketch)(void *ctx, const struct row_group *g, struct errmsg *e);
 };
+
+/* Hand the group to whom it is for. Errors: the sink's. */
+enum err row_sink_take(const struct row_sink *s, const struct row_group *g,
+                       struct errmsg *e) MUST_CHECK;
 
 /* What a shard reads. */
 struct checkpoint_rows_wanted {

@@ -75,10 +75,11 @@ static enum err add_piece(struct row_copy *c, size_t least)
 
 enum err row_copy_add(struct row_copy *c, const struct row_group *g)
 {
-    assert(g->table < c->head.tables && g->rows > 0);
+    assert(g->table < c->head.tables && !row_group_ends(g));
     const struct checkpoint_table *t = &c->table[g->table];
     uint32_t width = t->dim + t->slots;
-    size_t bytes = row_group_bytes(g->rows, width);
+    size_t bytes =
+        g->sketch ? row_sketch_group_bytes(g->sketch_bytes) : row_group_bytes(g->rows, width);
     const struct row_piece *last = c->pieces ? &c->piece[c->pieces - 1] : NULL;
     if (!last || last->room - last->used < bytes) {
         enum err err = add_piece(c, bytes);
@@ -86,7 +87,10 @@ enum err row_copy_add(struct row_copy *c, const struct row_group *g)
             return err;
     }
     struct row_piece *p = &c->piece[c->pieces - 1];
-    row_group_encode(p->data + p->used, g, 0, g->rows, width);
+    if (g->sketch)
+        row_sketch_encode(p->data + p->used, g);
+    else
+        row_group_encode(p->data + p->used, g, 0, g->rows, width);
     p->used += bytes;
     c->rows += g->rows;
     return ERR_OK;
@@ -96,12 +100,4 @@ void row_copy_rewind(struct row_copy *c)
 {
     c->next_piece = 0;
     c->next_at = 0;
-}
-
-uint64_t row_copy_bytes(const struct row_copy *c)
-{
-    uint64_t bytes = c->room * sizeof *c->piece;
-    for (uint32_t i = 0; i < c->pieces; i++)
-        bytes += c->piece[i].room;
-    return bytes;
 }

@@ -1,4 +1,4 @@
-/* Rows of tables in memory, in the order in which a checkpoint has them: what a shard copies for a cut. Pure. */
+/* Rows of tables in memory, in the order in which a checkpoint has them. Pure. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ROW_COPY_H
 #define GRADWIRE_COMMON_CHECKPOINT_ROW_COPY_H
 
@@ -24,6 +24,5 @@ void row_copy_close(struct row_copy *c);
 enum err row_copy_add(struct row_copy *c, const struct row_group *g) MUST_CHECK;
 /* `next` begins with the first row again. */
 void row_copy_rewind(struct row_copy *c);
-uint64_t row_copy_bytes(const struct row_copy *c); /* of memory */
 
 #endif

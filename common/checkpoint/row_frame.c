@@ -3,6 +3,7 @@
 #include <string.h>
 
 enum { ROW_FIXED_BYTES = 8 + 8 + 4 }; /* key, stamp, count */
+enum { GROUP_OF_ROWS = 0, GROUP_OF_A_SKETCH = 1 };
 
 size_t row_group_bytes(uint64_t rows, uint32_t width)
 {
@@ -28,13 +29,39 @@ void row_group_encode(void *out, const struct row_group *g, uint32_t first, uint
                       uint32_t width)
 {
     uint8_t *at = out, *end = at + row_group_bytes(n, width);
-    uint32_t head[4] = {g->table, g->bucket, n, 0};
+    uint32_t head[4] = {g->table, g->bucket, n, GROUP_OF_ROWS};
     at = put(at, head, sizeof head);
     at = put(at, g->mixed + first, n * sizeof *g->mixed);
     at = put(at, g->stamp + first, n * sizeof *g->stamp);
     at = put(at, g->count + first, n * sizeof *g->count);
     at = put(at, g->values + (size_t)first * width, (size_t)n * width * sizeof *g->values);
     memset(at, 0, (size_t)(end - at));
+}
+
+size_t row_sketch_group_bytes(uint32_t sketch_bytes)
+{
+    return ROW_GROUP_HEAD_BYTES + (size_t)sketch_bytes;
+}
+
+void row_sketch_encode(void *out, const struct row_group *g)
+{
+    uint32_t head[4] = {g->table, g->bucket, g->sketch_bytes, GROUP_OF_A_SKETCH};
+    (void)put(put(out, head, sizeof head), g->sketch, g->sketch_bytes);
+}
+
+/* head: of a group that has so many bytes at most. */
+static size_t decode_sketch(const void *data, size_t bytes, const uint32_t head[4],
+                            const struct checkpoint_table *table, struct row_group *g)
+{
+    uint32_t sketch_bytes = table[head[0]].sketch_bytes;
+    if (sketch_bytes == 0 || head[2] != sketch_bytes ||
+        row_sketch_group_bytes(sketch_bytes) > bytes)
+        return 0;
+    *g = (struct row_group){.table = head[0],
+                            .bucket = head[1],
+                            .sketch = (const uint8_t *)data + ROW_GROUP_HEAD_BYTES,
+                            .sketch_bytes = sketch_bytes};
+    return row_sketch_group_bytes(sketch_bytes);
 }
 
 size_t row_group_decode(const void *data, size_t bytes, const struct checkpoint_table *table,
@@ -47,6 +74,8 @@ size_t row_group_decode(const void *data, size_t bytes, const struct checkpoint_
     uint32_t rows = head[2];
     if (head[0] >= tables || head[1] >= ROW_BUCKETS || rows == 0)
         return 0;
+    if (head[3] == GROUP_OF_A_SKETCH)
+        return decode_sketch(data, bytes, head, table, g);
     size_t all = row_group_bytes(rows, table[head[0]].dim + table[head[0]].slots);
     if (all > bytes)
         return 0;
@@ -69,19 +98,25 @@ static bool is_behind(const struct row_place *at, const struct row_group *g)
         return true;
     if (g->bucket < at->bucket || g->table < at->table)
         return false;
-    return g->table > at->table || g->mixed[0] > at->mixed;
+    if (g->table > at->table)
+        return true;
+    return !g->sketch && (at->sketch || g->mixed[0] > at->mixed);
 }
 
 bool row_place_advance(struct row_place *at, const struct row_group *g)
 {
-    uint32_t last = g->rows - 1;
     if (!is_behind(at, g))
         return false;
+    if (g->sketch) {
+        *at = (struct row_place){true, true, g->bucket, g->table, 0};
+        return true;
+    }
+    uint32_t last = g->rows - 1;
     for (uint32_t i = 1; i < g->rows; i++)
         if (g->mixed[i] <= g->mixed[i - 1])
             return false;
     if (key_bucket(g->mixed[0]) != g->bucket || key_bucket(g->mixed[last]) != g->bucket)
         return false;
-    *at = (struct row_place){true, g->bucket, g->table, g->mixed[last]};
+    *at = (struct row_place){true, false, g->bucket, g->table, g->mixed[last]};
     return true;
 }

@@ -1,6 +1,7 @@
 /* What is in a frame of rows: groups, one behind the other. A group is {u32 table, u32 bucket, u32 rows, u32 0}, the mixed
  * keys (u64), the stamps (u64), the counts (u32) and the values (f32) of its rows, and 4 bytes of 0 where it would end
- * between two multiples of 8. All little-endian. Pure. */
+ * between two multiples of 8. A bucket's sketch is a group, too: {u32 table, u32 bucket, u32 bytes, u32 1}, and its bytes, a
+ * multiple of 8. All little-endian. Pure. */
 #ifndef GRADWIRE_COMMON_CHECKPOINT_ROW_FRAME_H
 #define GRADWIRE_COMMON_CHECKPOINT_ROW_FRAME_H
 
@@ -16,6 +17,9 @@ enum {
 
 /* width: floats of a row. */
 size_t row_group_bytes(uint64_t rows, uint32_t width);
+/* The same of a sketch. */
+size_t row_sketch_group_bytes(uint32_t sketch_bytes);
+void row_sketch_encode(void *out, const struct row_group *g);
 /* How many rows fit into so many bytes. */
 uint32_t row_group_fits(size_t bytes, uint32_t width);
 /* Rows [first, first + n) of the group; out: row_group_bytes, aligned to 8. */
@@ -28,11 +32,12 @@ size_t row_group_decode(const void *data, size_t bytes, const struct checkpoint_
 
 /* Where a reader or writer is in the order of rows. */
 struct row_place {
-    bool there; /* there was a row */
+    bool there;  /* there was a group */
+    bool sketch; /* it was a sketch */
     uint32_t bucket, table;
     uint64_t mixed;
 };
-/* Is the group in its buckets and order, behind `at`? Then `at` is its last row. */
+/* Is the group in its buckets and order, behind `at`? Then `at` is its last row, or the sketch. */
 bool row_place_advance(struct row_place *at, const struct row_group *g);
 
 #endif

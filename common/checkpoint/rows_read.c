@@ -16,6 +16,8 @@ static const char *table_misfit(const Checkpoint__RowTable *t, const Checkpoint_
         return "a table's name has no characters, or too many";
     if (t->dim == 0 || t->dim > ROW_DIM_MAX || t->slots > CHECKPOINT_ROW_SLOTS_MAX)
         return "a table's rows have too many floats, or none";
+    if (t->sketch_bytes > CHECKPOINT_SKETCH_BYTES_MAX || t->sketch_bytes % 8)
+        return "a table's sketch has too many bytes, or a part of a counter";
     if (t->digest.len != t->n_bucket * SHA256_BYTES)
         return "a table has more buckets than digests, or fewer";
     for (size_t i = 0; i < t->n_bucket; i++)
@@ -95,7 +97,9 @@ static enum err make_rows_room(struct shard_file *f, struct errmsg *e)
 static void list_tables(const Checkpoint__Rows *h, struct checkpoint_table *table)
 {
     for (size_t i = 0; i < h->n_table; i++) {
-        table[i] = (struct checkpoint_table){.dim = h->table[i]->dim, .slots = h->table[i]->slots};
+        table[i] = (struct checkpoint_table){.dim = h->table[i]->dim,
+                                             .slots = h->table[i]->slots,
+                                             .sketch_bytes = h->table[i]->sketch_bytes};
         memcpy(table[i].name, h->table[i]->name, strlen(h->table[i]->name)); /* table_misfit */
     }
 }
@@ -116,7 +120,7 @@ static enum err hand_on(const struct shard_file *f, size_t frame, struct bucket_
             return checkpoint_corrupt(e, f->path, "the rows of frame %zu are out of order",
                                       f->head->n_frame_bytes + frame);
         enum err err =
-            g.bucket >= of.first && g.bucket < of.end ? sink->take(sink->ctx, &g, e) : ERR_OK;
+            g.bucket >= of.first && g.bucket < of.end ? row_sink_take(sink, &g, e) : ERR_OK;
         if (err)
             return err;
     }

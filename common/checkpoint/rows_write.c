@@ -31,6 +31,7 @@ static enum err init(struct rows_writer *w, const struct checkpoint_rows *rows,
         t->name = (char *)rows->table[i].name;
         t->dim = rows->table[i].dim;
         t->slots = rows->table[i].slots;
+        t->sketch_bytes = rows->table[i].sketch_bytes;
         t->bucket = mem_zalloc(buckets, sizeof *t->bucket);
         t->digest.data = mem_zalloc(buckets, SHA256_BYTES);
         there = there && t->bucket && t->digest.data;
@@ -102,6 +103,15 @@ static enum err end_frame(struct rows_writer *w, struct errmsg *e)
     return ERR_OK;
 }
 
+/* Nothing is in the frame: it begins with this bucket. */
+static enum err begin_frame(struct rows_writer *w, uint32_t bucket, struct errmsg *e)
+{
+    enum err err = room_for_a_frame(w, e);
+    if (!err)
+        w->head.frame_bucket[w->head.n_frame_bytes] = bucket;
+    return err;
+}
+
 /* Room in the frame for at least one row of `width` floats of this bucket; how many: *fits. */
 static enum err room_for_rows(struct rows_writer *w, uint32_t bucket, uint32_t width,
                               uint32_t *fits, struct errmsg *e)
@@ -109,9 +119,7 @@ static enum err room_for_rows(struct rows_writer *w, uint32_t bucket, uint32_t w
     *fits = row_group_fits(ROW_FRAME_BYTES - w->used, width);
     enum err err = *fits ? ERR_OK : end_frame(w, e);
     if (!err && w->used == 0) {
-        err = room_for_a_frame(w, e);
-        if (!err)
-            w->head.frame_bucket[w->head.n_frame_bytes] = bucket;
+        err = begin_frame(w, bucket, e);
         *fits = row_group_fits(ROW_FRAME_BYTES, width);
     }
     return err;
@@ -132,6 +140,20 @@ static enum err put_rows(struct rows_writer *w, const struct row_group *g, struc
         first += n;
     }
     w->table[g->table].rows += g->rows;
+    return ERR_OK;
+}
+
+static enum err put_sketch(struct rows_writer *w, const struct row_group *g, struct errmsg *e)
+{
+    size_t bytes = row_sketch_group_bytes(g->sketch_bytes);
+    assert(g->sketch_bytes == w->rows->table[g->table].sketch_bytes && bytes <= ROW_FRAME_BYTES);
+    enum err err = bytes > ROW_FRAME_BYTES - w->used ? end_frame(w, e) : ERR_OK;
+    if (!err && w->used == 0)
+        err = begin_frame(w, g->bucket, e);
+    if (err)
+        return err;
+    row_sketch_encode(w->plain + w->used, g);
+    w->used += bytes;
     return ERR_OK;
 }
 
@@ -178,6 +200,8 @@ static enum err put_group(struct rows_writer *w, const struct row_group *g, stru
         return err_set(e, ERR_STATE,
                        "%s: rows of table %" PRIu32 ", bucket %" PRIu32 " are out of order",
                        w->out->file.path, g->table, g->bucket);
+    if (g->sketch)
+        return put_sketch(w, g, e);
     err = hash_rows(w, g, e);
     return err ? err : put_rows(w, g, e);
 }
@@ -189,7 +213,7 @@ enum err rows_writer_run(struct rows_writer *w, const struct checkpoint_rows *ro
     while (!err) {
         struct row_group g = {0};
         err = rows->next(rows->ctx, &g, e);
-        if (err || g.rows == 0)
+        if (err || row_group_ends(&g))
             break;
         err = put_group(w, &g, e);
     }

@@ -286,6 +286,7 @@ static enum err read_column(struct job_reader *r, const struct job_node *node)
         err = refuse_twin_word(r, node);
     if (!err)
         err = check_key(r, node);
+    job_note_otherwise(r);
     return err ? err : expand(r, node);
 }
 
@@ -297,6 +298,7 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
         return job_refuse(r, node, key->path, "a list of columns is meant, like - number: age");
     job_columns_free(csv);
     r->column = r->item = 0;
+    r->otherwise.path = NULL;
     enum err err = ERR_OK;
     for (const struct job_node *c = node->child; c && !err; c = c->next, r->item++)
         err = read_column(r, c);
@@ -396,6 +398,11 @@ bool job_reads_csv(const struct job *job)
            (job->data.format == DATA_SYNTHETIC && job->data.synthetic != SYNTHETIC_DIGITS);
 }
 
+bool job_reads_columns(const struct job *job)
+{
+    return job_reads_csv(job) || job->data.format == DATA_LIBSVM;
+}
+
 bool job_draws_clicks(const struct job *job)
 {
     return job->data.format == DATA_SYNTHETIC && job->data.synthetic == SYNTHETIC_CLICKS;
@@ -413,18 +420,23 @@ bool job_has_weights(const struct job *job)
 enum err job_check_csv(struct job_reader *r)
 {
     const struct job *job = r->job;
-    if (!job_reads_csv(job))
+    bool libsvm = job->data.format == DATA_LIBSVM;
+    if (!job_reads_columns(job))
         return ERR_OK;
     if (!job->data.csv.columns)
-        return job_refuse(r, job_given(r, "data.format"), "data.columns",
-                          "it is missing; csv needs the list of columns");
+        return job_refuse(r, job_given(r, "data.format"), "data.columns", "it is missing; %s",
+                          libsvm ? "libsvm needs [label, keys: {name: features, max_values: 64}]"
+                                 : "csv needs the list of columns");
     if (job->model.rank > 1)
         return job_refuse(r, NULL, "model.input.shape",
-                          "rows of csv data have one dimension: [features], or auto");
+                          "rows of %s data have one dimension: [features], or auto",
+                          libsvm ? "libsvm" : "csv");
     if (job->data.scale != 1)
-        return job_refuse(r, NULL, "data.scale",
-                          "csv columns have a scale of their own: - number: {scale: standard}");
-    enum err err = check_columns(r);
+        return job_refuse(
+            r, NULL, "data.scale", "%s",
+            libsvm ? "libsvm's values are taken as they are; leave it out"
+                   : "csv columns have a scale of their own: - number: {scale: standard}");
+    enum err err = libsvm ? job_check_libsvm(r) : check_columns(r);
     if (!err)
         err = check_crosses(r);
     return err ? err : check_room(r);

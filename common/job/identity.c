@@ -98,10 +98,13 @@ static void class_weights_write(FILE *out, const struct job *job)
     (void)fputs(job->training.class_weights ? "}" : "{}", out);
 }
 
-/* Not written out: the layer reads the one before it and has no table, no class has a weight. */
+/* Not written out: the layer reads the one before it and has no table, no class has a weight; the table has none of its
+ * own. */
 static bool is_default(const struct job_key *key, const struct job *job, const void *element)
 {
     const struct job_layer *layer = element;
+    if (key->own)
+        return !*(const bool *)((const char *)element + key->own);
     if (key->type == KEY_CLASS_WEIGHTS)
         return job->training.class_weights == 0;
     if (key->type == KEY_NAME && job_key_of_layer(key))
@@ -193,8 +196,8 @@ static void write_texts(FILE *out, const char *texts)
 /* A key that means nothing to this job's data.format. */
 static bool of_another_format(const struct job_key *key, const struct job *job)
 {
-    if (key->heeded == job_reads_csv)
-        return !job_reads_csv(job);
+    if (key->heeded == job_reads_csv || key->heeded == job_reads_columns)
+        return !key->heeded(job);
     return strncmp(key->path, "data.synthetic", strlen("data.synthetic")) == 0 &&
            (job->data.format != DATA_SYNTHETIC || (key->heeded && !key->heeded(job)));
 }
@@ -289,11 +292,14 @@ static enum err put_list(struct canonical *c, const char *path, const char *list
     return job_tree_set(c->root, set, c->e);
 }
 
-/* A schedule that has its own rates. */
-static bool is_unused_rate(const struct job_key *key, const struct job *job)
+/* Of a schedule that has its own rates. */
+static bool is_unused_rate(const struct job_key *key, const struct job *job, const void *element)
 {
-    return job->optimizer.schedule.kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY &&
-           strcmp(key->path, "training.learning_rate") == 0;
+    const struct job_table *t = element;
+    const char *rate =
+        job_key_of_table(key) ? JOB_TABLE_PREFIX ".learning_rate" : "training.learning_rate";
+    return strcmp(key->path, rate) == 0 && (t ? &t->optimizer : &job->optimizer)->schedule.kind ==
+                                               SCHEDULE_PIECEWISE_CONSTANT_DECAY;
 }
 
 static enum err canonical_key(void *ctx, const struct job_key *key, const struct job *job,
@@ -301,7 +307,7 @@ static enum err canonical_key(void *ctx, const struct job_key *key, const struct
 {
     struct canonical *c = ctx;
     char value[VALUE_BYTES];
-    if (key->alias || is_default(key, job, element) || is_unused_rate(key, job))
+    if (key->alias || is_default(key, job, element) || is_unused_rate(key, job, element))
         return ERR_OK;
     if (key->type == KEY_PATHS || key->type == KEY_FOLDER || key->type == KEY_TEXTS) {
         const char *lines = *(char *const *)job_key_at(key, job, element);
@@ -381,13 +387,29 @@ static bool line_next(const char **at, struct line *l)
     return true;
 }
 
+static bool same_key(const struct line *a, const struct line *b)
+{
+    return a->key_bytes == b->key_bytes && memcmp(a->key, b->key, (size_t)a->key_bytes) == 0;
+}
+
 static bool line_find(const char *text, const struct line *wanted, struct line *found)
 {
     while (line_next(&text, found))
-        if (found->key_bytes == wanted->key_bytes &&
-            memcmp(found->key, wanted->key, (size_t)wanted->key_bytes) == 0)
+        if (same_key(found, wanted))
             return true;
     return false;
+}
+
+/* Both texts name keys in the table's order: most likely it is the line at *next, which moves behind what was found. */
+static bool line_find_next(const char *text, const char **next, const struct line *wanted,
+                           struct line *found)
+{
+    const char *at = *next;
+    bool there = line_next(&at, found) && same_key(found, wanted);
+    for (at = there ? at : text; !there && line_next(&at, found);)
+        there = same_key(found, wanted);
+    *next = there ? at : *next;
+    return there;
 }
 
 static bool line_is_of(const struct line *l, const char *const *folders)
@@ -404,18 +426,33 @@ static bool same_value(const struct line *a, const struct line *b)
            memcmp(a->value, b->value, (size_t)a->value_bytes) == 0;
 }
 
-/* An older release did not know the key, and does what its default says: "data.columns[3].x" is of "data.columns[].x". */
-static bool line_is_default(const struct line *l)
+/* "tables.ids.x" is of "tables[].x", "data.columns[3].x" of "data.columns[].x". */
+static void path_of_line(const struct line *l, char path[JOB_PATH_MAX])
 {
-    char path[JOB_PATH_MAX];
-    size_t n = 0;
+    static const char tables[] = "tables.";
+    const int begin = (int)sizeof tables - 1;
     bool inside = false;
-    for (int i = 0; i < l->key_bytes && n + 1 < sizeof path; i++) {
+    int i = 0;
+    path[0] = 0;
+    if (l->key_bytes >= begin && strncmp(l->key, tables, sizeof tables - 1) == 0) {
+        (void)snprintf(path, JOB_PATH_MAX, "%s", JOB_TABLE_PREFIX);
+        for (i = begin; i < l->key_bytes && l->key[i] != '.';)
+            i++;
+    }
+    size_t n = strlen(path);
+    for (; i < l->key_bytes && n + 1 < JOB_PATH_MAX; i++) {
         inside = l->key[i] != ']' && (inside || (i > 0 && l->key[i - 1] == '['));
         if (!inside)
             path[n++] = l->key[i];
     }
     path[n] = 0;
+}
+
+/* An older release did not know the key, and does what its default says. */
+static bool line_is_default(const struct line *l)
+{
+    char path[JOB_PATH_MAX];
+    path_of_line(l, path);
     const struct job_key *key = job_key_find(path);
     return key && key->fallback && strlen(key->fallback) == (size_t)l->value_bytes &&
            memcmp(key->fallback, l->value, (size_t)l->value_bytes) == 0;
@@ -425,19 +462,21 @@ static bool line_is_default(const struct line *l)
 static enum err compare(const char *was, const char *is, const char *const *folders,
                         struct errmsg *e)
 {
+    const char *next = is;
     struct line a, b;
     for (const char *at = was; line_next(&at, &a);) {
         if (!line_is_of(&a, folders))
             continue;
-        if (!line_find(is, &a, &b))
+        if (!line_find_next(is, &next, &a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
                            a.value_bytes, a.value);
         if (!same_value(&a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is %.*s", a.key_bytes, a.key,
                            a.value_bytes, a.value, b.value_bytes, b.value);
     }
+    next = was;
     for (const char *at = is; line_next(&at, &b);)
-        if (line_is_of(&b, folders) && !line_find(was, &b, &a) && !line_is_default(&b))
+        if (line_is_of(&b, folders) && !line_find_next(was, &next, &b, &a) && !line_is_default(&b))
             return err_set(e, ERR_INPUT, "%.*s was not there, is %.*s", b.key_bytes, b.key,
                            b.value_bytes, b.value);
     return ERR_OK;
@@ -486,7 +525,8 @@ static bool find_column(const char *text, const struct line *name, struct line *
 
 static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
 {
-    static const char *const options[] = {"hash", "space", "buckets", "of"};
+    static const char *const options[] = {"hash", "space",   "buckets",
+                                          "of",   "missing", "missing.key.key"};
     struct line old, new, a, b;
     for (const char *at = was; line_next(&at, &old);) {
         if (!names_key_column(&old) || !find_column(is, &old, &new))

@@ -9,67 +9,21 @@
 
 /* ---- what holds between keys ---- */
 
-/* "optimizer.NAME.OPTION" */
-static const char *option_path(const struct job *job, const char *option, char path[JOB_PATH_MAX])
+static struct job_updates updates_of(struct job *job)
 {
-    (void)snprintf(path, JOB_PATH_MAX, "optimizer.%s.%s",
-                   job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind), option);
-    return path;
+    return (struct job_updates){&job->optimizer, "optimizer", "training"};
 }
 
 /* The optimizer's learning_rate is training.learning_rate by another name. */
 static enum err settle_rate(struct job_reader *r)
 {
+    const struct job_updates of = updates_of(r->job);
     char path[JOB_PATH_MAX];
-    const struct job_node *own = job_given(r, option_path(r->job, "learning_rate", path));
-    const struct job_node *rate = job_given(r, "training.learning_rate");
-    if (own && rate)
-        return job_refuse(r, rate, "training.learning_rate",
-                          "%s is the same key, and is given too; give one of them", path);
-    return own || rate ? ERR_OK : job_read_default(r, job_key_find(path));
-}
-
-static enum err check_piecewise(struct job_reader *r)
-{
-    const struct schedule *s = &r->job->optimizer.schedule;
-    const char *group = "training.learning_rate_schedule.piecewise_constant_decay";
-    char path[JOB_PATH_MAX], own_path[JOB_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s.boundaries", group);
-    const struct job_node *rate = job_given(r, "training.learning_rate");
-    const struct job_node *own = job_given(r, option_path(r->job, "learning_rate", own_path));
-    if (s->boundaries.n == 0)
-        return job_refuse(r, NULL, path, "at least one is meant, like [1000]");
-    for (uint32_t i = 1; i < s->boundaries.n; i++)
-        if (s->boundaries.value[i] <= s->boundaries.value[i - 1])
-            return job_refuse(r, NULL, path, "they must rise: %u stands behind %u",
-                              s->boundaries.value[i], s->boundaries.value[i - 1]);
-    if (rate || own)
-        return job_refuse(r, rate ? rate : own, rate ? "training.learning_rate" : own_path,
-                          "piecewise_constant_decay has its own values; leave it out");
-    (void)snprintf(path, sizeof path, "%s.values", group);
-    if (s->values.n != s->boundaries.n + 1)
-        return job_refuse(r, NULL, path,
-                          "%u rates for %u boundaries; one more than boundaries is meant",
-                          s->values.n, s->boundaries.n);
-    return ERR_OK;
-}
-
-static enum err check_schedule(struct job_reader *r)
-{
-    const struct schedule *s = &r->job->optimizer.schedule;
-    const char *own = "training.learning_rate_schedule.cosine_decay.warmup_target";
-    const char *steps = "training.learning_rate_schedule.cosine_decay.warmup_steps";
-    if (s->kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY)
-        return check_piecewise(r);
-    if (s->kind != SCHEDULE_COSINE_DECAY)
-        return ERR_OK;
-    if (s->warmup_target == 0 && s->warmup_target_steps)
-        return job_refuse(r, NULL, steps,
-                          "it is of the climb to warmup_target; give that too, or "
-                          "training.warmup_steps, which climbs to the rate");
-    if (s->warmup_target > 0 && s->warmup_steps)
-        return job_refuse(r, NULL, own, "training.warmup_steps is a warm-up too; give one of them");
-    return ERR_OK;
+    bool given;
+    enum err err = job_settle_rate(r, &of, &given);
+    if (!err && !given)
+        err = job_read_default(r, job_key_find(job_option_path(&of, "learning_rate", path)));
+    return err ? err : job_check_schedule(r, &of);
 }
 
 /* Trust ratios are made of norms over all shards, which are known in a step of sync alone. */
@@ -95,20 +49,22 @@ static enum err check_accumulation(struct job_reader *r)
 
 static enum err check_decay(struct job_reader *r)
 {
+    const struct job_updates of = updates_of(r->job);
     char path[JOB_PATH_MAX];
     if (!r->job->decay_exclude[0] || r->job->optimizer.weight_decay > 0)
         return ERR_OK;
-    return job_refuse(r, NULL, option_path(r->job, "exclude_from_weight_decay", path),
+    return job_refuse(r, NULL, job_option_path(&of, "exclude_from_weight_decay", path),
                       "no tensor is decayed: weight_decay is 0; give that, or leave it out");
 }
 
 /* In geo the optimizer runs at workers, which come and go. */
 static enum err check_ema(struct job_reader *r)
 {
+    const struct job_updates of = updates_of(r->job);
     char path[JOB_PATH_MAX];
     if (!r->job->optimizer.use_ema || r->job->training.update != UPDATE_GEO)
         return ERR_OK;
-    return job_refuse(r, NULL, option_path(r->job, "use_ema", path),
+    return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
                       "with training.update: geo the optimizer runs at the workers, and no "
                       "average outlives them; allowed: false, or another training.update");
 }
@@ -301,19 +257,24 @@ static void default_name(struct job *job, const char *file)
 
 /* ---- the whole ---- */
 
-/* training.learning_rate and the optimizer's are one key: a --set of one replaces the other in the
- * file. */
-static void set_replaces_rate(struct job_node *root, const char *set)
+/* The learning_rate of `rates` and the optimizer's are one key: a --set of one replaces the other in the file. */
+static void set_replaces_rate(struct job_node *rates, struct job_node *optimizer, const char *set)
 {
-    struct job_node *training = job_tree_child(root, "training");
-    struct job_node *optimizer = job_tree_child(root, "optimizer");
     struct job_node *kind = optimizer && optimizer->kind == NODE_MAP ? optimizer->child : NULL;
-    struct job_node *rate = training ? job_tree_child(training, "learning_rate") : NULL;
+    struct job_node *rate = rates ? job_tree_child(rates, "learning_rate") : NULL;
     struct job_node *own = kind ? job_tree_child(kind, "learning_rate") : NULL;
     if (rate && own && rate->set == set && own->set != set)
         job_tree_remove(kind, own);
     else if (rate && own && own->set == set && rate->set != set)
-        job_tree_remove(training, rate);
+        job_tree_remove(rates, rate);
+}
+
+static void set_replaces_rates(struct job_node *root, const char *set)
+{
+    const struct job_node *tables = job_tree_child(root, "tables");
+    set_replaces_rate(job_tree_child(root, "training"), job_tree_child(root, "optimizer"), set);
+    for (struct job_node *t = tables ? tables->child : NULL; t; t = t->next)
+        set_replaces_rate(t, job_tree_child(t, "optimizer"), set);
 }
 
 static enum err apply_sets(struct job_node *root, const char *const *sets, size_t n,
@@ -323,7 +284,7 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
     for (size_t i = 0; i < n && !err; i++) {
         err = job_tree_set(root, sets[i], e);
         if (!err)
-            set_replaces_rate(root, sets[i]);
+            set_replaces_rates(root, sets[i]);
     }
     return err;
 }
@@ -331,11 +292,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs,   job_settle_tables,  settle_rate,           check_schedule,
-        check_trusted,       check_accumulation, check_decay,           check_ema,
-        settle_microbatches, job_check_update,   check_files,           check_clicks,
-        check_augment,       job_check_csv,      job_check_compression, check_monitor,
-        job_check_unused,    job_check_tables,
+        job_settle_inputs,  settle_rate,           job_settle_tables, check_trusted,
+        check_accumulation, check_decay,           check_ema,         settle_microbatches,
+        job_check_update,   check_files,           check_clicks,      check_augment,
+        job_check_csv,      job_check_compression, check_monitor,     job_check_unused,
+        job_check_tables,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
@@ -403,7 +364,7 @@ enum err job_load(struct job *job, const char *path, const char *const *sets, si
     if (err == ERR_NOMEM)
         return err_set(e, err, "out of memory");
     if (err == ERR_TOOBIG)
-        return err_set(e, ERR_INPUT, "%s:1: longer than 1 MiB", path);
+        return err_set(e, ERR_INPUT, "%s:1: longer than 8 MiB", path);
     if (err)
         return err_wrap(e, ERR_INPUT, "job file ");
     char *dir = mem_strdup(path);

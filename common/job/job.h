@@ -57,7 +57,7 @@ enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
-enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV };
+enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV, DATA_LIBSVM };
 enum synthetic_kind { SYNTHETIC_DIGITS, SYNTHETIC_CENSUS, SYNTHETIC_CLICKS };
 enum flip_kind { FLIP_NONE, FLIP_HORIZONTAL };
 enum column_kind {
@@ -139,12 +139,27 @@ struct job_lookup {
     uint32_t list, column; /* column: of data.csv.column */
 };
 
+/* What a row reads as until it is admitted. */
+enum row_unadmitted { UNADMITTED_ZEROS, UNADMITTED_INITIAL };
+
 /* Rows by key, shared by the layers that name it. */
 struct job_table {
     char name[JOB_NAME_MAX];
     uint32_t dim, list;
-    struct job_weights init; /* of a kind that looks at no fans */
+    struct job_weights init;    /* of a kind that looks at no fans; and the regularizer of rows */
+    struct optimizer optimizer; /* of its rows, whole: the job's where it has none of its own */
+    bool own_optimizer, own_rate, own_schedule, own_warmup;
+    uint32_t min_count, sketch_mb, unseen_steps;
+    float probability;
+    enum row_unadmitted unadmitted;
+    enum row_codec push, reply; /* how its gradients and its rows travel */
 };
+
+/* Not each key that comes has a row. */
+static inline bool job_table_admits(const struct job_table *t)
+{
+    return t->min_count > 1 || t->probability < 1;
+}
 
 /* How csv files are read. */
 struct job_csv {
@@ -324,6 +339,8 @@ uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *c
 
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);
+/* The same, or from libsvm text: data.columns says what is in a row. */
+bool job_reads_columns(const struct job *job);
 /* Its rows are clicks that are drawn, so the best possible scores are known. */
 bool job_draws_clicks(const struct job *job);
 

@@ -8,8 +8,8 @@
 #include "common/base/words.h"
 
 /* In the order of docs/job-file.md. */
-static const struct job_key_table *const tables[JOB_TABLES] = {&job_table_model, &job_table_data,
-                                                               &job_table_training, &job_table_run};
+static const struct job_key_table *const tables[JOB_TABLES] = {
+    &job_table_model, &job_table_tables, &job_table_data, &job_table_training, &job_table_run};
 
 /* Which table it stands in. */
 static size_t table_of(const struct job_key *key)
@@ -125,8 +125,8 @@ static int real_allowed(const struct job_key *key, char *out, size_t bytes)
     if (key->high >= FLT_MAX)
         return snprintf(out, bytes, "number %s %g", key->low_open ? "above" : "from",
                         (double)key->low);
-    return snprintf(out, bytes, "number from %g to %s%g", (double)key->low,
-                    key->high_open ? "below " : "", (double)key->high);
+    return snprintf(out, bytes, "number %s %g to %s%g", key->low_open ? "above" : "from",
+                    (double)key->low, key->high_open ? "below " : "", (double)key->high);
 }
 
 int job_key_allowed(const struct job_key *key, char *out, size_t bytes)

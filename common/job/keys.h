@@ -52,13 +52,18 @@ struct job_key {
     size_t offset; /* in struct job, or in the element for keys of layers and columns */
     bool identity; /* a resumed job must have the same value */
     bool required;
-    bool or_auto;             /* KEY_SHAPE: `auto` is allowed, rank 0 */
-    bool or_null;             /* KEY_U32: `null` is allowed, 0 */
-    bool alias;               /* another name of a key that is written out: not written itself */
-    uint64_t min, max;        /* KEY_U32, KEY_U64, KEY_PAIR */
-    float low, high;          /* KEY_REAL */
-    bool low_open, high_open; /* KEY_REAL: the border itself is not allowed */
+    bool or_auto; /* KEY_SHAPE: `auto` is allowed, rank 0 */
+    bool or_null; /* KEY_U32: `null` is allowed, 0 */
+    bool alias;   /* another name of a key that is written out: not written itself */
+    bool as_job;  /* of a table: the job's key of that name says what it means */
+    size_t
+        own; /* of a table: the bool in struct job_table that says it has one of its own; 0: it always has */
+    uint64_t min, max;            /* KEY_U32, KEY_U64, KEY_PAIR */
+    float low, high;              /* KEY_REAL */
+    bool low_open, high_open;     /* KEY_REAL: the border itself is not allowed */
     const struct job_word *words; /* ends with a NULL word */
+    const struct job_word
+        *spellings; /* KEY_WORD: others of the same values, not listed; NULL: none */
     size_t like; /* KEY_PAIR of a layer: by default its value is that of the pair there; 0: not */
     const char *keras; /* KEY_NAME of a layer: what Keras names it, but for a number */
     /* It does something beside the job's other keys; NULL: always. Otherwise only the default may stand, and `unheeded`
@@ -76,7 +81,7 @@ struct job_key {
 };
 
 enum {
-    JOB_TABLES = 4,
+    JOB_TABLES = 5,
     JOB_TABLE_KEYS = 256,
     JOB_KEYS_MAX = JOB_TABLES * JOB_TABLE_KEYS,
     JOB_PATH_MAX = 160

@@ -21,8 +21,7 @@ static void one_line(char *text)
             *text = '?';
 }
 
-/* The path as the user would write it: "model.layers[1].dense.units". */
-static void path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes)
+void job_path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes)
 {
     size_t layer = strlen(JOB_LAYER_PREFIX), column = strlen(JOB_COLUMN_PREFIX);
     size_t table = strlen(JOB_TABLE_PREFIX);
@@ -49,7 +48,7 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
     (void)vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
     job_tree_where(where, sizeof where, at, r->name);
-    path_shown(r, path, shown, sizeof shown);
+    job_path_shown(r, path, shown, sizeof shown);
     size_t set_bytes = at->set ? strcspn(at->set, "=") : 0;
     if (!*path ||
         (at->set && strlen(shown) == set_bytes && strncmp(at->set, shown, set_bytes) == 0))
@@ -118,6 +117,8 @@ static enum err find_word(struct job_reader *r, const struct job_key *key,
     if (!has_text(node))
         return job_refuse_value(r, key, node);
     *word = job_word_find(key->words, node->text);
+    if (!*word && key->spellings)
+        *word = job_word_find(key->spellings, node->text);
     return *word && (*word)->value != JOB_WORD_LATER ? ERR_OK
                                                      : refuse_word(r, key, node, node->text);
 }
@@ -638,8 +639,8 @@ static enum err read_inputs(struct job_reader *r, const struct job_key *key,
     return ERR_OK;
 }
 
-static enum err read_value(struct job_reader *r, const struct job_key *key,
-                           const struct job_node *node)
+enum err job_read_value(struct job_reader *r, const struct job_key *key,
+                        const struct job_node *node)
 {
     static enum err (*const readers[])(struct job_reader *, const struct job_key *,
                                        const struct job_node *) = {
@@ -676,7 +677,7 @@ static enum err read_entry(struct job_reader *r, const struct job_node *node, co
     const struct job_key *key = job_key_find(path);
     if (key) {
         r->given[job_key_index(key)] = node;
-        return read_value(r, key, node);
+        return job_read_value(r, key, node);
     }
     if (job_key_is_group(path)) {
         if (job_tree_is_null(node))
@@ -714,7 +715,7 @@ enum err job_read_default(struct job_reader *r, const struct job_key *key)
     char text[JOB_NAME_MAX];
     (void)snprintf(text, sizeof text, "%s", key->fallback);
     const struct job_node node = {.kind = NODE_SCALAR, .text = text, .quoted = !*text};
-    return read_value(r, key, &node);
+    return job_read_value(r, key, &node);
 }
 
 enum err job_read(struct job_reader *r, const struct job_node *root)

@@ -44,8 +44,18 @@ static const struct section {
      "  - sigmoid\n"
      "```"},
     {"tables",
-     "Rows by key, which grow as keys come: `tables: {NAME: {initializer: zeros}}`. There is one\n"
-     "for each name that the layers' `table` gives. docs/data.md, \"Keys\", says what a key is."},
+     "Rows by key, which grow as keys come. There is a table for each name that the layers' "
+     "`table`\n"
+     "gives. docs/data.md, \"Keys\", says what a key is; docs/tables.md, how rows are updated.\n"
+     "\n"
+     "```yaml\n"
+     "tables:\n"
+     "  wide: {optimizer: {adam: {learning_rate: 0.01, beta_2: 0.99}}}\n"
+     "  ids: {initializer: zeros, learning_rate: 0.05}   # the job's optimizer, at another rate\n"
+     "```\n"
+     "\n"
+     "An optimizer of a table has the options of `optimizer`, and a schedule those of\n"
+     "`training.learning_rate_schedule`; which of them are identity stands there, too."},
     {"data", NULL},
     {"optimizer", "`optimizer: adam`, or with options `optimizer: {adam: {beta_1: 0.9}}`."},
     {"training", NULL},
@@ -127,7 +137,7 @@ static void write_section(FILE *out, const struct section *s)
         fprintf(out, "\n%s\n", s->text);
     fputs("\n| Key | Allowed | Default | | Meaning |\n|---|---|---|---|---|\n", out);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
-        if (key->type != KEY_LATER && in_group(key->path, s->group))
+        if (key->type != KEY_LATER && !key->as_job && in_group(key->path, s->group))
             write_key(out, key);
 }
 

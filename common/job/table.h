@@ -9,8 +9,9 @@ struct job_key_table {
     const struct job_key *key;
     size_t count;
 };
-extern const struct job_key_table job_table_model, job_table_data, job_table_training,
-    job_table_run;
+extern const struct job_key_table job_table_model, job_table_tables, job_table_data,
+    job_table_training, job_table_run;
+extern const struct job_word job_regularizer_words[];
 
 #define LATER(word)                                                                                \
     {                                                                                              \

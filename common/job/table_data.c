@@ -8,7 +8,7 @@ static const struct job_word format_words[] = {
     {"synthetic", DATA_SYNTHETIC, NULL},
     {"cifar10", DATA_CIFAR10, NULL},
     {"csv", DATA_CSV, NULL},
-    LATER("libsvm"),
+    {"libsvm", DATA_LIBSVM, NULL},
     LATER("npy"),
     LATER("tfrecord"),
     LAST_WORD,
@@ -73,6 +73,17 @@ static const struct job_word delimiter_words[] = {
     {"space", DELIMITER_SPACE, NULL},         LAST_WORD,
 };
 
+/* The characters themselves; \t is a tab in double quotes alone, and means one without them, too. */
+static const struct job_word delimiter_spellings[] = {
+    {",", DELIMITER_COMMA, NULL},
+    {"\t", DELIMITER_TAB, NULL},
+    {"\\t", DELIMITER_TAB, NULL},
+    {";", DELIMITER_SEMICOLON, NULL},
+    {"|", DELIMITER_PIPE, NULL},
+    {" ", DELIMITER_SPACE, NULL},
+    LAST_WORD,
+};
+
 static const struct job_word bad_rows_words[] = {
     {"stop", BAD_ROWS_STOP, NULL},
     {"skip", BAD_ROWS_SKIP, NULL},
@@ -133,13 +144,19 @@ static bool is_of_clicks(const struct job *job)
     HEEDED(job_reads_csv,                                                                          \
            "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; "  \
            "leave it out")
+#define OF_COLUMNS                                                                                 \
+    HEEDED(job_reads_columns,                                                                      \
+           "it is of data.format: csv or libsvm, or synthetic with data.synthetic: census or "     \
+           "clicks; leave it out")
 
 static const struct job_key keys[] = {
-    JOB_KEY("data.format", WORD, data.format,
-            "`idx`: files as of MNIST; `cifar10`: CIFAR-10's binary batches, shape [32, 32, 3]; "
-            "`csv`: text, a row a line, as `data.columns` describes it; `synthetic`: rows drawn by "
-            "code. Files may be plain, .gz or .zst",
-            .required = true, .words = format_words),
+    JOB_KEY(
+        "data.format", WORD, data.format,
+        "`idx`: files as of MNIST; `cifar10`: CIFAR-10's binary batches, shape [32, 32, 3]; "
+        "`csv`: text, a row a line, as `data.columns` describes it; `libsvm`: text, a row a line: "
+        "`label index:value index:value ..`; `synthetic`: rows drawn by code. Files may be "
+        "plain, .gz or .zst",
+        .required = true, .words = format_words),
     JOB_KEY("data.train", PATHS, data.train,
             "files to train on: a path, a glob, or a list of these; relative to the job file, by "
             "--set to the current folder; images and labels may match together",
@@ -170,8 +187,9 @@ static const struct job_key keys[] = {
             RANGE(0, 4), .identity = true, .fallback = "0", OF_CLICKS),
     JOB_KEY("data.columns", COLUMNS, data.csv.columns,
             "`csv`: the columns in the order of the file, each `kind`, `kind: name` or `kind: "
-            "{option: value}`; their features make a row in this order",
-            .identity = true, .fallback_doc = "none; required by `csv`", OF_CSV),
+            "{option: value}`; their features make a row in this order. `libsvm`: `[label, keys: "
+            "{name: features, max_values: 64}]`",
+            .identity = true, .fallback_doc = "none; required by `csv` and `libsvm`", OF_COLUMNS),
     COLUMN_KEY("", CHOICE, kind,
                "one column; one of them is the label. A `weight` is a number, at least 0, that the "
                "example's loss, gradient and metrics are multiplied by",
@@ -241,8 +259,12 @@ static const struct job_key keys[] = {
             "`csv`: the first line of each file: `skip`: is left out; `names`: names the columns, "
             "of which those in data.columns are read, in any order",
             .identity = true, .words = header_words, .fallback = "none", OF_CSV),
-    JOB_KEY("data.delimiter", WORD, data.csv.delimiter, "`csv`: what stands between fields",
-            .identity = true, .words = delimiter_words, .fallback = "comma", OF_CSV),
+    JOB_KEY(
+        "data.delimiter", WORD, data.csv.delimiter,
+        "`csv`: what stands between fields; the character itself in quotes, `\"\\t\"`, means the "
+        "same",
+        .identity = true, .words = delimiter_words, .spellings = delimiter_spellings,
+        .fallback = "comma", OF_CSV),
     JOB_KEY("data.quotes", BOOL, data.csv.quotes,
             "`csv`: fields may be in double quotes, as in RFC 4180", .identity = true,
             .fallback = "true", OF_CSV),
@@ -256,20 +278,24 @@ static const struct job_key keys[] = {
             "`csv`: the fields that mean a missing value: a text or a list", .identity = true,
             .fallback = "", OF_CSV),
     JOB_KEY("data.bad_rows", WORD, data.csv.bad_rows,
-            "`csv`: a row that cannot be read ends the job, or keeps its place with weight 0",
-            .words = bad_rows_words, .fallback = "stop", OF_CSV),
+            "`csv`, `libsvm`: a row that cannot be read ends the job, or keeps its place with "
+            "weight 0",
+            .words = bad_rows_words, .fallback = "stop", OF_COLUMNS),
     JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
-            "`csv`: more bad rows than that, of `skip`, in a part end the job all the same",
-            RANGE(0, UINT32_MAX), .fallback = "1000", OF_CSV),
+            "`csv`, `libsvm`: more bad rows than that, of `skip`, in a part end the job all the "
+            "same",
+            RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
     JOB_KEY("data.memory_mb", U32, data.memory_mb,
-            "`csv`: MiB of rows that a process keeps in memory, of both parts; the rest is in a "
+            "`csv`, `libsvm`: MiB of rows that a process keeps in memory, of both parts; the rest "
+            "is in a "
             "file of its own in `data.spill`. 0: a quarter of the memory that it may use (by the "
             "cgroup, too), which processes of one host share out",
-            RANGE(0, UINT32_MAX), .fallback = "0", OF_CSV),
-    JOB_KEY("data.spill", FOLDER, data.spill,
-            "`csv`: the folder of that file, which has no name and is gone with its process; "
-            "relative to the job file, by --set to the current folder",
-            .fallback_doc = "TMPDIR, or /tmp", OF_CSV),
+            RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
+    JOB_KEY(
+        "data.spill", FOLDER, data.spill,
+        "`csv`, `libsvm`: the folder of that file, which has no name and is gone with its process; "
+        "relative to the job file, by --set to the current folder",
+        .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),
     JOB_KEY("data.augment.flip", WORD, data.augment.flip,
             "images, in training: half of them mirrored, left to right", .identity = true,
             .words = flip_words, .fallback = "none"),

@@ -66,22 +66,11 @@ static const struct job_word initializer_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word regularizer_words[] = {
+const struct job_word job_regularizer_words[] = {
     {"none", REGULARIZER_NONE, NULL},
     {"l1", REGULARIZER_L1, "l1"},
     {"l2", REGULARIZER_L2, "l2"},
     {"l1_l2", REGULARIZER_L1_L2, NULL},
-    LAST_WORD,
-};
-
-/* Rows are made one by one: what looks at the size of the whole has none. */
-static const struct job_word table_initializer_words[] = {
-    {"zeros", INIT_ZEROS, NULL},
-    {"ones", INIT_ONES, NULL},
-    {"constant", INIT_CONSTANT, "value"},
-    {"random_normal", INIT_RANDOM_NORMAL, NULL},
-    {"random_uniform", INIT_RANDOM_UNIFORM, NULL},
-    {"truncated_normal", INIT_TRUNCATED_NORMAL, NULL},
     LAST_WORD,
 };
 
@@ -135,10 +124,6 @@ static const struct job_word metric_words[] = {
     LAYER_KEY("." word ".table", NAME, table_name,                                                 \
               "the table that it looks up in; layers may share one",                               \
               .fallback_doc = "the layer's name")
-#define TABLE_KEY(name, type, member, text, ...)                                                   \
-    ROW(JOB_TABLE_PREFIX name, type, job_table, member, text, .identity = true, __VA_ARGS__)
-#define TABLE_REAL(option, member, range, by_default, text)                                        \
-    TABLE_KEY(".initializer." option, REAL, init.member, text, range, .fallback = by_default)
 #define LAYER_NAME(word)                                                                           \
     NAME_AND_INPUTS(word, word, false, "unique among the layers; names the layer's tensors")
 #define LAYER_NAME_KERAS(word, as) NAME_AND_INPUTS(word, as, false, "unique among the layers")
@@ -157,7 +142,7 @@ static const struct job_word metric_words[] = {
               .fallback = by_default)
 #define REGULARIZER(of, what)                                                                      \
     LAYER_KEY("." of "." #what "_regularizer", CHOICE, what.regularizer,                           \
-              "added to the loss, in every mode: `{l2: 0.01}`", .words = regularizer_words,        \
+              "added to the loss, in every mode: `{l2: 0.01}`", .words = job_regularizer_words,    \
               .fallback = "none"),                                                                 \
         REGULARIZER_REAL(of, what, "l1.l1", l1, "0.01", "times the sum of |w|"),                   \
         REGULARIZER_REAL(of, what, "l2.l2", l2, "0.01", "times the sum of squares"),               \
@@ -328,20 +313,6 @@ static const struct job_key keys[] = {
         "evaluation, so there is none in training; normalized_entropy is logloss by the entropy "
         "of the labels' rate, calibration the sum of predictions by that of labels",
         .identity = true, .words = metric_words, .fallback_doc = "`[]`"),
-    JOB_KEY("tables", TABLES, model.tables, "by the names that layers give them",
-            .fallback_doc = "none"),
-    TABLE_KEY(".initializer", CHOICE, init.initializer,
-              "a row's first values, a function of seed, table and key",
-              .words = table_initializer_words,
-              .fallback_doc = "`random_uniform` from -0.05 to 0.05; of `linear`: `zeros`"),
-    TABLE_REAL("constant.value", init_value, ANY_REAL, "0", "the number"),
-    TABLE_REAL("random_normal.mean", init_other, ANY_REAL, "0", "mean"),
-    TABLE_REAL("random_normal.stddev", init_value, NOT_NEGATIVE, "0.05", "standard deviation"),
-    TABLE_REAL("random_uniform.minval", init_other, ANY_REAL, "-0.05", "from"),
-    TABLE_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", "to"),
-    TABLE_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", "mean"),
-    TABLE_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05",
-               "standard deviation; redrawn beyond two of them"),
 };
 const struct job_key_table job_table_model = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -1,7 +1,5 @@
 /* The job file's keys: optimizer, training, early stopping. */
-#include <float.h>
-
-#include "common/job/table.h"
+#include "common/job/table_optimizer.h"
 
 static const struct job_word monitor_words[] = {
     {"none", MONITOR_NONE, NULL},
@@ -20,21 +18,12 @@ static const struct job_word monitor_words[] = {
 };
 
 static const struct job_word optimizer_words[] = {
-    {"sgd", OPT_SGD, NULL},         {"adam", OPT_ADAM, NULL},
-    {"adagrad", OPT_ADAGRAD, NULL}, {"adamw", OPT_ADAMW, NULL},
-    {"ftrl", OPT_FTRL, NULL},       {"rmsprop", OPT_RMSPROP, NULL},
-    {"lamb", OPT_LAMB, NULL},       LAST_WORD,
-};
-
-static const struct job_word schedule_words[] = {
-    {"constant", SCHEDULE_CONSTANT, NULL},
-    {"exponential_decay", SCHEDULE_EXPONENTIAL_DECAY, NULL},
-    {"cosine_decay", SCHEDULE_COSINE_DECAY, NULL},
-    {"polynomial_decay", SCHEDULE_POLYNOMIAL_DECAY, NULL},
-    {"piecewise_constant_decay", SCHEDULE_PIECEWISE_CONSTANT_DECAY, NULL},
-    {"inverse_time_decay", SCHEDULE_INVERSE_TIME_DECAY, NULL},
+    LAZY_OPTIMIZER_WORDS,
+    {"lamb", OPT_LAMB, NULL},
     LAST_WORD,
 };
+
+static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 static const struct job_word nan_guard_words[] = {
     {"off", NAN_GUARD_OFF, NULL},
@@ -99,96 +88,39 @@ static bool rolls_back(const struct job *job)
 
 /* ---- the rows ---- */
 
-#define OPTIMIZER_REAL(name, member, range, by_default, text)                                      \
-    JOB_KEY("optimizer." name, REAL, optimizer.member, text, range, .identity = true,              \
-            .fallback = by_default)
-#define OPTIMIZER_BOOL(name, member, text)                                                         \
-    JOB_KEY("optimizer." name, BOOL, optimizer.member, text, .identity = true, .fallback = "false")
+#define OPTIMIZER_KEY(name, type, member, text, ...)                                               \
+    JOB_KEY("optimizer." name, type, optimizer.member, text, __VA_ARGS__)
+#define SCHEDULE_KEY(name, type, member, text, ...)                                                \
+    JOB_KEY("training.learning_rate_schedule." name, type, optimizer.schedule.member, text,        \
+            __VA_ARGS__)
+#define NESTEROV_HEEDED                                                                            \
+    HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out")
+#define ROWWISE_HEEDED                                                                             \
+    HEEDED(job_has_tables, "it is of rows of tables by key, and no layer looks up in one; leave "  \
+                           "it out")
 #define UP_TO_ONE_OF_AVERAGE UP_TO_ONE, OF_AVERAGE
-/* What every optimizer has. */
 #define OPTIMIZER_KEYS(word, rate, decay)                                                          \
-    JOB_KEY("optimizer." word ".learning_rate", REAL, optimizer.learning_rate,                     \
-            "the same key as `training.learning_rate`: one of them is given", POSITIVE,            \
-            .alias = true, .fallback = rate),                                                      \
-        OPTIMIZER_REAL(word ".weight_decay", weight_decay, NOT_NEGATIVE, decay,                    \
-                       "before each update `w -= w * weight_decay * rate`, decoupled from the "    \
-                       "gradient; 0: none"),                                                       \
+    RATE_AND_DECAY(word, rate, decay),                                                             \
         OPTIMIZER_BOOL(word ".use_ema", use_ema,                                                   \
                        "a moving average of the weights is kept; it is what is evaluated and "     \
                        "exported"),                                                                \
         OPTIMIZER_REAL(word ".ema_momentum", ema_momentum, UP_TO_ONE_OF_AVERAGE, "0.99",           \
                        "after each update `average = ema_momentum * average + (1 - "               \
                        "ema_momentum) * w`"),                                                      \
+        OPTIMIZER_KEY(word ".ema_overwrite_frequency", U32, ema_overwrite_frequency,               \
+                      "every so many updates the weights become their average; 0 or null: never",  \
+                      RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true, .identity = true,         \
+                      .fallback = "0"),                                                            \
         JOB_KEY(                                                                                   \
-            "optimizer." word ".ema_overwrite_frequency", U32, optimizer.ema_overwrite_frequency,  \
-            "every so many updates the weights become their average; 0 or null: never",            \
-            RANGE(0, UINT32_MAX), OF_AVERAGE, .or_null = true, .identity = true, .fallback = "0"), \
-        JOB_KEY("optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,              \
-                "parts of names, like `[bias]`: a tensor whose name has one is not decayed",       \
-                .identity = true, .fallback_doc = "`[]`")
-#define ADAM_KEYS(word)                                                                            \
-    OPTIMIZER_REAL(word ".beta_1", beta_1, BELOW_ONE, "0.9", "decay of the mean of gradients"),    \
-        OPTIMIZER_REAL(word ".beta_2", beta_2, BELOW_ONE, "0.999",                                 \
-                       "decay of the mean of their squares"),                                      \
-        OPTIMIZER_REAL(word ".epsilon", epsilon, NOT_NEGATIVE, "1e-7",                             \
-                       "added to the root of the second mean")
-/* A number of a schedule. */
-#define SCHEDULE "training.learning_rate_schedule."
-#define DECAY_STEPS(of, text)                                                                      \
-    JOB_KEY(SCHEDULE of ".decay_steps", U32, optimizer.schedule.decay_steps, text,                 \
-            RANGE(1, UINT32_MAX), .required = true)
-#define DECAY_RATE(of, text)                                                                       \
-    JOB_KEY(SCHEDULE of ".decay_rate", REAL, optimizer.schedule.decay_rate, text, NOT_NEGATIVE,    \
-            .required = true)
-#define STAIRCASE(of)                                                                              \
-    JOB_KEY(SCHEDULE of ".staircase", BOOL, optimizer.schedule.staircase,                          \
-            "in steps of decay_steps", .fallback = "false")
-#define AMSGRAD_KEY(word)                                                                          \
-    OPTIMIZER_BOOL(word ".amsgrad", amsgrad, "the largest second mean so far takes its place")
-
-#define BESIDES_MOMENTUM                                                                           \
-    "; `training.update: async` and `ssp` add momentum of about 1 - 1/workers by themselves: set " \
-    "less of it there"
+            "optimizer." word ".exclude_from_weight_decay", NAMES, decay_exclude,                  \
+            "parts of names, like `[bias]`: a tensor whose name has one is not decayed, nor is "   \
+            "a table that has no optimizer of its own",                                            \
+            .identity = true, .fallback_doc = "`[]`")
 
 static const struct job_key keys[] = {
     JOB_KEY("optimizer", CHOICE, optimizer.kind, "the optimizer, as Keras 3 defines it",
             .identity = true, .required = true, .words = optimizer_words),
-    OPTIMIZER_KEYS("sgd", "0.01", "0"),
-    OPTIMIZER_REAL("sgd.momentum", momentum, UP_TO_ONE, "0",
-                   "share of the last move that is kept" BESIDES_MOMENTUM),
-    JOB_KEY(
-        "optimizer.sgd.nesterov", BOOL, optimizer.nesterov, "Nesterov's momentum", .identity = true,
-        HEEDED(has_momentum, "it is a kind of momentum, which is 0; give that, or leave it out"),
-        .fallback = "false"),
-    OPTIMIZER_KEYS("adam", "0.001", "0"),
-    ADAM_KEYS("adam"),
-    AMSGRAD_KEY("adam"),
-    OPTIMIZER_KEYS("adamw", "0.001", "0.004"),
-    ADAM_KEYS("adamw"),
-    AMSGRAD_KEY("adamw"),
-    OPTIMIZER_KEYS("adagrad", "0.001", "0"),
-    OPTIMIZER_REAL("adagrad.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE,
-                   "0.1", "first value of the sum of squares"),
-    OPTIMIZER_REAL("adagrad.epsilon", epsilon, NOT_NEGATIVE, "1e-7",
-                   "added to the sum of squares, under the root"),
-    OPTIMIZER_KEYS("rmsprop", "0.001", "0"),
-    OPTIMIZER_REAL("rmsprop.rho", rho, BELOW_ONE, "0.9", "decay of the mean of squares"),
-    OPTIMIZER_REAL("rmsprop.momentum", momentum, UP_TO_ONE, "0",
-                   "share of the last move that is kept" BESIDES_MOMENTUM),
-    OPTIMIZER_REAL("rmsprop.epsilon", epsilon, NOT_NEGATIVE, "1e-7",
-                   "added to the mean of squares, under the root"),
-    OPTIMIZER_BOOL("rmsprop.centered", centered, "the variance takes the mean square's place"),
-    OPTIMIZER_KEYS("ftrl", "0.001", "0"),
-    OPTIMIZER_REAL("ftrl.learning_rate_power", learning_rate_power, NOT_POSITIVE, "-0.5",
-                   "how the rate falls with the sum of squares; others than -0.5 are slow"),
-    OPTIMIZER_REAL("ftrl.initial_accumulator_value", initial_accumulator_value, NOT_NEGATIVE, "0.1",
-                   "first value of the sum of squares"),
-    OPTIMIZER_REAL("ftrl.l1_regularization_strength", l1, NOT_NEGATIVE, "0",
-                   "makes small weights 0"),
-    OPTIMIZER_REAL("ftrl.l2_regularization_strength", l2, NOT_NEGATIVE, "0", "makes weights small"),
-    OPTIMIZER_REAL("ftrl.l2_shrinkage_regularization_strength", l2_shrinkage, NOT_NEGATIVE, "0",
-                   "as weight decay: on the gradient, not on the sum of squares"),
-    OPTIMIZER_REAL("ftrl.beta", beta, NOT_NEGATIVE, "0", "beta of the paper"),
+    LAZY_OPTIMIZER_KEYS,
     OPTIMIZER_KEYS("lamb", "0.001", "0"),
     ADAM_KEYS("lamb"),
 
@@ -209,34 +141,7 @@ static const struct job_key keys[] = {
     JOB_KEY("training.learning_rate_schedule", CHOICE, optimizer.schedule.kind,
             "how the rate moves with the number of updates, as Keras's schedules of that name",
             .words = schedule_words, .fallback = "constant"),
-    DECAY_STEPS("exponential_decay", "rate * decay_rate^(t / decay_steps)"),
-    DECAY_RATE("exponential_decay", "what is left of the rate after decay_steps"),
-    STAIRCASE("exponential_decay"),
-    DECAY_STEPS("cosine_decay", "updates of half a cosine from the rate to alpha of it"),
-    JOB_KEY(SCHEDULE "cosine_decay.alpha", REAL, optimizer.schedule.alpha,
-            "what is left of the rate in the end, as a share", NOT_NEGATIVE, .fallback = "0"),
-    JOB_KEY(SCHEDULE "cosine_decay.warmup_target", REAL, optimizer.schedule.warmup_target,
-            "the rate that warmup_steps climb to before it decays; 0: none", NOT_NEGATIVE,
-            .fallback = "0"),
-    JOB_KEY(SCHEDULE "cosine_decay.warmup_steps", U32, optimizer.schedule.warmup_target_steps,
-            "updates from the rate to warmup_target", RANGE(0, UINT32_MAX), .fallback = "0"),
-    DECAY_STEPS("polynomial_decay", "updates from the rate to end_learning_rate"),
-    JOB_KEY(SCHEDULE "polynomial_decay.end_learning_rate", REAL,
-            optimizer.schedule.end_learning_rate, "the last rate", NOT_NEGATIVE,
-            .fallback = "0.0001"),
-    JOB_KEY(SCHEDULE "polynomial_decay.power", REAL, optimizer.schedule.power,
-            "of the part that is left: 1 is a line", NOT_NEGATIVE, .fallback = "1"),
-    JOB_KEY(SCHEDULE "polynomial_decay.cycle", BOOL, optimizer.schedule.cycle,
-            "begin again beyond decay_steps, each time longer", .fallback = "false"),
-    JOB_KEY(SCHEDULE "piecewise_constant_decay.boundaries", INTEGERS, optimizer.schedule.boundaries,
-            "rising numbers of updates: up to and with each, its value is the rate",
-            RANGE(0, UINT32_MAX), .required = true),
-    JOB_KEY(SCHEDULE "piecewise_constant_decay.values", REALS, optimizer.schedule.values,
-            "one rate more than boundaries; they take the place of training.learning_rate",
-            NOT_NEGATIVE, .required = true),
-    DECAY_STEPS("inverse_time_decay", "rate / (1 + decay_rate * t / decay_steps)"),
-    DECAY_RATE("inverse_time_decay", "how fast"),
-    STAIRCASE("inverse_time_decay"),
+    SCHEDULE_KEYS,
     JOB_KEY("training.gradient_accumulation_steps", U32, optimizer.accumulation_steps,
             "steps (async: batches) whose mean gradient makes one update", RANGE(1, 65536),
             .identity = true, .fallback = "1"),
@@ -307,8 +212,7 @@ static const struct job_key keys[] = {
             .without_tables = "it does not go with tables of rows by key; leave it out"),
     JOB_KEY("training.staleness_rate", BOOL, training.staleness_rate,
             "async: the rate of an update is divided by its staleness", .fallback = "false",
-            OF_STALE("false"), .setting = "staleness_rate",
-            .without_tables = "not supported yet with tables of rows by key; leave it out"),
+            OF_STALE("false"), .setting = "staleness_rate"),
 };
 const struct job_key_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

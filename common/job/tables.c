@@ -174,10 +174,19 @@ static enum err read_table(struct job_reader *r)
     if (node && node->kind != NODE_MAP)
         return job_refuse(r, node, JOB_TABLE_PREFIX, "a map is meant, like {initializer: zeros}");
     job_read_forget(r, JOB_TABLE_PREFIX);
-    enum err err = job_read_element(r, JOB_TABLE_PREFIX, node);
-    if (!err && !job_given(r, JOB_TABLE_PREFIX ".initializer"))
-        t->init = usual;
-    return err ? err : check_initializer(r, node);
+    enum err err = job_refuse_table_options(r, node);
+    if (!err)
+        err = job_read_element(r, JOB_TABLE_PREFIX, node);
+    if (!err && !job_given(r, JOB_TABLE_PREFIX ".initializer")) {
+        t->init.initializer = usual.initializer;
+        t->init.init_value = usual.init_value;
+        t->init.init_other = usual.init_other;
+    }
+    if (!err)
+        err = check_initializer(r, node);
+    if (!err)
+        err = job_check_admission(r);
+    return err ? err : job_settle_table_training(r);
 }
 
 enum err job_settle_tables(struct job_reader *r)
@@ -224,36 +233,6 @@ static enum err check_columns(struct job_reader *r)
     return ERR_OK;
 }
 
-/* Of the optimizer's own options: "optimizer.adam.use_ema". */
-static enum err refuse_option(struct job_reader *r, const char *option, const char *why)
-{
-    char path[JOB_PATH_MAX];
-    const char *word = job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind);
-    (void)snprintf(path, sizeof path, "optimizer.%s.%s", word, option);
-    return job_refuse(r, NULL, path, "%s", why);
-}
-
-/* Words of exclude_from_weight_decay are parts of names, and a table's is one. */
-static enum err check_decay(struct job_reader *r)
-{
-    const struct job *job = r->job;
-    char why[2 * JOB_NAME_MAX + 160];
-    for (uint32_t t = 0; t < job->model.tables; t++) {
-        const char *name = job->model.table[t].name, *part = job->decay_exclude;
-        for (size_t n; *part; part += n + (part[n] == ',')) {
-            n = strcspn(part, ",");
-            if (!n || !memmem(name, strlen(name), part, n))
-                continue;
-            (void)snprintf(why, sizeof why,
-                           "it names table %s, and rows of tables are not left out of the decay "
-                           "yet; a tensor's whole name, like %s/bias, means that alone",
-                           name, name);
-            return refuse_option(r, "exclude_from_weight_decay", why);
-        }
-    }
-    return ERR_OK;
-}
-
 /* What a key's row says. */
 static enum err check_keys(struct job_reader *r)
 {
@@ -266,14 +245,14 @@ static enum err check_keys(struct job_reader *r)
 enum err job_check_tables(struct job_reader *r)
 {
     const struct job *job = r->job;
+    const struct job_updates of = {&r->job->optimizer, "optimizer", "training"};
+    char path[JOB_PATH_MAX];
     enum err err = check_columns(r);
     if (err || !job_has_tables(job))
         return err;
-    err = check_decay(r);
-    if (err)
-        return err;
     if (job->optimizer.use_ema)
-        return refuse_option(r, "use_ema", "rows of tables have no average; leave it out");
+        return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
+                          "rows of tables have no average; leave it out");
     const struct {
         bool given;
         const char *key, *why;
@@ -287,16 +266,10 @@ enum err job_check_tables(struct job_reader *r)
          "top_k does not go with tables of rows by key; take another"},
         {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
          "it does not go with tables of rows by key; leave it out"},
-        {job->training.clip_norm > 0, "training.clip_norm",
-         "not supported yet with tables of rows by key; leave it out"},
-        {job->training.nan_guard != NAN_GUARD_OFF, "training.nan_guard",
-         "not supported yet with tables of rows by key; allowed: off"},
         {job->sync.replicas_to_aggregate > 0, "sync.replicas_to_aggregate",
          "backup workers are not supported yet with tables of rows by key; leave it out"},
         {job->sync.dropped == DROPPED_REDO, "sync.dropped",
          "redo is not supported yet with tables of rows by key; leave it out"},
-        {job->training.monitor != MONITOR_NONE, "training.monitor",
-         "not supported yet with tables of rows by key; leave it out"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)

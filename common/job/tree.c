@@ -249,7 +249,7 @@ enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, 
 {
     struct tree_copy t = {.name = name, .set = set, .e = e};
     if (bytes > JOB_TREE_BYTES_MAX)
-        return copy_refuse(&t, 1, "longer than 1 MiB", "");
+        return copy_refuse(&t, 1, "longer than 8 MiB", "");
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
         return err_set(e, ERR_NOMEM, "out of memory");

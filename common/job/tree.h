@@ -10,8 +10,9 @@
 #include "common/base/err.h"
 
 enum {
-    JOB_TREE_BYTES_MAX = 1 << 20, /* of text */
-    JOB_TREE_NODES_MAX = 10000,   /* after aliases are written out */
+    /* A job that is written out has about 10 values for each of 4,096 columns, and one for each of 65,536 lookups. */
+    JOB_TREE_BYTES_MAX = 8 << 20, /* of text */
+    JOB_TREE_NODES_MAX = 1 << 18, /* after aliases are written out */
     JOB_TREE_DEPTH_MAX = 32,
 };
 

@@ -15,6 +15,17 @@ enum kernels_level { KERNELS_BASE, KERNELS_AVX2, KERNELS_AVX512 };
 typedef void kernels_update(float *w_out, const float *w, float *const *slot, const float *g,
                             const struct update_rates *r, size_t n);
 
+/* A row of a table, its gradient and its rate. */
+struct kernel_row {
+    float *w, *slots; /* (n), (slots, n) */
+    const float *g;   /* (n) */
+    float lr;
+};
+
+/* One update of each row; r->lr counts for nothing. */
+typedef void kernels_update_rows(const struct kernel_row *row, size_t rows,
+                                 const struct update_rates *r, size_t n);
+
 /* A convolution of rows of pixels, and where each tap of a pixel stands in x. */
 struct kernel_conv {
     const uint32_t *tap; /* (taps): elements from the pixel's place in x */
@@ -42,6 +53,7 @@ struct kernels {
     void (*u8_to_float)(float *out, const uint8_t *a, float s, size_t n); /* a * s */
     /* Optimizers, Keras 3's formulas: kernels_optimizers.h says each and its slots' order. */
     kernels_update *step[OPTIMIZER_STEP_KINDS];
+    kernels_update_rows *step_rows[OPTIMIZER_STEP_KINDS];
     /* lamb, before the ratio is known: the direction u and the weights with their decay taken, (n) each; the slots stay
      * as they are. */
     void (*lamb_direction)(float *u, float *decayed, const float *w, float *const *slot,

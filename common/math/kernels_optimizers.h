@@ -206,3 +206,22 @@ INLINE void update_all(optimizer_step *step, int slots, float *w_out, const floa
         update_all(name##_step, slots, w_out, w, slot, g, r, n);                                   \
     }
 OPTIMIZER_STEPS(UPDATE)
+
+INLINE void update_rows(optimizer_step *step, int slots, const struct kernel_row *row, size_t rows,
+                        const struct update_rates *rates, size_t n)
+{
+    struct update_rates r = *rates;
+    for (size_t i = 0; i < rows; i++) {
+        float *s = row[i].slots, *const slot[SLOTS_MAX] = {s, s + n, s + 2 * n};
+        r.lr = row[i].lr;
+        update_all(step, slots, row[i].w, row[i].w, slot, row[i].g, &r, n);
+    }
+}
+
+#define UPDATE_ROWS(NUMBER, name, slots, ...)                                                      \
+    static void update_rows_##name(const struct kernel_row *row, size_t rows,                      \
+                                   const struct update_rates *r, size_t n)                         \
+    {                                                                                              \
+        update_rows(name##_step, slots, row, rows, r, n);                                          \
+    }
+OPTIMIZER_STEPS(UPDATE_ROWS)

@@ -283,13 +283,18 @@ void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim
         slots[i] = optimizer_slot_initial(o, i / dim);
 }
 
+bool optimizer_is_lazy(const struct optimizer *o)
+{
+    return !o->use_ema && o->accumulation_steps <= 1 && !optimizer_is_trusted(o);
+}
+
 struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
                                         struct optimizer_factors f)
 {
-    assert(t > 0 && !o->use_ema && o->accumulation_steps <= 1 && !optimizer_is_trusted(o));
+    assert(t > 0 && optimizer_is_lazy(o));
     struct optimizer_rows r = {.o = o, .rate = optimizer_rate(o, t)};
     r.rates = rates_of(o, t, f.inv_n * f.scale);
-    r.step = kernels()->step[is_rowwise(o) ? STEP_SGD : step_of(o)];
+    r.step = kernels()->step_rows[is_rowwise(o) ? STEP_SGD : step_of(o)];
     if (o->kind == OPT_ADAM || o->kind == OPT_ADAMW)
         r.rates_are = ROWS_BY_COUNT;
     else if (is_rowwise(o))
@@ -308,25 +313,18 @@ static float rowwise_rate(const struct optimizer_rows *r, float *accumulator, co
     return r->rates.lr / (sqrtf(*accumulator) + r->rates.epsilon);
 }
 
-/* The rates of this row alone. */
-static struct update_rates rates_of_row(const struct optimizer_rows *r, uint64_t count,
-                                        float *slots, const float *g, uint32_t dim)
-{
-    struct update_rates rates = r->rates;
-    rates.lr = r->rates_are == ROWS_BY_COUNT ? adam_alpha(r->o, r->rate, count)
-                                             : rowwise_rate(r, slots, g, dim);
-    return rates;
-}
-
-void optimizer_apply_row(const struct optimizer_rows *r, uint64_t count, float *w, float *slots,
+float optimizer_own_rate(const struct optimizer_rows *r, uint64_t count, float *slot,
                          const float *g, uint32_t dim)
 {
-    float *const slot[] = {slots, slots + dim, slots + 2 * (size_t)dim};
     assert(count > 0);
-    if (r->rates_are == ROWS_ALIKE) {
-        r->step(w, w, slot, g, &r->rates, dim);
-    } else if (r->rates_are != ROWS_STAND) {
-        const struct update_rates rates = rates_of_row(r, count, slots, g, dim);
-        r->step(w, w, slot, g, &rates, dim);
-    }
+    if (r->rates_are == ROWS_BY_COUNT)
+        return adam_alpha(r->o, r->rate, count);
+    return r->rates_are == ROWS_BY_SQUARES ? rowwise_rate(r, slot, g, dim) : r->rates.lr;
+}
+
+void optimizer_apply_rows(const struct optimizer_rows *r, const struct kernel_row *row, size_t rows,
+                          uint32_t dim)
+{
+    if (r->rates_are != ROWS_STAND)
+        r->step(row, rows, &r->rates, dim);
 }

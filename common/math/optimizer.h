@@ -16,7 +16,6 @@ struct optimizer {
     OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_FLAG_MEMBER, OPTIMIZER_COUNT_MEMBER)
     uint64_t
         staleness; /* of the update at hand: the rate is divided by it, if it is above 1; in a job 0 */
-    bool rowwise; /* adagrad's, of rows of a table: one accumulator a row */
 };
 
 enum { OPTIMIZER_SLOTS_MAX = 5 };
@@ -68,17 +67,23 @@ void optimizer_apply(const struct optimizer *o, uint64_t t, struct optimizer_fac
 
 /* ---- rows of a table: the lazy form. A row that has no gradient stands still, its slots and its decay too. ---- */
 
+struct kernel_row; /* common/math/kernels.h */
+
+enum optimizer_row_rates { ROWS_ALIKE, ROWS_BY_COUNT, ROWS_BY_SQUARES, ROWS_STAND };
+
 /* What is the same for all rows of a step. */
 struct optimizer_rows {
     const struct optimizer *o;
     double rate;
     struct update_rates rates;
-    void (*step)(float *w_out, const float *w, float *const *slot, const float *g,
-                 const struct update_rates *r, size_t n); /* a kernel */
-    enum { ROWS_ALIKE, ROWS_BY_COUNT, ROWS_BY_SQUARES, ROWS_STAND } rates_are;
+    void (*step)(const struct kernel_row *row, size_t rows, const struct update_rates *r,
+                 size_t n); /* a kernel */
+    enum optimizer_row_rates rates_are;
 };
 
-/* The rate is that of update t, from 1. The optimizer keeps no average, accumulates nothing and is not lamb. */
+/* It has a lazy form: it keeps no average, accumulates nothing and is not lamb. */
+bool optimizer_is_lazy(const struct optimizer *o);
+/* The rate is that of update t, from 1. The optimizer is lazy. */
 struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
                                         struct optimizer_factors f);
 
@@ -86,10 +91,19 @@ struct optimizer_rows optimizer_rows_of(const struct optimizer *o, uint64_t t,
 uint32_t optimizer_row_slots(const struct optimizer *o, uint32_t dim);
 void optimizer_row_initial(const struct optimizer *o, float *slots, uint32_t dim);
 
-/* Update w and the slots (slot by slot, dim each; of row-wise adagrad 1) by the mean of g (dim). `count` is the number of
- * this update of the row, from 1: Adam's bias correction goes by it. Row-wise adagrad is FBGEMM's (TorchRec's) exact one:
- * a += mean(g^2); w - lr g / (sqrt(a) + epsilon). Thread: any; no state. */
-void optimizer_apply_row(const struct optimizer_rows *r, uint64_t count, float *w, float *slots,
+/* The rate of one update of a row. `count` is the update's number, from 1: Adam's bias correction goes by it. Row-wise
+ * adagrad's one slot is updated here, by g (dim): it is FBGEMM's (TorchRec's) exact one,
+ * a += mean(g^2); w - lr g / (sqrt(a) + epsilon). */
+float optimizer_own_rate(const struct optimizer_rows *r, uint64_t count, float *slot,
                          const float *g, uint32_t dim);
+static inline float optimizer_row_rate(const struct optimizer_rows *r, uint64_t count, float *slot,
+                                       const float *g, uint32_t dim)
+{
+    return r->rates_are == ROWS_ALIKE ? r->rates.lr : optimizer_own_rate(r, count, slot, g, dim);
+}
+
+/* Update rows by the mean of their gradients, each at its rate. No row is there twice. Thread: any; no state. */
+void optimizer_apply_rows(const struct optimizer_rows *r, const struct kernel_row *row, size_t rows,
+                          uint32_t dim);
 
 #endif

@@ -47,6 +47,7 @@ enum { OPTIMIZER_KINDS = OPT_LAMB + 1 };
     REAL(l1, l1_regularization_strength, 0, FLT_MAX)                                               \
     REAL(l2, l2_regularization_strength, 0, FLT_MAX)                                               \
     REAL(l2_shrinkage, l2_shrinkage_regularization_strength, 0, FLT_MAX)                           \
+    FLAG(rowwise, rowwise)                       /* adagrad, of rows of a table */                 \
     REAL(weight_decay, weight_decay, 0, FLT_MAX) /* 0: none */                                     \
     /* gradients whose mean is an update's; 0, 1: each is one */                                   \
     COUNT(accumulation_steps, gradient_accumulation_steps)                                         \

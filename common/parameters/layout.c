@@ -57,7 +57,7 @@ void layout_close(struct layout *l)
     memset(l, 0, sizeof *l);
 }
 
-static bool has_part(const char *name, const char *parts)
+bool layout_name_has_part(const char *name, const char *parts)
 {
     for (size_t n; *parts; parts += n + (parts[n] == ',')) {
         n = strcspn(parts, ",");
@@ -71,7 +71,7 @@ void layout_exclude_from_decay(struct layout *l, const char *parts)
 {
     for (uint32_t i = 0; i < l->tensors; i++)
         l->tensor[i].undecayed =
-            l->tensor[i].role == TENSOR_WEIGHT && has_part(l->tensor[i].name, parts);
+            l->tensor[i].role == TENSOR_WEIGHT && layout_name_has_part(l->tensor[i].name, parts);
 }
 
 uint64_t layout_end(const struct layout *l, uint32_t i)

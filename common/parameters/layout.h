@@ -69,6 +69,8 @@ uint64_t layout_end(const struct layout *l, uint32_t i);
 /* The tensor that element `at` (< l->elems) belongs to; the gap behind a tensor is its own. */
 uint32_t layout_find(const struct layout *l, uint64_t at);
 
+/* One of `parts` (joined by commas) is in the name. */
+bool layout_name_has_part(const char *name, const char *parts);
 /* Set `undecayed` of each weight whose name has one of `parts` (joined by commas) in it. */
 void layout_exclude_from_decay(struct layout *l, const char *parts);
 

@@ -7,6 +7,7 @@
 #include "common/process/files.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -291,4 +292,24 @@ enum err files_mkdirs(const char *path, struct errmsg *e)
         part[i] = '/';
     }
     return make_folder(part, e);
+}
+
+enum err files_remove_folder(const char *folder, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return errno == ENOENT ? ERR_OK : err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
+    enum err err = ERR_OK;
+    for (struct dirent *one = readdir(dir); one && !err; one = readdir(dir)) {
+        if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0)
+            continue;
+        int n = snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
+        if (n < 0 || (size_t)n >= sizeof path || (unlink(path) && errno != ENOENT))
+            err = err_set(e, ERR_IO, "%s/%s: %s", folder, one->d_name, strerror(errno));
+    }
+    (void)closedir(dir);
+    if (!err && rmdir(folder) && errno != ENOENT)
+        err = err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
+    return err;
 }

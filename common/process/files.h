@@ -49,6 +49,9 @@ enum err files_mkdirs(const char *path, struct errmsg *e) MUST_CHECK;
 /* fsync of a folder: names made, renamed or removed in it last from here on. */
 enum err files_sync_folder(const char *folder, struct errmsg *e) MUST_CHECK;
 
+/* Remove a folder and the files in it; one that is not there is no error. Errors: ERR_IO. */
+enum err files_remove_folder(const char *folder, struct errmsg *e) MUST_CHECK;
+
 /* Tests: make the n-th write, fsync, rename or open of a write from now fail with `error` (errno);
  * -1 = never. files_fail_fired says whether it did. */
 void files_fail_at(long n, int error);

@@ -50,8 +50,7 @@ uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct
 
 /* Who has rows: shards, or a checkpoint. */
 struct row_reader {
-    /* Fill w for each key of *v. A row that is not there gets its first value (row_first_value), by who implements
-     * this. Errors: its own. Thread: one at a time. */
+    /* Fill w for each key of *v. A row that is not there gets row_absent_value, by who implements this. Errors: its own. Thread: one at a time. */
     enum err (*read)(void *ctx, struct row_values *v, struct errmsg *e);
     void *ctx;
     bool in_one_pass; /* it passes over all rows, so it is asked once, for all keys */

@@ -110,6 +110,29 @@ static enum err tensor_get(const Gradwire__Tensor *from, uint64_t end, uint64_t 
     return product == from->elems ? ERR_OK : ERR_PROTO;
 }
 
+static enum err admission_get(const Gradwire__Table *from, struct row_admission *to)
+{
+    bool counts = from->min_count > 1;
+    if (from->min_count > ROW_MIN_COUNT_MAX || from->sketch_mb > ROW_SKETCH_MB_MAX ||
+        counts != (from->sketch_mb > 0) || !(from->probability >= 0 && from->probability < 1))
+        return ERR_PROTO;
+    *to = (struct row_admission){.min_count = from->min_count,
+                                 .probability = from->probability,
+                                 .initial = from->unadmitted_initial,
+                                 .sketch_mb = from->sketch_mb};
+    return ERR_OK;
+}
+
+static enum err table_optimizer_get(const Gradwire__Table *from, struct row_table_spec *to)
+{
+    struct errmsg e;
+    if (!from->optimizer)
+        return ERR_OK;
+    to->has_optimizer = true;
+    enum err err = msg_optimizer_get(from->optimizer, &to->optimizer, &e);
+    return !err && !optimizer_is_lazy(&to->optimizer) ? ERR_PROTO : err;
+}
+
 static enum err table_get(const Gradwire__Table *from, const struct row_table_spec *before,
                           struct row_table_spec *to)
 {
@@ -117,14 +140,31 @@ static enum err table_get(const Gradwire__Table *from, const struct row_table_sp
     uint32_t list = before ? before->list : 0;
     bool next = from->list == list || (before && from->list == list + 1);
     if (name == 0 || name >= ROW_TABLE_NAME_MAX || from->dim == 0 || from->dim > ROW_DIM_MAX ||
-        !next || from->init > INIT_TRUNCATED_NORMAL)
+        !next || from->init > INIT_TRUNCATED_NORMAL || from->unseen_steps > ROW_UNSEEN_STEPS_MAX)
         return ERR_PROTO;
     *to = (struct row_table_spec){.dim = from->dim,
                                   .list = from->list,
                                   .init = (enum init_kind)from->init,
                                   .init_value = from->init_value,
-                                  .init_center = from->init_center};
+                                  .init_center = from->init_center,
+                                  .unseen_steps = from->unseen_steps};
     memcpy(to->name, from->name, name + 1);
+    return admission_get(from, &to->admission) ? ERR_PROTO : table_optimizer_get(from, to);
+}
+
+enum err msg_row_codecs_get(const Gradwire__Plan *p, struct row_codecs *codecs)
+{
+    struct row_codecs out = {.push = {ROW_CODEC_NONE}};
+    if (p->n_tables > ROW_TABLES_MAX)
+        return ERR_PROTO;
+    for (size_t i = 0; i < p->n_tables; i++) {
+        const Gradwire__Table *t = p->tables[i];
+        if (t->push_codec > ROW_CODEC_INT8 || t->reply_codec > ROW_CODEC_BF16)
+            return ERR_PROTO;
+        out.push[i] = (enum row_codec)t->push_codec;
+        out.reply[i] = (enum row_codec)t->reply_codec;
+    }
+    *codecs = out;
     return ERR_OK;
 }
 
@@ -146,6 +186,10 @@ static enum err tables_get(const Gradwire__Plan *p, struct row_layout **rows, st
             return err_set(e, ERR_PROTO, "table %zu of the plan is not one", i);
         }
         out->tables++;
+    }
+    if (msg_row_codecs_get(p, &out->codecs)) {
+        mem_free(out);
+        return err_set(e, ERR_PROTO, "a table's rows travel in a way that there is not");
     }
     out->lists = out->table[out->tables - 1].list + 1;
     *rows = out;
@@ -203,6 +247,13 @@ static Gradwire__Tensor *tensor_new(const struct tensor *t)
     return out;
 }
 
+static Gradwire__Settings *optimizer_new(const struct optimizer *o)
+{
+    Gradwire__Settings m = GRADWIRE__SETTINGS__INIT;
+    msg_optimizer_set(&m, o);
+    return (Gradwire__Settings *)msg_copy(&m.base);
+}
+
 static Gradwire__Table *table_new(const struct row_table_spec *t)
 {
     Gradwire__Table *out = malloc(sizeof *out);
@@ -219,6 +270,15 @@ static Gradwire__Table *table_new(const struct row_table_spec *t)
     out->init = (uint32_t)t->init;
     out->init_value = t->init_value;
     out->init_center = t->init_center;
+    out->min_count = t->admission.min_count;
+    out->probability = t->admission.probability;
+    out->unadmitted_initial = t->admission.initial;
+    out->sketch_mb = t->admission.sketch_mb;
+    out->unseen_steps = t->unseen_steps;
+    if (t->has_optimizer && !(out->optimizer = optimizer_new(&t->optimizer))) {
+        gradwire__table__free_unpacked(out, NULL);
+        return NULL;
+    }
     return out;
 }
 
@@ -231,6 +291,8 @@ static enum err tables_set(Gradwire__Plan *p, const struct row_layout *rows)
         p->tables[i] = table_new(&rows->table[i]);
         if (!p->tables[i])
             return ERR_NOMEM;
+        p->tables[i]->push_codec = rows->codecs.push[i];
+        p->tables[i]->reply_codec = rows->codecs.reply[i];
         p->n_tables = i + 1;
     }
     return ERR_OK;

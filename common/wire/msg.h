@@ -10,6 +10,7 @@
 #include "common/wire/frame.h"
 #include "common/parameters/layout.h"
 #include "common/math/optimizer.h"
+#include "common/rows/row_layout.h"
 #include "common/base/version.h"
 #include "proto/gradwire.pb-c.h"
 
@@ -52,5 +53,7 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
 enum err msg_plan_set(Gradwire__Plan *p, const struct layout *l, const uint32_t *threads,
                       uint32_t ps) MUST_CHECK;
 void msg_plan_close(Gradwire__Plan *p);
+/* How rows travel, of each of the plan's tables. Errors: ERR_PROTO: there is no such way; *codecs is as it was. */
+enum err msg_row_codecs_get(const Gradwire__Plan *p, struct row_codecs *codecs) MUST_CHECK;
 
 #endif

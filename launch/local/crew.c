@@ -144,13 +144,13 @@ static void args_add_threads(struct args *a, const struct crew *c, uint32_t i,
     }
 }
 
-/* Rows of csv in memory: by default all processes that read them have as much of it together as one alone would. */
+/* Rows of text in memory: by default all processes that read them have as much of it together as one alone would. */
 static void args_add_memory(struct args *a, const struct crew *c, uint32_t i, const struct job *job,
                             const struct site *site, const uint32_t *site_of)
 {
     enum { PART = 4, MIB = 1 << 20 };
     uint32_t beside = crew_beside(c, i, false, site_of);
-    if (is_ps(&c->process[i]) || beside < 2 || job->data.memory_mb || !job_reads_csv(job))
+    if (is_ps(&c->process[i]) || beside < 2 || job->data.memory_mb || !job_reads_columns(job))
         return;
     uint64_t share_mb = site->memory_bytes / PART / beside / MIB;
     args_add(a, "--set=data.memory_mb=%" PRIu64, share_mb ? share_mb : 1);

@@ -24,6 +24,8 @@ enum err shard_new(struct shard **out, uint32_t ps, uint32_t thread, const struc
     s->ps = ps;
     s->thread = thread;
     s->wire_generation = msg_generation(s->generation);
+    s->rows.beside =
+        (struct shard_beside){(uint64_t)ROW_CUT_BESIDE_LEAST << 20, ROW_CUT_BESIDE_PERCENT};
     *out = s;
     return ERR_OK;
 }
@@ -128,13 +130,11 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
                    {m->push_codec == CODEC_TOP_K, "top_k"},
                    {o->use_ema, "use_ema"},
                    {o->accumulation_steps > 1, "gradient_accumulation_steps"},
-                   {m->clip_norm > 0, "clip_norm"},
-                   {m->nan_guard != NAN_GUARD_OFF, "nan_guard"},
                    {m->replicas_to_aggregate || m->redo, "backup workers"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].wanted)
             return refused[i].what;
-    return shard_stale_wanted(m);
+    return shard_stale_refused(m);
 }
 
 static enum err check_tables(const Gradwire__Settings *m, const struct optimizer *o,
@@ -271,10 +271,12 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
         return err_set(
             e, ERR_STATE,
             "%s was another when the ps began: with this value start all processes again", changed);
+    err = shard_rows_take_over(s, m->plan, &optimizer, e);
+    if (err)
+        return err;
     s->settings = msg_settings(m->settings);
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
-    shard_rows_take_over(s);
     if (s->planned && s->mode->take_over)
         s->mode->take_over(s, m->settings, m->round_from);
     return ERR_OK;
@@ -549,13 +551,22 @@ struct shard_facts shard_facts(const struct shard *s)
                                 .max_incarnation = s->max_incarnation,
                                 .elems = s->me.elems,
                                 .state_bytes = state_bytes(s),
-                                .reply_codec = shard_reply_codec(s)};
+                                .reply_codec = shard_reply_codec(s),
+                                .kept_rows = s->rows.kept_rows + s->rows.tables.cut.kept_rows,
+                                .kept_most_bytes = shard_kept_most_bytes(s),
+                                .holds = s->rows.holds,
+                                .rows = s->rows.tables.traffic};
 }
 
 void shard_waits_for(const struct shard *s, char *out, size_t bytes)
 {
     if (!s->entered)
         (void)snprintf(out, bytes, "waiting for the chief");
+    else if (shard_held(s))
+        (void)snprintf(out, bytes,
+                       "step %" PRIu64 ": waiting for cut %" PRIu64 " to be copied out; %" PRIu64
+                       " MiB of rows are kept for it",
+                       s->step, s->cut.number, s->rows.tables.cut.kept.bytes >> 20);
     else if (!s->planned || !s->mode->waits_for || !s->mode->waits_for(s, out, bytes))
         (void)snprintf(out, bytes, "%" PRIu64 " batches applied", s->step);
 }

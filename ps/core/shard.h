@@ -16,17 +16,23 @@
 
 #include "common/base/buffer.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/codec/codec_choice.h"
 #include "common/parameters/tree.h"
 #include "common/rows/row_layout.h"
 #include "common/wire/msg.h"
+#include "ps/rows/row_traffic.h"
 
-/* Rows that a worker has asked for, of a step that is not made yet. */
+/* Rows that a worker has asked for. Answered or not, its keys are what a push over the same connection may refer to. */
 struct shard_ask {
-    uint64_t number, step;         /* step 0: there is none */
+    uint64_t number; /* 0: there is none */
+    bool once;       /* an evaluation's: answered in no codec */
+    bool bounded;    /* ssp: a read at `clock` */
+    bool waits;      /* for step `step`, which is not made yet; ssp: until it may read at `clock` */
+    uint64_t step, clock;
     uint32_t keys[ROW_TABLES_MAX]; /* of each list */
     struct buffer *mixed;          /* the keys; NULL: none are asked for */
-    struct buffer *room;           /* for the answer */
+    struct buffer *room;           /* for the answer, while it waits */
 };
 enum { SHARD_ASKS_MAX = 2 };
 
@@ -51,16 +57,15 @@ struct shard_peer {
             uint64_t clock, number;
         } ssp;
     };
-    struct shard_ask ask[SHARD_ASKS_MAX]; /* tables, sync: that wait, the oldest first */
+    struct shard_ask ask[SHARD_ASKS_MAX]; /* tables: its latest ones, the oldest first */
 };
 
-struct row_copy;
-
-/* A copy of everything that a cut needs; blocks and rows are owned by the image. */
+/* A copy of what a cut needs of the blocks, owned by the image; and what it will have of the tables. */
 struct shard_image {
     uint64_t cut;
-    struct checkpoint_shard blocks;
-    struct row_copy *rows; /* what blocks.rows hands out; NULL: the job has no tables */
+    struct checkpoint_shard blocks; /* `rows` is this image's, NULL: the job has no tables */
+    struct checkpoint_table table[ROW_TABLES_MAX];
+    struct checkpoint_rows rows; /* they come by save_rows; who writes puts `next` and `ctx` */
 };
 void shard_image_free(struct shard_image *image);
 
@@ -77,6 +82,12 @@ struct shard_io {
     void (*tell)(void *ctx, enum frame_type type, const ProtobufCMessage *m);
     /* Write the image on another thread; the answer comes as shard_on_saved. Takes the image. */
     void (*save)(void *ctx, struct shard_image *take_image);
+    /* The image's rows, in order. May another group be saved now? Whoever says no calls shard_copy when it may be. */
+    bool (*save_room)(void *ctx);
+    /* The group is copied. row_group_ends: that was the last. Errors: ERR_NOMEM. */
+    enum err (*save_rows)(void *ctx, const struct row_group *g);
+    /* What is being saved is of no use any more, and no answer is awaited. */
+    void (*save_end)(void *ctx);
     /* Fill blocks (first_elem, elems, slots, wanted are set) and *m, which is zeros, from a published cut. */
     enum err (*load)(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *blocks,
                      struct errmsg *e);
@@ -101,6 +112,15 @@ void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessag
 /* The writer is done: `file` or an error text. */
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
                     const char *error);
+
+/* The rows of a cut leave while training goes on: copy some of them, a bounded time, or give back some memory when it is
+ * over. False: there is nothing to do at
+ * present. The shell calls it between frames, and while there are none. */
+bool shard_copy(struct shard *s);
+/* Training waits for that: what is kept of rows that have changed since the cut has reached its bound. */
+bool shard_held(const struct shard *s);
+/* False: read nothing from workers meanwhile (async: what came would have to be applied). */
+bool shard_reads(const struct shard *s);
 
 /* A worker's hello. ERR_OK: the peer is in (until shard_peer_gone). Otherwise *refuse says why (text is static). */
 enum err shard_on_hello(struct shard *s, struct shard_peer *peer, const Gradwire__Hello *m,
@@ -144,6 +164,10 @@ struct shard_facts {
     uint64_t max_incarnation;
     uint64_t elems, state_bytes; /* of the weights; of a snapshot, which has slots, too */
     enum codec reply_codec;      /* in use; with auto the best one now */
+    /* Rows that were kept for cuts because they changed before they were copied: how many since the beginning; the most
+     * bytes at a time; and how often training waited, as they reached their bound. */
+    uint64_t kept_rows, kept_most_bytes, holds;
+    struct row_traffic rows;
 };
 struct shard_facts shard_facts(const struct shard *s);
 /* A line for people: what the shard waits for ("step 1200: waiting for leaf 2 of 4"). */

@@ -72,6 +72,7 @@ static void note_resolved(struct shard *s, enum once_verdict v, uint32_t example
     if (v != ONCE_LAST)
         return;
     s->step++;
+    shard_rows_advance(s);
     s->t += examples > 0;
 }
 
@@ -132,15 +133,17 @@ static enum err update_part(struct shard *s, const struct shard_peer *peer, uint
                             uint32_t examples, const float *section)
 {
     struct row_grads g;
+    uint64_t staleness = shard_stale_part(s, peer->worker, part);
     const struct row_step u = {.t = s->async.part_t[part] + 1,
                                .inv_n = 1.0f / (float)examples,
+                               .scale = 1.0f,
+                               .staleness = shard_stale_divisor(s, staleness),
                                .clock = s->rows.clock_before + s->async.part_clock[part] + 1};
     row_grads_view(&g, s->layout.rows, section);
     enum err err = row_tables_update(&s->rows.tables, part, &g, &u);
     if (err)
         return err;
-    if (part == 0)
-        shard_stale_rows_apply(s, peer->worker);
+    shard_stale_part_count(s, peer->worker, part, staleness);
     s->async.part_t[part]++;
     return ERR_OK;
 }
@@ -167,13 +170,15 @@ enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
                                const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes,
                                struct errmsg *e)
 {
-    const float *section[ROW_PARTS];
+    struct shard_sections sections = {.held = NULL};
     uint32_t applied = 0;
-    enum err err = body ? shard_rows_sections(s, m, body, bytes, section, e) : ERR_OK;
+    enum err err = body ? shard_rows_sections(s, peer, m, body, bytes, &sections, e) : ERR_OK;
     for (uint32_t i = 0; body && i < m->parts && !err; i++)
-        err = admit_part(s, peer, m, m->first_part + i, section[i], &applied, e);
+        err = admit_part(s, peer, m, m->first_part + i, sections.at[i], &applied, e);
+    buffer_unref(sections.held);
     if (err)
         return err;
+    (void)shard_copy_stops(s); /* what comes now waits */
     s->duplicates += applied == 0;
     Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
     reply.step = s->step;
@@ -185,11 +190,18 @@ enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
     return ERR_OK;
 }
 
-enum err shard_async_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
-                              struct buffer *body, struct errmsg *e)
+enum err shard_async_rows_answer(struct shard *s, struct shard_peer *peer,
+                                 const Gradwire__RowsAsk *m, struct buffer *body, struct errmsg *e)
 {
     shard_stale_rows_sent(s, peer->worker);
     return shard_rows_answer(s, peer, m, body, s->step, false, e);
+}
+
+static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                            struct buffer *body, struct errmsg *e)
+{
+    return m->bounded ? err_set(e, ERR_PROTO, "rows at a clock where training.update is not ssp")
+                      : shard_async_rows_answer(s, peer, m, body, e);
 }
 
 void shard_async_check(const struct shard *s)
@@ -227,7 +239,7 @@ const struct shard_mode shard_mode_async = {.optimizes = true,
                                             .on_pull = shard_send_present,
                                             .rows_push_fits = shard_async_rows_push_fits,
                                             .on_rows_push = shard_async_rows_push,
-                                            .on_rows_ask = shard_async_rows_ask,
+                                            .on_rows_ask = on_rows_ask,
                                             .sent = shard_stale_sent,
                                             .check = shard_async_check,
                                             .status = shard_async_status};

@@ -31,15 +31,16 @@ enum err shard_async_rows_push_fits(const struct shard *s, const Gradwire__RowsP
 enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
                                const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes,
                                struct errmsg *e) MUST_CHECK;
-enum err shard_async_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
-                              struct buffer *body, struct errmsg *e) MUST_CHECK;
+enum err shard_async_rows_answer(struct shard *s, struct shard_peer *peer,
+                                 const Gradwire__RowsAsk *m, struct buffer *body,
+                                 struct errmsg *e) MUST_CHECK;
 void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 
 /* shard_stale.c; chunks count from the shard's first. */
 bool shard_stale_takes(const Gradwire__Settings *m);
-/* Which correction of stale gradients the settings want; NULL: none. */
-const char *shard_stale_wanted(const Gradwire__Settings *m);
+/* What of the settings does not go with tables; NULL: nothing. */
+const char *shard_stale_refused(const Gradwire__Settings *m);
 const char *shard_stale_laid_out_otherwise(const struct shard *s, const Gradwire__Settings *m);
 enum err shard_stale_join(struct shard *s, uint32_t worker,
                           uint64_t incarnation) MUST_CHECK; /* ERR_NOMEM */
@@ -49,9 +50,14 @@ void shard_stale_sent(struct shard *s, uint32_t worker, uint32_t first, uint32_t
 /* Update one chunk by the gradient that `worker` computed from what it was sent last: g is its sum over `examples`. */
 void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                        uint32_t examples);
-/* Without chunks a shard counts the staleness of its first part. `worker` is sent rows; its gradient is applied. */
+/* `worker` is sent rows, of which every part counts as sent. */
 void shard_stale_rows_sent(struct shard *s, uint32_t worker);
-void shard_stale_rows_apply(struct shard *s, uint32_t worker);
+/* The updates of the part that the gradient of `worker`, which is to be applied, has not seen. */
+uint64_t shard_stale_part(const struct shard *s, uint32_t worker, uint32_t part);
+/* What the rate of such an update is divided by; 0, 1: by nothing. */
+uint64_t shard_stale_divisor(const struct shard *s, uint64_t staleness);
+/* It is applied. Without chunks a shard counts the staleness of its first part. */
+void shard_stale_part_count(struct shard *s, uint32_t worker, uint32_t part, uint64_t staleness);
 /* Fill m->staleness. ERR_NOMEM: it is left empty. */
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
 

@@ -24,6 +24,8 @@ static void check_cut(const struct shard *s)
     assert(!c->copied || c->state == CUT_SAVING);
     assert(!c->is_saved || (c->state == CUT_SAVING && !c->error[0]));
     assert(c->state == CUT_SAVING || !c->error[0]);
+    assert(!s->rows.tables.cut.on || (c->state == CUT_SAVING && !c->is_saved && !c->error[0]));
+    assert(!s->rows.held || s->rows.tables.cut.full);
     assert(c->state != CUT_ASKED || !s->mode->at_boundary(s)); /* else it would have stopped */
     assert(c->state != CUT_GOES_ON || (s->mode->steps && s->step != c->step));
     (void)c;

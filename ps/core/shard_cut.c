@@ -1,4 +1,5 @@
-/* A shard's part of a cut: stop at a boundary, report, go on to the named step, copy, save. */
+/* A shard's part of a cut: stop at a boundary, report, go on to the named step, copy, save. Rows are copied while training
+ * goes on (shard_copy.c). */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,22 @@ bool shard_cut_holds(const struct shard *s)
     return s->cut.state == CUT_STOPPED && s->mode->steps;
 }
 
+/* Its rows are copied, or of no use any more. */
+void shard_cut_end_rows(struct shard *s)
+{
+    struct row_cut *c = &s->rows.tables.cut;
+    s->rows.kept_rows += c->kept_rows;
+    if (c->kept_most_bytes > s->rows.kept_most_bytes)
+        s->rows.kept_most_bytes = c->kept_most_bytes;
+    s->rows.held = false;
+    row_cut_end(c);
+}
+
 void shard_cut_reset(struct shard *s)
 {
+    if (s->cut.state == CUT_SAVING && !s->cut.is_saved && !s->cut.error[0])
+        s->io->save_end(s->ctx);
+    shard_cut_end_rows(s);
     s->cut.state = CUT_NONE;
     msg_free(s->cut.copied ? &s->cut.copied->base : NULL);
     s->cut.copied = NULL;
@@ -98,11 +113,14 @@ void shard_on_cut(struct shard *s, const Gradwire__Cut *m)
             tell_stopped(s);
         return;
     }
-    s->cut.number = m->cut;
+    bool was_held = s->rows.held; /* for the cut before this one, which is over */
     shard_cut_reset(s);
+    s->cut.number = m->cut;
     s->cut.state = CUT_ASKED;
     if (!s->mode->at_boundary || s->mode->at_boundary(s))
         shard_cut_boundary(s);
+    else if (was_held)
+        s->mode->release(s);
 }
 
 void shard_on_cut_at(struct shard *s, const Gradwire__CutAt *m)
@@ -141,10 +159,15 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
 {
     if (cut != s->cut.number || s->cut.state != CUT_SAVING)
         return; /* of a cut that is over */
+    bool was_held = s->rows.held;
+    if (error)
+        shard_cut_end_rows(s);
     if (file)
         s->cut.saved = *file;
     s->cut.is_saved = error == NULL;
     (void)snprintf(s->cut.error, sizeof s->cut.error, "%s", error ? error : "");
     shard_check(s);
     tell_saved(s);
+    if (was_held && !s->rows.held && s->mode->release)
+        s->mode->release(s);
 }

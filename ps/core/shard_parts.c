@@ -1,6 +1,9 @@
 /* A step's parts of tables: a part whose leaves are all there is summed by the tree, and each row that it touches is
  * updated in place, once. The old rows are set aside until the first part of the next step is made: a push of the next
- * step exists then, so nobody asks for the step before any more. */
+ * step exists then, so nobody asks for the step before any more.
+ *
+ * Where a round is on, the sum waits in memory until the step is decided, and no row changes before it. A part of a
+ * rejected step is made, too: it changes no row, but what the step before has set aside is of no more use. */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -10,39 +13,49 @@
 static void begin_step(struct shard *s)
 {
     row_tables_forget_aside(&s->rows.tables);
+    row_tables_sweep(&s->rows.tables, s->rows.clock_before + s->step);
     s->rows.before_there = false;
     if (s->me.chunks == 0)
         s->before_there = false;
 }
 
-static enum err update_rows(struct shard *s, uint32_t part, uint64_t examples)
+static enum err sum_rows(struct shard *s, uint32_t part, struct row_sum *sum)
 {
     struct shard_sum of;
-    struct row_sum sum;
+    shard_sum_nodes(s, s->me.chunks + part, &of);
+    return row_sum_tree(sum, s->layout.rows, &of.values, of.root, &s->rows.pool);
+}
+
+/* The part is made from its sum; without examples no row is touched. */
+static enum err make(struct shard *s, uint32_t part, const struct row_grads *g, uint64_t examples,
+                     float scale)
+{
     const struct row_step u = {.t = s->t + 1,
                                .inv_n = 1.0f / (float)examples,
+                               .scale = scale,
                                .clock = s->rows.clock_before + s->step + 1,
                                .aside = true};
-    shard_sum_nodes(s, s->me.chunks + part, &of);
-    enum err err = row_sum_tree(&sum, s->layout.rows, &of.values, of.root, &s->rows.pool);
-    if (err)
-        return err;
-    err = row_tables_update(&s->rows.tables, part, &sum.grads, &u);
-    row_sum_close(&sum);
+    if (s->sync.parts_made == 0)
+        begin_step(s);
+    enum err err = examples ? row_tables_update(&s->rows.tables, part, g, &u) : ERR_OK;
+    if (!err)
+        s->sync.parts_made++;
     return err;
 }
 
-static enum err make(struct shard *s, uint32_t part)
+static enum err make_complete(struct shard *s, uint32_t part)
 {
+    struct row_sum sum;
     uint64_t examples = gate_examples(&s->sync.gate, s->me.chunks + part);
-    if (s->sync.parts_made == 0)
-        begin_step(s);
-    enum err err = examples ? update_rows(s, part, examples) : ERR_OK; /* else no row is touched */
+    assert(!s->sync.round.on);
+    enum err err = sum_rows(s, part, &sum);
     if (err)
         return err;
-    shard_step_taken(s, s->me.chunks + part);
-    s->sync.parts_made++;
-    return ERR_OK;
+    err = make(s, part, &sum.grads, examples, 1.0f);
+    row_sum_close(&sum);
+    if (!err)
+        shard_step_taken(s, s->me.chunks + part);
+    return err;
 }
 
 enum err shard_parts_make(struct shard *s)
@@ -51,17 +64,53 @@ enum err shard_parts_make(struct shard *s)
         uint32_t entry = s->me.chunks + part;
         enum err err = ERR_OK;
         if (!s->sync.made[entry] && gate_complete(&s->sync.gate, entry))
-            err = make(s, part);
+            err = shard_copy_stops(s) ? ERR_OK : make_complete(s, part);
         if (err)
             return err;
     }
     return ERR_OK;
 }
 
+/* ---- a round ---- */
+
+enum err shard_part_sum(struct shard *s, uint32_t part)
+{
+    struct row_sum *sum = &s->sync.round.part[part];
+    const struct gate_chunk *nodes = &s->sync.gate.chunk[s->me.chunks + part];
+    assert(s->sync.round.on && !sum->memory && nodes->nodes > 0);
+    enum err err = sum_rows(s, part, sum);
+    if (err || sum->memory)
+        return err;
+    assert(nodes->nodes == 1); /* its rows stand in the push, which is kept in the gate's place */
+    sum->memory = nodes->node[0].run;
+    buffer_ref(sum->memory);
+    return ERR_OK;
+}
+
+enum err shard_parts_decided(struct shard *s, uint64_t examples, float scale)
+{
+    for (uint32_t part = 0; part < shard_rows_parts(s); part++) {
+        struct row_sum *sum = &s->sync.round.part[part];
+        if (!sum->memory)
+            continue;
+        if (shard_copy_stops(s))
+            return ERR_OK;
+        enum err err = make(s, part, &sum->grads, examples, scale);
+        if (err)
+            return err;
+        row_sum_close(sum);
+    }
+    return ERR_OK;
+}
+
+/* ---- an ask ---- */
+
 /* As of the present step: what the step in the making has changed is read from what was set aside. */
 enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                          struct buffer *body, struct errmsg *e)
 {
+    if (m->bounded)
+        return err_set(e, ERR_PROTO, "rows at a clock where training.update is not ssp");
     if (m->any || m->step == s->step)
         return shard_rows_answer(s, peer, m, body, s->step, s->sync.parts_made > 0, e);
     if (m->step > s->step + 1)

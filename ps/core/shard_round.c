@@ -1,10 +1,12 @@
 /* A shard in a round of the step commit: what becomes of a step is decided once for all shards.
  *
- * Happy path: a chunk's leaves are there -> its sum is put into the other weight block -> all chunks are summed: report
- * to the chief -> its decision -> every chunk is updated (or, rejected, gets the old parameters) and goes out.
+ * Happy path: a chunk's leaves are there -> its sum is put into the other weight block; a part's sum is kept -> all of
+ * them are summed: report to the chief -> its decision -> every part's rows are updated, and every chunk (or, rejected,
+ * rows stay as they are, and chunks get the old parameters), and goes out.
  * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
  * cut holds the shard (the decision waits; until it is carried out nothing but the other weight block has changed, so
- * the shard still stands at the step's beginning), a decision that comes twice or late (left alone). */
+ * the shard still stands at the step's beginning), a decision that comes twice or late (left alone), no memory for rows
+ * (the parts that are made stay so, and the next push tries the others again). */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -15,13 +17,24 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
+#include "ps/rows/row_norm.h"
+
+/* Doubles of a report. */
+static uint32_t reported(const struct shard *s)
+{
+    const struct bucket_range of =
+        s->rows.on ? s->rows.tables.buckets : (struct bucket_range){0, 0};
+    return s->me.chunks + of.end - of.first;
+}
 
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m)
 {
     struct shard_round *r = &s->sync.round;
     shard_round_adopt(s, m, 0);
-    r->squares = mem_zalloc(s->me.chunks, sizeof *r->squares); /* a new chief may want a round */
-    return r->squares ? shard_trust_init(s) : ERR_NOMEM;
+    r->squares = mem_zalloc(reported(s), sizeof *r->squares); /* a new chief may want a round */
+    if (s->rows.on)
+        r->part = mem_zalloc(ROW_PARTS, sizeof *r->part);
+    return r->squares && (r->part || !s->rows.on) ? shard_trust_init(s) : ERR_NOMEM;
 }
 
 void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step)
@@ -48,6 +61,9 @@ void shard_round_turn(struct shard *s)
 
 void shard_round_close(struct shard *s)
 {
+    for (uint32_t i = 0; s->sync.round.part && i < ROW_PARTS; i++)
+        row_sum_close(&s->sync.round.part[i]);
+    mem_free(s->sync.round.part);
     mem_free(s->sync.round.squares);
     shard_trust_close(s);
     s->sync.round = (struct shard_round){0};
@@ -55,7 +71,8 @@ void shard_round_close(struct shard *s)
 
 static bool summed(const struct shard *s)
 {
-    return s->sync.round.chunks_summed == s->me.chunks;
+    return s->sync.round.chunks_summed == s->me.chunks &&
+           s->sync.round.parts_summed == shard_rows_parts(s);
 }
 
 /* ---- the report ---- */
@@ -80,7 +97,7 @@ void shard_round_report(struct shard *s)
     m.summed = summed(s);
     m.examples = (uint64_t)s->sync.examples;
     m.sums = r->squares;
-    m.n_sums = m.summed ? s->me.chunks : 0;
+    m.n_sums = m.summed ? reported(s) : 0;
     m.divisor = divisor(s);
     m.round = r->scaled ? GRADWIRE__ROUND__TRUST : GRADWIRE__ROUND__NORM;
     m.scale = r->scale;
@@ -93,51 +110,6 @@ void shard_round_report(struct shard *s)
     }
     shard_trust_report(s, &m);
     s->io->tell(s->ctx, FRAME_STEP_REPORT, &m.base);
-}
-
-/* ---- the NaN guard ---- */
-
-static void found(struct shard *s, uint32_t chunk, const char *what, const char *of,
-                  const char *tensor, const char *how)
-{
-    struct shard_round *r = &s->sync.round;
-    if (r->broken[0] && chunk >= r->broken_chunk)
-        return;
-    r->broken_chunk = chunk;
-    (void)snprintf(r->broken, sizeof r->broken, "%s%s of %s is %s", what, of, tensor, how);
-}
-
-static const char *how(double squares)
-{
-    return isfinite(squares) ? "absurdly large" : "not finite";
-}
-
-static void check_gradient(struct shard *s, uint32_t chunk, uint64_t first, const float *g,
-                           size_t n, struct norm_sums sums)
-{
-    const struct shard_round *r = &s->sync.round;
-    double examples = (double)gate_examples(&s->sync.gate, chunk);
-    double most = norm_most(r->clip_norm, examples);
-    if (sums.weights + sums.statistics <= most)
-        return;
-    const char *tensor = norm_broken_tensor(&s->layout, first, g, n, most);
-    if (tensor)
-        found(s, chunk, "the gradient", "", tensor, how(sums.weights + sums.statistics));
-}
-
-/* As they stand before the step: whatever made them so, no update from them makes sense. */
-static void check_slots(struct shard *s, uint32_t chunk, uint64_t at, size_t n)
-{
-    for (uint32_t i = 0; i < s->slots; i++) {
-        const float *slot = s->slot[i] + at;
-        double squares = kernels()->sum_squares(slot, n);
-        if (squares <= NORM_SLOT_MOST)
-            continue;
-        const char *tensor =
-            norm_broken_tensor(&s->layout, s->me.first_elem + at, slot, n, NORM_SLOT_MOST);
-        if (tensor)
-            found(s, chunk, "slot ", optimizer_slot_name(&s->optimizer, i), tensor, how(squares));
-    }
 }
 
 /* ---- the sum ---- */
@@ -172,10 +144,7 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
         memcpy(to + i, g, n * sizeof *to);
         struct norm_sums sums = norm_squares(&s->layout, s->me.first_elem + at + i, g, n);
         squares += squares_of(s, at + i, n, g, sums.weights, examples);
-        if (s->sync.round.guard) {
-            check_gradient(s, chunk, s->me.first_elem + at + i, g, n, sums);
-            check_slots(s, chunk, at + i, n);
-        }
+        shard_guard_chunk(s, chunk, at + i, g, n, sums);
     }
     s->sync.round.squares[chunk] = squares;
     shard_trust_sum(s, chunk, to, examples, 1.0f);
@@ -185,32 +154,74 @@ void shard_round_sum(struct shard *s, uint32_t chunk)
         shard_round_report(s);
 }
 
-/* ---- the decision ---- */
-
-void shard_round_go_on(struct shard *s)
+static enum err sum_part(struct shard *s, uint32_t part)
 {
     struct shard_round *r = &s->sync.round;
-    if (!r->on || !r->last.there || r->last.step != s->step || !summed(s) || shard_cut_holds(s))
-        return;
-    if (r->last.rejected) { /* as a step without examples */
-        s->sync.examples = 0;
-        memset(s->sync.sums, 0, sizeof s->sync.sums);
-        shard_taken_reject(s, s->step);
+    struct bucket_range of = bucket_part(s->rows.tables.buckets, part);
+    double *squares = r->squares + s->me.chunks + (of.first - s->rows.tables.buckets.first);
+    enum err err = shard_part_sum(s, part);
+    if (err)
+        return err;
+    row_norm_squares(s->layout.rows, of, &r->part[part].grads, squares);
+    shard_guard_part(s, part, &r->part[part].grads, squares);
+    shard_step_taken(s, s->me.chunks + part);
+    r->parts_summed++;
+    return ERR_OK;
+}
+
+enum err shard_round_sum_parts(struct shard *s)
+{
+    bool were_summed = summed(s);
+    for (uint32_t part = 0; part < shard_rows_parts(s); part++) {
+        uint32_t entry = s->me.chunks + part;
+        enum err err = ERR_OK;
+        if (!s->sync.made[entry] && gate_complete(&s->sync.gate, entry))
+            err = sum_part(s, part);
+        if (err)
+            return err;
     }
-    s->clipped += s->sync.examples > 0 && r->last.scale < 1;
+    if (summed(s) && !were_summed)
+        shard_round_report(s);
+    return ERR_OK;
+}
+
+/* ---- the decision ---- */
+
+static void make_chunks(struct shard *s)
+{
+    const struct shard_round *r = &s->sync.round;
     uint32_t count = s->plan.run_chunks;
     for (uint32_t first = 0; first < s->me.chunks; first += count) {
         if (count > s->me.chunks - first)
             count = s->me.chunks - first;
         for (uint32_t c = first; c < first + count; c++)
             shard_step_update(s, c, NULL, (uint64_t)s->sync.examples, r->last.scale, r->last.ratio);
+        s->sync.chunks_made = first + count;
         shard_step_publish(s, first, count);
     }
-    r->chunks_summed = 0;
+}
+
+enum err shard_round_go_on(struct shard *s)
+{
+    struct shard_round *r = &s->sync.round;
+    if (!r->on || !r->last.there || r->last.step != s->step || !summed(s) || shard_cut_holds(s))
+        return ERR_OK;
+    if (r->last.rejected) { /* as a step without examples */
+        s->sync.examples = 0;
+        memset(s->sync.sums, 0, sizeof s->sync.sums);
+        shard_taken_reject(s, s->step);
+    }
+    enum err err = shard_parts_decided(s, (uint64_t)s->sync.examples, r->last.scale);
+    if (err || s->sync.parts_made < shard_rows_parts(s))
+        return err;
+    s->clipped += s->sync.examples > 0 && r->last.scale < 1;
+    make_chunks(s);
+    r->chunks_summed = r->parts_summed = 0;
     r->scaled = false;
     r->broken[0] = '\0';
     shard_step_finish(s);
     shard_round_turn(s);
+    return ERR_OK;
 }
 
 bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m)
@@ -231,6 +242,6 @@ bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m)
     r->last.step = m->step;
     r->last.rejected = m->rejected;
     r->last.scale = m->scale;
-    assert(!s->before_there); /* the other block holds the sums */
+    assert(!s->before_there || s->me.chunks == 0); /* the other block holds the sums */
     return true;
 }

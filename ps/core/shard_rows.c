@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/rows/row_codec.h"
 #include "ps/core/shard_state.h"
 
 enum err shard_rows_open(struct shard *s)
@@ -27,15 +28,52 @@ void shard_rows_close(struct shard *s)
     s->rows.on = s->rows.before_there = false;
 }
 
-void shard_rows_take_over(struct shard *s)
+static bool same_tables(const struct row_layout *a, const struct row_layout *b)
 {
-    if (s->rows.on)
-        s->rows.tables.optimizer = s->optimizer;
+    bool same = b && a->tables == b->tables;
+    for (uint32_t i = 0; same && i < a->tables; i++)
+        same =
+            strcmp(a->table[i].name, b->table[i].name) == 0 && a->table[i].dim == b->table[i].dim;
+    return same;
+}
+
+enum err shard_rows_take_over(struct shard *s, const Gradwire__Plan *m, const struct optimizer *o,
+                              struct errmsg *e)
+{
+    struct layout l;
+    if (!s->rows.on)
+        return ERR_OK;
+    if (!m)
+        return err_set(e, ERR_PROTO, "the chief sent no plan");
+    enum err err = msg_layout_get(m, &l, e);
+    if (err)
+        return err;
+    if (same_tables(s->layout.rows, l.rows)) {
+        row_tables_take_rates(&s->rows.tables, l.rows, o);
+        s->layout.rows->codecs = l.rows->codecs;
+    } else
+        err = err_set(e, ERR_PROTO, "the chief that takes over has other tables");
+    layout_close(&l);
+    return err;
 }
 
 uint32_t shard_rows_parts(const struct shard *s)
 {
     return s->rows.on ? ROW_PARTS : 0;
+}
+
+/* Batches are resolved in another order than parts have them: rows go when all parts have come so far. In steps the step
+ * before is read yet, so the sweeper comes when the next one begins (shard_parts.c). */
+void shard_rows_advance(struct shard *s)
+{
+    if (!s->rows.on)
+        return;
+    uint64_t least = s->mode->steps ? s->step : s->async.part_clock[0];
+    for (uint32_t i = 1; i < ROW_PARTS && !s->mode->steps; i++)
+        least = s->async.part_clock[i] < least ? s->async.part_clock[i] : least;
+    row_tables_advance(&s->rows.tables, s->rows.clock_before + least);
+    if (!s->mode->steps)
+        row_tables_sweep(&s->rows.tables, s->rows.clock_before + least);
 }
 
 /* ---- heads ---- */
@@ -67,7 +105,7 @@ static enum err ask_fits(const struct shard *s, const Gradwire__RowsAsk *m, uint
     if (bytes != keys * sizeof(uint64_t))
         return err_set(e, ERR_PROTO, "%" PRIu64 " body bytes where %" PRIu64 " keys are announced",
                        bytes, keys);
-    if (bytes > ROWS_BODY_MAX || row_tables_answer_most(l, m->keys) > ROWS_BODY_MAX)
+    if (bytes > ROWS_BODY_MAX || row_tables_answer_most(l, m->keys, m->once) > ROWS_BODY_MAX)
         return err_set(e, ERR_PROTO,
                        "the rows of %" PRIu64 " keys in one answer: it may have %" PRIu64 " bytes",
                        keys, ROWS_BODY_MAX);
@@ -93,26 +131,6 @@ enum err shard_rows_fits(const struct shard *s, enum frame_type type, const Prot
 
 /* ---- bodies ---- */
 
-enum err shard_rows_sections(const struct shard *s, const Gradwire__RowsPush *m,
-                             const struct buffer *body, uint64_t bytes, const float *at[ROW_PARTS],
-                             struct errmsg *e)
-{
-    struct row_grads g;
-    const uint8_t *begin = (const uint8_t *)body->data;
-    uint64_t done = 0, used = 0;
-    for (uint32_t i = 0; i < m->parts; i++, done += used) {
-        struct bucket_range of = bucket_part(s->rows.tables.buckets, m->first_part + i);
-        at[i] = (const float *)(const void *)(begin + done);
-        enum err err = row_grads_read(&g, s->layout.rows, of, at[i], bytes - done, &used, e);
-        if (err)
-            return err;
-    }
-    if (done != bytes)
-        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left behind part %u", bytes - done,
-                       m->first_part + m->parts - 1);
-    return ERR_OK;
-}
-
 /* Keys that stand one list behind the other. */
 static struct row_keys keys_in(const struct row_layout *l, const uint32_t *keys,
                                const struct buffer *body)
@@ -125,6 +143,79 @@ static struct row_keys keys_in(const struct row_layout *l, const uint32_t *keys,
         at = body ? at + keys[i] : NULL;
     }
     return of;
+}
+
+/* With keys of their own and plain gradients, the sections stay where they came. */
+static enum err sections_there(const struct shard *s, const Gradwire__RowsPush *m,
+                               struct buffer *body, uint64_t bytes, struct shard_sections *out,
+                               struct errmsg *e)
+{
+    struct row_grads g;
+    const uint8_t *begin = (const uint8_t *)body->data;
+    uint64_t done = 0, used = 0;
+    for (uint32_t i = 0; i < m->parts; i++, done += used) {
+        struct bucket_range of = bucket_part(s->rows.tables.buckets, m->first_part + i);
+        out->at[i] = (const float *)(const void *)(begin + done);
+        enum err err = row_grads_read(&g, s->layout.rows, of, out->at[i], bytes - done, &used, e);
+        if (err)
+            return err;
+    }
+    if (done != bytes)
+        return err_set(e, ERR_PROTO, "%" PRIu64 " bytes are left behind part %u", bytes - done,
+                       m->first_part + m->parts - 1);
+    buffer_ref(body);
+    out->held = body;
+    return ERR_OK;
+}
+
+static const struct shard_ask *find_ask(const struct shard_peer *of, uint64_t number)
+{
+    for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++)
+        if (of->ask[i].number == number)
+            return &of->ask[i];
+    return NULL;
+}
+
+/* `asked` NULL: with keys of its own. */
+static enum err sections_made(struct shard *s, const struct row_keys *asked,
+                              const Gradwire__RowsPush *m, const struct buffer *body,
+                              uint64_t bytes, struct shard_sections *out, struct errmsg *e)
+{
+    uint64_t room;
+    const struct row_push push = {.layout = s->layout.rows,
+                                  .buckets = s->rows.tables.buckets,
+                                  .first = m->first_part,
+                                  .parts = m->parts,
+                                  .asked = asked,
+                                  .body = (const uint8_t *)body->data,
+                                  .bytes = bytes};
+    enum err err = row_push_check(&push, &room, e);
+    if (err)
+        return err;
+    out->held = buffer_acquire(&s->rows.pool, room / sizeof(float));
+    if (!out->held)
+        return err_set(e, ERR_NOMEM, "no memory for %" PRIu64 " bytes of rows", room);
+    row_push_expand(&push, (uint8_t *)out->held->data, out->at);
+    return ERR_OK;
+}
+
+enum err shard_rows_sections(struct shard *s, const struct shard_peer *from,
+                             const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes,
+                             struct shard_sections *out, struct errmsg *e)
+{
+    const struct row_layout *l = s->layout.rows;
+    if (m->ask == 0)
+        return row_codecs_encode(l->codecs.push, l->tables)
+                   ? sections_made(s, NULL, m, body, bytes, out, e)
+                   : sections_there(s, m, body, bytes, out, e);
+    const struct shard_ask *ask = find_ask(from, m->ask);
+    if (!ask)
+        return err_set(e, ERR_PROTO,
+                       "a push refers to ask %" PRIu64
+                       ", which is none of the two latest of its connection",
+                       m->ask);
+    const struct row_keys asked = keys_in(l, ask->keys, ask->mixed);
+    return sections_made(s, &asked, m, body, bytes, out, e);
 }
 
 enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
@@ -143,16 +234,29 @@ enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
 
 /* ---- answers ---- */
 
+/* Of an answer as of this step; without steps, as of now. */
+static struct row_clocks clocks_at(const struct shard *s, uint64_t step)
+{
+    struct row_clocks at;
+    for (uint32_t i = 0; i < ROW_PARTS; i++)
+        at.of[i] = s->rows.clock_before + (s->mode->steps ? step : s->async.part_clock[i]);
+    return at;
+}
+
 /* The rows of `of`, gathered into `room`. */
 static void send_rows(struct shard *s, struct shard_peer *to, const struct shard_ask *ask,
                       uint64_t step, bool aside)
 {
     Gradwire__Rows m = GRADWIRE__ROWS__INIT;
     struct row_keys of = keys_in(s->layout.rows, ask->keys, ask->mixed);
-    uint64_t bytes = ask->room ? row_tables_read(&s->rows.tables, &of, aside, ask->room->data) : 0;
+    const struct row_clocks at = clocks_at(s, step);
+    const struct row_reading how = {.aside = aside, .plain = ask->once, .at = &at};
+    uint64_t bytes = ask->room ? row_tables_read(&s->rows.tables, &of, how, ask->room->data) : 0;
     m.generation = &s->wire_generation;
     m.number = ask->number;
     m.step = step;
+    m.bounded = ask->bounded;
+    m.clock = ask->clock;
     s->io->send_rows(s->ctx, to, &m, ask->room, bytes);
 }
 
@@ -161,8 +265,13 @@ static enum err ask_open(struct shard *s, struct shard_ask *ask, const Gradwire_
                          struct buffer *body, struct errmsg *e)
 {
     const struct row_layout *l = s->layout.rows;
-    uint64_t most = row_tables_answer_most(l, m->keys);
-    *ask = (struct shard_ask){.number = m->number, .step = m->step, .mixed = body};
+    uint64_t most = row_tables_answer_most(l, m->keys, m->once);
+    *ask = (struct shard_ask){.number = m->number,
+                              .step = m->step,
+                              .clock = m->clock,
+                              .once = m->once,
+                              .bounded = m->bounded,
+                              .mixed = body};
     memcpy(ask->keys, m->keys, l->lists * sizeof *ask->keys);
     ask->room = most ? buffer_acquire(&s->rows.pool, most / sizeof(float)) : NULL;
     if (most && !ask->room)
@@ -176,7 +285,23 @@ static void ask_close(struct shard_ask *ask)
 {
     buffer_unref(ask->mixed);
     buffer_unref(ask->room);
-    *ask = (struct shard_ask){.step = 0};
+    *ask = (struct shard_ask){.number = 0};
+}
+
+/* It is answered: only its keys are kept. */
+static void ask_answered(struct shard_ask *ask)
+{
+    buffer_unref(ask->room);
+    ask->room = NULL;
+    ask->waits = false;
+}
+
+/* The oldest ends. */
+static void keep_ask(struct shard_peer *of, const struct shard_ask *ask)
+{
+    ask_close(&of->ask[0]);
+    memmove(of->ask, of->ask + 1, (SHARD_ASKS_MAX - 1) * sizeof *of->ask);
+    of->ask[SHARD_ASKS_MAX - 1] = *ask;
 }
 
 enum err shard_rows_answer(struct shard *s, struct shard_peer *to, const Gradwire__RowsAsk *m,
@@ -187,7 +312,11 @@ enum err shard_rows_answer(struct shard *s, struct shard_peer *to, const Gradwir
     if (err)
         return err;
     send_rows(s, to, &ask, step, aside);
-    ask_close(&ask);
+    ask_answered(&ask);
+    if (m->once)
+        ask_close(&ask);
+    else
+        keep_ask(to, &ask);
     return ERR_OK;
 }
 
@@ -205,31 +334,30 @@ enum err shard_rows_wait(struct shard *s, struct shard_peer *of, const Gradwire_
                          struct buffer *body, struct errmsg *e)
 {
     struct shard_ask ask;
-    uint32_t i = 0;
     enum err err = ask_open(s, &ask, m, body, e);
     if (err)
         return err;
-    assert(m->step > s->step);
-    while (i < SHARD_ASKS_MAX && of->ask[i].step)
-        i++;
-    if (i == SHARD_ASKS_MAX) {
-        ask_close(&of->ask[0]);
-        memmove(of->ask, of->ask + 1, (SHARD_ASKS_MAX - 1) * sizeof *of->ask);
-        i--;
-    }
-    of->ask[i] = ask;
+    ask.waits = true;
+    keep_ask(of, &ask);
     return ERR_OK;
+}
+
+void shard_rows_answer_ask(struct shard *s, struct shard_peer *of, struct shard_ask *ask)
+{
+    assert(ask->waits);
+    send_rows(s, of, ask, s->step, false);
+    ask_answered(ask);
 }
 
 void shard_rows_answer_waiting(struct shard *s)
 {
-    for (struct shard_peer *p = s->peers; p; p = p->next) {
-        for (uint32_t i = 0; i < SHARD_ASKS_MAX && p->ask[i].step; i++) {
+    for (struct shard_peer *p = s->peers; p; p = p->next)
+        for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++) {
+            if (!p->ask[i].waits)
+                continue;
             assert(p->ask[i].step == s->step);
-            send_rows(s, p, &p->ask[i], s->step, false);
+            shard_rows_answer_ask(s, p, &p->ask[i]);
         }
-        shard_rows_drop_asks(p);
-    }
 }
 
 void shard_rows_drop_asks(struct shard_peer *of)

@@ -1,5 +1,5 @@
-/* Bounded staleness on a shard: pushes are applied on arrival as in async; a pull at a clock waits until no live worker
- * is more than the bound behind (ps/core/clocks.h). */
+/* Bounded staleness on a shard: pushes are applied on arrival as in async; a pull at a clock, or an ask for rows, waits until
+ * no live worker is more than the bound behind (ps/core/clocks.h). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -14,11 +14,28 @@ static void begin(struct shard *s)
 
 /* ---- clocks ---- */
 
+static bool may_read(const struct shard *s, uint64_t clock)
+{
+    return clocks_may_read(&s->ssp.clocks, clock, s->settings.staleness);
+}
+
+/* The same of rows. */
+static void serve_rows(struct shard *s, struct shard_peer *to)
+{
+    for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++) {
+        if (!to->ask[i].waits || !may_read(s, to->ask[i].clock))
+            continue;
+        shard_stale_rows_sent(s, to->worker);
+        shard_rows_answer_ask(s, to, &to->ask[i]);
+    }
+}
+
 /* The parameters as they are now, to all who may read them. */
 static void serve(struct shard *s)
 {
     for (struct shard_peer *p = s->peers; p; p = p->next) {
-        if (!p->ssp.gated || !clocks_may_read(&s->ssp.clocks, p->ssp.clock, s->settings.staleness))
+        serve_rows(s, p);
+        if (!p->ssp.gated || !may_read(s, p->ssp.clock))
             continue;
         Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
         reply.step = s->step;
@@ -51,6 +68,15 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     peer->ssp.number = m->number;
     serve(s);
     return ERR_OK;
+}
+
+/* With a push, ahead of the pull that tells the clock. */
+static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
+                            struct buffer *body, struct errmsg *e)
+{
+    if (!m->bounded || may_read(s, m->clock))
+        return shard_async_rows_answer(s, peer, m, body, e);
+    return shard_rows_wait(s, peer, m, body, e);
 }
 
 static enum err enter(struct shard *s, struct shard_peer *peer, const Gradwire__Tick *m,
@@ -107,7 +133,7 @@ const struct shard_mode shard_mode_ssp = {.optimizes = true,
                                           .on_pull = on_pull,
                                           .rows_push_fits = shard_async_rows_push_fits,
                                           .on_rows_push = shard_async_rows_push,
-                                          .on_rows_ask = shard_async_rows_ask,
+                                          .on_rows_ask = on_rows_ask,
                                           .on_tick = on_tick,
                                           .on_gone = on_gone,
                                           .sent = shard_stale_sent,

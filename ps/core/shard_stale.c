@@ -10,9 +10,9 @@
 struct stale {
     struct stale *next;
     uint32_t worker;
-    uint64_t *seen_t;     /* (chunks) updates of each chunk when it was sent last */
-    uint64_t seen_part_t; /* of the first part */
-    float *seen;          /* (elems) as it was sent last; NULL without delay compensation */
+    uint64_t *seen_t; /* (chunks) updates of each chunk when it was sent last */
+    uint64_t seen_part_t[ROW_PARTS];
+    float *seen; /* (elems) as it was sent last; NULL without delay compensation */
     struct staleness counted;
 };
 
@@ -36,10 +36,8 @@ bool shard_stale_takes(const Gradwire__Settings *m)
     return m->delay_compensation >= 0.0f;
 }
 
-const char *shard_stale_wanted(const Gradwire__Settings *m)
+const char *shard_stale_refused(const Gradwire__Settings *m)
 {
-    if (m->staleness_rate)
-        return "staleness_rate";
     return m->delay_compensation > 0.0f ? "delay_compensation" : NULL;
 }
 
@@ -111,6 +109,11 @@ static void compensate(const struct shard *s, const struct stale *of, uint64_t a
     }
 }
 
+uint64_t shard_stale_divisor(const struct shard *s, uint64_t staleness)
+{
+    return s->settings.staleness_rate ? staleness : 0;
+}
+
 void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const float *g,
                        uint32_t examples)
 {
@@ -126,7 +129,7 @@ void shard_stale_apply(struct shard *s, uint32_t worker, uint32_t chunk, const f
         staleness_add(&of->counted, tau);
     uint64_t t = ++s->async.chunk_t[chunk];
     struct shard_update u = {
-        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = s->settings.staleness_rate ? tau : 0};
+        .t = t, .inv_n = inv_n, .scale = 1.0f, .staleness = shard_stale_divisor(s, tau)};
     s->io->before_write(s->ctx, w, elems);
     if (!of || !of->seen) {
         shard_apply(s, &u, at, elems, w, w, g);
@@ -145,14 +148,21 @@ void shard_stale_rows_sent(struct shard *s, uint32_t worker)
 {
     struct stale *of = find(s, worker);
     if (of)
-        of->seen_part_t = s->async.part_t[0];
+        memcpy(of->seen_part_t, s->async.part_t, sizeof of->seen_part_t);
 }
 
-void shard_stale_rows_apply(struct shard *s, uint32_t worker)
+uint64_t shard_stale_part(const struct shard *s, uint32_t worker, uint32_t part)
 {
-    struct stale *of = s->me.chunks == 0 ? find(s, worker) : NULL;
+    const struct stale *of = find(s, worker);
+    assert(part < ROW_PARTS && (!of || of->seen_part_t[part] <= s->async.part_t[part]));
+    return of ? s->async.part_t[part] - of->seen_part_t[part] : 0;
+}
+
+void shard_stale_part_count(struct shard *s, uint32_t worker, uint32_t part, uint64_t staleness)
+{
+    struct stale *of = s->me.chunks == 0 && part == 0 ? find(s, worker) : NULL;
     if (of)
-        staleness_add(&of->counted, s->async.part_t[0] - of->seen_part_t);
+        staleness_add(&of->counted, staleness);
 }
 
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m)

@@ -6,8 +6,8 @@
  *     taken, reply, average           what becomes of pushes; how parameters leave; averages
  *     send, apply, status             to workers; to the parameters; to the chief
  *     rows                            what of tables comes in and goes out
- *     image, cut                      a shard's part of a cut
- *     accept, redo, trust, step, parts, round, sync
+ *     image, cut, copy                a shard's part of a cut
+ *     accept, redo, trust, step, parts, guard, round, sync
  *     stale, async, ssp, delta, geo, remainder
  *     shard                           what comes in */
 #ifndef GRADWIRE_PS_CORE_SHARD_STATE_H
@@ -232,8 +232,10 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
 /* shard_status.c: put the resolved ids to what is told. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);
 
-/* shard_image.c: a copy of all that a cut needs, as of now; NULL: no memory. */
-struct shard_image *shard_image_new(const struct shard *s);
+/* shard_image.c: a copy of all that a cut needs of the blocks, as of now, and the tables' cut begins; NULL: no memory. */
+struct shard_image *shard_image_new(struct shard *s);
+/* Rows on their way to the file: what `save_rows` may keep until they are written. */
+enum { SHARD_SAVE_BYTES = 12 << 20 };
 /* Fill blocks, slots and rows from a published cut. The manifest, which is zeros before, is the caller's. */
 enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m,
                           struct errmsg *e) MUST_CHECK;
@@ -245,5 +247,10 @@ void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m);
 bool shard_cut_holds(const struct shard *s);
 void shard_cut_boundary(struct shard *s); /* a step is made, or none is begun */
 void shard_cut_reset(struct shard *s);
+void shard_cut_end_rows(struct shard *s);
+
+/* shard_copy.c: do updates of rows have to wait for the copy of a cut? Then training is held (shard_held). */
+bool shard_copy_stops(struct shard *s);
+uint64_t shard_kept_most_bytes(const struct shard *s);
 
 #endif

@@ -182,6 +182,7 @@ void shard_step_finish(struct shard *s)
         s->t++;
     shard_redo_turn(s);
     s->step++;
+    shard_rows_advance(s);
     s->now = !s->now;
     shard_average_turn(s);
     s->before_there = true;

@@ -96,14 +96,24 @@ static void make_complete(struct shard *s, uint32_t first, uint32_t count)
     finish_if_whole(s);
 }
 
+static enum err take_parts(struct shard *s)
+{
+    return s->sync.round.on ? shard_round_sum_parts(s) : shard_parts_make(s);
+}
+
+/* Without memory for rows workers must come again: each push tries again, and all of them may have come. */
 static void release(struct shard *s)
 {
+    enum err err = ERR_OK;
     if (!shard_cut_holds(s)) {
         shard_accept_pick(s);
-        (void)!shard_parts_make(s); /* without memory the next push of a part tries again */
+        err = take_parts(s);
         make_complete(s, 0, s->me.chunks);
     }
-    shard_round_go_on(s);
+    if (!err)
+        err = shard_round_go_on(s);
+    if (err)
+        s->io->drop_peers(s->ctx);
 }
 
 /* ---- a push ---- */
@@ -252,7 +262,7 @@ static enum err on_rows_push(struct shard *s, struct shard_peer *peer, const Gra
                              struct buffer *body, uint64_t bytes, struct errmsg *e)
 {
     const struct tree_node node = {m->level, m->index};
-    const float *section[ROW_PARTS];
+    struct shard_sections sections;
     bool duplicate = true;
     enum err err = check_begun(s, m->name, e);
     if (err)
@@ -261,18 +271,21 @@ static enum err on_rows_push(struct shard *s, struct shard_peer *peer, const Gra
         answer_late(s, peer, m->name, node);
         return ERR_OK;
     }
-    err = shard_rows_sections(s, m, body, bytes, section, e);
+    err = shard_rows_sections(s, peer, m, body, bytes, &sections, e);
     if (err)
         return err;
     subscribe(s, peer);
     for (uint32_t i = 0; i < m->parts; i++)
-        if (admit_part(s, peer, m, m->first_part + i, body, section[i]))
+        if (admit_part(s, peer, m, m->first_part + i, sections.held, sections.at[i]))
             duplicate = false;
+    buffer_unref(sections.held);
     if (duplicate)
         (void)count_idle_push(s, m->name, node);
     if (shard_cut_holds(s))
         return ERR_OK;
-    err = shard_parts_make(s);
+    err = take_parts(s);
+    if (!err)
+        err = shard_round_go_on(s);
     if (err)
         return err_set(e, err, "no memory for the rows of step %" PRIu64, s->step);
     finish_if_whole(s);
@@ -322,7 +335,7 @@ static void on_decision(struct shard *s, const Gradwire__StepDecision *m)
 {
     if (m->round != GRADWIRE__ROUND__ACCEPT) {
         if (shard_round_decide(s, m))
-            shard_round_go_on(s);
+            release(s);
     } else if (shard_accept_decide(s, m)) {
         release(s);
     }
@@ -349,9 +362,9 @@ static void check(const struct shard *s)
     assert(y->runs <= y->chunks_made && y->chunks_made <= s->me.chunks && !shard_step_whole(s));
     assert(y->parts_made <= shard_rows_parts(s) && !y->made_said);
     assert(!s->rows.before_there || (s->rows.on && s->step > 0 && y->parts_made == 0));
-    assert(r->chunks_summed <= s->me.chunks);
+    assert(r->chunks_summed <= s->me.chunks && r->parts_summed <= shard_rows_parts(s));
     assert(!r->scaled || (r->trust && r->chunks_summed == s->me.chunks));
-    assert(!r->broken[0] || (r->chunks_summed && r->broken_chunk < s->me.chunks));
+    assert(!r->broken[0] || (r->chunks_summed + r->parts_summed && y->made[r->broken_entry]));
     assert(!r->last.there || r->last.step <= s->step);
     assert(!a->last.there || (a->on && a->last.step <= s->step));
     assert(a->told <= y->gate.pick.wholes || (a->last.there && a->last.step == s->step));
@@ -365,7 +378,8 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     if (shard_cut_holds(s))
         (void)snprintf(out, bytes, "step %" PRIu64 ": held for cut %" PRIu64, s->step,
                        s->cut.number);
-    else if (y->round.on && y->round.chunks_summed == s->me.chunks)
+    else if (y->round.on && y->round.chunks_summed == s->me.chunks &&
+             y->round.parts_summed == shard_rows_parts(s))
         (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for the chief's decision", s->step);
     else if (y->accept.on)
         (void)snprintf(out, bytes,

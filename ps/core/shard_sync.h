@@ -3,8 +3,10 @@
 #define GRADWIRE_PS_CORE_SHARD_SYNC_H
 
 #include "common/parameters/epochs.h"
+#include "common/parameters/norm.h"
 #include "ps/core/gate.h"
 #include "ps/core/shard.h"
+#include "ps/rows/row_grads.h"
 
 enum { SHARD_SUM_ELEMS = 4096 }; /* in the works at a time: what stays in the first-level cache */
 
@@ -12,7 +14,9 @@ enum { SHARD_SUM_ELEMS = 4096 }; /* in the works at a time: what stays in the fi
 struct shard_round {
     bool on;
     uint32_t chunks_summed; /* their sums stand in the other weight block */
-    double *squares;        /* of each chunk */
+    uint32_t parts_summed;  /* their sums wait in `part` */
+    struct row_sum *part;   /* of each part: its sum. Without memory: none waits. NULL: no tables */
+    double *squares;        /* of each chunk, then of each bucket of the shard */
     bool guard;             /* the NaN guard looks at gradients and slots */
     float clip_norm;
     struct { /* what a new chief says otherwise */
@@ -20,8 +24,8 @@ struct shard_round {
         float clip_norm;
         uint64_t step; /* from it on: no shard has begun it */
     } next;
-    char broken[192]; /* what it has found in the lowest chunk of them; "": nothing */
-    uint32_t broken_chunk;
+    char broken[192]; /* what it has found in the lowest entry of the gate; "": nothing */
+    uint32_t broken_entry;
     struct shard_trust *trust; /* lamb; else NULL */
     bool scaled;               /* its sums are of the gradient times `scale`, which is decided */
     float scale;
@@ -140,14 +144,30 @@ void shard_sum_nodes(const struct shard *s, uint32_t entry, struct shard_sum *su
 /* shard_parts.c: a step's parts of tables. Entry chunks + part of the gate is a part's. */
 /* Make what is complete. Errors: ERR_NOMEM: nothing of that part has changed, and the next push tries again. */
 enum err shard_parts_make(struct shard *s) MUST_CHECK;
+/* In a round: the part is complete, and its sum waits for the decision. Errors: ERR_NOMEM: nothing has changed. */
+enum err shard_part_sum(struct shard *s, uint32_t part) MUST_CHECK;
+/* Make the parts whose sums wait: update their rows, or, without examples, none. Where rows are kept for a cut up to the
+ * bound, the rest waits on (shard_copy.c). Errors: ERR_NOMEM: so do the sums of those that are not made. */
+enum err shard_parts_decided(struct shard *s, uint64_t examples, float scale) MUST_CHECK;
 enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwire__RowsAsk *m,
                          struct buffer *body, struct errmsg *e) MUST_CHECK;
+
+/* shard_guard.c: nothing is done where the NaN guard is off. What is found is kept for the report. */
+/* Elements [at, at + n) of the shard, which are of this chunk, have the summed gradient g, and these sums. */
+void shard_guard_chunk(struct shard *s, uint32_t chunk, uint64_t at, const float *g, size_t n,
+                       struct norm_sums sums);
+/* `squares`: of each bucket of the part (row_norm.h). */
+void shard_guard_part(struct shard *s, uint32_t part, const struct row_grads *g,
+                      const double *squares);
 
 /* shard_round.c */
 enum err shard_round_init(struct shard *s, const Gradwire__Settings *m) MUST_CHECK;
 void shard_round_close(struct shard *s);
 void shard_round_sum(struct shard *s, uint32_t chunk);
-void shard_round_go_on(struct shard *s); /* make the step if it is decided */
+/* Sum the parts that are complete. Errors: ERR_NOMEM: the next push tries again. */
+enum err shard_round_sum_parts(struct shard *s) MUST_CHECK;
+/* Make the step if it is decided. Errors: ERR_NOMEM: it is not made, and the next push tries again. */
+enum err shard_round_go_on(struct shard *s) MUST_CHECK;
 void shard_round_report(struct shard *s);
 /* True: it is taken, and the step may go on. */
 bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m);

@@ -28,6 +28,16 @@ static uint64_t lay_out(struct row_grads *g, const struct row_layout *l, const u
     return (bytes + 7) & ~UINT64_C(7);
 }
 
+uint64_t row_grads_bytes(const struct row_layout *l, const uint32_t *keys)
+{
+    uint64_t bytes = counts_bytes(l), floats = 0;
+    for (uint32_t i = 0; i < l->lists; i++)
+        bytes += keys[i] * sizeof(uint64_t);
+    for (uint32_t i = 0; i < l->tables; i++)
+        floats += (uint64_t)keys[l->table[i].list] * l->table[i].dim;
+    return (bytes + floats * sizeof(float) + 7) & ~UINT64_C(7);
+}
+
 void row_grads_view(struct row_grads *g, const struct row_layout *l, const void *at)
 {
     memcpy(g->keys, at, l->lists * sizeof *g->keys);

@@ -23,6 +23,8 @@ struct row_grads {
  * Errors: ERR_PROTO it is cut off, or its keys do not ascend or are not of these buckets. *g and *used are then of no use. */
 enum err row_grads_read(struct row_grads *g, const struct row_layout *l, struct bucket_range part,
                         const void *at, uint64_t left, uint64_t *used, struct errmsg *e) MUST_CHECK;
+/* Bytes of a section of so many keys of each list, a multiple of 8. */
+uint64_t row_grads_bytes(const struct row_layout *l, const uint32_t *keys);
 /* A section that row_grads_read has accepted. */
 void row_grads_view(struct row_grads *g, const struct row_layout *l, const void *at);
 

@@ -9,9 +9,8 @@ enum {
     SLAB_MIN_BYTES = 32 << 20, /* of bodies and heads */
     SLAB_SHIFT_MAX = 20,
     SMALL_PAGES_BYTES = 4 << 20, /* of a table's first rows */
-    LINE_BYTES = 64,
     SLABS_MIN = 16,
-    AHEAD = 32 /* rows gathered whose weights are asked of memory before */
+    BATCH = 64 /* rows that memory is asked for while as many before them are copied */
 };
 
 /* ---- slabs ---- */
@@ -31,7 +30,7 @@ static void lay_out(struct row_table *t)
         t->shift++;
     t->mask = (UINT32_C(1) << t->shift) - 1;
     size_t bodies = (t->body_floats * sizeof(float)) << t->shift;
-    t->heads_at = (bodies + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    t->heads_at = (bodies + ROW_LINE_BYTES - 1) & ~(size_t)(ROW_LINE_BYTES - 1);
     t->slab_bytes = whole_huge_pages(t->heads_at + ((size_t)t->head_bytes << t->shift));
     t->small_rows = (uint32_t)(SMALL_PAGES_BYTES / row_bytes);
 }
@@ -155,22 +154,49 @@ size_t row_table_scan(const struct row_table *t, uint64_t first, uint64_t last, 
 
 /* ---- many rows ---- */
 
-/* Inlined always: gcc drops calls of a function that only prefetches, as without effect. */
-__attribute__((always_inline)) static inline void row_prefetch(const struct row_table *t,
-                                                               uint32_t row)
+/* w[i] = the weights of the row, on their way to the cache; NULL of ROW_NONE. A loop of its own: a processor looks so many
+ * instructions ahead, and the fewer a row has, the more rows it waits for at once. */
+__attribute__((always_inline)) static inline void
+ask(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, const float **w)
 {
-    const char *w = (const char *)row_weights(t, row);
-    for (size_t i = 0; i < t->dim * sizeof(float); i += LINE_BYTES)
-        __builtin_prefetch(w + i);
+    for (size_t i = 0; i < n; i++) {
+        w[i] = row[i] == ROW_NONE ? NULL : row_weights(t, row[i]);
+        if (w[i])
+            row_ask(w[i], dim);
+    }
+}
+
+/* `dim` is t->dim, and a constant where it is called with one. */
+__attribute__((always_inline)) static inline void
+gather(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, float *out)
+{
+    const float *batch[2][BATCH];
+    ask(t, row, n < BATCH ? n : BATCH, dim, batch[0]);
+    for (size_t i = 0; i < n; i += BATCH) {
+        const float *const *w = batch[i / BATCH % 2];
+        size_t next = i + BATCH, left = next < n ? n - next : 0;
+        if (left)
+            ask(t, row + next, left < BATCH ? left : BATCH, dim, batch[next / BATCH % 2]);
+        for (size_t k = i; k < n && k < next; k++)
+            if (w[k - i])
+                row_copy(out + k * dim, w[k - i], dim);
+    }
 }
 
 void row_table_gather(const struct row_table *t, const uint32_t *row, size_t n, float *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n && row[i + AHEAD] != ROW_NONE)
-            row_prefetch(t, row[i + AHEAD]);
-        if (row[i] != ROW_NONE)
-            memcpy(out + i * t->dim, row_weights(t, row[i]), t->dim * sizeof *out);
+    switch (t->dim) {
+    case 8:
+        gather(t, row, n, 8, out);
+        return;
+    case 16:
+        gather(t, row, n, 16, out);
+        return;
+    case 32:
+        gather(t, row, n, 32, out);
+        return;
+    default:
+        gather(t, row, n, t->dim, out);
     }
 }
 

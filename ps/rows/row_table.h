@@ -90,13 +90,43 @@ static inline float *row_weights(const struct row_table *t, uint32_t row)
     return (float *)(void *)t->slab[row >> t->shift] + (size_t)(row & t->mask) * t->body_floats;
 }
 
+/* As memcpy, which for so few floats costs more than they do. */
+static inline void row_copy(float *restrict out, const float *restrict w, uint32_t dim)
+{
+    enum { STRIDE = 8 };
+    uint32_t i = 0;
+    for (; i + STRIDE <= dim; i += STRIDE)
+        memcpy(out + i, w + i, STRIDE * sizeof *w);
+    for (; i < dim; i++)
+        out[i] = w[i];
+}
+
+enum { ROW_LINE_BYTES = 64 };
+
+/* `floats` from `at` on come to the cache. Most rows have a line or two. Inlined always: gcc drops calls of a function that
+ * only prefetches, as without effect. */
+__attribute__((always_inline)) static inline void row_ask(const float *at, uint32_t floats)
+{
+    enum { LINE_FLOATS = ROW_LINE_BYTES / sizeof *at };
+    __builtin_prefetch(at);
+    if (floats > LINE_FLOATS)
+        __builtin_prefetch(at + LINE_FLOATS);
+    for (uint32_t i = 2 * LINE_FLOATS; i < floats; i += LINE_FLOATS)
+        __builtin_prefetch(at + i);
+}
+
 enum { ROW_HEAD_COUNT = 8, ROW_HEAD_SLOT = 12 }; /* bytes of the head, behind the stamp */
+
+/* (slot_floats) of the row of these weights and this head. */
+static inline float *row_slots_at(const struct row_table *t, float *w, char *head)
+{
+    return t->body_floats == t->dim ? (float *)(void *)(head + ROW_HEAD_SLOT) : w + t->dim;
+}
 
 /* (slot_floats) */
 static inline float *row_slots(const struct row_table *t, uint32_t row)
 {
-    return t->body_floats == t->dim ? (float *)(void *)(row_head(t, row) + ROW_HEAD_SLOT)
-                                    : row_weights(t, row) + t->dim;
+    return row_slots_at(t, row_weights(t, row), row_head(t, row));
 }
 
 static inline uint64_t row_stamp(const struct row_table *t, uint32_t row)
@@ -121,6 +151,17 @@ static inline uint32_t row_count(const struct row_table *t, uint32_t row)
 static inline void row_set_count(struct row_table *t, uint32_t row, uint32_t count)
 {
     memcpy(row_head(t, row) + ROW_HEAD_COUNT, &count, sizeof count);
+}
+
+/* One more update of the row of this head; returns how many there were, this one included, up to UINT32_MAX. */
+static inline uint32_t row_head_touch(char *head, uint64_t stamp)
+{
+    uint32_t count;
+    memcpy(&count, head + ROW_HEAD_COUNT, sizeof count);
+    count += count != UINT32_MAX;
+    memcpy(head, &stamp, sizeof stamp);
+    memcpy(head + ROW_HEAD_COUNT, &count, sizeof count);
+    return count;
 }
 
 #endif

@@ -3,19 +3,29 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/rows/row_codec.h"
 #include "ps/rows/row_update.h"
 
 enum { READ_ROWS = 256 }; /* looked up at a time: what the caches hold on its way */
+
+static const struct optimizer *optimizer_of(const struct row_table_spec *t,
+                                            const struct optimizer *of_job)
+{
+    return t->has_optimizer ? &t->optimizer : of_job;
+}
 
 enum err row_tables_init(struct row_tables *t, const struct row_layout *l,
                          struct bucket_range buckets, const struct optimizer *o, uint64_t seed,
                          struct buffer_pool *pool)
 {
-    *t = (struct row_tables){
-        .layout = l, .buckets = buckets, .seed = seed, .optimizer = *o, .pool = pool};
+    *t = (struct row_tables){.layout = l, .buckets = buckets, .seed = seed, .pool = pool};
     for (uint32_t i = 0; i < l->tables; i++) {
         uint32_t dim = l->table[i].dim;
-        if (row_table_new(&t->table[i], dim, row_update_slot_floats(o, dim), buckets)) {
+        t->optimizer[i] = *optimizer_of(&l->table[i], o);
+        uint32_t slots = row_update_slot_floats(&t->optimizer[i], dim);
+        if (row_table_new(&t->table[i], dim, slots, buckets) ||
+            row_admit_init(&t->admit[i], &l->table[i], buckets, seed) ||
+            row_evict_init(&t->evict[i], l->table[i].unseen_steps)) {
             row_tables_close(t);
             return ERR_NOMEM;
         }
@@ -26,9 +36,25 @@ enum err row_tables_init(struct row_tables *t, const struct row_layout *l,
 void row_tables_close(struct row_tables *t)
 {
     row_tables_forget_aside(t);
+    row_cut_close(&t->cut);
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         row_table_free(t->table[i]);
+    for (uint32_t i = 0; i < ROW_TABLES_MAX; i++) {
+        row_admit_close(&t->admit[i]);
+        row_evict_close(&t->evict[i]);
+    }
     *t = (struct row_tables){.layout = NULL};
+}
+
+void row_tables_take_rates(struct row_tables *t, const struct row_layout *l,
+                           const struct optimizer *o)
+{
+    assert(l->tables == t->layout->tables);
+    for (uint32_t i = 0; i < l->tables; i++) {
+        const struct optimizer *from = optimizer_of(&l->table[i], o);
+        t->optimizer[i].learning_rate = from->learning_rate;
+        t->optimizer[i].schedule = from->schedule;
+    }
 }
 
 /* ---- what is set aside ---- */
@@ -73,62 +99,96 @@ static uint64_t mark_words(uint32_t keys)
     return ((uint64_t)keys + 31) / 32;
 }
 
-uint64_t row_tables_answer_most(const struct row_layout *l, const uint32_t *keys)
+static enum row_codec codec_of(const struct row_layout *l, uint32_t table, bool plain)
+{
+    return plain ? ROW_CODEC_NONE : l->codecs.reply[table];
+}
+
+static uint64_t whole_marks(uint64_t bytes)
+{
+    return (bytes + 3) & ~UINT64_C(3);
+}
+
+uint64_t row_tables_answer_most(const struct row_layout *l, const uint32_t *keys, bool plain)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < l->tables; i++) {
         uint32_t n = keys[l->table[i].list];
-        bytes += mark_words(n) * sizeof(uint32_t) + (uint64_t)n * l->table[i].dim * sizeof(float);
+        bytes += mark_words(n) * sizeof(uint32_t) +
+                 whole_marks(row_codec_most(codec_of(l, i, plain), n, l->table[i].dim));
     }
     return bytes;
 }
 
-/* w[i] = the row of mixed[i] as it stands in the table, or NULL; on its way to the cache. */
-static void look_up(const struct row_table *t, const uint64_t *mixed, uint32_t n, const float **w)
+/* Of this table. *part: that of the key before, as keys ascend. */
+static bool is_there(const struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t row,
+                     const struct row_clocks *at, uint32_t *part)
 {
-    uint32_t row[READ_ROWS];
-    (void)row_table_find(t, mixed, n, row);
+    uint32_t unseen = t->evict[table].unseen_steps;
+    if (row == ROW_NONE || unseen == 0)
+        return row != ROW_NONE;
+    while (key_bucket(mixed) >= bucket_part(t->buckets, *part).end)
+        ++*part;
+    return row_is_there(unseen, row_stamp(t->table[table], row), at->of[*part]);
+}
+
+/* w[i] = the row of mixed[i] as it stands in the table, or NULL; on its way to the cache. */
+static void look_up(const struct row_tables *t, uint32_t table, const uint64_t *mixed, uint32_t n,
+                    const struct row_clocks *at, const float **w)
+{
+    uint32_t row[READ_ROWS], part = 0;
+    (void)row_table_find(t->table[table], mixed, n, row);
     for (uint32_t i = 0; i < n; i++) {
-        w[i] = row[i] == ROW_NONE ? NULL : row_weights(t, row[i]);
+        w[i] = is_there(t, table, mixed[i], row[i], at, &part)
+                   ? row_weights(t->table[table], row[i])
+                   : NULL;
         if (w[i])
-            __builtin_prefetch(w[i]);
+            row_ask(w[i], t->layout->table[table].dim);
     }
 }
 
-static uint64_t read_table(const struct row_tables *t, uint32_t table, uint32_t n,
-                           const uint64_t *mixed, bool aside, uint32_t *marks)
+static uint64_t read_table(struct row_tables *t, uint32_t table, uint32_t n, const uint64_t *mixed,
+                           struct row_reading how, uint32_t *marks)
 {
-    uint32_t dim = t->layout->table[table].dim;
-    float *out = (float *)(void *)(marks + mark_words(n));
+    const struct row_table_spec *spec = &t->layout->table[table];
+    struct row_encoder out;
     struct aside_at at = {0, 0};
+    uint64_t read = 0;
+    row_encoder_begin(&out, codec_of(t->layout, table, how.plain), spec, 0, n,
+                      (uint8_t *)(marks + mark_words(n)));
     memset(marks, 0, mark_words(n) * sizeof *marks);
     for (uint32_t first = 0; first < n; first += READ_ROWS) {
         const float *w[READ_ROWS];
         uint32_t count = n - first < READ_ROWS ? n - first : READ_ROWS;
-        look_up(t->table[table], mixed + first, count, w);
+        look_up(t, table, mixed + first, count, how.at, w);
         for (uint32_t i = 0; i < count; i++) {
-            if (aside)
+            if (how.aside)
                 (void)aside_find(t, table, mixed[first + i], &at, &w[i]);
             if (!w[i])
                 continue;
             marks[(first + i) / 32] |= UINT32_C(1) << ((first + i) % 32);
-            memcpy(out, w[i], dim * sizeof *out);
-            out += dim;
+            row_encoder_put(&out, first + i, mixed[first + i], w[i]);
+            read++;
         }
     }
-    return (uint64_t)((uint8_t *)out - (uint8_t *)marks);
+    t->traffic.asked += n;
+    t->traffic.read += read;
+    t->traffic.read_bytes += read * spec->dim * sizeof(float);
+    uint64_t bytes = (uint64_t)(out.out - (uint8_t *)marks);
+    memset(out.out, 0, whole_marks(bytes) - bytes);
+    return whole_marks(bytes);
 }
 
-uint64_t row_tables_read(const struct row_tables *t, const struct row_keys *of, bool aside,
+uint64_t row_tables_read(struct row_tables *t, const struct row_keys *of, struct row_reading how,
                          void *out)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->layout->tables; i++) {
         uint32_t list = t->layout->table[i].list;
         uint32_t *marks = (uint32_t *)(void *)((uint8_t *)out + bytes);
-        bytes += read_table(t, i, of->keys[list], of->mixed[list], aside, marks);
+        bytes += read_table(t, i, of->keys[list], of->mixed[list], how, marks);
     }
-    assert(bytes <= row_tables_answer_most(t->layout, of->keys));
+    assert(bytes <= row_tables_answer_most(t->layout, of->keys, how.plain));
     return bytes;
 }
 
@@ -139,16 +199,36 @@ struct touched {
     struct buffer *memory;
     uint32_t *row[ROW_TABLES_MAX];    /* of each table: (keys of its list) */
     uint32_t *before[ROW_TABLES_MAX]; /* the same before rows were created */
+    uint32_t *old[ROW_TABLES_MAX];    /* the same with rows that are gone and still in memory */
+    uint32_t *undo[ROW_TABLES_MAX];   /* what takes back the touch that was counted */
+    struct row_counts counts;         /* to be added when all is done */
 };
 
-static enum err find_touched(const struct row_tables *t, const struct row_grads *g,
+/* Up to this key: of a table, of its list. */
+struct touched_end {
+    uint32_t table, key;
+};
+
+/* What row[] was, without those that are absent at this clock. */
+static void drop_absent(const struct row_tables *t, uint32_t table, uint64_t clock, uint32_t *row,
+                        uint32_t n)
+{
+    uint32_t unseen = t->evict[table].unseen_steps;
+    for (uint32_t k = 0; unseen && k < n; k++)
+        if (row[k] != ROW_NONE && !row_is_there(unseen, row_stamp(t->table[table], row[k]), clock))
+            row[k] = ROW_NONE;
+}
+
+/* As of this clock. */
+static enum err find_touched(const struct row_tables *t, const struct row_grads *g, uint64_t clock,
                              struct touched *of)
 {
     const struct row_layout *l = t->layout;
     size_t all = 0;
     for (uint32_t i = 0; i < l->tables; i++)
         all += g->keys[l->table[i].list];
-    of->memory = buffer_acquire(t->pool, 2 * all);
+    of->counts = (struct row_counts){.admitted = 0};
+    of->memory = buffer_acquire(t->pool, 4 * all);
     if (!of->memory)
         return ERR_NOMEM;
     uint32_t *at = (uint32_t *)(void *)of->memory->data;
@@ -156,9 +236,13 @@ static enum err find_touched(const struct row_tables *t, const struct row_grads 
         uint32_t list = l->table[i].list, n = g->keys[list];
         of->row[i] = at;
         of->before[i] = at + n;
+        of->undo[i] = at + 2 * (size_t)n;
+        of->old[i] = at + 3 * (size_t)n;
         (void)row_table_find(t->table[i], g->mixed[list], n, of->row[i]);
+        memcpy(of->old[i], of->row[i], n * sizeof *at);
+        drop_absent(t, i, clock, of->row[i], n);
         memcpy(of->before[i], of->row[i], n * sizeof *at);
-        at += 2 * (size_t)n;
+        at += 4 * (size_t)n;
     }
     return ERR_OK;
 }
@@ -214,36 +298,118 @@ static enum err set_aside(struct row_tables *t, uint32_t part, const struct row_
     return ERR_OK;
 }
 
-/* Those that were created go again. */
-static void uncreate(struct row_tables *t, const struct row_grads *g, const struct touched *of)
+/* A row that was created goes again. One in the place of a row that is gone is not what a cut has kept of that any more: it
+ * goes, too, as the sweeper would take it. */
+static void take_back(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old)
 {
-    for (uint32_t i = 0; i < t->layout->tables; i++) {
+    if (old != ROW_NONE)
+        t->counts.evicted += row_evict_leave(&t->evict[table], row_stamp(t->table[table], old));
+    row_table_remove(t->table[table], mixed);
+}
+
+/* Those that were created go again, and what was counted for the keys before `end` is taken back, the last first. */
+static void uncreate(struct row_tables *t, const struct row_grads *g, const struct touched *of,
+                     struct touched_end end)
+{
+    for (uint32_t i = end.table + 1; i-- > 0;) {
         uint32_t list = t->layout->table[i].list;
-        for (uint32_t k = 0; k < g->keys[list]; k++)
-            if (of->before[i][k] == ROW_NONE && of->row[i][k] != ROW_NONE)
-                row_table_remove(t->table[i], g->mixed[list][k]);
+        for (uint32_t k = i == end.table ? end.key : g->keys[list]; k-- > 0;) {
+            if (of->before[i][k] != ROW_NONE)
+                continue;
+            if (of->row[i][k] != ROW_NONE)
+                take_back(t, i, g->mixed[list][k], of->old[i][k]);
+            row_admit_undo(&t->admit[i], g->mixed[list][k], of->undo[i][k]);
+        }
     }
 }
 
-static enum err create(struct row_tables *t, const struct row_grads *g, struct touched *of)
+/* A row for key k of a table's list: a new one, or in the place of one that is gone. Errors: ERR_NOMEM. */
+static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old,
+                         uint32_t *row)
+{
+    struct row_table *to = t->table[table];
+    if (old == ROW_NONE && row_table_add(to, mixed, row))
+        return ERR_NOMEM;
+    if (old != ROW_NONE) { /* a cut of an earlier moment may have it */
+        row_cut_keep(&t->cut, table, &mixed, &old, 1);
+        *row = old;
+        row_set_count(to, old, 0);
+    }
+    row_first_value(&t->layout->table[table], t->seed, mixed, row_weights(to, *row));
+    row_update_begin(to, &t->optimizer[table], *row);
+    return ERR_OK;
+}
+
+/* Key k of a table's list is touched, and not there: make its row if it is admitted. */
+static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t k,
+                             uint64_t clock, struct touched *of)
+{
+    uint32_t *row = &of->row[table][k], *undo = &of->undo[table][k];
+    row_cut_keep_sketch(&t->cut, table, key_bucket(mixed));
+    if (!row_admit_touch(&t->admit[table], mixed, clock, undo)) {
+        of->counts.dropped++;
+        return ERR_OK;
+    }
+    if (make_row(t, table, mixed, of->old[table][k], row)) {
+        row_admit_undo(&t->admit[table], mixed, *undo);
+        *row = ROW_NONE;
+        return ERR_NOMEM;
+    }
+    of->counts.admitted++;
+    return ERR_OK;
+}
+
+/* In ascending order of the keys, as counts in a sketch depend on it. */
+static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t clock,
+                       struct touched *of)
 {
     for (uint32_t i = 0; i < t->layout->tables; i++) {
-        const struct row_table_spec *spec = &t->layout->table[i];
-        for (uint32_t k = 0; k < g->keys[spec->list]; k++) {
-            uint64_t mixed = g->mixed[spec->list][k];
-            uint32_t *row = &of->row[i][k];
-            if (*row != ROW_NONE)
-                continue;
-            if (row_table_add(t->table[i], mixed, row)) {
-                *row = ROW_NONE;
-                uncreate(t, g, of);
+        uint32_t list = t->layout->table[i].list;
+        for (uint32_t k = 0; k < g->keys[list]; k++) {
+            if (of->row[i][k] == ROW_NONE && touch_absent(t, i, g->mixed[list][k], k, clock, of)) {
+                uncreate(t, g, of, (struct touched_end){i, k});
                 return ERR_NOMEM;
             }
-            row_first_value(spec, t->seed, mixed, row_weights(t->table[i], *row));
-            row_update_begin(t->table[i], &t->optimizer, *row);
         }
     }
+    t->counts.admitted += of->counts.admitted;
+    t->counts.dropped += of->counts.dropped;
     return ERR_OK;
+}
+
+/* What a cut still needs of the rows that are about to change. Those that were created are not in it. */
+static void keep_for_cut(struct row_tables *t, const struct row_grads *g, const struct touched *of)
+{
+    for (uint32_t i = 0; i < t->layout->tables; i++) {
+        uint32_t list = t->layout->table[i].list;
+        row_cut_keep(&t->cut, i, g->mixed[list], of->before[i], g->keys[list]);
+    }
+}
+
+/* Touched rows get another stamp. */
+static void count_stamps(struct row_tables *t, const struct row_grads *g, const struct touched *of,
+                         uint64_t clock)
+{
+    for (uint32_t i = 0; i < t->layout->tables; i++) {
+        uint32_t n = g->keys[t->layout->table[i].list];
+        for (uint32_t k = 0; t->evict[i].unseen_steps && k < n; k++) {
+            if (of->row[i][k] == ROW_NONE)
+                continue;
+            bool left = of->old[i][k] != ROW_NONE &&
+                        row_evict_leave(&t->evict[i], row_stamp(t->table[i], of->old[i][k]));
+            t->counts.evicted += left && of->before[i][k] == ROW_NONE;
+            row_evict_enter(&t->evict[i], clock);
+        }
+    }
+}
+
+static void count_touched(struct row_tables *t, uint32_t table, const uint32_t *row, uint32_t n)
+{
+    uint64_t there = 0, floats = 2 * t->table[table]->dim + t->table[table]->slot_floats;
+    for (uint32_t i = 0; i < n; i++)
+        there += row[i] != ROW_NONE;
+    t->traffic.touched += there;
+    t->traffic.touched_bytes += there * floats * sizeof(float);
 }
 
 static void update(struct row_tables *t, const struct row_grads *g, const struct touched *of,
@@ -251,8 +417,13 @@ static void update(struct row_tables *t, const struct row_grads *g, const struct
 {
     for (uint32_t i = 0; i < t->layout->tables; i++) {
         uint32_t n = g->keys[t->layout->table[i].list];
-        const struct row_update how = {.t = u->t, .inv_n = u->inv_n, .stamp = u->clock};
-        row_update_apply(t->table[i], &t->optimizer, &how, of->row[i], n, g->g[i]);
+        const struct row_update how = {.t = u->t,
+                                       .inv_n = u->inv_n,
+                                       .scale = u->scale,
+                                       .staleness = u->staleness,
+                                       .stamp = u->clock};
+        row_update_apply(t->table[i], &t->optimizer[i], &how, of->row[i], n, g->g[i]);
+        count_touched(t, i, of->row[i], n);
     }
 }
 
@@ -261,14 +432,16 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
 {
     struct touched of;
     assert(part < ROW_PARTS && u->t > 0);
-    enum err err = find_touched(t, g, &of);
+    enum err err = find_touched(t, g, u->clock - 1, &of);
     if (err)
         return err;
     if (u->aside)
         err = set_aside(t, part, g, &of);
     if (!err)
-        err = create(t, g, &of);
+        err = create(t, g, u->clock, &of);
     if (!err) {
+        keep_for_cut(t, g, &of);
+        count_stamps(t, g, &of, u->clock);
         update(t, g, &of, u);
     } else {
         buffer_unref(t->aside[part].memory);
@@ -278,13 +451,41 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
     return err;
 }
 
+enum err row_tables_begin_cut(struct row_tables *t, struct row_moment moment, uint64_t most_bytes)
+{
+    return row_cut_begin(&t->cut, t->table, t->admit, t->layout->tables, t->buckets, moment,
+                         most_bytes);
+}
+
+/* ---- eviction ---- */
+
+void row_tables_advance(struct row_tables *t, uint64_t clock)
+{
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        t->counts.evicted += row_evict_advance(&t->evict[i], clock);
+}
+
+void row_tables_sweep(struct row_tables *t, uint64_t clock)
+{
+    if (t->cut.on && t->cut.moment.clock < clock)
+        clock = t->cut.moment.clock;
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        row_evict_sweep(&t->evict[i], t->table[i], clock);
+}
+
+void row_tables_count(struct row_tables *t, uint64_t clock)
+{
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        row_evict_count(&t->evict[i], t->table[i], clock);
+}
+
 /* ---- numbers ---- */
 
 uint64_t row_tables_rows(const struct row_tables *t)
 {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        rows += row_table_rows(t->table[i]);
+        rows += t->evict[i].unseen_steps ? t->evict[i].rows : row_table_rows(t->table[i]);
     return rows;
 }
 
@@ -292,6 +493,6 @@ uint64_t row_tables_bytes(const struct row_tables *t)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        bytes += row_table_bytes(t->table[i]);
+        bytes += row_table_bytes(t->table[i]) + row_admit_bytes(&t->admit[i]);
     return bytes;
 }

@@ -2,10 +2,12 @@
 
 #include <assert.h>
 
+#include "common/math/kernels.h"
+
 enum {
-    LINE_BYTES = 64,
-    AHEAD = 16 /* rows that are asked of memory before they are updated */
-};
+    BATCH = 8,
+    DEPTH = 3
+}; /* memory is asked for so many batches of rows before they are updated */
 
 uint32_t row_update_slot_floats(const struct optimizer *o, uint32_t dim)
 {
@@ -18,35 +20,65 @@ void row_update_begin(struct row_table *t, const struct optimizer *o, uint32_t r
     optimizer_row_initial(o, row_slots(t, row), t->dim);
 }
 
-/* Both pieces of the row. Inlined always: gcc drops calls of a function that only prefetches, as without effect. */
-__attribute__((always_inline)) static inline void prefetch(const struct row_table *t, uint32_t row)
+/* Rows that are there, on their way to the cache. */
+struct batch {
+    size_t rows;
+    struct kernel_row row[BATCH]; /* without slots and rates */
+    char *head[BATCH];
+};
+
+/* A loop of its own: a processor looks so many instructions ahead, and the fewer a row has, the more rows it waits for at
+ * once. Inlined always, as `update`: t is then in registers. */
+__attribute__((always_inline)) static inline void ask(struct batch *b, const struct row_table *t,
+                                                      const uint32_t *row, size_t n, const float *g)
 {
-    const char *body = (const char *)row_weights(t, row);
-    __builtin_prefetch(row_head(t, row), 1);
-    for (size_t i = 0; i < t->body_floats * sizeof(float); i += LINE_BYTES)
-        __builtin_prefetch(body + i, 1);
+    size_t rows = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (row[i] == ROW_NONE)
+            continue;
+        float *w = row_weights(t, row[i]);
+        char *head = row_head(t, row[i]);
+        __builtin_prefetch(head);
+        row_ask(w, t->body_floats);
+        b->row[rows].w = w;
+        b->row[rows].g = g + i * t->dim;
+        b->head[rows++] = head;
+    }
+    b->rows = rows;
 }
 
-static void update(struct row_table *t, const struct optimizer_rows *rates, uint64_t stamp,
-                   uint32_t row, const float *g)
+/* Count and stamp the rows, and update them. */
+__attribute__((always_inline)) static inline void update(struct batch *b, const struct row_table *t,
+                                                         const struct optimizer_rows *rates,
+                                                         uint64_t stamp)
 {
-    uint32_t before = row_count(t, row);
-    row_set_count(t, row, before + (before != UINT32_MAX));
-    row_set_stamp(t, row, stamp);
-    optimizer_apply_row(rates, (uint64_t)before + 1, row_weights(t, row), row_slots(t, row), g,
-                        t->dim);
+    for (size_t i = 0; i < b->rows; i++) {
+        uint32_t count = row_head_touch(b->head[i], stamp);
+        struct kernel_row *row = &b->row[i];
+        row->slots = row_slots_at(t, row->w, b->head[i]);
+        row->lr = optimizer_row_rate(rates, count, row->slots, row->g, t->dim);
+    }
+    optimizer_apply_rows(rates, b->row, b->rows, t->dim);
 }
 
 void row_update_apply(struct row_table *t, const struct optimizer *o, const struct row_update *u,
                       const uint32_t *row, size_t n, const float *g)
 {
-    const struct optimizer_factors f = {u->inv_n, u->scale != 0.0f ? u->scale : 1.0f, 1.0f};
-    const struct optimizer_rows rates = optimizer_rows_of(o, u->t, f);
+    const struct optimizer_factors f = {u->inv_n, u->scale, 1.0f};
+    struct optimizer by = *o;
+    by.staleness = u->staleness;
+    const struct optimizer_rows rates = optimizer_rows_of(&by, u->t, f);
+    const struct row_table at =
+        *t; /* a copy: no store to a row may change it, as the compiler sees it */
+    struct batch ring[DEPTH + 1];
+    size_t batches = (n + BATCH - 1) / BATCH;
     assert(t->slot_floats == optimizer_row_slots(o, t->dim));
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n && row[i + AHEAD] != ROW_NONE)
-            prefetch(t, row[i + AHEAD]);
-        if (row[i] != ROW_NONE)
-            update(t, &rates, u->stamp, row[i], g + i * t->dim);
+    for (size_t i = 0; i < batches + DEPTH; i++) {
+        size_t first = i * BATCH;
+        if (i < batches)
+            ask(&ring[i % (DEPTH + 1)], &at, row + first, n - first < BATCH ? n - first : BATCH,
+                g + first * t->dim);
+        if (i >= DEPTH)
+            update(&ring[(i - DEPTH) % (DEPTH + 1)], &at, &rates, u->stamp);
     }
 }

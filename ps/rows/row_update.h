@@ -11,10 +11,11 @@
 
 /* What is the same for all rows of a step. */
 struct row_update {
-    uint64_t t;     /* the step's number, from 1: the rate goes by it */
-    float inv_n;    /* g * inv_n is the mean gradient */
-    float scale;    /* of the mean gradient: clipping's; 0 is taken for 1: none */
-    uint64_t stamp; /* the table clock behind the update */
+    uint64_t t;         /* the step's number, from 1: the rate goes by it */
+    float inv_n;        /* g * inv_n is the mean gradient */
+    float scale;        /* of the mean gradient: clipping's; 1: none */
+    uint64_t staleness; /* what the rate is divided by; 0, 1: by nothing */
+    uint64_t stamp;     /* the table clock behind the update */
 };
 
 /* slot_floats of a table of rows of `dim` weights that this optimizer updates. */

@@ -7,12 +7,15 @@ import json
 import os
 import sys
 import tempfile
+import time
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
 ROOT = os.environ["GRADWIRE_ROOT"]
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+import hot_key  # noqa: E402
+import roofline  # noqa: E402
 import stages  # noqa: E402
 import update_modes  # noqa: E402
 import update_modes_report as report  # noqa: E402
@@ -143,6 +146,15 @@ class HarnessTest(unittest.TestCase):
                 case = call()
             self.assertEqual((case["invalid"], "missed" in case), ("no", False))
 
+    def test_rows_over_tcp_are_judged_by_the_clock(self):
+        for pull, missed in ((4.9, False), (4.8, True)):
+            result = {"pull_mrows_per_s": [pull], "pull_raw_mrows_per_s": [10.0], "pull_ps_cpu_mrows_per_s": [6.0]}
+            case = stages.rows_case(lambda: result, "pull", stages.ROWS_TCP_WANTED["pull"])
+            with redirect_stdout(io.StringIO()) as out:
+                stages.print_case({"bench": "rows", "case": "tcp pull", **case})
+            self.assertEqual(case["missed"], missed)
+            self.assertIn("by the ps's CPU time 6, ratio 0.60; " + ("MISSED" if missed else "as promised"), out.getvalue())
+
     def test_without_an_undisturbed_run_a_slow_one_counts_for_nothing(self):
         self.change = {"sync 2w straggler=none link=unlimited": {"restarts": 1}}
         code, said = self.bench("--modes", "geo", "--workers", "2", "--links", "unlimited", "--stragglers", "one")
@@ -197,6 +209,87 @@ class HarnessTest(unittest.TestCase):
             self.assertEqual(left.exception.code, 2)
             self.assertIn(why, err.getvalue())
             self.assertEqual(len(err.getvalue().splitlines()), 1)
+
+    def roofline(self, gemm_core_s, loss=0.6):
+        """Jobs of 2 core-seconds for 2,000 examples, with parts that cost gemm_core_s, 0.2, 0.1 and 0.1 of them."""
+        summary = {"status": "done", "restarts": 0, "train": {"loss": loss}, "first_step_s": 4.0,
+                   "history": [{"seconds": 50.0}, {"seconds": 250.0}],
+                   "per_worker": [{"bytes_out": 7000, "bytes_in": 1000, "tasks": 10}]}
+        asked = []
+
+        def measure(_deadline_s, name, *flags):
+            asked.append((name, *flags))
+            return {"distinct": 5.0, "bytes": 8e6, "per_s": 40,
+                    "core_s": {"gemm": gemm_core_s, "gather": 0.2, "apply": 0.1}.get(flags[1])}
+
+        out = io.StringIO()
+        with mock.patch.multiple(roofline, summary_of=lambda *_: summary, measure=measure,
+                                 configuration=lambda *_, **__: {"cores": 2}), redirect_stdout(out):
+            code = roofline.main(["--rows", "400000", "--rounds", "2"])
+        return code, out.getvalue(), asked
+
+    def test_roofline_says_what_a_part_costs_alone_and_what_is_left(self):
+        code, said, asked = self.roofline(1.5)
+        self.assertEqual(code, 0)
+        self.assertIn("wide_deep M=2: 2,000 examples/s, 1e+03 core-us each; first step after 4.00 s (2 MB/s", said)
+        for line in ("gemm         750 core-us,   75%", "gather       100 core-us,   10%", "apply         50 core-us,    5%",
+                     "rest"):
+            self.assertIn(line, said)
+        sent = [flags[flags.index("--bytes") + 1] for name, *flags in asked if name == "raw_exchange"]
+        self.assertEqual(set(sent), {400})  # (7,000 + 1,000) / 10 steps, half of it each way
+        self.assertNotIn("MISSED", said)
+
+    def test_roofline_says_what_missed_and_what_is_wrong(self):
+        self.assertIn("MISSED: 0.70 of gemm's rate or more was promised, this is 0.65", self.roofline(1.3)[1])
+        code, said, _ = self.roofline(1.5, loss=0.9)
+        self.assertEqual(code, 1)
+        self.assertIn("INVALID: train: its result is wrong: done, loss 0.9", said)
+
+    def hot_key(self, hot_rate, hot_cpu, loss=0.6):
+        """Of the log as drawn 1,000 examples/s, and 2 s of CPU time on each ps."""
+        def measure(_deadline_s, name, *flags):
+            self.ran.append((name, *flags))
+            return {}
+
+        def summary_of(job, _ps, _workers, _keys, _deadline_s, beside):
+            rate, cpu = (hot_rate, hot_cpu) if "hot.yaml" in job else (1000, {0: 2.0, 1: 2.0})
+            with mock.patch.object(hot_key.PsCpu, "watch", lambda _: None), beside(job) as look:
+                look.seconds = cpu
+            return {"status": "done", "restarts": 0, "train": {"loss": loss},
+                    "history": [{"seconds": 1.0}, {"seconds": 1.0 + 20000 / rate}]}
+
+        self.ran = []
+        with mock.patch.multiple(hot_key, summary_of=summary_of, measure=measure, configuration=lambda *_, **__: {}), \
+                redirect_stdout(io.StringIO()) as out:
+            code = hot_key.main(["--rows", "20000", "--rounds", "2"])
+        return code, out.getvalue()
+
+    def test_hot_key_says_what_a_hot_word_costs_the_job_and_each_ps(self):
+        code, said = self.hot_key(1000, {0: 2.2, 1: 2.0})
+        self.assertEqual(code, 0, said)
+        self.assertEqual([flags[flags.index("--hot") + 1] for _, *flags in self.ran], [0, 30])
+        self.assertIn("sync: 1,000 examples/s with the hot word, 1,000 without: 1.00 x the time", said)
+        self.assertIn("ps 0: 2.20 s of CPU time, 2.00 without: 1.10 x", said)
+        self.assertNotIn("MISSED", said)
+
+    def test_hot_key_says_what_missed_and_what_is_wrong(self):
+        for rate, cpu in ((1000, {0: 2.0, 1: 2.8}), (700, {0: 2.0, 1: 2.0})):
+            self.assertEqual(self.hot_key(rate, cpu)[1].count("MISSED: at most 1.3 x"), 2)
+        for rate, cpu, loss in ((1000, {0: 2.0}, 0.6), (1000, {0: 2.0, 1: 2.0}, 0.9)):
+            code, said = self.hot_key(rate, cpu, loss)
+            self.assertEqual(code, 1)
+            self.assertIn("sync: INVALID: train: its result is wrong: done", said)
+
+    def test_the_cpu_time_of_each_ps_is_read_while_it_runs(self):
+        os.mkdir(os.path.join(self.folder, "processes"))
+        with open(os.path.join(self.folder, "processes", "pids"), "w", encoding="utf-8") as file:
+            file.write(f"launch 0 1\nps 0 {os.getpid()}\nps 1 0\nworker 0 1\n")
+        while time.process_time() < 0.05:
+            pass
+        look = hot_key.PsCpu(self.folder)
+        look.look()
+        self.assertEqual(look.seconds[1], 0)  # there is no such process
+        self.assertAlmostEqual(look.seconds[0], time.process_time(), delta=0.5)
 
 
 if __name__ == "__main__":

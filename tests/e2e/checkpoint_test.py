@@ -156,7 +156,7 @@ class CheckpointTest(TrainCase):
 
     def test_a_run_that_was_not_done_goes_on_under_the_next_ones_name(self):
         want = self.undisturbed(keys=KEYS)
-        job = self.launch(keys={**KEYS, "checkpoint.run": "monday"})
+        job = self.launch("--fault=worker-1=sleep:0.02", keys={**KEYS, "checkpoint.run": "monday"})
         job.until_cut(2)
         job.signal(signal.SIGTERM)
         job.wait(143)

@@ -111,5 +111,30 @@ class ExamplesTest(TrainCase):
         self.assert_learns("wide_deep.yaml", 0.1, {"training.batch_size": 200})
 
 
+@unittest.skipIf(SHORT or SANITIZED, "large logs")
+class LargeLogsTest(TrainCase):
+    KEYS = {}
+
+    def reached(self, update, workers, keys):
+        keys = {**keys, "training.update": update, **({"training.staleness": 2} if update == "ssp" else {})}
+        s = self.train("--ps=2", f"--workers={workers}", job=EXAMPLES / "lr.yaml", keys=keys, out=self.tmp / update).summary()
+        print(f"{self.id().split('.')[-1]}, {update}: {s['eval']}, planted: {s['planted']}", file=sys.stderr)
+        return s["eval"]["auc"], s["planted"]["auc"]
+
+    def test_2_million_rows_of_1000_keys_come_within_0_003_of_the_planted_auc(self):
+        for update in ("sync", "async"):
+            with self.subTest(update):
+                got, planted = self.reached(update, 2, {"data.synthetic_keys": 1000, "data.synthetic_train_rows": 2000000})
+                self.assertLess(abs(got - planted), 0.003)
+
+    def test_with_1_2_million_keys_async_and_ssp_with_4_workers_come_within_0_004_of_sync(self):
+        keys = {"data.synthetic_keys": 1200000, "data.synthetic_train_rows": 200000}
+        sync, _ = self.reached("sync", 4, keys)
+        self.assertGreater(sync, 0.65)
+        for update in ("async", "ssp"):
+            with self.subTest(update):
+                self.assertLess(abs(self.reached(update, 4, keys)[0] - sync), 0.004)
+
+
 if __name__ == "__main__":
     unittest.main()

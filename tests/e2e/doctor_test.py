@@ -28,6 +28,20 @@ data:
 optimizer: sgd
 training: {batch_size: 8, learning_rate: 0.1, microbatches: 2, epochs: 1}
 %(more)s"""
+CLICKS = """name: clicks
+model:
+  input: {shape: auto}
+  layers:
+    - linear: {inputs: hour, name: w}
+    - embedding: {inputs: ad, output_dim: 512, name: e}
+    - dense: {inputs: e, units: 1}
+    - add: [w, dense]
+    - sigmoid
+  loss: binary_crossentropy
+data: {format: csv, train: clicks.csv, columns: [key: ad, key: hour, label: clicked]}
+optimizer: sgd
+training: {batch_size: 1000, learning_rate: 0.1, epochs: 1}
+"""
 CHECKS = ["version", "cluster", "job", "data", "token", "certificates", "names", "port", "peers", "versions", "clocks",
           "memory", "checkpoint", "grace"]
 
@@ -216,6 +230,36 @@ class DoctorTest(TrainCase):
         self.says(self.doctor(*flags), "memory", "ok", "the cgroup allows 300 MiB")
         self.write_job(units=4 << 20)  # 29 M parameters
         self.says(self.doctor(*flags, code=2), "memory", "FAIL", "the cgroup allows 300 MiB", "take more ps")
+
+    def write_clicks(self, rows, keys):
+        self.job.write_text(CLICKS)
+        (self.tmp / "clicks.csv").write_text("".join(f"{i * 7 % keys},{i % 9},{i % 2}\n" for i in range(rows)))
+
+    def test_tables_are_estimated_by_the_keys_of_the_data(self):
+        self.write_clicks(30000, 5000)
+        rows = re.compile(r"about (\d+) rows in 2 tables: about (\S+) MiB of the memory (.*)")
+        about, mib, of_whom = rows.match(self.doctor()["tables"][1]).groups()
+        self.assertEqual(of_whom, "of a ps")
+        self.assertLess(abs(int(about) - 5009), 0.05 * 5009)
+        self.assertLess(abs(int(mib) - 2 * 5000 * 512 * 4 / (1 << 20)), 3)  # and as much again for a checkpoint
+        job = self.train("--ps=2", "--workers=1", job=self.job, keys=dict.fromkeys(self.KEYS))
+        again, _, of_whom = rows.search(job.stderr()).groups()
+        self.assertEqual((again, of_whom), (about, "of each of 2 ps"))
+        for table, keys in (("w", 9), ("e", 5000)):
+            found = (self.out / f"model/tables/{table}.safetensors").read_bytes()
+            self.assertEqual(json.loads(found[8:8 + int.from_bytes(found[:8], "little")])["keys"]["shape"], [keys])
+
+    def test_tables_that_will_not_fit(self):
+        self.write_clicks(30000, 20000)
+        group = self.tmp / "cgroup"
+        group.mkdir()
+        (group / "memory.max").write_text(f"{300 << 20}\n")
+        (group / "cgroup.controllers").write_text("memory\n")
+        lines = self.doctor(f"--cgroup_root={group}")
+        self.says(lines, "memory", "ok", "the cgroup allows 300 MiB")
+        lines = self.doctor(f"--cgroup_root={group}", "--set=model.layers.1.embedding.output_dim=4096", code=2)
+        self.says(lines, "memory", "FAIL", "the cgroup allows 300 MiB")
+        self.says(self.doctor(*self.cluster("worker", 1)), "memory", "ok")  # its ps have the rows
 
     def test_a_grace_that_is_too_short(self):
         self.write_job(units=8 << 20, more="timeouts: {grace_s: 1}\n")

@@ -36,6 +36,13 @@ checkpoint: {every_steps: 10, every_seconds: 0}
 """
 
 
+# Two tables and three optimizers: each table has slots of its own.
+OWN = {"model.layers": """[linear: {inputs: "C{1..26}", name: wide}, embedding: {inputs: "C{1..26}", output_dim: 2, name: e},
+           dense: {inputs: [e], units: 1, name: deep}, add: [wide, deep], sigmoid]""",
+       "tables": """{wide: {optimizer: {ftrl: {learning_rate: 0.1}}},
+           e: {optimizer: {adagrad: {rowwise: true}}, learning_rate: 0.1, warmup_steps: 30, regularizer: {l2: 1.0e-4}}}"""}
+
+
 def tensors(path):
     """A safetensors file of a table: keys, rows, counts."""
     data = path.read_bytes()
@@ -68,6 +75,16 @@ class TablesCutTest(TrainCase):
         self.assertEqual(sorted(set(keys)), list(keys))
         self.assertTrue(len(keys) == len(rows) == len(counts) > 900)
         self.assertEqual(max(counts), 60)  # a key that each of 3 epochs of 20 steps has
+
+    def test_tables_with_optimizers_of_their_own_go_on_whatever_the_number_of_ps(self):
+        whole = {ps: self.digest(f"--ps={ps}", "--workers=2", job=self.job, keys=OWN, out=self.tmp / f"whole-{ps}")
+                 for ps in (1, 2, 4)}
+        self.assertEqual(len(set(whole.values())), 1, whole)
+        self.train("--ps=3", "--workers=1", job=self.job, keys={**OWN, "training.epochs": 1})
+        again = self.train("--ps=2", "--workers=2", job=self.job, keys=OWN)
+        self.assertEqual(again.summary()["digest"], whole[1])
+        self.assertNotEqual(whole[1], self.digest("--ps=1", "--workers=1", job=self.job, out=self.tmp / "one",
+                                                  keys={**OWN, "tables": "{}"}))
 
     def test_a_job_goes_on_from_its_rows_on_another_number_of_ps(self):
         whole = self.undisturbed(job=self.job)

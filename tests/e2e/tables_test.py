@@ -19,6 +19,10 @@ WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
     add: [wide, deep], sigmoid]"""
 COLUMNS = """[label: y, key: member, key: shop, keys: {name: tags, separator: ";", max_values: 3, weights: true},
     number: x]"""
+OWN = """{wide: {regularizer: {l1_l2: {l1: 1.0e-5, l2: 1.0e-4}}, optimizer: {ftrl: {learning_rate: 0.2, l1_regularization_strength: 0.001}}},
+    ids: {optimizer: {adagrad: {learning_rate: 0.1, rowwise: true}}, warmup_steps: 5},
+    bag: {optimizer: {adam: {learning_rate: 0.03}},
+          learning_rate_schedule: {exponential_decay: {decay_steps: 20, decay_rate: 0.9}}}}"""
 SLOW = "--fault=worker-1=sleep:0.003"  # a job that somebody can be killed in
 ALL = ("worker-0", "worker-1", "ps-0", "ps-1")
 OPTIMIZERS = {"{sgd: {learning_rate: 2}}": (2, None), "{adagrad: {learning_rate: 0.3}}": (0.3, 0.1)}
@@ -35,14 +39,18 @@ def draw(made):
 class PlainLoop:
     """Logistic regression on members and tags in double, all rows a step: sgd, or adagrad as Keras has it."""
 
-    def __init__(self, rate, accumulator):
-        self.rate, self.begin, self.w, self.slot = rate, accumulator, {}, {}
+    def __init__(self, rate, accumulator, l2=0.0):
+        self.rate, self.begin, self.l2, self.w, self.slot = rate, accumulator, l2, {}, {}
 
     def keys(self, row):
         return [("bias", 1)] + [((1, row[1]), 1)] + [((2, t), w) for t, w in row[3]]
 
     def logit(self, row):
         return sum(self.w.get(k, 0) * x for k, x in self.keys(row))
+
+    def penalty(self):
+        """Of the table; all of its rows are touched in each step."""
+        return self.l2 * sum(w * w for k, w in self.w.items() if k != "bias")
 
     def loss(self, rows):
         return sum(math.log1p(math.exp(-z if row[0] else z)) for row in rows for z in [self.logit(row)]) / len(rows)
@@ -54,6 +62,7 @@ class PlainLoop:
             for k, x in self.keys(row):
                 gradient[k] = gradient.get(k, 0) + d * x / len(rows)
         for k, g in gradient.items():
+            g += 2 * self.l2 * self.w.get(k, 0) * (k != "bias")
             if self.begin is not None:
                 self.slot[k] = self.slot.get(k, self.begin) + g * g
             self.w[k] = self.w.get(k, 0) - self.rate * g / (math.sqrt(self.slot[k] + 1e-7) if self.slot else 1)
@@ -73,7 +82,7 @@ class TablesTest(TrainCase):
         return {"data.format": "csv", "data.train": self.tmp / "train.csv", "data.eval": self.tmp / "eval.csv",
                 "data.columns": COLUMNS, "data.scale": 1, "model.input.shape": "auto", "model.layers": layers,
                 "model.loss": "binary_crossentropy", "model.metrics": "[auc]",
-                "optimizer": "{adagrad: {learning_rate: 0.1}}",
+                "optimizer": "{adagrad: {learning_rate: 0.1}}", **({"tables": OWN} if layers == WIDE_DEEP else {}),
                 "training.epochs": 3, "training.batch_size": 64, "training.microbatches": 4,
                 **{k.replace("__", "."): v for k, v in more.items()}}
 
@@ -95,6 +104,20 @@ class TablesTest(TrainCase):
                     self.assertAlmostEqual(epoch["eval"]["loss"], plain.loss(self.rows["eval"]), delta=2e-5)
                 self.assertAlmostEqual(got["train"]["loss"], before, delta=2e-5)
                 self.assertLess(got["eval"]["loss"], math.log(2))
+
+    def test_a_regularizer_of_rows_is_that_of_a_plain_loop(self):
+        columns = COLUMNS.replace("key: shop", "ignore: shop").replace("number: x", "ignore: x")
+        plain = PlainLoop(2, None, 0.002)
+        keys = self.keys("[linear: {inputs: [member, tags], name: wide}, sigmoid]", data__columns=columns,
+                         tables="{wide: {regularizer: {l2: 0.002}}}", optimizer="{sgd: {learning_rate: 2}}",
+                         training__batch_size=ROWS, training__epochs=8, training__microbatches=1)
+        got = self.found("--ps=2", "--workers=1", keys=keys, out="regularized")
+        for epoch in got["history"]:
+            before = plain.loss(self.rows["train"]) + plain.penalty()
+            plain.step(self.rows["train"])
+            self.assertAlmostEqual(epoch["eval"]["loss"], plain.loss(self.rows["eval"]), delta=2e-5)
+        self.assertAlmostEqual(got["train"]["loss"], before, delta=2e-5)
+        self.assertGreater(plain.penalty(), 1e-3)
 
     def test_wide_and_deep_is_the_same_for_every_split(self):
         want = self.found("--ps=1", "--workers=1", keys=self.keys(WIDE_DEEP), out="one")
@@ -129,6 +152,27 @@ class TablesTest(TrainCase):
                 self.assertGreaterEqual(got["restarts"], len(names))
                 for key in ("train", "eval", "digest", "steps"):
                     self.assertEqual(got[key], want[key], job.logs())
+
+    def test_admission_and_eviction_leave_the_same_rows_for_any_number_of_ps_and_after_kills(self):
+        keys = self.keys(WIDE_DEEP, training__epochs=60, checkpoint__every_steps=150, checkpoint__every_seconds=0,
+                         tables="{ids: {min_count: 2, sketch_mb: 1, unseen_steps: 10}, wide: {probability: 0.1}, bag: {min_count: 40}}")
+        want = self.found("--ps=1", "--workers=1", keys=keys, out="one")
+        plain = self.found("--ps=1", "--workers=1", keys={**keys, "tables": "{}"}, out="plain")
+        self.assertNotEqual(want["digest"], plain["digest"])
+        for ps in (2,) if SHORT or SANITIZED else (2, 4):
+            with self.subTest(ps=ps):
+                got = self.found("--ps", ps, "--workers=2", "--evaluator", keys=keys, out=f"ps{ps}")
+                for key in ("train", "digest", "steps"):
+                    self.assertEqual(got[key], want[key])
+                for key in want["eval"]:
+                    self.assertTrue(math.isclose(got["eval"][key], want["eval"][key], rel_tol=1e-14), got["eval"])
+        job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "killed")
+        job.until_cut(2)
+        for name in ALL:
+            job.kill(name)
+        got = job.wait().summary()
+        for key in ("train", "eval", "digest", "steps"):
+            self.assertEqual(got[key], want[key], job.logs())
 
     def test_async_learns_what_sync_does(self):
         keys = self.keys(WIDE_DEEP, training__epochs=8)
@@ -177,6 +221,22 @@ class TablesTest(TrainCase):
                          data__eval=None, training__batch_size=700, training__microbatches=1, ps__threads=1)
         job = self.launch("--ps=1", "--workers=1", keys=keys).wait(1)
         self.assertIn("MiB: allowed are 1024. More ps, or ps.threads, would do", job.logs())
+
+    def test_rows_in_fewer_bits_are_the_same_for_any_number_of_ps_and_learn_as_well(self):
+        plain = self.found("--ps=1", "--workers=1", keys=self.keys(WIDE_DEEP), out="plain")
+        for push, reply in (("int8", "fp16"), ("bf16", "bf16"))[:1 if SHORT or SANITIZED else 2]:
+            with self.subTest(push=push, reply=reply):
+                keys = self.keys(WIDE_DEEP, **{f"tables.{table}.compression": f"{{push: {push}, reply: {reply}}}"
+                                               for table in ("wide", "ids", "bag")})
+                one = self.found("--ps=1", "--workers=1", keys=keys, out=f"{push}-1")
+                three = self.found("--ps=3", "--workers=1", keys=keys, out=f"{push}-3")
+                self.assertFalse(one["exact"])
+                self.assertEqual(one["digest"], three["digest"])
+                self.assertEqual(one["eval"], three["eval"])
+                self.assertNotEqual(one["digest"], plain["digest"])
+                self.assertAlmostEqual(one["eval"]["auc"], plain["eval"]["auc"], delta=0.02)
+                sent = [s["per_worker"][0]["bytes_out"] + s["per_worker"][0]["bytes_in"] for s in (one, plain)]
+                self.assertLess(sent[0], sent[1])
 
     def test_the_learning_rate_finder_refuses_tables(self):
         got = subprocess.run([WORKER, "--find_learning_rate", f"--job={self.JOB}", f"--output={self.out}",

@@ -46,13 +46,24 @@ static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e
     return seen == 42 ? ERR_STATE : ERR_OK;
 }
 
+static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    uint64_t seen = 0;
+    (void)ctx;
+    (void)e;
+    for (uint32_t i = 0; i < g->sketch_bytes; i++)
+        seen += g->sketch[i];
+    return seen == 42 ? ERR_STATE : ERR_OK;
+}
+
 static void read_rows(struct shard_file *f)
 {
     struct errmsg e;
     const struct bucket_range ranges[] = {{0, ROW_BUCKETS}, {1, 100}};
     for (int i = 0; f->head->rows && i < 2; i++) {
         struct row_place at = {0};
-        (void)!shard_file_read_rows(f, ranges[i], &at, &(struct row_sink){take_rows, f}, &e);
+        (void)!shard_file_read_rows(f, ranges[i], &at,
+                                    &(struct row_sink){take_rows, f, take_sketch}, &e);
     }
 }
 

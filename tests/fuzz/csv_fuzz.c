@@ -1,4 +1,4 @@
-/* libFuzzer: csv text of any bytes, packed or not, is read or refused with a message, in the same way
+/* libFuzzer: csv and libsvm text of any bytes, packed or not, is read or refused with a message, in the same way
  * by one thread and by two. Input: which job (a byte), then the file. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@ static void must(int ok, const char *what)
     abort();
 }
 
+#define LIBSVM "format: libsvm"
 static const char *const columns[] = {
     "columns: [number: a, category: b, label: c]",
     "columns: [category: {name: a, encode: id}, label: {name: c, classes: ['x|y', '*']}], trim: "
@@ -31,6 +32,9 @@ static const char *const columns[] = {
     "columns: [key: {name: a, missing: none}, keys: {name: b, separator: ' ', max_values: 3, "
     "weights: true}, keys: {name: d, hash: false, missing: {key: 7}, buckets: 5, max_values: 2, "
     "separator: '::'}, key: {name: e, buckets: 3}, cross: {name: f, of: [e, a]}, label: c]",
+    LIBSVM ", columns: [label: c, keys: {name: b, max_values: 3}]",
+    LIBSVM ", columns: [keys: {name: b, max_values: 3, buckets: 5}, label: {name: c, classes: "
+           "['-1', '*']}]",
 };
 enum { JOBS = sizeof columns / sizeof *columns };
 
@@ -39,12 +43,16 @@ static void make_jobs(struct job jobs[2 * JOBS], const char *path)
     char text[1024];
     struct errmsg e;
     for (size_t i = 0; i < 2 * JOBS; i++) {
+        bool libsvm = strstr(columns[i / 2], LIBSVM) != NULL;
         snprintf(text, sizeof text,
-                 "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
+                 "model: {input: {shape: auto}, layers: [%s], loss: %s}\n"
                  "optimizer: sgd\n"
-                 "data: {format: csv, train: %s, bad_rows: %s, %s}\n",
-                 strstr(columns[i / 2], "key") ? "linear: {inputs: [b, d, f]}" : "dense: 1", path,
-                 i % 2 ? "skip" : "stop", columns[i / 2]);
+                 "data: {train: %s, bad_rows: %s, %s%s}\n",
+                 libsvm                          ? "linear: b, sigmoid"
+                 : strstr(columns[i / 2], "key") ? "linear: {inputs: [b, d, f]}"
+                                                 : "dense: 1",
+                 libsvm ? "binary_crossentropy" : "mse", path, i % 2 ? "skip" : "stop",
+                 libsvm ? "" : "format: csv, ", columns[i / 2]);
         must(job_parse(&jobs[i], text, strlen(text), "j", "/", NULL, 0, &e) == ERR_OK, e.text);
     }
 }

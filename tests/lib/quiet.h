@@ -25,6 +25,7 @@ void quiet_ps_up(struct chief *chief, uint32_t ps, uint64_t generation, int64_t 
 /* ---- shard_io ---- */
 
 void quiet_before_write(void *ctx, const float *lo, uint64_t elems);
+void quiet_save_end(void *ctx);
 enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
                            struct errmsg *e);
 void quiet_drop_peers(void *ctx);

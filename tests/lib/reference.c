@@ -307,6 +307,21 @@ static double penalty_of(const struct layout *lay, const double *w, const struct
     return sum;
 }
 
+/* Of the rows that are looked up, each once. */
+static double penalty_of_rows(const struct job *job, const struct reference_rows *rows)
+{
+    double sum = 0;
+    for (uint32_t t = 0; rows && t < job->model.tables; t++) {
+        const struct job_table *table = &job->model.table[t];
+        uint32_t floats = rows->keys->list[table->list].keys * table->dim;
+        for (uint32_t i = 0; i < floats; i++) {
+            double v = rows->w[t][i];
+            sum += (double)table->init.l1 * fabs(v) + (double)table->init.l2 * v * v;
+        }
+    }
+    return sum;
+}
+
 static double class_weight_of(const struct job *job, double label)
 {
     for (uint32_t i = 0; i < job->training.class_weights; i++)
@@ -354,5 +369,5 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
         sum += n * penalty_of(lay, w, l, "kernel", (double)l->kernel.l1, (double)l->kernel.l2);
         sum += n * penalty_of(lay, w, l, "bias", (double)l->bias.l1, (double)l->bias.l2);
     }
-    return sum;
+    return sum + n * penalty_of_rows(job, rows);
 }

@@ -61,12 +61,16 @@ struct sim_fault {
     enum sim_fault_kind kind;
 };
 
+enum { SIM_KEYS = 24, SIM_DIM_MAX = 3, SIM_TABLES = 3, SIM_LISTS = 2 };
+
 struct sim_config {
     uint64_t seed;
     uint32_t ps, workers, threads[SIM_PS_MAX];
     uint64_t elems;
     Gradwire__Settings settings; /* plain values */
     uint32_t every_steps, every_seconds;
+    bool
+        keeps; /* sync: a cut of each epoch's end is asked for, and training waits until it is copied */
     uint32_t worker_rejoin_s;
     enum sim_gradient gradient;
     uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
@@ -77,6 +81,9 @@ struct sim_config {
     uint32_t late; /* so many of the last workers are not there before sim_join */
     bool reshape;  /* numbers of ps and workers may change when all start again */
     bool tables;   /* rows of sim_row_layout are looked up, too */
+    struct row_admission admission[SIM_TABLES];
+    uint32_t kept_bytes;               /* of rows that a cut may keep at a time; 0: as in earnest */
+    uint32_t unseen_steps[SIM_TABLES]; /* eviction; 0: rows stay */
     bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
 };
 
@@ -84,14 +91,13 @@ struct sim;
 
 /* ---- sim_rows.c: tables ---- */
 
-enum { SIM_KEYS = 24, SIM_DIM_MAX = 3, SIM_TABLES = 3, SIM_LISTS = 2 };
 extern const struct row_layout sim_row_layout; /* SIM_IDS: with first values that are exact */
 
 struct sim_row {
     bool there;
-    uint32_t count;
+    uint32_t count, touches; /* touches: while it was not there */
     uint64_t stamp;
-    float w[SIM_DIM_MAX], slot[OPTIMIZER_SLOTS_MAX][SIM_DIM_MAX];
+    float w[SIM_DIM_MAX], slots[OPTIMIZER_SLOTS_MAX * SIM_DIM_MAX]; /* slot by slot */
 };
 struct sim_rows_state {
     struct sim_row row[SIM_TABLES][SIM_KEYS];
@@ -111,22 +117,45 @@ struct sim_rows_seen {
         gone;            /* answers: as of the step before, while a step is being made; refused */
     uint64_t taken_over; /* takeovers while a gate holds rows */
     uint64_t duplicates; /* async: runs of parts that were applied before */
-    uint64_t cuts, cut_rows; /* that were compared, and their rows */
-    uint64_t reads;          /* async: rows that were compared */
+    uint64_t by_ask, by_keys; /* pushes that refer to an ask; with the keys */
+    uint64_t bounded;         /* ssp: answers at a clock */
+    uint64_t cuts, cut_rows;  /* that were compared, and their rows */
+    uint64_t reads;           /* async: rows that were compared */
+    uint64_t admitted,
+        dropped;          /* the plain loop: rows that touches made, and touches that made none */
+    uint64_t kept, held;  /* rows that were kept for a cut; times that training waited for it */
+    uint64_t ended;       /* cuts that were over before all of their rows were copied */
+    uint64_t clipped;     /* steps of the plain loop whose gradient was scaled down */
+    uint64_t broken;      /* rejected ones, and batches, for a row's gradient */
+    uint64_t half_redone; /* async: pushes that go on with another worker's batch */
+    uint64_t stale;       /* async: parts whose rate was divided */
+    uint64_t late;        /* decisions that found a shard with all parts summed held for a cut */
+    uint64_t evicted;     /* rows of the plain loop that had gone by a later step */
 };
 extern struct sim_rows_seen sim_rows_seen;
 
+/* Tables b and c have optimizers of their own from here on, and rates that move. */
+void sim_rows_own_optimizers(struct row_layout *l);
 void sim_rows_init(struct sim *sim);
 void sim_rows_close(struct sim *sim);
 bool sim_leaf_has(const struct sim_config *c, uint64_t batch, uint32_t leaf, uint32_t list,
                   uint32_t key);
+/* The leaves of a step, or of a batch. */
+struct sim_leaves {
+    const struct sim_leaf *leaf;
+    const struct tree_leaves *set; /* of these; NULL: all */
+};
 /* The gradient of one row, summed over the node's leaves that have its key. False: none has. */
-bool sim_row_gradient(const struct sim_config *c, uint64_t batch, struct tree_node node,
+bool sim_row_gradient(const struct sim_config *c, struct sim_leaves of, struct tree_node node,
                       uint32_t table, uint32_t key, const float *w, float *g);
+/* Is it a row that is broken of this leaf, and not the block? */
+bool sim_breaks_row(const struct sim_config *c, uint64_t batch, uint32_t leaf);
 /* Which of the keys it is. */
 uint32_t sim_rows_place(const struct sim *sim, uint32_t list, uint64_t mixed);
+/* The sum of squares of all rows of the step's summed gradient. */
+long double sim_rows_squares(const struct sim *sim, uint64_t step);
 void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t step,
-                        uint32_t examples);
+                        uint32_t examples, float scale);
 /* These are what a worker begins the step with; async: what some batches, each once, may have made. */
 void sim_check_rows(struct sim *sim, uint64_t step, const struct row_values *v);
 /* A cut has the rows of its step, or of its resolved batches, and no other ones. `o`: what updated them. */
@@ -188,7 +217,7 @@ struct sim_conn {
     bool answered;      /* and the dialer has its answer */
     struct sim_thread *thread;
     struct shard_peer peer;
-    struct sim_message *paused, **paused_end; /* arrived while the dialer does not read */
+    struct sim_message *paused[2], **paused_end[2]; /* arrived while that end does not read */
 };
 
 struct sim_message {
@@ -224,7 +253,7 @@ void sim_close(struct sim *sim, struct sim_conn *c,
 void sim_break(struct sim *sim, struct sim_conn *c);
 bool sim_open(const struct sim_conn *c, int end);
 void sim_message_free(void *m);
-void sim_resume_reading(struct sim *sim, struct sim_conn *c);
+void sim_resume_reading(struct sim *sim, struct sim_conn *c, int end);
 void sim_net_close(struct sim *sim);
 
 /* ---- sim_disk.c ---- */
@@ -245,6 +274,10 @@ struct sim_manifest {
 };
 
 void sim_disk_save(struct sim_thread *t, struct shard_image *take_image);
+/* As shard_io has them. */
+bool sim_disk_save_room(struct sim_thread *t);
+void sim_disk_save_rows(struct sim_thread *t, const struct row_group *g);
+void sim_disk_save_end(struct sim_thread *t);
 enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
                        struct checkpoint_shard *blocks, struct errmsg *e) MUST_CHECK;
 enum err sim_disk_find(struct sim *sim, uint64_t below, struct manifest *m) MUST_CHECK;
@@ -262,6 +295,19 @@ void sim_disk_close(struct sim *sim);
 
 /* ---- sim_ps.c ---- */
 
+/* sim_async_rows.c */
+enum { SIM_IDS_MAX = 64 };
+struct sim_thread_row {
+    bool there;
+    float w[SIM_DIM_MAX];
+};
+struct sim_thread_rows {
+    struct sim_thread_row before[SIM_TABLES][SIM_KEYS]; /* a push is taken: what rows were */
+    uint64_t part_t[ROW_PARTS], part_clock[ROW_PARTS];  /* the same of parts */
+    uint64_t sent_t[SIM_WORKERS_MAX][ROW_PARTS];        /* when the worker was sent rows last */
+    uint8_t by[SIM_IDS_MAX][ROW_PARTS];                 /* of each batch: 1 + who had it applied */
+};
+
 struct sim_thread {
     struct sim *sim;
     struct sim_ps *ps;
@@ -272,10 +318,12 @@ struct sim_thread {
     struct generation seen; /* generations only grow */
     int64_t in_us, out_us;  /* when its last letter arrives, each way */
     uint64_t next_cut;
+    struct sim_save *save;                 /* the cut that is being saved */
     uint64_t incarnation[SIM_WORKERS_MAX]; /* the largest that was let in */
     uint64_t read_clock;                   /* ssp: the largest that was read at, in `seen` */
     struct sim_mirror *mirror;             /* sim_stale.c */
-    ProtobufCMessage *last_push;           /* the last one of last_generation that was let in */
+    struct sim_thread_rows rows;
+    ProtobufCMessage *last_push; /* the last one of last_generation that was let in */
     struct generation last_generation;
     bool replays; /* the next refusal is of last_push, and goes to nobody */
     bool refused;
@@ -298,6 +346,8 @@ struct sim_ps {
 void sim_ps_start(struct sim *sim, struct sim_ps *ps);
 void sim_ps_stop(struct sim *sim, struct sim_ps *ps);
 void sim_ps_go(struct sim *sim, struct sim_ps *ps);
+bool sim_thread_reads(const struct sim_conn *c); /* the shard's end of a link */
+void sim_thread_go_on(struct sim_thread *t);     /* what was not read, if it is now */
 void sim_ps_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                     ProtobufCMessage *head);
 void sim_ps_lost(struct sim *sim, struct sim_conn *c);
@@ -310,6 +360,7 @@ struct sim_node {
     double sums[GATE_SUMS_MAX];
     float *value; /* (elems) */
     struct row_sums rows;
+    const struct row_values *asked;
 };
 
 struct sim_worker {
@@ -349,6 +400,9 @@ struct sim_worker {
     struct generation told_generation;
     uint64_t averaged_step; /* at whose begin they were looked at, in averaged_generation */
     struct generation averaged_generation;
+    uint64_t keep_asks, kept_step; /* the ask of the cut of kept_step, in kept_generation */
+    struct generation kept_generation;
+    bool keeping;
     int64_t journal_us; /* when the last entry is on disk */
     bool finishing;
 };
@@ -374,7 +428,8 @@ void sim_chief_dialed(struct sim *sim, struct sim_worker *k, uint32_t ps, uint64
 void sim_chief_message(struct sim *sim, struct sim_conn *c, const struct sim_message *m,
                        ProtobufCMessage *head);
 void sim_chief_lost(struct sim *sim, struct sim_conn *c);
-void sim_chief_between(struct sim *sim, struct sim_worker *k); /* two tasks */
+bool sim_chief_between(struct sim *sim, struct sim_worker *k);
+/* false: no task is begun */ /* two tasks */
 void sim_chief_pump(struct sim *sim, struct sim_worker *k);
 
 /* Over all runs of the program, for tests to see that what they are about has come up. */
@@ -391,6 +446,7 @@ struct sim_seen {
     uint64_t old;            /* pushes of a generation that was over, each refused */
     uint64_t recomputed;     /* chunks: with delay compensation or a rate by staleness */
     uint64_t stale;          /* of these with others' updates since the worker's read */
+    uint64_t kept;           /* cuts that were asked for and are published */
     uint64_t skipped;        /* backup workers: steps rejected after a recovery */
 };
 extern struct sim_seen sim_seen;
@@ -408,6 +464,8 @@ struct sim_update {
 void sim_note_update(struct sim_worker *k, uint64_t id);
 /* A shard answers a pull at a clock; it takes a push, of chunks or of rows. */
 void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m);
+void sim_check_rows_read(struct sim_thread *t, const struct shard_peer *to,
+                         const Gradwire__Rows *m);
 void sim_check_update(struct sim_thread *t, const struct shard_peer *from,
                       const Gradwire__Generation *g, uint64_t name);
 /* A shard hears of a worker that begins, and of one that is gone. */
@@ -438,6 +496,15 @@ void sim_stale_pushed(struct sim_thread *t, const struct shard_peer *from, const
 void sim_stale_saved(struct sim_thread *t, const struct shard_image *image);
 void sim_stale_thread_close(struct sim_thread *t);
 void sim_stale_close(struct sim *sim);
+
+/* ---- sim_async_rows.c: async with tables ---- */
+
+/* A shard has entered a generation; it sends rows; a push of rows is about to be taken, and was. */
+void sim_async_rows_entered(struct sim_thread *t, const Gradwire__Enter *m);
+void sim_async_rows_sent(struct sim_thread *t, const struct shard_peer *to);
+void sim_async_rows_pushing(struct sim_thread *t);
+void sim_async_rows_pushed(struct sim_thread *t, const struct shard_peer *from,
+                           const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes);
 
 /* ---- sim_backup.c: which leaves each step is made of, where that is decided as the job runs ---- */
 

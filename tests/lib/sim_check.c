@@ -52,7 +52,8 @@ static void break_gradient(const struct sim_config *config, uint64_t batch, uint
 {
     static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
     uint64_t r = broken_where(config, batch);
-    if (sim_broken(config, batch, NULL) && leaf == r % config->settings.microbatches)
+    if (sim_broken(config, batch, NULL) && leaf == r % config->settings.microbatches &&
+        !sim_breaks_row(config, batch, leaf))
         out[(r >> 8) % elems] = values[(r >> 4) % (config->settings.clip_norm > 0 ? 3 : 4)];
 }
 
@@ -205,10 +206,9 @@ static void next_place(const struct sim_config *c, struct sim_oracle *o, uint64_
     fill_place(c, next);
 }
 
-/* min(1, c / N), in the plainest way. */
-static float clip_scale(const struct sim_config *c, const float *g, uint32_t n)
+/* min(1, c / N), in the plainest way. `squares`: those of rows. */
+static float clip_scale(const struct sim_config *c, const float *g, uint32_t n, long double squares)
 {
-    long double squares = 0;
     for (uint64_t i = 0; i < c->elems; i++)
         squares += (long double)g[i] * (long double)g[i];
     double norm = sqrt((double)squares) / n;
@@ -308,9 +308,10 @@ static void apply_tensors(const struct sim *sim, const struct optimizer *o, uint
     }
 }
 
-/* Gradient t, the sum over n examples. */
-static void apply(const struct sim *sim, const struct optimizer *o, uint64_t t, float *w,
-                  float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, uint32_t n)
+/* Gradient t, the sum over n examples; `squares` of its rows. Returns what it is scaled by. */
+static float apply(const struct sim *sim, const struct optimizer *o, uint64_t t, float *w,
+                   float *const slot[OPTIMIZER_SLOTS_MAX], const float *g, uint32_t n,
+                   long double squares)
 {
     const struct sim_config *c = &sim->config;
     uint32_t steps = o->accumulation_steps;
@@ -321,9 +322,20 @@ static void apply(const struct sim *sim, const struct optimizer *o, uint64_t t, 
     if (steps > 1)
         all = (struct sim_gradient_sum){t % steps ? NULL : sum, 1.0f / (float)steps, 1.0f};
     if (all.sum)
-        all.scale = clip_scale(c, all.sum, steps > 1 ? steps : n);
+        all.scale = clip_scale(c, all.sum, steps > 1 ? steps : n, squares);
     apply_tensors(sim, o, t, w, slot, g, 1.0f / (float)n, all);
     free(sum);
+    return all.scale;
+}
+
+static bool breaks_row(const struct sim_config *c, const struct sim_oracle *o, uint64_t step)
+{
+    const struct sim_leaf *l = o->place[step].leaf;
+    bool broken = false;
+    for (uint32_t i = 0; i < c->settings.microbatches; i++)
+        broken = broken || (l[i].there && tree_has_leaf(&o->set[step], i) &&
+                            sim_breaks_row(c, l[i].batch, l[i].leaf));
+    return broken;
 }
 
 static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step)
@@ -332,7 +344,7 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     struct optimizer optimizer = optimizer_of(&c->settings);
     const struct tree_leaves *set = &o->set[step];
     uint32_t n = step_broken(c, o, step) ? 0 : step_examples(c, o, step);
-    float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    float *g = calloc(c->elems, sizeof *g), *slot[OPTIMIZER_SLOTS_MAX] = {0}, scale = 1;
     o->w[step + 1] = malloc(c->elems * sizeof(float));
     memcpy(o->w[step + 1], o->w[step], c->elems * sizeof(float));
     for (uint32_t k = 0; k < o->slots; k++) {
@@ -343,10 +355,14 @@ static void next_step(const struct sim *sim, struct sim_oracle *o, uint64_t step
     if (n) {
         (void)node_gradient(c, set, o->place[step].leaf, 0, c->settings.microbatches, o->view[step],
                             g);
-        apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n);
+        scale = apply(sim, &optimizer, o->t[step + 1], o->w[step + 1], slot, g, n,
+                      sim_rows_squares(sim, step));
     }
-    if (c->tables)
-        sim_rows_next_step((struct sim *)sim, &optimizer, step, n);
+    if (c->tables) {
+        sim_rows_next_step((struct sim *)sim, &optimizer, step, n, scale);
+        sim_rows_seen.clipped += scale < 1;
+        sim_rows_seen.broken += breaks_row(c, o, step);
+    }
     next_sums(c, o, step);
     next_place(c, o, step);
     next_view(c, &sim->layout, o, step);

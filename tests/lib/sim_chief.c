@@ -126,9 +126,45 @@ static void io_journal(void *ctx, const struct journal_entry *entry)
     e->drop = free;
 }
 
-static const struct chief_io io = {io_to_ps,   io_to_worker, io_find_cut, io_publish,
-                                   io_discard, io_finish,    io_ended,    io_say,
-                                   io_random,  io_journal,   NULL};
+static void on_kept(struct sim *sim, struct sim_event *e)
+{
+    struct sim_worker *k = &sim->worker[0];
+    if (e->a == k->keep_asks)
+        k->keeping = false;
+    sim_worker_pump(sim, k);
+}
+
+/* Where worker 0 has leaves, nobody has made a step since it asked. */
+static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)
+{
+    static const char *const words[] = {"copied", "published", "failed"};
+    struct sim_worker *k = ctx;
+    struct sim *sim = sim_of(k);
+    sim_trace(sim, "chief: cut %" PRIu64 ", step %" PRIu64 ", of ask %" PRIu64 " is %s", cut, step,
+              ask, words[what]);
+    bool present = ask == k->keep_asks && k->keeping &&
+                   generation_equal(k->kept_generation, k->terms->generation);
+    if (what == KEPT_COPIED && present &&
+        (step < k->kept_step ||
+         (sim->config.workers <= sim->config.settings.microbatches && step != k->kept_step)))
+        sim_fail(sim, "a cut of step %" PRIu64 " was asked for, and it is of step %" PRIu64,
+                 k->kept_step, step);
+    sim_seen.kept += what == KEPT_PUBLISHED;
+    if (what != KEPT_PUBLISHED)
+        letter(k, DIALER, on_kept)->a = ask;
+}
+
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = io_to_worker,
+                                   .find_cut = io_find_cut,
+                                   .publish = io_publish,
+                                   .discard = io_discard,
+                                   .finish = io_finish,
+                                   .ended = io_ended,
+                                   .say = io_say,
+                                   .random = io_random,
+                                   .journal = io_journal,
+                                   .kept = io_kept};
 
 /* ---- connections to ps ---- */
 
@@ -242,6 +278,31 @@ static void on_step(struct sim *sim, struct sim_event *e)
     sim_worker_pump(sim, &sim->worker[0]);
 }
 
+static void on_keep(struct sim *sim, struct sim_event *e)
+{
+    chief_keep(sim->worker[0].chief, e->a, sim_ms(sim));
+    sim_worker_pump(sim, &sim->worker[0]);
+}
+
+/* Sync, at an epoch's end. True: the cut that was asked for is not copied yet. */
+static bool keeps(struct sim *sim, struct sim_worker *k)
+{
+    const struct session *s = k->session;
+    struct generation g = k->terms->generation;
+    uint64_t step = session_step(s);
+    if (!sim->config.keeps || k->terms->feedback || session_phase(s) != SESSION_READY)
+        return false;
+    if (step && session_place(s).steps == 0 &&
+        (step != k->kept_step || !generation_equal(g, k->kept_generation))) {
+        k->kept_step = step;
+        k->kept_generation = g;
+        k->keeping = true;
+        letter(k, ACCEPTOR, on_keep)->a = ++k->keep_asks;
+    }
+    k->keeping = k->keeping && generation_equal(g, k->kept_generation);
+    return k->keeping;
+}
+
 static void tell_step(struct sim_worker *k)
 {
     const struct session_terms *terms = k->terms;
@@ -265,7 +326,7 @@ static bool averages_are_here(struct sim_worker *k)
 }
 
 /* Sync: before an epoch's first step, as the evaluation of what the last one made. */
-void sim_chief_between(struct sim *sim, struct sim_worker *k)
+static void look_at_averages(struct sim *sim, struct sim_worker *k)
 {
     const struct session *s = k->session;
     struct generation g = k->terms->generation;
@@ -278,6 +339,12 @@ void sim_chief_between(struct sim *sim, struct sim_worker *k)
     k->averaged_step = step;
     k->averaged_generation = g;
     sim_check_averages(sim, g, step, k->averages);
+}
+
+bool sim_chief_between(struct sim *sim, struct sim_worker *k)
+{
+    look_at_averages(sim, k);
+    return !keeps(sim, k);
 }
 
 void sim_chief_pump(struct sim *sim, struct sim_worker *k)
@@ -327,7 +394,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
         sim_fail(sim, "no chief: %s", e.text);
         return;
     }
-    k->finishing = false;
+    k->finishing = k->keeping = false;
     k->told_generation = k->averaged_generation = (struct generation){0, 0};
     k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);
     k->chief_up_due = true;

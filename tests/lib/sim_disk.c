@@ -41,34 +41,44 @@ static float *copy(const float *from, uint64_t elems)
 
 /* ---- a shard's file ---- */
 
-struct save {
+struct sim_save {
     struct sim_thread *thread;
     struct shard_image *image;
+    struct row_copy *rows; /* that have come so far; NULL: the job has no tables */
+    bool all_rows;
+    bool given_up;
     struct checkpoint_file name;
     char error[64];
 };
 
 static void save_free(void *p)
 {
-    struct save *s = p;
+    struct sim_save *s = p;
+    if (s->thread->save == s)
+        s->thread->save = NULL;
+    if (s->rows)
+        row_copy_close(s->rows);
+    mem_free(s->rows);
     shard_image_free(s->image);
     free(s);
 }
 
 static void on_saved(struct sim *sim, struct sim_event *e)
 {
-    struct save *s = e->p;
+    struct sim_save *s = e->p;
+    struct sim_thread *t = s->thread;
     (void)sim;
-    shard_on_saved(s->thread->core, s->image->cut, s->error[0] ? NULL : &s->name,
+    shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name,
                    s->error[0] ? s->error : NULL);
     save_free(s);
+    sim_thread_go_on(t);
 }
 
-/* The image's rows become the file's. */
-static void move_rows(struct save *s, struct sim_file *f)
+/* The rows that came become the file's. */
+static void move_rows(struct sim_save *s, struct sim_file *f)
 {
-    f->rows = s->image->rows;
-    s->image->rows = NULL;
+    f->rows = s->rows;
+    s->rows = NULL;
     if (!f->rows)
         return;
     const struct checkpoint_rows *head = &f->rows->head;
@@ -79,47 +89,118 @@ static void move_rows(struct save *s, struct sim_file *f)
 }
 
 /* The rename: from here on the file is there, whatever becomes of its writer. */
+static void make_file(struct sim *sim, struct sim_save *s)
+{
+    const struct checkpoint_shard *b = &s->image->blocks;
+    struct sim_file *f = calloc(1, sizeof *f);
+    f->cut = s->image->cut;
+    f->generation = b->generation;
+    f->slots = b->slots;
+    f->w = copy(b->w, b->elems);
+    for (uint32_t i = 0; i < b->slots; i++)
+        f->slot[i] = copy(b->slot[i], b->elems);
+    (void)snprintf(s->name.name, sizeof s->name.name, "shard-%u.gw", b->shard);
+    s->name.first_elem = b->first_elem;
+    s->name.elems = b->elems;
+    s->name.bytes = b->elems * sizeof(float) * (1 + b->slots);
+    s->name.head_crc = ++sim->crc;
+    move_rows(s, f);
+    f->name = s->name;
+    remove_files(sim, f->cut, f->name.name);
+    f->next = sim->files;
+    sim->files = f;
+}
+
+static struct sim_event *later(struct sim_save *s, int64_t us,
+                               void (*run)(struct sim *, struct sim_event *))
+{
+    struct sim_event *e = sim_after(s->thread->sim, us, &s->thread->ps->proc, run);
+    e->p = s;
+    e->drop = save_free;
+    return e;
+}
+
+/* A disk that is full may be so before all rows are there; a cut that is given up may be written to its end all the same,
+ * if they are. */
 static void on_written(struct sim *sim, struct sim_event *e)
 {
-    struct save *s = e->p;
-    const struct checkpoint_shard *b = &s->image->blocks;
+    struct sim_save *s = e->p;
+    bool all = !s->rows || s->all_rows;
+    if (s->given_up && (!all || sim_chance(sim, 2))) {
+        save_free(s);
+        return;
+    }
     if (sim->save_failures && sim_chance(sim, 2)) {
         sim->save_failures--;
         (void)snprintf(s->error, sizeof s->error, "No space left on device");
+    } else if (all) {
+        make_file(sim, s);
     } else {
-        struct sim_file *f = calloc(1, sizeof *f);
-        f->cut = s->image->cut;
-        f->generation = s->image->blocks.generation;
-        f->slots = b->slots;
-        f->w = copy(b->w, b->elems);
-        for (uint32_t i = 0; i < b->slots; i++)
-            f->slot[i] = copy(b->slot[i], b->elems);
-        (void)snprintf(s->name.name, sizeof s->name.name, "shard-%u.gw", b->shard);
-        s->name.first_elem = b->first_elem;
-        s->name.elems = b->elems;
-        s->name.bytes = b->elems * sizeof(float) * (1 + b->slots);
-        s->name.head_crc = ++sim->crc;
-        move_rows(s, f);
-        f->name = s->name;
-        remove_files(sim, f->cut, f->name.name);
-        f->next = sim->files;
-        sim->files = f;
+        (void)later(s, 1 + (int64_t)sim_below(sim, 2000), on_written);
+        return;
     }
-    struct sim_event *next = sim_after(sim, (int64_t)sim_below(sim, 3000), e->proc, on_saved);
-    next->p = s;
-    next->drop = save_free;
+    (void)later(s, (int64_t)sim_below(sim, 3000), on_saved);
+}
+
+bool sim_disk_save_room(struct sim_thread *t)
+{
+    return !sim_chance(t->sim, 10);
+}
+
+void sim_disk_save_rows(struct sim_thread *t, const struct row_group *g)
+{
+    struct sim_save *s = t->save;
+    if (s->all_rows)
+        sim_fail(t->sim, "rows of a cut behind the last");
+    if (row_group_ends(g))
+        s->all_rows = true;
+    else if (row_copy_add(s->rows, g))
+        abort();
+}
+
+void sim_disk_save_end(struct sim_thread *t)
+{
+    if (!t->save)
+        return;
+    sim_rows_seen.ended += t->save->rows && !t->save->all_rows;
+    t->save->given_up = true;
+    t->save = NULL;
+}
+
+/* Between two frames. */
+static void on_copy(struct sim *sim, struct sim_event *e)
+{
+    struct sim_thread *t = &sim->ps[e->proc->index].thread[e->b];
+    if (!t->save || t->save->image->cut != e->a)
+        return;
+    uint64_t calls = 1 + sim_below(sim, 30);
+    while (calls-- && shard_copy(t->core))
+        ;
+    sim_thread_go_on(t);
+    struct sim_event *next = sim_after(
+        sim, (int64_t)sim_below(sim, sim_chance(sim, 10) ? 20000 : 600), e->proc, on_copy);
+    next->a = e->a;
+    next->b = e->b;
 }
 
 void sim_disk_save(struct sim_thread *t, struct shard_image *take_image)
 {
     struct sim *sim = t->sim;
-    struct save *s = calloc(1, sizeof *s);
+    const struct checkpoint_rows *rows = take_image->blocks.rows;
+    struct sim_save *s = calloc(1, sizeof *s);
+    if (t->save)
+        sim_fail(sim, "a cut is saved before another one is over");
     s->thread = t;
     s->image = take_image;
-    int64_t us = 500 + (int64_t)sim_below(sim, sim_chance(sim, 5) ? 400000 : 10000);
-    struct sim_event *e = sim_after(sim, us, &t->ps->proc, on_written);
-    e->p = s;
-    e->drop = save_free;
+    t->save = s;
+    if (rows) {
+        s->rows = mem_zalloc(1, sizeof *s->rows);
+        row_copy_init(s->rows, rows->table, rows->tables, rows->buckets, rows->clock);
+        struct sim_event *e = sim_after(sim, 0, &t->ps->proc, on_copy);
+        e->a = take_image->cut;
+        e->b = t->index;
+    }
+    (void)later(s, 500 + (int64_t)sim_below(sim, sim_chance(sim, 5) ? 400000 : 10000), on_written);
 }
 
 static const struct sim_file *find_file(const struct sim *sim, uint64_t cut,
@@ -164,12 +245,12 @@ static enum err read_rows(struct row_copy *c, const struct checkpoint_rows_wante
     row_copy_rewind(c);
     do {
         enum err err = c->head.next(c, &g, e);
-        if (!err && g.rows && g.bucket >= w->buckets.first && g.bucket < w->buckets.end)
-            err = w->sink.take(w->sink.ctx, &g, e);
-        if (err)
+        bool ends = !err && row_group_ends(&g);
+        if (!err && !ends && g.bucket >= w->buckets.first && g.bucket < w->buckets.end)
+            err = row_sink_take(&w->sink, &g, e);
+        if (err || ends)
             return err;
-    } while (g.rows);
-    return ERR_OK;
+    } while (true);
 }
 
 enum err sim_disk_read_rows(const struct sim *sim, const struct manifest *m,

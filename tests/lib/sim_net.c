@@ -34,7 +34,8 @@ struct sim_conn *sim_connect(struct sim *sim, enum sim_conn_kind kind, uint32_t 
                            .life = {dialer->life, acceptor->life},
                            .open = {true, true},
                            .cut_us = INT64_MAX};
-    c->paused_end = &c->paused;
+    for (int end = 0; end < 2; end++)
+        c->paused_end[end] = &c->paused[end];
     sim->conns = c;
     return c;
 }
@@ -123,16 +124,21 @@ static void hand_over(struct sim *sim, struct sim_message *m)
     msg_free(head);
 }
 
+static bool reads(const struct sim *sim, const struct sim_conn *c, int end)
+{
+    return end == DIALER ? sim_worker_reads(sim, c) : sim_thread_reads(c);
+}
+
 static void deliver(struct sim *sim, struct sim_message *m)
 {
     struct sim_conn *c = m->conn;
     sim->messages++;
     check_unsent(sim, m);
-    if (m->to == DIALER && (c->paused || !sim_worker_reads(sim, c))) {
+    if (c->paused[m->to] || !reads(sim, c, m->to)) {
         unlink_unsent(m);
         m->next = NULL;
-        *c->paused_end = m;
-        c->paused_end = &m->next;
+        *c->paused_end[m->to] = m;
+        c->paused_end[m->to] = &m->next;
         return;
     }
     hand_over(sim, m);
@@ -142,7 +148,7 @@ static void deliver(struct sim *sim, struct sim_message *m)
 /* A break may come in the middle of a body: a part of it has reached its final place. */
 static void torn(struct sim *sim, struct sim_message *m)
 {
-    if (m->type != FRAME_REPLY || m->to != DIALER || m->conn->paused ||
+    if (m->type != FRAME_REPLY || m->to != DIALER || m->conn->paused[DIALER] ||
         !sim_worker_reads(sim, m->conn))
         return;
     ProtobufCMessage *head = msg_unpack(m->type, m->head, m->bytes);
@@ -214,23 +220,23 @@ void sim_send(struct sim *sim, struct sim_conn *c, int to, enum frame_type type,
     sim_send_body(sim, c, to, type, m, NULL, 0, NULL);
 }
 
-static void drop_paused(struct sim_conn *c)
+static void drop_paused(struct sim_conn *c, int end)
 {
-    while (c->paused) {
-        struct sim_message *m = c->paused;
-        c->paused = m->next;
+    while (c->paused[end]) {
+        struct sim_message *m = c->paused[end];
+        c->paused[end] = m->next;
         sim_message_free(m);
     }
-    c->paused_end = &c->paused;
+    c->paused_end[end] = &c->paused[end];
 }
 
-void sim_resume_reading(struct sim *sim, struct sim_conn *c)
+void sim_resume_reading(struct sim *sim, struct sim_conn *c, int end)
 {
-    while (c->paused && sim_open(c, DIALER) && sim_worker_reads(sim, c)) {
-        struct sim_message *m = c->paused;
-        c->paused = m->next;
-        if (!c->paused)
-            c->paused_end = &c->paused;
+    while (c->paused[end] && sim_open(c, end) && reads(sim, c, end)) {
+        struct sim_message *m = c->paused[end];
+        c->paused[end] = m->next;
+        if (!c->paused[end])
+            c->paused_end[end] = &c->paused[end];
         hand_over(sim, m);
         sim_message_free(m);
     }
@@ -243,8 +249,7 @@ static void on_end_of_file(struct sim *sim, struct sim_event *e)
     if (!sim_open(c, end))
         return;
     c->open[end] = false;
-    if (end == DIALER)
-        drop_paused(c);
+    drop_paused(c, end);
     if (end == DIALER && c->kind == CONN_CONTROL)
         sim_chief_lost(sim, c);
     else if (end == DIALER)
@@ -271,8 +276,7 @@ void sim_close(struct sim *sim, struct sim_conn *c, int end)
     if (!c || !c->open[end])
         return;
     c->open[end] = false;
-    if (end == DIALER)
-        drop_paused(c);
+    drop_paused(c, end);
     end_of_file(sim, c, !end, delay(sim, c));
 }
 
@@ -291,7 +295,8 @@ void sim_net_close(struct sim *sim)
     while (sim->conns) {
         struct sim_conn *c = sim->conns;
         sim->conns = c->next;
-        drop_paused(c);
+        drop_paused(c, DIALER);
+        drop_paused(c, ACCEPTOR);
         free(c);
     }
 }

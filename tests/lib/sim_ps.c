@@ -38,6 +38,8 @@ static void io_send_rows(void *ctx, struct shard_peer *to, const Gradwire__Rows 
 {
     struct sim_thread *t = ctx;
     bool sync = t->sim->config.settings.update == GRADWIRE__UPDATE__SYNC;
+    sim_check_rows_read(t, to, m);
+    sim_async_rows_sent(t, to);
     sim_rows_seen.gone += m->gone ? 1 : 0;
     sim_rows_seen.before += sync && !m->gone && m->step < t->core->step;
     sim_rows_seen.making += sync && m->step == t->core->step && t->core->sync.parts_made;
@@ -119,6 +121,34 @@ static void io_save(void *ctx, struct shard_image *take_image)
     sim_disk_save(ctx, take_image);
 }
 
+static bool io_save_room(void *ctx)
+{
+    return sim_disk_save_room(ctx);
+}
+
+static enum err io_save_rows(void *ctx, const struct row_group *g)
+{
+    sim_disk_save_rows(ctx, g);
+    return ERR_OK;
+}
+
+static void io_save_end(void *ctx)
+{
+    sim_disk_save_end(ctx);
+}
+
+bool sim_thread_reads(const struct sim_conn *c)
+{
+    return c->kind != CONN_LINK || !c->said_hello || shard_reads(c->thread->core);
+}
+
+void sim_thread_go_on(struct sim_thread *t)
+{
+    for (struct sim_conn *c = t->sim->conns; c; c = c->next)
+        if (c->kind == CONN_LINK && c->said_hello && c->thread == t)
+            sim_resume_reading(t->sim, c, ACCEPTOR);
+}
+
 static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
                         struct checkpoint_shard *blocks, struct errmsg *e)
 {
@@ -158,6 +188,9 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
+                                   .save_room = io_save_room,
+                                   .save_rows = io_save_rows,
+                                   .save_end = io_save_end,
                                    .load = io_load,
                                    .drop_peers = io_drop_peers,
                                    .now_s = quiet_now_s,
@@ -173,6 +206,8 @@ void sim_ps_start(struct sim *sim, struct sim_ps *ps)
         *t = (struct sim_thread){.sim = sim, .ps = ps, .index = i};
         if (shard_new(&t->core, ps->proc.index, i, &io, t))
             abort();
+        if (sim->config.kept_bytes)
+            t->core->rows.beside = (struct shard_beside){.least_bytes = sim->config.kept_bytes};
     }
     ps->control = NULL;
     ps->uuid[0] = '\0';
@@ -213,6 +248,8 @@ void sim_ps_stop(struct sim *sim, struct sim_ps *ps)
     for (uint32_t i = 0; i < ps->threads; i++) {
         struct sim_thread *t = &ps->thread[i];
         sim_unsent_forget(&t->unsent, NULL, 0);
+        sim_rows_seen.kept += shard_facts(t->core).kept_rows;
+        sim_rows_seen.held += shard_facts(t->core).holds;
         shard_free(t->core);
         buffer_pool_close(&t->pool);
         t->core = NULL;
@@ -375,6 +412,15 @@ static void check_generation(struct sim_thread *t)
     }
 }
 
+/* A cut came between the sums of all rows and this decision, which waits. */
+static void note_held(const struct sim_thread *t)
+{
+    const struct shard *s = t->core;
+    const struct shard_round *r = &s->sync.round;
+    sim_rows_seen.late += s->rows.on && s->mode == &shard_mode_sync && shard_cut_holds(s) &&
+                          r->parts_summed == ROW_PARTS && r->last.there && r->last.step == s->step;
+}
+
 static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_ENTER) {
@@ -390,6 +436,8 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         check_generation(t);
         sim_backup_entered(t, before, (const Gradwire__Enter *)m);
         sim_stale_entered(t, before, (const Gradwire__Enter *)m);
+        if (!generation_equal(before, shard_facts(t->core).generation))
+            sim_async_rows_entered(t, (const Gradwire__Enter *)m);
     } else if (type == FRAME_GONE) {
         sim_shard_gone(t, (const Gradwire__Gone *)m);
     } else {
@@ -397,9 +445,12 @@ static void tell(struct sim_thread *t, enum frame_type type, const ProtobufCMess
         if (cut && cut->cut + 1 > t->next_cut)
             t->next_cut = cut->cut + 1;
         shard_on_chief(t->core, type, m);
-        if (type == FRAME_STEP_DECISION)
+        if (type == FRAME_STEP_DECISION) {
+            note_held(t);
             sim_backup_decided(t, (const Gradwire__StepDecision *)m);
+        }
     }
+    sim_thread_go_on(t);
 }
 
 static void on_fenced(struct sim *sim, struct sim_ps *ps, const Gradwire__Fence *m)
@@ -611,8 +662,11 @@ static void on_rows(struct sim *sim, struct sim_conn *c, const struct sim_messag
     const Gradwire__RowsPush *push = (const Gradwire__RowsPush *)head;
     if (!err && type == FRAME_ROWS_PUSH)
         sim_check_update(t, &c->peer, push->generation, push->name);
+    sim_async_rows_pushing(t);
     if (!err)
         err = shard_on_rows(t->core, &c->peer, type, head, body, m->body_bytes, &e);
+    if (!err && type == FRAME_ROWS_PUSH)
+        sim_async_rows_pushed(t, &c->peer, push, body, m->body_bytes);
     buffer_unref(body);
     if (err)
         sim_fail(sim, "shard %u, a %s of worker %u: %s: %s", c->to, frame_type_str(m->type),

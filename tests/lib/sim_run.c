@@ -77,6 +77,7 @@ void sim_config_random(struct sim_config *c, uint64_t seed, bool sync)
     c->elems = (1024 * chunks + 16 * (1 + rng_u64(key, 12) % 64));
     c->every_steps = rng_u64(key, 13) % 4 ? 1 + (uint32_t)(rng_u64(key, 14) % 8) : 0;
     c->every_seconds = rng_u64(key, 18) % 5 ? 0 : 1;
+    c->keeps = sync && rng_u64(key, 60) % 3 == 0;
     c->worker_rejoin_s = 1 + (uint32_t)(rng_u64(key, 15) % 3);
     c->delay_us = rng_u64(key, 16) % 3 ? 500 : 20000;
     c->compute_us = rng_u64(key, 17) % 3 ? 1000 : 20000;
@@ -366,10 +367,16 @@ static void make_row_layout(struct sim *sim, bool exact)
 {
     struct row_layout *l = sim->layout.rows = mem_zalloc(1, sizeof *l);
     *l = sim_row_layout;
+    for (uint32_t i = 0; i < l->tables; i++)
+        l->table[i].admission = sim->config.admission[i];
+    for (uint32_t i = 0; i < l->tables; i++)
+        l->table[i].unseen_steps = sim->config.unseen_steps[i];
     for (uint32_t i = 0; i < l->tables && exact; i++) {
         l->table[i].init = i ? INIT_CONSTANT : INIT_ZEROS;
         l->table[i].init_value = (float)i;
     }
+    if (!exact)
+        sim_rows_own_optimizers(l);
 }
 
 static void make_layout(struct sim *sim)

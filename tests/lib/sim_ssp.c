@@ -30,25 +30,38 @@ static bool of(const struct sim_update *u, const struct sim_thread *t, const str
            u->worker == p->worker && u->incarnation == p->incarnation;
 }
 
-void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m)
+static void check_read(struct sim_thread *t, const struct shard_peer *to, uint64_t clock)
 {
     struct sim *sim = t->sim;
-    if (!m->bounded)
-        return;
-    sim_seen.reads++;
-    sim_seen.encoded += m->codec != GRADWIRE__CODEC__RAW;
-    sim_seen.behind += clocks_least(&t->core->ssp.clocks) < m->clock;
-    if (m->clock > t->read_clock)
-        t->read_clock = m->clock;
+    sim_seen.behind += clocks_least(&t->core->ssp.clocks) < clock;
+    if (clock > t->read_clock)
+        t->read_clock = clock;
     for (size_t i = 0; i < sim->updates; i++) {
         const struct sim_update *u = &sim->update[i];
-        if (of(u, t, to) && !u->outside && u->clock < m->clock &&
+        if (of(u, t, to) && !u->outside && u->clock < clock &&
             !ids_has(&t->core->async.once.resolved, u->id))
             sim_fail(sim,
                      "worker %u reads at clock %" PRIu64 " without its own batch %" PRIu64
                      " of clock %" PRIu64,
-                     to->worker, m->clock, u->id, u->clock);
+                     to->worker, clock, u->id, u->clock);
     }
+}
+
+void sim_check_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Reply *m)
+{
+    if (!m->bounded)
+        return;
+    sim_seen.reads++;
+    sim_seen.encoded += m->codec != GRADWIRE__CODEC__RAW;
+    check_read(t, to, m->clock);
+}
+
+void sim_check_rows_read(struct sim_thread *t, const struct shard_peer *to, const Gradwire__Rows *m)
+{
+    if (!m->bounded)
+        return;
+    sim_rows_seen.bounded++;
+    check_read(t, to, m->clock);
 }
 
 void sim_check_update(struct sim_thread *t, const struct shard_peer *from,

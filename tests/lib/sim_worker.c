@@ -94,11 +94,20 @@ static void push_node_rows(struct sim_worker *k, uint32_t shard, const struct si
     Gradwire__RowsPush m = GRADWIRE__ROWS_PUSH__INIT;
     Gradwire__Generation g = msg_generation(k->task_generation);
     size_t bytes = 0;
+    m.ask = session_push_ask(k->session, shard);
+    const struct row_way way = {
+        .asked = m.ask ? n->asked : NULL,
+        .codec = k->terms->codecs.push,
+        .key = row_codec_key(k->terms->settings.seed, k->task_name, n->node.level, n->node.index)};
     for (uint32_t p = first; p < first + parts; p++)
-        bytes += row_frames_part_bytes(&n->rows, bucket_part(buckets_of(k, shard), p));
+        bytes += row_frames_part_most(&n->rows, &way, bucket_part(buckets_of(k, shard), p));
     uint8_t *body = mem_zalloc(bytes, 1), *out = body;
     for (uint32_t p = first; p < first + parts; p++)
-        out += row_frames_part(&n->rows, bucket_part(buckets_of(k, shard), p), out);
+        out += row_frames_part(&n->rows, &way, bucket_part(buckets_of(k, shard), p), out);
+    if (m.ask)
+        sim_rows_seen.by_ask++;
+    else
+        sim_rows_seen.by_keys++;
     m.generation = &g;
     m.name = k->task_name;
     m.level = n->node.level;
@@ -106,8 +115,8 @@ static void push_node_rows(struct sim_worker *k, uint32_t shard, const struct si
     m.examples = n->examples;
     m.first_part = first;
     m.parts = parts;
-    sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_ROWS_PUSH, &m.base, body, bytes,
-                   NULL);
+    sim_send_bytes(sim_of(k), k->link[shard], ACCEPTOR, FRAME_ROWS_PUSH, &m.base, body,
+                   (uint64_t)(out - body), NULL);
     mem_free(body);
 }
 
@@ -142,6 +151,29 @@ static void io_ask_again(void *ctx, uint32_t shard, enum session_ask which)
     send_ask(ctx, shard);
 }
 
+/* Leaf `leaf` of a task, as worker/step/batch.c has it. Not `there`: it has no examples. */
+static struct sim_leaf leaf_of(const struct epochs_work *w, uint64_t batch, uint32_t leaf)
+{
+    if (!w || !w->redo)
+        return (struct sim_leaf){batch, leaf, true};
+    if (leaf >= w->count)
+        return (struct sim_leaf){.there = false};
+    return (struct sim_leaf){w->leaf[leaf] / w->leaves, (uint32_t)(w->leaf[leaf] % w->leaves),
+                             true};
+}
+
+static bool task_has(const struct sim_config *c, const struct session_task *t, uint32_t list,
+                     uint32_t key)
+{
+    for (uint32_t r = 0; r < t->runs; r++)
+        for (uint32_t i = t->first[r]; i < t->first[r] + t->count[r]; i++) {
+            struct sim_leaf l = leaf_of(t->work, t->batch, i);
+            if (l.there && sim_leaf_has(c, l.batch, l.leaf, list, key))
+                return true;
+        }
+    return false;
+}
+
 /* The keys of the task's leaves. */
 static void want_rows(struct sim_worker *k, struct row_values *v, const struct session_task *t)
 {
@@ -150,14 +182,9 @@ static void want_rows(struct sim_worker *k, struct row_values *v, const struct s
     for (uint32_t list = 0; list < SIM_LISTS; list++) {
         uint64_t mixed[SIM_KEYS];
         uint32_t n = 0;
-        for (uint32_t key = 0; key < SIM_KEYS; key++) {
-            bool has = false;
-            for (uint32_t r = 0; r < t->runs; r++)
-                for (uint32_t i = 0; i < t->count[r]; i++)
-                    has = has || sim_leaf_has(&sim->config, t->batch, t->first[r] + i, list, key);
-            if (has)
+        for (uint32_t key = 0; key < SIM_KEYS; key++)
+            if (task_has(&sim->config, t, list, key))
                 mixed[n++] = sim->rows.mixed[list][key];
-        }
         if (row_values_reserve(v, list, n, &e))
             abort();
         if (n)
@@ -204,8 +231,8 @@ static void on_rows(struct sim *sim, struct sim_worker *k, uint32_t shard,
 {
     enum session_ask which;
     if (session_rows_fit(k->session, shard, head, &which) &&
-        row_frames_rows(k->asked, buckets_of(k, shard), k->terms->settings.seed,
-                        (const uint8_t *)m->body, m->body_bytes))
+        row_frames_rows(k->asked, k->terms->codecs.reply, buckets_of(k, shard),
+                        k->terms->settings.seed, (const uint8_t *)m->body, m->body_bytes))
         sim_fail(sim, "worker %u: rows do not decode", k->proc.index);
     session_on_rows(k->session, shard, head);
 }
@@ -215,7 +242,11 @@ static void node_rows(struct sim_worker *k, struct sim_node *n)
 {
     const struct sim *sim = sim_of(k);
     const struct row_values *v = &k->rows[k->rows_now];
+    struct sim_leaf leaf[SIM_LEAVES_MAX];
+    for (uint32_t i = 0; i < SIM_LEAVES_MAX; i++)
+        leaf[i] = leaf_of(k->task_work, k->task_batch, i);
     n->rows.layout = &sim_row_layout;
+    n->asked = v;
     for (uint32_t t = 0; t < SIM_TABLES; t++) {
         uint32_t list = sim_row_layout.table[t].list, dim = sim_row_layout.table[t].dim, keys = 0;
         if (!n->rows.g[t])
@@ -224,7 +255,7 @@ static void node_rows(struct sim_worker *k, struct sim_node *n)
             n->rows.list[list].mixed = mem_zalloc(SIM_KEYS, sizeof(uint64_t));
         for (uint32_t i = 0; i < v->list[list].keys; i++) {
             uint64_t mixed = v->list[list].mixed[i];
-            if (!sim_row_gradient(&sim->config, k->task_batch, n->node, t,
+            if (!sim_row_gradient(&sim->config, (struct sim_leaves){leaf, NULL}, n->node, t,
                                   sim_rows_place(sim, list, mixed), v->w[t] + (size_t)i * dim,
                                   n->rows.g[t] + (size_t)keys * dim))
                 continue;
@@ -414,19 +445,13 @@ void sim_worker_dialed(struct sim *sim, struct sim_worker *k, enum sim_conn_kind
 
 /* ---- compute ---- */
 
-/* As worker/step/gradient.c has it. False: a leaf of no examples. */
+/* False: a leaf of no examples. */
 static bool find_leaf(const struct sim_worker *k, uint32_t leaf, uint64_t *batch, uint32_t *of)
 {
-    const struct epochs_work *w = k->task_work;
-    *batch = k->task_batch;
-    *of = leaf;
-    if (!w || !w->redo)
-        return true;
-    if (leaf >= w->count)
-        return false;
-    *batch = w->leaf[leaf] / w->leaves;
-    *of = (uint32_t)(w->leaf[leaf] % w->leaves);
-    return true;
+    struct sim_leaf l = leaf_of(k->task_work, k->task_batch, leaf);
+    *batch = l.batch;
+    *of = l.leaf;
+    return l.there;
 }
 
 static void node_value(struct sim_worker *k, struct tree_node n, float *out)
@@ -501,7 +526,7 @@ static void computed(struct sim *sim, struct sim_worker *k)
     session_computed(k->session);
     for (uint32_t i = 0; i < k->terms->plan.shards; i++)
         if (k->link[i])
-            sim_resume_reading(sim, k->link[i]);
+            sim_resume_reading(sim, k->link[i], DIALER);
 }
 
 /* One run leaves as backward produces it, last layer first. */
@@ -578,6 +603,8 @@ static bool guard(struct sim_worker *k)
     for (uint32_t i = 0; i < k->nodes; i++) {
         memset(k->node[i].value, 0, config->elems * sizeof(float));
         memset(k->node[i].sums, 0, sizeof k->node[i].sums);
+        for (uint32_t list = 0; list < SIM_LISTS; list++)
+            k->node[i].rows.list[list].keys = 0;
         k->node[i].examples = 0;
     }
     return true;
@@ -651,8 +678,8 @@ void sim_worker_pump(struct sim *sim, struct sim_worker *k)
 {
     if (!k->proc.up || sim->failed)
         return;
-    if (k->chief)
-        sim_chief_between(sim, k);
+    if (k->chief && !sim_chief_between(sim, k))
+        return;
     struct session_task t = session_task(k->session);
     if (t.kind == TASK_ROWS)
         ask_rows(k, &t);

@@ -235,6 +235,14 @@ static void wide_and_deep(struct job *j)
     models_activation(j, ACT_SIGMOID);
 }
 
+static void regularized_rows(struct job *j)
+{
+    wide_and_deep(j);
+    j->model.table[0].init.l2 = 0.3f;
+    j->model.table[1].init.l1 = 0.02f;
+    j->model.table[1].init.l2 = 0.05f;
+}
+
 static void regularized(struct job *j)
 {
     models_start(j, 6, 0, LOSS_BINARY_CROSSENTROPY, false);
@@ -373,6 +381,7 @@ static void (*const MODELS[])(struct job *) = {
     bags,
     rows_in_a_graph,
     wide_and_deep,
+    regularized_rows,
 };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 

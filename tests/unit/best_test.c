@@ -41,7 +41,7 @@ static struct best opened(void)
 {
     struct best b;
     struct errmsg e = {""};
-    assert_int_equal(best_init(&b, &job, &layout, folder, &e), ERR_OK);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder, &e), ERR_OK);
     return b;
 }
 

@@ -47,7 +47,7 @@ static int remove_folder(void **state)
 
 enum { TABLES = 3, CLOCK = 77, WIDTH_MAX = 16 + 16 };
 static const struct checkpoint_table TABLE[TABLES] = {
-    {"wide", 1, 0}, {"deep", 16, 16}, {"ads", 3, 1}};
+    {"wide", 1, 0, 0}, {"deep", 16, 16, 0}, {"ads", 3, 1, 0}};
 
 struct row {
     uint32_t bucket, table, count;
@@ -113,7 +113,7 @@ static size_t group_at(const struct rows *r, size_t from, struct row_group *g)
         count[n] = row->count;
         memcpy(values + n * width, row->values, width * sizeof(float));
     }
-    *g = (struct row_group){first->bucket, first->table, n, mixed, stamp, count, values};
+    *g = (struct row_group){first->bucket, first->table, n, mixed, stamp, count, values, NULL, 0};
     return n;
 }
 
@@ -211,7 +211,7 @@ static enum err read_range(const struct rows *want, const struct manifest *m,
                            struct bucket_range of, struct errmsg *e)
 {
     struct reader r = {want, of, row_at(want, of.first), SIZE_MAX};
-    enum err err = checkpoint_read_rows(dir, m, of, &(struct row_sink){take, &r}, e);
+    enum err err = checkpoint_read_rows(dir, m, of, &(struct row_sink){.take = take, .ctx = &r}, e);
     if (!err)
         assert_int_equal(r.at, row_at(want, of.end));
     return err;
@@ -604,8 +604,9 @@ static void an_error_of_the_source_ends_the_file_and_of_the_sink_the_reading(voi
     struct manifest m;
     assert_ok(checkpoint_load(dir, 1, &m, &e));
     struct reader reader = {&r, all, 0, 20};
-    assert_int_equal(checkpoint_read_rows(dir, &m, all, &(struct row_sink){take, &reader}, &text),
-                     ERR_STATE);
+    assert_int_equal(
+        checkpoint_read_rows(dir, &m, all, &(struct row_sink){.take = take, .ctx = &reader}, &text),
+        ERR_STATE);
     assert_string_equal(text.text, "enough");
     assert_true(reader.at >= 20 && reader.at < r.n);
     manifest_close(&m);

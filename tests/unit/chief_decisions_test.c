@@ -31,6 +31,8 @@ struct said {
     char momentum[200]; /* what was said of it last */
     int momenta;        /* and how often */
     int ended;          /* the exit code, -1: not yet */
+    int kept[KEPT_FAILED + 1];
+    uint64_t kept_ask, kept_cut; /* of the last one */
 };
 
 struct fixture {
@@ -106,6 +108,15 @@ static void io_discard(void *ctx, uint64_t cut)
     ((struct fixture *)ctx)->said.discarded++;
 }
 
+static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)
+{
+    struct said *said = &((struct fixture *)ctx)->said;
+    (void)step;
+    said->kept[what]++;
+    said->kept_ask = ask;
+    said->kept_cut = cut;
+}
+
 static void io_finish(void *ctx)
 {
     ((struct fixture *)ctx)->said.finishes++;
@@ -151,6 +162,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .find_cut = io_find_cut,
                                    .publish = io_publish,
                                    .discard = io_discard,
+                                   .kept = io_kept,
                                    .finish = io_finish,
                                    .ended = io_ended,
                                    .say = io_say,
@@ -269,6 +281,20 @@ static void start(struct fixture *f)
     assert_int_equal(f->said.welcomes, WORKERS);
 }
 
+static void saved(struct fixture *f, uint32_t shard, const char *error)
+{
+    char text[64];
+    Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
+    Gradwire__Generation g = generation(f);
+    (void)snprintf(text, sizeof text, "%s", error);
+    m.generation = &g;
+    m.cut = f->said.cut;
+    m.shard = shard;
+    m.error = text;
+    m.file = (char *)"";
+    chief_on_ps(f->chief, shard, FRAME_CUT_SAVED, &m.base, f->now_ms);
+}
+
 /* Cut 0 is taken before the workers are welcomed; this is the next one, which they hold for. */
 static void cut_with_workers(struct fixture *f)
 {
@@ -277,15 +303,8 @@ static void cut_with_workers(struct fixture *f)
         status(f, FRAME_CUT_STOPPED, i, 0);
     for (uint32_t i = 0; i < PS; i++)
         status(f, FRAME_CUT_COPIED, i, 0);
-    for (uint32_t i = 0; i < PS; i++) {
-        Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
-        Gradwire__Generation g = generation(f);
-        m.generation = &g;
-        m.cut = f->said.cut;
-        m.shard = i;
-        m.error = m.file = (char *)"";
-        chief_on_ps(f->chief, i, FRAME_CUT_SAVED, &m.base, f->now_ms);
-    }
+    for (uint32_t i = 0; i < PS; i++)
+        saved(f, i, "");
     assert_int_equal(f->said.published, 1);
     chief_on_published(f->chief, f->said.cut, NULL, f->now_ms);
     ask(f, 0);
@@ -466,6 +485,112 @@ static void cut_waits_until_what_some_shards_have_is_done_on_all(void **state)
     close_fixture(&f);
 }
 
+/* The cut that the workers hold for, up to its copies. */
+static void copy_cut(struct fixture *f, uint64_t mark)
+{
+    for (uint32_t i = 0; i < WORKERS; i++)
+        held(f, i);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_STOPPED, i, mark);
+    for (uint32_t i = 0; i < PS; i++)
+        status(f, FRAME_CUT_COPIED, i, mark);
+}
+
+static void save_cut(struct fixture *f)
+{
+    for (uint32_t i = 0; i < PS; i++)
+        saved(f, i, "");
+    chief_on_published(f->chief, f->said.cut, NULL, f->now_ms);
+}
+
+static void a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    uint64_t cut = f.said.cut;
+    chief_keep(f.chief, 7, f.now_ms);
+    copy_cut(&f, 0);
+    assert_int_equal(f.said.kept[KEPT_COPIED], 1);
+    assert_int_equal(f.said.kept[KEPT_PUBLISHED], 0);
+    save_cut(&f);
+    assert_int_equal(f.said.kept[KEPT_PUBLISHED], 1);
+    assert_true(f.said.kept_ask == 7 && f.said.kept_cut == cut);
+    assert_int_equal(f.said.cut, cut); /* and no other */
+    close_fixture(&f);
+}
+
+static void behind_one_that_is_copied_another_cut_is_taken(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    uint64_t cut = f.said.cut;
+    copy_cut(&f, 0);
+    chief_keep(f.chief, 7, f.now_ms);
+    save_cut(&f);
+    assert_int_equal(f.said.kept[KEPT_COPIED] + f.said.kept[KEPT_PUBLISHED], 0);
+    assert_int_equal(f.said.cut, cut + 1);
+    copy_cut(&f, 0);
+    save_cut(&f);
+    assert_int_equal(f.said.kept[KEPT_PUBLISHED], 1);
+    assert_true(f.said.kept_ask == 7 && f.said.kept_cut == cut + 1);
+    close_fixture(&f);
+}
+
+static void a_cut_that_was_asked_for_and_fails_is_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    chief_keep(f.chief, 7, f.now_ms);
+    copy_cut(&f, 0);
+    saved(&f, 1, "disk full");
+    assert_int_equal(f.said.kept[KEPT_FAILED], 1);
+    assert_int_equal(f.said.kept[KEPT_PUBLISHED], 0);
+    close_fixture(&f);
+}
+
+/* A new chief, behind the final cut, asks for one more. */
+static void the_last_cut_of_a_job_that_is_done_is_the_final_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_with(&f, &final_cut, 0);
+    start(&f);
+    chief_keep(f.chief, 7, f.now_ms);
+    chief_on_evaluated(f.chief, f.now_ms);
+    assert_int_equal(f.said.done, 0);
+    copy_cut(&f, 100);
+    save_cut(&f);
+    assert_int_equal(f.said.kept[KEPT_PUBLISHED], 1);
+    assert_int_equal(f.said.done, 0);
+    copy_cut(&f, 100);
+    save_cut(&f);
+    assert_int_equal(f.said.done, 1);
+    close_fixture(&f);
+}
+
+static void a_new_generation_drops_what_was_asked_for(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    cut_with_workers(&f);
+    chief_keep(f.chief, 7, f.now_ms);
+    chief_on_ps_down(f.chief, 0, f.now_ms);
+    ps_up(&f, 0); /* empty */
+    for (uint32_t i = 0; i < PS; i++)
+        entered(&f, i);
+    copy_cut(&f, 0);
+    save_cut(&f);
+    assert_int_equal(f.said.kept[KEPT_COPIED] + f.said.kept[KEPT_PUBLISHED], 0);
+    close_fixture(&f);
+}
+
 /* A push that nobody waited for any more reached one of them between its two reports. */
 static void cut_is_dropped_where_the_copies_differ(void **state)
 {
@@ -595,6 +720,11 @@ int main(void)
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),
         cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),
+        cmocka_unit_test(a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for),
+        cmocka_unit_test(behind_one_that_is_copied_another_cut_is_taken),
+        cmocka_unit_test(a_cut_that_was_asked_for_and_fails_is_told),
+        cmocka_unit_test(the_last_cut_of_a_job_that_is_done_is_the_final_one),
+        cmocka_unit_test(a_new_generation_drops_what_was_asked_for),
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),

@@ -11,7 +11,7 @@
 
 #include "common/base/mem.h"
 #include "worker/data/dataset.h"
-#include "worker/data/drawn.h"
+#include "worker/data/drawn/drawn.h"
 #include "worker/data/planted.h"
 
 static struct job click_job(const char *keys)

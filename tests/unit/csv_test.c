@@ -17,7 +17,7 @@
 #include "tests/lib/idx_files.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/dataset.h"
-#include "worker/data/drawn.h"
+#include "worker/data/drawn/drawn.h"
 #include "worker/export/encoding.h"
 
 /* ---- a job, files, and what is read of them ---- */
@@ -720,7 +720,7 @@ static void the_exported_encoding_makes_the_same_features(void **state)
           NULL, 0);
     loads(&f, "1,q,a,M,0,1\n4,q,\xff!,S,1,2\n?,q,?,L,1,3\n3,q,a,?,0,4\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, NULL);
     json_int_t features, at[3], width;
     double shift, divisor, missing;
@@ -858,7 +858,7 @@ static void the_encoding_says_functions_and_buckets(void **state)
           NULL, 0);
     loads(&f, "1,-2,3,0\n4,9,6,1\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, NULL), *columns = json_object_get(all, "columns");
     static const char *const wanted[] = {
         "{\"feature\":0,\"kind\":\"number\",\"name\":\"a\",\"number\":{\"divisor\":1.0,"

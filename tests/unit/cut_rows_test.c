@@ -31,7 +31,7 @@ static int remove_folder(void **state)
 }
 
 /* The cut's tables stand in another order than the model's; both of these share a list there. */
-static const struct checkpoint_table IN_CUT[] = {{"deep", 3, 3}, {"wide", 1, 0}};
+static const struct checkpoint_table IN_CUT[] = {{"deep", 3, 3, 0}, {"wide", 1, 0, 0}};
 static const struct row_layout LAYOUT = {
     .lists = 1,
     .tables = 2,
@@ -95,7 +95,8 @@ static enum err next(void *ctx, struct row_group *g, struct errmsg *e)
     s->mixed = key[s->i];
     for (uint32_t k = 0; k < 6; k++)
         s->values[k] = k < IN_CUT[s->table].dim ? value_of(s->table, s->mixed, k) : -1.0f;
-    *g = (struct row_group){s->bucket, s->table, 1, &s->mixed, &s->stamp, &s->count, s->values};
+    *g = (struct row_group){s->bucket, s->table,  1,    &s->mixed, &s->stamp,
+                            &s->count, s->values, NULL, 0};
     go_on(s);
     return ERR_OK;
 }
@@ -179,6 +180,27 @@ static void rows_come_from_the_cut_and_others_have_their_first_value(void **stat
     }
 }
 
+static void rows_that_were_not_admitted_read_as_the_table_says(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct manifest m;
+    struct row_values v;
+    struct row_layout admits = LAYOUT;
+    admits.table[0].admission = (struct row_admission){.min_count = 2, .sketch_mb = 1};
+    admits.table[1].admission = (struct row_admission){.probability = 0.5f, .initial = true};
+    assert_int_equal(write_cut(2, &m, &e), ERR_OK);
+    want(&v, &admits);
+    struct cut_rows cut = {dir, &m, SEED};
+    assert_int_equal(cut_rows_read(&cut, &v, &e), ERR_OK);
+    for (uint32_t k = 0; k < v.list[0].keys; k++) {
+        bool there = was_in_cut(v.list[0].mixed[k]);
+        assert_true(there || (v.w[0][k] == 0.0f && v.w[1][3 * k] == 9.0f));
+    }
+    row_values_close(&v);
+    manifest_close(&m);
+}
+
 static void assert_refused(const struct row_layout *layout, const char *why)
 {
     struct errmsg e = {""};
@@ -208,6 +230,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_come_from_the_cut_and_others_have_their_first_value,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(rows_that_were_not_admitted_read_as_the_table_says,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_table_that_the_cut_lacks_or_has_otherwise_is_named,
                                         make_folder, remove_folder),

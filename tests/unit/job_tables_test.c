@@ -179,6 +179,13 @@ static void what_is_written_of_tables_reads_back_the_same(void **state)
         "18446744073709551615}}}",
         "model.layers[0].linear.inputs=[C2]",
         "tables.wide.initializer=ones",
+        "tables.wide={min_count: 3, unadmitted: initial, sketch_mb: 5}",
+        "tables.wide={probability: 0.25, unseen_steps: 1000}",
+        "tables.bag.regularizer={l1_l2: {l1: 0.5, l2: 2}}",
+        "tables.wide={optimizer: {rmsprop: {momentum: 0.5}}, warmup_steps: 4}",
+        "tables.bag={learning_rate: 2, learning_rate_schedule: {cosine_decay: {decay_steps: 9}}}",
+        "tables.bag={optimizer: ftrl, learning_rate_schedule: {piecewise_constant_decay: "
+        "{boundaries: [5], values: [1, 2]}}}",
     };
     (void)state;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -316,6 +323,47 @@ static void tables_that_cannot_be_are_refused(void **state)
             "leave one of the two out");
 }
 
+static void rows_of_a_table_travel_in_fewer_bits_where_it_says_so(void **state)
+{
+    (void)state;
+    struct job job = parsed("tables.ids.compression={push: int8, reply: bf16}");
+    assert_int_equal(job.model.table[0].push, ROW_CODEC_NONE);
+    assert_int_equal(job.model.table[1].push, ROW_CODEC_INT8);
+    assert_int_equal(job.model.table[1].reply, ROW_CODEC_BF16);
+    job_close(&job);
+    refused("tables.ids.compression.reply=int8",
+            "--set tables.ids.compression.reply: 'int8' is unknown; allowed: none, fp16, bf16");
+    refused("tables.ids.compression.push=zstd",
+            "--set tables.ids.compression.push: 'zstd' is unknown; allowed: none, fp16, bf16, "
+            "int8");
+}
+
+static void a_table_admits_by_a_count_or_by_a_coin(void **state)
+{
+    (void)state;
+    struct job job = parsed(NULL);
+    assert_true(job.model.table[0].min_count == 1 && job.model.table[0].probability == 1);
+    job_close(&job);
+    job = parsed("tables.ids={min_count: 2, unadmitted: initial}");
+    assert_int_equal(job.model.table[1].min_count, 2);
+    assert_int_equal(job.model.table[1].sketch_mb, 16);
+    assert_int_equal(job.model.table[1].unadmitted, UNADMITTED_INITIAL);
+    job_close(&job);
+    refused("tables.ids={min_count: 2, probability: 0.5}",
+            "--set tables.ids: tables.ids.probability: it does not go with min_count, which is 2: "
+            "leave one of the two out");
+    refused("tables.ids={unadmitted: initial}",
+            "--set tables.ids: tables.ids.unadmitted: every touch makes a row: it does nothing "
+            "without min_count above 1, or probability below 1");
+    refused("tables.ids={probability: 0.5, sketch_mb: 2}",
+            "--set tables.ids: tables.ids.sketch_mb: nothing is counted: it does nothing without "
+            "min_count above 1");
+    refused("tables.ids.min_count=256",
+            "--set tables.ids.min_count: '256' is not allowed; allowed: integer from 1 to 255");
+    refused("tables.ids.probability=0",
+            "--set tables.ids.probability: '0' is not allowed; allowed: number above 0 to 1");
+}
+
 static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
 {
     static const struct {
@@ -331,39 +379,272 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
         {"training.gradient_accumulation_steps=2",
          "--set training.gradient_accumulation_steps: it does not go with tables of rows by key; "
          "leave it out"},
-        {"training.clip_norm=1",
-         "--set training.clip_norm: not supported yet with tables of rows by key; leave it out"},
-        {"training.nan_guard=skip",
-         "--set training.nan_guard: not supported yet with tables of rows by key; allowed: off"},
         {"sync.replicas_to_aggregate=2", "--set sync.replicas_to_aggregate: backup workers are not "
                                          "supported yet with tables of rows by key; leave it out"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refused(cases[i].set, cases[i].why);
-    const char *sets[2] = {"data.eval=x", "training.monitor=loss"};
+    const char *sets[2] = {"optimizer=sgd", "compression.push=top_k"};
     struct job job;
     struct errmsg e = {""};
-    assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e),
-                     ERR_INPUT);
-    assert_string_equal(e.text, "--set training.monitor: not supported yet with tables of rows by "
-                                "key; leave it out");
-    sets[0] = "optimizer=sgd";
-    sets[1] = "compression.push=top_k";
     assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e),
                      ERR_INPUT);
     assert_non_null(strstr(e.text, "does not go with tables of rows by key"));
 }
 
-static void a_table_that_the_decay_would_leave_out_is_refused(void **state)
+static void what_bounds_an_update_goes_with_tables(void **state)
+{
+    static const char *const sets[] = {"training.clip_norm=1", "training.nan_guard=skip",
+                                       "training={update: async, staleness_rate: true}",
+                                       "training={update: async, clip_norm: 1, nan_guard: stop}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job job = parsed(sets[i]);
+        job_close(&job);
+    }
+}
+
+/* ---- what updates rows ---- */
+
+static void a_table_has_the_jobs_optimizer_unless_it_has_its_own(void **state)
 {
     (void)state;
-    refused("optimizer={adamw: {exclude_from_weight_decay: [e/, ids]}}",
-            "--set optimizer: optimizer.adamw.exclude_from_weight_decay: it names table ids, and "
-            "rows of tables are not left out of the decay yet; a tensor's whole name, like "
-            "ids/bias, means that alone");
-    struct job job = parsed("optimizer={adamw: {exclude_from_weight_decay: [wide/bias]}}");
+    struct job job = parsed("training={learning_rate: 0.25, warmup_steps: 3}");
+    const struct job_table *t = job.model.table;
+    for (uint32_t i = 0; i < job.model.tables; i++) {
+        assert_int_equal(t[i].optimizer.kind, OPT_ADAGRAD);
+        assert_true(t[i].optimizer.learning_rate == 0.25f);
+        assert_true(t[i].optimizer.initial_accumulator_value == 0.1f);
+        assert_int_equal(t[i].optimizer.schedule.warmup_steps, 3);
+        assert_false(t[i].own_optimizer || t[i].own_rate || t[i].own_schedule || t[i].own_warmup);
+    }
+    assert_null(strstr(job.identity_text, "tables.ids.optimizer"));
+    assert_null(strstr(job.canonical, "    learning_rate"));
     job_close(&job);
+}
+
+static void options_of_a_tables_optimizer_are_its_own(void **state)
+{
+    (void)state;
+    const char *sets[] = {"tables={wide: {optimizer: {ftrl: {l1_regularization_strength: 0.5}}}, "
+                          "ids: {optimizer: {adagrad: {learning_rate: 0.5, rowwise: true}}}}",
+                          "training.learning_rate=0.25"};
+    struct job job;
+    struct errmsg e = {""};
+    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e))
+        fail_msg("%s", e.text);
+    const struct optimizer *wide = &job.model.table[0].optimizer,
+                           *ids = &job.model.table[1].optimizer,
+                           *bag = &job.model.table[2].optimizer;
+    assert_true(wide->kind == OPT_FTRL && wide->l1 == 0.5f && wide->l2 == 0);
+    assert_true(wide->learning_rate == 0.001f && wide->initial_accumulator_value == 0.1f);
+    assert_true(wide->learning_rate_power == -0.5f && !wide->rowwise);
+    assert_true(ids->kind == OPT_ADAGRAD && ids->rowwise && ids->learning_rate == 0.5f);
+    assert_true(bag->kind == OPT_ADAGRAD && !bag->rowwise && bag->learning_rate == 0.25f);
+    assert_false(job.optimizer.rowwise);
+    assert_non_null(strstr(job.identity_text, "tables.wide.optimizer = ftrl\n"));
+    assert_non_null(strstr(job.identity_text, "tables.ids.optimizer.adagrad.rowwise = true\n"));
+    assert_null(strstr(job.identity_text, "tables.bag.optimizer"));
+    assert_null(strstr(job.identity_text, "learning_rate ="));
+    job_close(&job);
+    job = parsed("optimizer={adagrad: {rowwise: true}}");
+    assert_true(job.optimizer.rowwise && job.model.table[2].optimizer.rowwise);
+    job_close(&job);
+}
+
+static void a_table_may_have_a_rate_and_a_schedule_beside_the_jobs_optimizer(void **state)
+{
+    (void)state;
+    static const char decays[] = "training={learning_rate: 0.25, warmup_steps: 3, "
+                                 "learning_rate_schedule: {cosine_decay: {decay_steps: 9}}}";
+    const char *sets[] = {decays, "tables={ids: {learning_rate: 2}, bag: {warmup_steps: 0, "
+                                  "learning_rate_schedule: constant}}"};
+    struct job job;
+    struct errmsg e = {""};
+    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e))
+        fail_msg("%s", e.text);
+    const struct optimizer *wide = &job.model.table[0].optimizer,
+                           *ids = &job.model.table[1].optimizer,
+                           *bag = &job.model.table[2].optimizer;
+    assert_true(wide->learning_rate == 0.25f && ids->learning_rate == 2);
+    assert_true(ids->kind == OPT_ADAGRAD && ids->schedule.kind == SCHEDULE_COSINE_DECAY);
+    assert_true(ids->schedule.decay_steps == 9 && ids->schedule.warmup_steps == 3);
+    assert_true(bag->schedule.kind == SCHEDULE_CONSTANT && bag->schedule.warmup_steps == 0);
+    assert_true(bag->learning_rate == 0.25f);
+    assert_non_null(strstr(job.canonical, "  bag:"));
+    job_close(&job);
+}
+
+/* Whichever stands first. */
+static void a_rate_beside_the_optimizer_holds_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {
+        "tables={ids: {learning_rate: 0.5, optimizer: {sgd: {momentum: 0.5}}}}",
+        "tables={ids: {optimizer: {sgd: {momentum: 0.5}}, learning_rate: 0.5}}",
+        "tables={ids: {optimizer: {sgd: {momentum: 0.5, learning_rate: 0.5}}}}",
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        struct job job = parsed(sets[i]);
+        assert_true(job.model.table[1].optimizer.learning_rate == 0.5f);
+        job_close(&job);
+    }
+    const char *both[] = {"tables={ids: {optimizer: {sgd: {learning_rate: 1}}}}",
+                          "tables.ids.learning_rate=2"};
+    struct job job;
+    struct errmsg e = {""};
+    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", both, 2, &e))
+        fail_msg("%s", e.text);
+    assert_true(job.model.table[1].optimizer.learning_rate == 2);
+    job_close(&job);
+}
+
+static void updates_of_rows_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+#define AT "--set tables.ids"
+    static const char lamb[] = "lamb needs the norms of whole tensors, and a table of rows by key "
+                               "has none; take another";
+    char why[256];
+    (void)snprintf(why, sizeof why, "--set tables.ids.optimizer: %s", lamb);
+    refused("tables.ids.optimizer=lamb", why);
+    (void)snprintf(why, sizeof why, "--set tables.ids: tables.ids.optimizer: %s", lamb);
+    refused("tables.ids={optimizer: {lamb: {beta_1: 0.5}}}", why);
+    refused("tables.ids.optimizer={adam: {use_ema: true}}",
+            AT ".optimizer: tables.ids.optimizer.adam.use_ema: rows of tables have no average; "
+               "leave it out");
+    refused("tables.ids.optimizer={sgd: {exclude_from_weight_decay: [ids]}}",
+            AT ".optimizer: tables.ids.optimizer.sgd.exclude_from_weight_decay: weight_decay: 0 "
+               "leaves all rows of this table out of it");
+    refused("tables.ids.optimizer={sgd: {rowwise: true}}",
+            AT ".optimizer: tables.ids.optimizer.sgd.rowwise: unknown key; allowed: learning_rate, "
+               "weight_decay, momentum, nesterov");
+    refused("tables.ids.optimizer={sgd: {nesterov: true}}",
+            AT ".optimizer: tables.ids.optimizer.sgd.nesterov: it is a kind of momentum, which is "
+               "0; give that, or leave it out");
+    refused("tables.ids.optimizer=adagard",
+            AT ".optimizer: 'adagard' is unknown, did you mean adagrad? allowed: sgd, adam, "
+               "adagrad, adamw, ftrl, rmsprop");
+    refused("tables.ids.learning_rate=0",
+            AT ".learning_rate: '0' is not allowed; allowed: number above 0");
+    refused("tables.ids={learning_rate: 1, optimizer: {sgd: {learning_rate: 1}}}",
+            AT ": tables.ids.learning_rate: tables.ids.optimizer.sgd.learning_rate is the same "
+               "key, and is given too; give one of them");
+    refused("tables.ids.learning_rate_schedule=cosine_decay",
+            AT ".learning_rate_schedule: tables.ids.learning_rate_schedule.cosine_decay."
+               "decay_steps: it is missing; allowed: integer from 1 to 4294967295");
+    refused("tables.ids.learning_rate_schedule={cosine_decay: {decay_steps: 9, warmup_steps: 3}}",
+            AT ".learning_rate_schedule: "
+               "tables.ids.learning_rate_schedule.cosine_decay.warmup_steps: it is of the climb to "
+               "warmup_target; give that too, or tables.ids.warmup_steps, which climbs to the "
+               "rate");
+    refused("tables.ids={learning_rate: 1, learning_rate_schedule: {piecewise_constant_decay: "
+            "{boundaries: [5], values: [1, 2]}}}",
+            AT ": tables.ids.learning_rate: piecewise_constant_decay has its own values; leave it "
+               "out");
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(parse(&job, wide_deep, "tables.ids.gradient_accumulation_steps=2", &e),
+                     ERR_INPUT);
+    assert_non_null(strstr(e.text, AT ".gradient_accumulation_steps: unknown key; allowed: "));
+#undef AT
+}
+
+static void a_table_has_a_regularizer_as_layers_have(void **state)
+{
+    (void)state;
+    struct job job = parsed("tables={wide: {regularizer: l2}, ids: {regularizer: {l1_l2: {l1: "
+                            "0.5}}}}");
+    const struct job_table *t = job.model.table;
+    assert_true(t[0].init.regularizer == REGULARIZER_L2 && t[0].init.l2 == 0.01f);
+    assert_true(t[0].init.l1 == 0 && t[0].init.initializer == INIT_ZEROS);
+    assert_true(t[1].init.l1 == 0.5f && t[1].init.l2 == 0);
+    assert_true(t[1].init.init_value == 0.05f && t[1].init.init_other == -0.05f);
+    assert_true(t[2].init.regularizer == REGULARIZER_NONE && t[2].init.l1 == 0 &&
+                t[2].init.l2 == 0);
+    job_close(&job);
+    refused("tables.ids.regularizer={l2: -1}",
+            "--set tables.ids.regularizer: tables.ids.regularizer.l2.l2: '-1' is not allowed; "
+            "allowed: number from 0");
+    struct errmsg e = {""};
+    assert_int_equal(job_identity_compare("", "tables.ids.regularizer = none\n", &e), ERR_OK);
+    assert_int_equal(job_identity_compare("", "tables.ids.regularizer = l2\n", &e), ERR_INPUT);
+}
+
+static void rowwise_without_tables_is_refused(void **state)
+{
+    static const char plain[] = "model: {input: {shape: [4]}, layers: [dense: 1], loss: mse}\n"
+                                "data: {format: synthetic}\n"
+                                "optimizer: {adagrad: {rowwise: true}}\n";
+    (void)state;
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(parse(&job, plain, NULL, &e), ERR_INPUT);
+    assert_string_equal(e.text, "j.yaml:3: optimizer.adagrad.rowwise: it is of rows of tables by "
+                                "key, and no layer looks up in one; leave it out");
+}
+
+static void a_table_whose_name_is_excluded_is_not_decayed(void **state)
+{
+    (void)state;
+    struct job job = parsed("optimizer={adamw: {exclude_from_weight_decay: [ids]}}");
+    assert_true(job.model.table[1].optimizer.weight_decay == 0);
+    assert_true(job.model.table[0].optimizer.weight_decay == 0.004f);
+    assert_null(strstr(job.identity_text, "tables.ids.optimizer"));
+    job_close(&job);
+    const char *sets[] = {"optimizer={adamw: {exclude_from_weight_decay: [ids]}}",
+                          "tables={ids: {optimizer: adamw}}"};
+    struct errmsg e = {""};
+    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, 2, &e))
+        fail_msg("%s", e.text);
+    assert_true(job.model.table[1].optimizer.weight_decay == 0.004f);
+    job_close(&job);
+}
+
+/* "" where the job with `new` may go on with the checkpoint of the job with `old`. */
+static void goes_on(const char *old, const char *new, const char *why)
+{
+    struct job was = parsed(old), is = parsed(new);
+    struct errmsg e = {""};
+    enum err err = job_identity_compare(was.identity_text, is.identity_text, &e);
+    assert_string_equal(e.text, why);
+    assert_int_equal(err, *why ? ERR_INPUT : ERR_OK);
+    job_close(&was);
+    job_close(&is);
+}
+
+static void a_resumed_job_has_the_same_optimizers_at_any_rate(void **state)
+{
+    (void)state;
+    goes_on("tables={ids: {optimizer: {sgd: {momentum: 0.5}}}}",
+            "tables={ids: {optimizer: {sgd: {momentum: 0.5}}, learning_rate: 9, warmup_steps: 2}}",
+            "");
+    goes_on(NULL, "tables.ids.learning_rate=0.5", "");
+    goes_on("tables.ids.optimizer=sgd", "tables.ids.optimizer=adagrad",
+            "tables.ids.optimizer was sgd, is adagrad");
+    goes_on("tables.ids.optimizer={sgd: {momentum: 0.5}}", "tables.ids.optimizer=sgd",
+            "tables.ids.optimizer.sgd.momentum was 0.5, is 0");
+    goes_on(NULL, "tables.ids.optimizer=sgd", "tables.ids.optimizer was not there, is sgd");
+    goes_on("tables.ids.optimizer=sgd", NULL, "tables.ids.optimizer was sgd, is not there");
+}
+
+static void a_key_of_a_table_with_its_default_is_of_an_older_releases_job(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    static const char was[] = "tables.ids.optimizer = adagrad\n";
+    assert_int_equal(job_identity_compare(was,
+                                          "tables.ids.optimizer = adagrad\n"
+                                          "tables.ids.optimizer.adagrad.rowwise = false\n",
+                                          &e),
+                     ERR_OK);
+    assert_int_equal(job_identity_compare(was,
+                                          "tables.ids.optimizer = adagrad\n"
+                                          "tables.ids.optimizer.adagrad.rowwise = true\n",
+                                          &e),
+                     ERR_INPUT);
+    assert_string_equal(e.text, "tables.ids.optimizer.adagrad.rowwise was not there, is true");
 }
 
 /* "" where a new run may begin with what the old one has learned. */
@@ -395,6 +676,38 @@ static void a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did(void **st
     begins_with(
         NULL, "data.columns[4]={keys: {name: tags, max_values: 5, space: words}}",
         "the keys of column tags: space was tags, is words, and no row would be found by them");
+    begins_with(
+        NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 1000, missing: none}}",
+        "the keys of column C1: missing was empty, is none, and no row would be found by them");
+    begins_with(
+        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 3}}}",
+        "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 4}}}",
+        "the keys of column C1: missing.key.key was 3, is 4, and no row would be found by them");
+}
+
+/* As many columns as there may be, and each looked up. */
+static void a_job_of_many_columns_is_read_again_as_it_is_written_out(void **state)
+{
+    (void)state;
+    static const char many[] =
+        "model: {input: {shape: auto}, layers: [linear: {inputs: \"column_{1..4095}\", "
+        "name: a}, embedding: {inputs: \"column_{1..4095}\", output_dim: 2}, dense: {units: 1, "
+        "name: "
+        "b}, add: [a, b]], loss: mse}\n"
+        "optimizer: sgd\n"
+        "data: {format: csv, train: a, columns: [label: y, key: {name: \"column_{1..4095}\", "
+        "space: "
+        "all, buckets: 1000000, missing: none}]}\n";
+    struct job job, again;
+    struct errmsg e = {""};
+    if (parse(&job, many, NULL, &e))
+        fail_msg("%s", e.text);
+    if (parse(&again, job.canonical, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(again.canonical, job.canonical);
+    assert_int_equal(job_identity_compare(job.identity_text, again.identity_text, &e), ERR_OK);
+    job_close(&again);
+    job_close(&job);
 }
 
 static void a_job_without_tables_may_have_all_of_them(void **state)
@@ -427,9 +740,22 @@ int main(void)
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
+        cmocka_unit_test(rows_of_a_table_travel_in_fewer_bits_where_it_says_so),
+        cmocka_unit_test(a_table_admits_by_a_count_or_by_a_coin),
         cmocka_unit_test(what_does_not_go_with_tables_is_refused_by_its_key),
-        cmocka_unit_test(a_table_that_the_decay_would_leave_out_is_refused),
+        cmocka_unit_test(what_bounds_an_update_goes_with_tables),
+        cmocka_unit_test(a_table_has_the_jobs_optimizer_unless_it_has_its_own),
+        cmocka_unit_test(options_of_a_tables_optimizer_are_its_own),
+        cmocka_unit_test(a_table_may_have_a_rate_and_a_schedule_beside_the_jobs_optimizer),
+        cmocka_unit_test(a_rate_beside_the_optimizer_holds_wherever_it_stands),
+        cmocka_unit_test(updates_of_rows_that_cannot_be_are_refused),
+        cmocka_unit_test(a_table_has_a_regularizer_as_layers_have),
+        cmocka_unit_test(rowwise_without_tables_is_refused),
+        cmocka_unit_test(a_table_whose_name_is_excluded_is_not_decayed),
+        cmocka_unit_test(a_resumed_job_has_the_same_optimizers_at_any_rate),
+        cmocka_unit_test(a_key_of_a_table_with_its_default_is_of_an_older_releases_job),
         cmocka_unit_test(a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did),
+        cmocka_unit_test(a_job_of_many_columns_is_read_again_as_it_is_written_out),
         cmocka_unit_test(a_job_without_tables_may_have_all_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -528,9 +528,9 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
         struct job job = parsed(mlp, off[i]);
         job_close(&job);
     }
-    refused_set(
-        "data.format=npy",
-        "--set data.format: 'npy' is not supported yet; allowed: idx, synthetic, cifar10, csv");
+    refused_set("data.format=npy",
+                "--set data.format: 'npy' is not supported yet; allowed: idx, synthetic, cifar10, "
+                "csv, libsvm");
     refused_set(
         "recovery=partial",
         "--set recovery: not supported yet (restore a lost shard alone (partial)); leave it out");
@@ -639,6 +639,13 @@ static void the_rate_is_given_once(void **state)
                  "data: {format: synthetic}\n"
                  "optimizer: {sgd: {learning_rate: 0.1}}\n",
                  "training.learning_rate=0.75");
+    assert_true(job.optimizer.learning_rate == 0.75f);
+    job_close(&job);
+    job = parsed("model: {input: {shape: [1]}, layers: [dense: 1], loss: mse}\n"
+                 "training: {learning_rate: 0.75}\n"
+                 "data: {format: synthetic}\n"
+                 "optimizer: sgd\n",
+                 NULL);
     assert_true(job.optimizer.learning_rate == 0.75f);
     job_close(&job);
 }
@@ -855,6 +862,9 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
 {
 #define OF_CLICKS "it is of data.synthetic: clicks; leave it out"
 #define CLICK_COLUMNS "data.columns=[label: y, number: x]", "model.input.shape=auto"
+#define OF_COLUMNS                                                                                 \
+    "it is of data.format: csv or libsvm, or synthetic with data.synthetic: census or clicks; "    \
+    "leave it out"
 #define OF_CSV                                                                                     \
     "it is of csv: data.format: csv, or synthetic with data.synthetic: census or clicks; leave "   \
     "it out"
@@ -903,7 +913,7 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         {mlp,
          "data.columns",
          "[number: x, label: y]",
-         OF_CSV,
+         OF_COLUMNS,
          {"data.synthetic=census", "model.input.shape=auto", "data.scale=1"}},
         {least, "data.synthetic_fields", "3", OF_CLICKS, {"data.synthetic=clicks", CLICK_COLUMNS}},
         {least, "data.synthetic_keys", "300", OF_CLICKS, {"data.synthetic=clicks", CLICK_COLUMNS}},
@@ -918,10 +928,10 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         {least, "data.trim", "true", OF_CSV, {NULL}},
         {least, "data.comment", "\"#\"", OF_CSV, {NULL}},
         {least, "data.missing", "[\"\", \"?\"]", OF_CSV, {NULL}},
-        {least, "data.bad_rows", "skip", OF_CSV, {NULL}},
-        {least, "data.bad_rows_max", "5", OF_CSV, {NULL}},
-        {least, "data.memory_mb", "64", OF_CSV, {NULL}},
-        {least, "data.spill", "/x", OF_CSV, {NULL}},
+        {least, "data.bad_rows", "skip", OF_COLUMNS, {NULL}},
+        {least, "data.bad_rows_max", "5", OF_COLUMNS, {NULL}},
+        {least, "data.memory_mb", "64", OF_COLUMNS, {NULL}},
+        {least, "data.spill", "/x", OF_COLUMNS, {NULL}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -1094,7 +1104,7 @@ static void aliases_cannot_grow_without_bound(void **state)
     (void)state;
     refused("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
             "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
-            "e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n",
+            "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
             NULL, "j.yaml:1: too many values");
     refused("a: &a [*a]\n", NULL, "j.yaml:1: nested too deep");
 }
@@ -1216,6 +1226,27 @@ static void run_time_keys_leave_the_identity_alone(void **state)
     job_close(&was);
 }
 
+static void a_delimiter_is_a_word_or_the_character_itself(void **state)
+{
+    static const struct {
+        const char *set;
+        enum csv_delimiter is;
+    } cases[] = {
+        {"data.delimiter=tab", DELIMITER_TAB},    {"data.delimiter=\"\\t\"", DELIMITER_TAB},
+        {"data.delimiter=\\t", DELIMITER_TAB},    {"data.delimiter=;", DELIMITER_SEMICOLON},
+        {"data.delimiter=','", DELIMITER_COMMA},  {"data.delimiter=\" \"", DELIMITER_SPACE},
+        {"data.delimiter=\"|\"", DELIMITER_PIPE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job job = parsed(csv, cases[i].set);
+        assert_int_equal(job.data.csv.delimiter, cases[i].is);
+        assert_int_equal(job.data.csv.delimiter == DELIMITER_TAB,
+                         strstr(job.identity_text, "data.delimiter = tab\n") != NULL);
+        job_close(&job);
+    }
+}
+
 static void columns_are_read_as_the_job_says(void **state)
 {
     (void)state;
@@ -1304,8 +1335,8 @@ static void columns_that_make_no_sense_are_refused(void **state)
             "--set model.input.shape: rows of csv data have one dimension: [features], or auto");
     refused(csv, "data.scale=255",
             "--set data.scale: csv columns have a scale of their own: - number: {scale: standard}");
-    refused(csv, "data.delimiter=,",
-            "--set data.delimiter: ',' is unknown; allowed: comma, tab, semicolon, pipe, space");
+    refused(csv, "data.delimiter=^",
+            "--set data.delimiter: '^' is unknown; allowed: comma, tab, semicolon, pipe, space");
     refused_set("data={format: csv, train: x}",
                 "--set data: data.columns: it is missing; csv needs the list of "
                 "columns");
@@ -1596,6 +1627,7 @@ int main(void)
         cmocka_unit_test(layers_over_images_take_pairs_and_have_kerass_defaults),
         cmocka_unit_test(the_canonical_text_reads_back_as_the_same_job),
         cmocka_unit_test(run_time_keys_leave_the_identity_alone),
+        cmocka_unit_test(a_delimiter_is_a_word_or_the_character_itself),
         cmocka_unit_test(columns_are_read_as_the_job_says),
         cmocka_unit_test(columns_that_make_no_sense_are_refused),
         cmocka_unit_test(augmentation_is_for_images_alone),

@@ -61,7 +61,11 @@ static void keys_below_a_bucket_are_counted(void **state)
 static void a_first_value_follows_from_seed_table_and_key_alone(void **state)
 {
     (void)state;
-    struct row_table_spec a = {"ids", 4, 0, INIT_RANDOM_UNIFORM, 0.05f, 0.0f}, b = a;
+    struct row_table_spec a = {.name = "ids",
+                               .dim = 4,
+                               .init = INIT_RANDOM_UNIFORM,
+                               .init_value = 0.05f},
+                          b = a;
     (void)strcpy(b.name, "others");
     float w[4], again[4];
     row_first_value(&a, 1, 99, w);
@@ -69,6 +73,9 @@ static void a_first_value_follows_from_seed_table_and_key_alone(void **state)
     assert_memory_equal(w, again, sizeof w);
     for (int i = 0; i < 4; i++)
         assert_true(w[i] >= -0.05f && w[i] <= 0.05f && (i == 0 || memcmp(&w[i], &w[0], 4)));
+    row_first_value(&a, 1, key_mix(1), again); /* docs/tables.md */
+    assert_float_equal(again[0], 0.030486, 1e-6);
+    assert_float_equal(again[1], 0.047244, 1e-6);
     row_first_value(&b, 1, 99, again);
     assert_memory_not_equal(w, again, sizeof w);
     row_first_value(&a, 2, 99, again);

@@ -314,14 +314,17 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
     struct fixture f;
     char path[512];
     json_error_t why;
-    setup(&f, "embedding_bag: {inputs: [C1, t, x], output_dim: 2, name: e}",
+    setup(&f,
+          "embedding_bag: {inputs: [C1, t, x], output_dim: 2, mode: sqrtn, table: ids, name: e}, "
+          "linear: {inputs: d, name: l}, add: [e, l]",
           "key: {name: C1, space: site, buckets: 1000}, cross: {name: x, of: [C1, d]}, key: {name: "
           "d, "
           "missing: none}, label: y, keys: {name: t, hash: false, "
-          "missing: {key: 18446744073709551615}, separator: ' ', max_values: 2, weights: true}",
+          "missing: {key: 18446744073709551615}, separator: ' ', max_values: 2, weights: true}]}\n"
+          "tables: {l: {min_count: 2}}\n#",
           "a,b,1,7\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job.data.csv, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
     json_t *all = json_load_file(path, 0, &why);
     json_t *wanted = json_loads(
         "{\"features\": 0, \"missing\": [\"\"], \"columns\": ["
@@ -334,7 +337,16 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
         "{\"name\": \"y\", \"kind\": \"label\"},"
         "{\"name\": \"t\", \"kind\": \"keys\", \"key\": {\"hash\": false, \"space\": null, "
         "\"buckets\": null, \"missing\": \"key\", \"missing_key\": \"18446744073709551615\", "
-        "\"separator\": \" \", \"max_values\": 2, \"weights\": true}}]}",
+        "\"separator\": \" \", \"max_values\": 2, \"weights\": true}}],"
+        "\"lookups\": [{\"layer\": \"e\", \"table\": \"ids\", \"columns\": [\"C1\", \"t\", \"x\"], "
+        "\"combine\": \"sqrtn\", \"output\": \"concat\", \"bias\": false},"
+        "{\"layer\": \"l\", \"table\": \"l\", \"columns\": [\"d\"], "
+        "\"combine\": \"sum\", \"output\": \"sum\", \"bias\": true}],"
+        "\"tables\": [{\"name\": \"ids\", \"dim\": 2, \"seed\": \"1\", \"absent\": \"initial\", "
+        "\"initializer\": {\"random_uniform\": {\"minval\": -0.05000000074505806, \"maxval\": "
+        "0.05000000074505806}}},"
+        "{\"name\": \"l\", \"dim\": 1, \"seed\": \"1\", \"absent\": \"zeros\", \"initializer\": "
+        "{\"zeros\": {}}}]}",
         0, &why);
     assert_non_null(all);
     assert_non_null(wanted);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -150,6 +151,54 @@ static void msg_layout_refuses_tensors_that_do_not_fit(void **state)
     layout_close(&l);
 }
 
+static void add_a_table(struct layout *l)
+{
+    l->rows = mem_zalloc(1, sizeof *l->rows);
+    *l->rows = (struct row_layout){
+        .lists = 1,
+        .tables = 1,
+        .table = {{.name = "ids",
+                   .dim = 3,
+                   .init = INIT_CONSTANT,
+                   .init_value = 2,
+                   .unseen_steps = 99,
+                   .admission = {.min_count = 3, .initial = true, .sketch_mb = 5}}}};
+}
+
+static void msg_plan_brings_tables_over(void **state)
+{
+    (void)state;
+    struct layout l = two_tensors(), back = {0};
+    uint32_t threads[] = {1};
+    Gradwire__Plan p;
+    struct errmsg e;
+    add_a_table(&l);
+    assert_int_equal(msg_plan_set(&p, &l, threads, 1), ERR_OK);
+    assert_int_equal(msg_layout_get(&p, &back, &e), ERR_OK);
+    assert_memory_equal(back.rows, l.rows, sizeof *l.rows);
+    layout_close(&back);
+    Gradwire__Table *t = p.tables[0];
+    const Gradwire__Table was = *t;
+    t->min_count = ROW_MIN_COUNT_MAX + 1;
+    assert_layout_refused(&p);
+    *t = was;
+    t->sketch_mb = ROW_SKETCH_MB_MAX + 1;
+    assert_layout_refused(&p);
+    t->sketch_mb = 0; /* where are touches counted? */
+    assert_layout_refused(&p);
+    *t = was;
+    t->unseen_steps = ROW_UNSEEN_STEPS_MAX + 1;
+    assert_layout_refused(&p);
+    *t = was;
+    t->probability = 1;
+    assert_layout_refused(&p);
+    t->probability = NAN;
+    assert_layout_refused(&p);
+    *t = was;
+    layout_close(&l);
+    msg_plan_close(&p);
+}
+
 static void msg_plan_says_so_when_memory_runs_out(void **state)
 {
     (void)state;
@@ -220,6 +269,7 @@ int main(void)
         cmocka_unit_test(msg_copy_is_deep_and_equal),
         cmocka_unit_test(generations_differ_by_number_and_by_tag),
         cmocka_unit_test(msg_plan_brings_the_layout_over),
+        cmocka_unit_test(msg_plan_brings_tables_over),
         cmocka_unit_test(msg_layout_refuses_tensors_that_do_not_fit),
         cmocka_unit_test(msg_plan_says_so_when_memory_runs_out),
     };

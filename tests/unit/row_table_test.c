@@ -16,8 +16,10 @@
 
 #if defined(__SANITIZE_THREAD__) /* slow, and a table has one thread */
 enum { KEYS = 4000, MANY_ROWS = 200000 };
-#else
+#elif defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
 enum { KEYS = 20000, MANY_ROWS = 1000000 };
+#else
+enum { KEYS = 20000, MANY_ROWS = 10000000 }; /* 1.6 GB */
 #endif
 enum { DIM = 3, SLOTS = 2, BATCH = 64, SEED = 7 };
 

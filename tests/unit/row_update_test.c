@@ -110,8 +110,9 @@ static size_t touch(struct both *b, uint64_t t, float inv_n, float *g)
                 g[n * b->dim + i] = unit(1000 + t, (uint64_t)r * b->dim + i);
             row[n++] = r == 7 ? ROW_NONE : b->row[r];
         }
-    row_update_apply(b->table, &b->o, &(struct row_update){.t = t, .inv_n = inv_n, .stamp = t + 9},
-                     row, n, g);
+    row_update_apply(b->table, &b->o,
+                     &(struct row_update){.t = t, .inv_n = inv_n, .scale = 1, .stamp = t + 9}, row,
+                     n, g);
     return n;
 }
 
@@ -264,8 +265,8 @@ static void a_count_ends_at_its_largest(void **state)
     const float g[1] = {1.0f};
     both_init(&b, &OPTIMIZERS[3], 1);
     row_set_count(b.table, b.row[0], UINT32_MAX);
-    row_update_apply(b.table, &b.o, &(struct row_update){.t = 1, .inv_n = 1, .stamp = 1}, b.row, 1,
-                     g);
+    row_update_apply(b.table, &b.o,
+                     &(struct row_update){.t = 1, .inv_n = 1, .scale = 1, .stamp = 1}, b.row, 1, g);
     assert_int_equal(row_count(b.table, b.row[0]), UINT32_MAX);
     both_close(&b);
 }

@@ -16,14 +16,22 @@ enum { SHARDS = 2, ELEMS = 16, GENERATION = 5, LEAVES = 2 };
 struct fixture {
     struct session *s;
     int pulls[SHARDS], pushed_again[SHARDS], asked_again[SHARDS];
+    int enters, idles;
+    uint64_t clock, number; /* of the last pull */
     bool any;
 };
 
 static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type, const ProtobufCMessage *m)
 {
     struct fixture *f = ctx;
+    f->enters += type == FRAME_TICK && ((const Gradwire__Tick *)m)->enter;
+    f->idles += type == FRAME_TICK && ((const Gradwire__Tick *)m)->idle;
+    if (type == FRAME_TICK)
+        return;
     assert_int_equal(type, FRAME_PULL);
     f->pulls[shard]++;
+    f->clock = ((const Gradwire__Pull *)m)->clock;
+    f->number = ((const Gradwire__Pull *)m)->number;
     f->any = ((const Gradwire__Pull *)m)->any;
 }
 
@@ -114,13 +122,15 @@ static void open_session(struct fixture *f, Gradwire__Update update)
         deal(f, 1, 0, LEAVES);
     else
         lease(f, 10, 3);
-    assert_int_equal(session_phase(f->s), SESSION_PULLING);
+    if (update != GRADWIRE__UPDATE__SSP)
+        assert_int_equal(session_phase(f->s), SESSION_PULLING);
 }
 
 struct reply {
     uint32_t shard, chunks, parts;
     uint64_t step, name;
-    bool pulled, made;
+    bool pulled, made, bare;
+    uint64_t number, clock, entry;
 };
 
 /* Was it wanted? */
@@ -138,9 +148,12 @@ static bool reply(struct fixture *f, struct reply r)
     m.chunks = r.chunks;
     m.parts = r.parts;
     m.made = r.made;
-    assert_int_equal(session_reply_fits(f->s, r.shard, &m, r.chunks * ELEMS * sizeof(float), &first,
-                                        &wanted, &e),
-                     ERR_OK);
+    m.number = r.number;
+    m.bounded = r.number > 0;
+    m.clock = r.clock;
+    m.entry = r.entry;
+    uint64_t bytes = r.bare ? 0 : r.chunks * ELEMS * sizeof(float);
+    assert_int_equal(session_reply_fits(f->s, r.shard, &m, bytes, &first, &wanted, &e), ERR_OK);
     session_on_reply(f->s, r.shard, &m, wanted);
     return wanted;
 }
@@ -228,6 +241,45 @@ static void a_right_guess_needs_no_second_ask(void **state)
     assert_int_equal(session_task(f.s).kind, TASK_NONE); /* shard 0's rows */
     rows(&f, 0, ask_number(&f, 0, 1), 1, false);
     assert_int_equal(session_task(f.s).kind, TASK_COMPUTE);
+    session_free(f.s);
+}
+
+/* Not the one that leaves with it; an evaluation's is not kept, and a new connection has none. */
+static void a_push_names_the_ask_whose_rows_its_task_has(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct session_task next;
+    open_session(&f, GRADWIRE__UPDATE__SYNC);
+    assert_int_equal(session_push_ask(f.s, 0), 0);
+    begin_step(&f, 0);
+    uint64_t own = session_push_ask(f.s, 0);
+    assert_true(own > 0 && session_guess(f.s, &next));
+    session_ask_task(f.s, &next);
+    uint64_t guessed = ask_number(&f, 0, 1);
+    assert_true(guessed > own && ask_number(&f, 1, 1) == guessed);
+    session_computed(f.s);
+    assert_true(session_push_ask(f.s, 0) == own && session_push_ask(f.s, 1) == own);
+    session_on_link_down(f.s, 1);
+    assert_int_equal(session_push_ask(f.s, 1), 0);
+    session_on_link_up(f.s, 1);
+    assert_int_equal(session_push_ask(f.s, 1), 0);
+    assert_int_equal(ask_number(&f, 1, 1), guessed);
+    assert_int_equal(session_push_ask(f.s, 1), 0);
+    session_ask_look(f.s);
+    for (int i = 0; i < 3; i++) {
+        Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+        assert_true(session_ask_head(f.s, 0, ASK_LOOK, &m) && m.once && m.number > guessed);
+    }
+    assert_int_equal(session_push_ask(f.s, 0), own);
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    assert_true(session_ask_head(f.s, 0, ASK_TASK, &m) && !m.once);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows(&f, i, guessed, 1, false);
+    assert_true(reply(&f, (struct reply){0, 1, 0, 1, .made = true}));
+    assert_true(reply(&f, (struct reply){1, 0, 0, 1, .made = true}));
+    assert_int_equal(session_task(f.s).kind, TASK_COMPUTE);
+    assert_true(session_push_ask(f.s, 0) == guessed && session_push_ask(f.s, 1) == guessed);
     session_free(f.s);
 }
 
@@ -331,15 +383,107 @@ static void an_async_push_is_answered_when_all_parts_are(void **state)
     session_free(f.s);
 }
 
+/* Entered at this clock, and the pull at it is answered. */
+static void enter_ssp(struct fixture *f, uint64_t entry, uint64_t clock)
+{
+    assert_int_equal(f->enters, (int)entry * SHARDS);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        assert_true(reply(f, (struct reply){.shard = i, .entry = entry, .clock = clock}));
+    assert_int_equal(f->clock, clock);
+    assert_true(reply(f, (struct reply){0, 1, .pulled = true, .made = true, .number = f->number}));
+    assert_true(reply(f, (struct reply){1, 0, .pulled = true, .made = true, .number = f->number}));
+    assert_int_equal(session_phase(f->s), SESSION_READY);
+}
+
+/* What the ask to this shard says of its clock. */
+static bool ask_bounded(struct fixture *f, uint32_t shard, uint64_t *clock, uint64_t *number)
+{
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    bool there = session_ask_head(f->s, shard, ASK_TASK, &m);
+    *clock = m.bounded ? m.clock : UINT64_MAX;
+    *number = m.number;
+    return there;
+}
+
+static void compute_ssp(struct fixture *f, uint64_t name)
+{
+    struct session_task t = session_task(f->s);
+    uint64_t clock, number;
+    assert_int_equal(t.kind, TASK_ROWS);
+    assert_int_equal(t.name, name);
+    session_ask_task(f->s, &t);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        assert_true(ask_bounded(f, i, &clock, &number) && clock == UINT64_MAX);
+        rows(f, i, number, 0, false);
+    }
+    assert_int_equal(session_task(f->s).kind, TASK_COMPUTE);
+}
+
+/* With the push, at the clock of the pull behind it; a connection that gets its push later gets the ask behind it. */
+static void ssp_asks_for_the_next_rows_at_the_clock_of_the_next_pull(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct session_task next;
+    uint64_t clock, number;
+    open_session(&f, GRADWIRE__UPDATE__SSP);
+    enter_ssp(&f, 1, 7);
+    compute_ssp(&f, 10);
+    session_on_link_down(f.s, 1);
+    session_on_link_up(f.s, 1);
+    assert_true(session_guess(f.s, &next) && next.name == 11);
+    session_ask_task(f.s, &next);
+    assert_true(ask_bounded(&f, 0, &clock, &number) && clock == 8);
+    assert_false(ask_bounded(&f, 1, &clock, &number)); /* the shard lacks batch 10 */
+    session_computed(f.s);
+    assert_int_equal(f.clock, 8);
+    assert_int_equal(f.pushed_again[1], 1);
+    assert_int_equal(f.asked_again[0], 0);
+    assert_int_equal(f.asked_again[1], 1);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        assert_true(ask_bounded(&f, i, &clock, &number) && clock == 8);
+        rows(&f, i, number, 1, false);
+    }
+    assert_true(reply(&f, (struct reply){0, 1, 0, 1, .name = 10, .bare = true}));
+    assert_true(reply(&f, (struct reply){0, 0, ROW_PARTS, 1, .name = 10}));
+    assert_true(reply(&f, (struct reply){1, 0, ROW_PARTS, 1, .name = 10}));
+    assert_true(reply(&f, (struct reply){0, 1, .pulled = true, .made = true, .number = f.number}));
+    assert_true(reply(&f, (struct reply){1, 0, .pulled = true, .made = true, .number = f.number}));
+    struct session_task t = session_task(f.s);
+    assert_int_equal(t.kind, TASK_COMPUTE); /* one exchange */
+    assert_int_equal(t.name, 11);
+    session_free(f.s);
+}
+
+/* Told to go, it pulls no more: nothing is asked for at a clock that it does not come to. */
+static void ssp_guesses_nothing_where_no_pull_follows(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct session_task next;
+    open_session(&f, GRADWIRE__UPDATE__SSP);
+    enter_ssp(&f, 1, 0);
+    compute_ssp(&f, 10);
+    assert_true(session_guess(f.s, &next));
+    session_go(f.s);
+    assert_false(session_guess(f.s, &next));
+    session_computed(f.s);
+    assert_int_equal(f.idles, SHARDS);
+    session_free(f.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_waits_for_its_rows_from_every_shard),
         cmocka_unit_test(a_right_guess_needs_no_second_ask),
+        cmocka_unit_test(a_push_names_the_ask_whose_rows_its_task_has),
         cmocka_unit_test(a_deal_that_changed_after_the_ask_is_asked_for_anew),
         cmocka_unit_test(a_step_whose_rows_are_gone_is_pulled_anew),
         cmocka_unit_test(a_step_is_not_taken_before_every_shard_has_made_it),
         cmocka_unit_test(a_new_connection_is_asked_for_what_it_has_not_answered),
+        cmocka_unit_test(ssp_asks_for_the_next_rows_at_the_clock_of_the_next_pull),
+        cmocka_unit_test(ssp_guesses_nothing_where_no_pull_follows),
         cmocka_unit_test(an_async_push_is_answered_when_all_parts_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

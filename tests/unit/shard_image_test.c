@@ -11,13 +11,13 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "common/checkpoint/checkpoint_rows.h"
+#include "common/checkpoint/row_copy.h"
 #include "ps/core/shard_state.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/quiet.h"
 
 /* One chunk, which is shard 0's. Adagrad has one slot a weight. */
-enum { SHARDS_MAX = 5, TABLES = 2, CUT = 3 };
+enum { SHARDS_MAX = 5, TABLES = 2, CUT = 3, CLOCK = 50 };
 
 static char dir[FOLDER_BYTES];
 
@@ -26,6 +26,10 @@ struct node {
     struct checkpoint_file file;
     bool saved;
     char error[256]; /* of ENTERED, or of CUT_SAVED */
+    struct shard_image *image;
+    struct row_copy rows;
+    bool all_rows;
+    int ended; /* cuts that were not wanted any more */
 };
 
 struct cluster {
@@ -73,11 +77,55 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
 static void io_save(void *ctx, struct shard_image *take_image)
 {
     struct node *n = ctx;
+    const struct checkpoint_rows *rows = take_image->blocks.rows;
+    assert_null(n->image);
+    n->image = take_image;
+    n->all_rows = false;
+    row_copy_init(&n->rows, rows->table, rows->tables, rows->buckets, rows->clock);
+}
+
+static bool io_save_room(void *ctx)
+{
+    struct node *n = ctx;
+    assert_non_null(n->image);
+    return true;
+}
+
+static enum err io_save_rows(void *ctx, const struct row_group *g)
+{
+    struct node *n = ctx;
+    assert_false(n->all_rows);
+    if (!row_group_ends(g))
+        return row_copy_add(&n->rows, g);
+    n->all_rows = true;
+    return ERR_OK;
+}
+
+static void drop_image(struct node *n)
+{
+    shard_image_free(n->image);
+    row_copy_close(&n->rows);
+    n->image = NULL;
+}
+
+static void io_save_end(void *ctx)
+{
+    struct node *n = ctx;
+    assert_non_null(n->image);
+    drop_image(n);
+    n->ended++;
+}
+
+/* All rows are there: the file is written. */
+static void write_file(struct node *n)
+{
     struct checkpoint_file file;
     struct errmsg e = {""};
-    if (checkpoint_write_shard(dir, CUT, &take_image->blocks, &file, &e))
+    assert_true(n->all_rows);
+    n->image->blocks.rows = &n->rows.head;
+    if (checkpoint_write_shard(dir, CUT, &n->image->blocks, &file, &e))
         fail_msg("%s", e.text);
-    shard_image_free(take_image);
+    drop_image(n);
     shard_on_saved(n->shard, CUT, &file, NULL);
 }
 
@@ -101,6 +149,9 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
+                                   .save_room = io_save_room,
+                                   .save_rows = io_save_rows,
+                                   .save_end = io_save_end,
                                    .load = io_load,
                                    .drop_peers = quiet_drop_peers};
 
@@ -117,7 +168,8 @@ static struct cluster *cluster_new(uint32_t shards)
     c->layout.rows->lists = 1;
     c->layout.rows->tables = TABLES;
     c->layout.rows->table[0] = (struct row_table_spec){.name = "wide", .dim = 1};
-    c->layout.rows->table[1] = (struct row_table_spec){.name = "deep", .dim = 300};
+    c->layout.rows->table[1] = (struct row_table_spec){
+        .name = "deep", .dim = 300, .admission = {.min_count = 5, .sketch_mb = 1}};
     assert_int_equal(msg_plan_set(&c->plan, &c->layout, &shards, 1), ERR_OK);
     gradwire__settings__init(&c->settings);
     c->settings.optimizer = OPT_ADAGRAD;
@@ -166,7 +218,7 @@ static uint64_t mixed_of(uint64_t k)
 static void fill_row(struct row_table *t, uint32_t row, uint64_t k)
 {
     uint64_t key = rng_key(k, RNG_TEST, 0, 0);
-    row_set_stamp(t, row, k % 50);
+    row_set_stamp(t, row, k % CLOCK);
     row_set_count(t, row, (uint32_t)k * 3);
     for (uint32_t j = 0; j < t->dim; j++)
         row_weights(t, row)[j] = rng_unit(key, j);
@@ -176,12 +228,41 @@ static void fill_row(struct row_table *t, uint32_t row, uint64_t k)
 
 static void add_rows(struct cluster *c, uint64_t keys)
 {
+    for (uint32_t i = 0; i < c->shards; i++)
+        c->node[i].shard->rows.clock_before = CLOCK;
     for (uint64_t k = 0; k < keys; k++) {
         struct row_table *t = owner(c, mixed_of(k))->rows.tables.table[k % TABLES];
         uint32_t row;
         assert_int_equal(row_table_add(t, mixed_of(k), &row), ERR_OK);
         fill_row(t, row, k);
     }
+}
+
+/* Touches of other keys than those that have rows, some twice. */
+static void count_touches(struct cluster *c, uint64_t keys)
+{
+    for (uint64_t k = 0; k < keys; k++) {
+        uint64_t mixed = mixed_of(1000000 + k * 2 / 3);
+        uint32_t undo;
+        (void)row_admit_touch(&owner(c, mixed)->rows.tables.admit[1], mixed, 1, &undo);
+    }
+}
+
+static void assert_counts(struct cluster *c, uint64_t keys)
+{
+    struct row_admit want;
+    assert_int_equal(row_admit_init(&want, &c->layout.rows->table[1],
+                                    (struct bucket_range){0, ROW_BUCKETS}, c->settings.seed),
+                     ERR_OK);
+    for (uint64_t k = 0; k < keys; k++) {
+        uint32_t undo;
+        (void)row_admit_touch(&want, mixed_of(1000000 + k * 2 / 3), 1, &undo);
+    }
+    for (uint32_t b = 0; b < ROW_BUCKETS; b++) {
+        const struct row_admit *is = &owner(c, row_bucket_first(b))->rows.tables.admit[1];
+        assert_memory_equal(row_admit_sketch(is, b), row_admit_sketch(&want, b), 256);
+    }
+    row_admit_close(&want);
 }
 
 static void assert_rows(struct cluster *c, uint64_t keys)
@@ -192,7 +273,7 @@ static void assert_rows(struct cluster *c, uint64_t keys)
         uint64_t mixed = mixed_of(k), key = rng_key(k, RNG_TEST, 0, 0);
         uint32_t row;
         assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
-        assert_int_equal(row_stamp(t, row), k % 50);
+        assert_int_equal(row_stamp(t, row), k % CLOCK);
         assert_int_equal(row_count(t, row), k * 3);
         for (uint32_t j = 0; j < t->dim; j++)
             assert_true(row_weights(t, row)[j] == rng_unit(key, j));
@@ -204,8 +285,8 @@ static void assert_rows(struct cluster *c, uint64_t keys)
     assert_int_equal(rows, keys);
 }
 
-/* A cut of step 0, up to CUT_SAVED. */
-static void save(struct cluster *c)
+/* A cut of step 0, up to CUT_COPIED. */
+static void begin_cut(struct cluster *c)
 {
     Gradwire__Generation g = quiet_generation(c->generation);
     Gradwire__Cut cut = GRADWIRE__CUT__INIT;
@@ -216,6 +297,17 @@ static void save(struct cluster *c)
         c->node[i].saved = false;
         shard_on_chief(c->node[i].shard, FRAME_CUT, &cut.base);
         shard_on_chief(c->node[i].shard, FRAME_CUT_AT, &at.base);
+    }
+}
+
+/* Up to CUT_SAVED. */
+static void save(struct cluster *c)
+{
+    begin_cut(c);
+    for (uint32_t i = 0; i < c->shards; i++) {
+        while (shard_copy(c->node[i].shard))
+            ;
+        write_file(&c->node[i]);
     }
 }
 
@@ -248,6 +340,7 @@ static void rows_of_a_cut_load_into_any_number_of_shards(void **state)
         struct cluster *c = cluster_new(shards);
         enter(c, GRADWIRE__ENTER_MODE__INIT);
         add_rows(c, KEYS);
+        count_touches(c, KEYS);
         save(c);
         publish(c);
         assert_rows(c, KEYS);
@@ -258,6 +351,7 @@ static void rows_of_a_cut_load_into_any_number_of_shards(void **state)
             for (uint32_t i = 0; i < others; i++)
                 assert_string_equal(c->node[i].error, "");
             assert_rows(c, KEYS);
+            assert_counts(c, KEYS);
             end(c);
         }
     }
@@ -271,8 +365,10 @@ static void a_cut_of_tables_without_rows_loads_as_such(void **state)
     save(c);
     publish(c);
     add_rows(c, 10);
+    count_touches(c, 10);
     enter(c, GRADWIRE__ENTER_MODE__RESTORE); /* what came behind the cut is gone */
     assert_rows(c, 0);
+    assert_counts(c, 0);
     end(c);
 }
 
@@ -311,7 +407,7 @@ static void a_cut_of_other_tables_is_refused_by_its_files_name(void **state)
     end(c);
 }
 
-static void no_memory_for_a_copy_of_the_rows_fails_the_cut_alone(void **state)
+static void no_memory_to_begin_a_cut_fails_the_cut_alone(void **state)
 {
     (void)state;
     struct cluster *c = cluster_new(1);
@@ -325,11 +421,77 @@ static void no_memory_for_a_copy_of_the_rows_fails_the_cut_alone(void **state)
         mem_fail_at(-1);
         assert_int_equal(image == NULL, more);
         shard_image_free(image);
+        row_cut_end(&c->node[0].shard->rows.tables.cut);
     }
-    assert_true(fired > 6);
+    assert_true(fired >= 6);
     assert_rows(c, 500);
     save(c);
     assert_true(c->node[0].saved);
+    end(c);
+}
+
+/* The row changes before it is out, and there is no memory to keep it as it was. */
+static void no_memory_to_keep_a_row_fails_the_cut_alone(void **state)
+{
+    (void)state;
+    struct cluster *c = cluster_new(1);
+    struct shard *s = c->node[0].shard;
+    uint64_t mixed = mixed_of(498);
+    uint32_t row;
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    add_rows(c, 500);
+    begin_cut(c);
+    assert_true(shard_copy(s));
+    assert_int_equal(row_table_find(s->rows.tables.table[0], &mixed, 1, &row), 1);
+    mem_fail_at(0);
+    row_cut_keep(&s->rows.tables.cut, 0, &mixed, &row, 1);
+    assert_true(mem_fail_fired());
+    mem_fail_at(-1);
+    assert_true(shard_copy(s));
+    assert_int_equal(c->node[0].ended, 1);
+    assert_non_null(strstr(c->node[0].error, "no memory to keep rows"));
+    while (shard_copy(s)) /* memory */
+        ;
+    assert_rows(c, 500);
+    end(c);
+}
+
+/* A cut that is over: its writer is told, its rows are not copied any more. Not so if it is saved. */
+static void a_cut_that_ends_ends_its_writer(void **state)
+{
+    (void)state;
+    Gradwire__Generation g = quiet_generation(1);
+    Gradwire__CutEnded over = GRADWIRE__CUT_ENDED__INIT;
+    over.generation = &g;
+    over.cut = CUT;
+    for (int how = 0; how < 4; how++) {
+        struct cluster *c = cluster_new(1);
+        struct shard *s = c->node[0].shard;
+        enter(c, GRADWIRE__ENTER_MODE__INIT);
+        add_rows(c, 500);
+        begin_cut(c);
+        assert_true(shard_copy(s));
+        if (how == 0)
+            shard_on_chief(s, FRAME_CUT_ENDED, &over.base);
+        else if (how == 1)
+            enter(c, GRADWIRE__ENTER_MODE__INIT);
+        else if (how == 2)
+            enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+        else
+            shard_on_saved(s, CUT, NULL, "No space left on device");
+        assert_int_equal(c->node[0].ended, how < 3);
+        assert_false(s->rows.tables.cut.on);
+        while (shard_copy(s)) /* memory */
+            ;
+        if (how == 3)
+            drop_image(&c->node[0]);
+        end(c);
+    }
+    struct cluster *c = cluster_new(1);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    save(c);
+    shard_on_chief(c->node[0].shard, FRAME_CUT_ENDED, &over.base);
+    assert_int_equal(c->node[0].ended, 0);
     end(c);
 }
 
@@ -377,7 +539,9 @@ int main(void)
         TEST(a_cut_of_tables_without_rows_loads_as_such),
         TEST(the_table_clock_goes_on_where_the_cut_had_it),
         TEST(a_cut_of_other_tables_is_refused_by_its_files_name),
-        TEST(no_memory_for_a_copy_of_the_rows_fails_the_cut_alone),
+        TEST(no_memory_to_begin_a_cut_fails_the_cut_alone),
+        TEST(no_memory_to_keep_a_row_fails_the_cut_alone),
+        TEST(a_cut_that_ends_ends_its_writer),
         TEST(no_memory_for_rows_that_are_restored_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,7 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
+                                   .save_end = quiet_save_end,
                                    .load = quiet_load_no_cut,
                                    .drop_peers = quiet_drop_peers};
 

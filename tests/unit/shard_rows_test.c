@@ -105,6 +105,19 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
+static bool io_save_room(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+static enum err io_save_rows(void *ctx, const struct row_group *g)
+{
+    (void)ctx;
+    (void)g;
+    return ERR_OK;
+}
+
 static const struct shard_io io = {.send = io_send,
                                    .send_rows = io_send_rows,
                                    .now_s = quiet_now_s,
@@ -112,6 +125,9 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
+                                   .save_room = io_save_room,
+                                   .save_rows = io_save_rows,
+                                   .save_end = quiet_save_end,
                                    .load = quiet_load_no_cut,
                                    .drop_peers = quiet_drop_peers};
 
@@ -391,8 +407,8 @@ static enum err ask_of(struct cluster *c, uint32_t shard, uint32_t worker,
 }
 
 /* All of the shard's keys, of both lists. */
-static enum err ask_with(struct cluster *c, uint32_t shard, uint32_t worker, uint64_t number,
-                         bool any, uint64_t step, struct errmsg *e)
+static enum err ask_once(struct cluster *c, uint32_t shard, uint32_t worker, uint64_t number,
+                         bool any, uint64_t step, bool once, struct errmsg *e)
 {
     uint64_t mixed[LISTS * KEYS];
     uint32_t keys[LISTS] = {0}, n = 0;
@@ -411,9 +427,16 @@ static enum err ask_with(struct cluster *c, uint32_t shard, uint32_t worker, uin
     m.number = number;
     m.any = any;
     m.step = step;
+    m.once = once;
     m.keys = keys;
     m.n_keys = LISTS;
     return ask_of(c, shard, worker, &m, mixed, n * sizeof *mixed, e);
+}
+
+static enum err ask_with(struct cluster *c, uint32_t shard, uint32_t worker, uint64_t number,
+                         bool any, uint64_t step, struct errmsg *e)
+{
+    return ask_once(c, shard, worker, number, any, step, false, e);
 }
 
 static void ask(struct cluster *c, uint32_t shard, uint32_t worker, uint64_t number, uint64_t step)
@@ -429,6 +452,15 @@ struct model {
     float w[TABLES][KEYS][DIM_MAX], v[TABLES][KEYS][DIM_MAX];
 };
 
+/* What updates a table's rows: its own sgd, or the job's. */
+static struct optimizer updates_of(const struct cluster *c, uint32_t table)
+{
+    const struct row_table_spec *t = &c->layout.rows->table[table];
+    return t->has_optimizer ? t->optimizer
+                            : (struct optimizer){.learning_rate = c->settings.learning_rate,
+                                                 .momentum = c->settings.momentum};
+}
+
 static void model_first(struct cluster *c, struct model *m, uint32_t table, uint32_t k)
 {
     row_first_value(&c->layout.rows->table[table], seed, c->key[k], m->w[table][k]);
@@ -439,6 +471,7 @@ static void model_step(struct cluster *c, struct model *m, const struct grads *s
                        uint32_t examples)
 {
     for (uint32_t i = 0; i < TABLES && examples; i++) {
+        const struct optimizer o = updates_of(c, i);
         for (uint32_t k = 0; k < KEYS; k++) {
             if (!sum->touched[list_of[i]][k])
                 continue;
@@ -446,7 +479,7 @@ static void model_step(struct cluster *c, struct model *m, const struct grads *s
                 model_first(c, m, i, k);
             for (uint32_t j = 0; j < dim_of[i]; j++) {
                 float mean = sum->g[i][k][j] * (1.0f / (float)examples), *v = &m->v[i][k][j];
-                *v = *v * momentum - mean * rate;
+                *v = *v * o.momentum - mean * o.learning_rate;
                 m->w[i][k][j] += *v;
             }
         }
@@ -935,6 +968,299 @@ static void a_cut_does_not_stop_a_step_of_which_parts_are_made(void **state)
     end(c);
 }
 
+/* ---- pushes that name an ask ---- */
+
+/* A push of no examples that touches no row, all parts of shard 0. */
+static enum err push_by_ask(struct cluster *c, uint64_t name, struct tree_node node, uint64_t ask,
+                            struct errmsg *e)
+{
+    static const uint32_t counts[ROW_PARTS * LISTS];
+    Gradwire__Generation g = quiet_generation(c->generation);
+    Gradwire__RowsPush m = rows_push(&g, name, node, 0, 0, ROW_PARTS);
+    m.ask = ask;
+    return send_rows_push(c, 0, 0, &m, counts, sizeof counts, e);
+}
+
+static void may_name(struct cluster *c, uint64_t ask, bool may)
+{
+    struct errmsg e = {""};
+    char text[120];
+    enum err err = push_by_ask(c, step_of(c, 0), (struct tree_node){0, 0}, ask, &e);
+    assert_int_equal(err, may ? ERR_OK : ERR_PROTO);
+    (void)snprintf(text, sizeof text,
+                   "a push refers to ask %llu, which is none of the two latest of its connection",
+                   (unsigned long long)ask);
+    assert_string_equal(e.text, may ? "" : text);
+}
+
+static void a_push_may_name_the_two_latest_asks_answered_or_not(void **state)
+{
+    (void)state;
+    struct errmsg e;
+    struct cluster *c = begin(1);
+    may_name(c, 1, false);
+    ask(c, 0, 0, 1, 0);
+    ask(c, 0, 0, 2, 1); /* waits */
+    may_name(c, 1, true);
+    may_name(c, 2, true);
+    assert_int_equal(ask_once(c, 0, 0, 3, true, 0, true, &e), ERR_OK);
+    may_name(c, 3, false); /* it is not kept, and ends none */
+    may_name(c, 1, true);
+    ask(c, 0, 1, 4, 0); /* of another connection */
+    may_name(c, 4, false);
+    ask(c, 0, 0, 5, 0);
+    may_name(c, 1, false);
+    may_name(c, 2, true);
+    push_rows(c, 0, 0, root, 0, &nothing);
+    push_block(c, 0, 0, root, 0); /* ask 2 is answered by that */
+    assert_int_equal(step_of(c, 0), 1);
+    may_name(c, 2, true);
+    may_name(c, 5, true);
+    ask(c, 0, 0, 6, 1);
+    may_name(c, 2, false);
+    end(c);
+}
+
+static void asks_that_pushes_name_end_with_their_connection(void **state)
+{
+    (void)state;
+    struct cluster *c = begin(1);
+    ask(c, 0, 0, 1, 0);
+    shard_peer_gone(c->node[0].shard, &c->node[0].peer[0]);
+    hello(c, 0, 0);
+    may_name(c, 1, false);
+    ask(c, 0, 0, 2, 0);
+    enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+    hellos(c);
+    may_name(c, 2, false);
+    end(c);
+}
+
+/* Bits over all of the shard's keys of one list that lie in the part. Returns the bytes. */
+static size_t put_bits(const struct cluster *c, const bool *touched, struct bucket_range of,
+                       uint8_t *out)
+{
+    uint64_t bits[KEYS / 64 + 1] = {0};
+    uint32_t asked = 0, set = 0;
+    for (uint32_t k = 0; k < KEYS; k++) {
+        uint32_t bucket = key_bucket(c->key[k]);
+        if (bucket < of.first || bucket >= of.end)
+            continue;
+        set += touched[k];
+        bits[asked / 64] |= (uint64_t)touched[k] << (asked % 64);
+        asked++;
+    }
+    size_t bytes = set == 0 || set == asked ? 0 : (asked + 63) / 64 * sizeof *bits;
+    memcpy(out, bits, bytes);
+    return bytes;
+}
+
+/* A section with bits in the place of keys. */
+static size_t section_by_ask(const struct cluster *c, const struct grads *g, struct bucket_range of,
+                             uint8_t *out)
+{
+    static uint8_t with_keys[1 << 14];
+    uint32_t keys[LISTS];
+    size_t bytes = section(c, g, of, with_keys), at = sizeof keys;
+    memcpy(keys, with_keys, sizeof keys);
+    memcpy(out, keys, sizeof keys);
+    for (uint32_t list = 0; list < LISTS; list++)
+        at += put_bits(c, g->touched[list], of, out + at);
+    size_t skip = sizeof keys + (keys[0] + keys[1]) * sizeof(uint64_t);
+    return put(out, at, with_keys + skip, bytes - skip);
+}
+
+/* Half of the nodes by an ask that ends before they are summed, some after a takeover. */
+static void rows_pushed_by_an_ask_are_those_of_a_plain_loop(void **state)
+{
+    (void)state;
+    static struct model model;
+    static uint8_t body[1 << 15];
+    struct cluster *c = begin(1);
+    memset(&model, 0, sizeof model);
+    for (uint64_t step = 0; step < 6; step++) {
+        struct grads leaf[LEAVES];
+        struct errmsg e = {""};
+        for (uint32_t i = 0; i < LEAVES; i++)
+            leaf[i] = i % 2 ? random_grads() : touch(0, KEYS, (float)i);
+        for (uint32_t i = 0; i < LEAVES; i++) {
+            struct tree_node node = {0, i};
+            Gradwire__Generation g = quiet_generation(c->generation);
+            Gradwire__RowsPush m = rows_push(&g, step, node, 1, 0, ROW_PARTS);
+            size_t bytes = 0;
+            ask(c, 0, 0, 10 * step + i + 1, step);
+            m.ask = 10 * step + i + 1;
+            for (uint32_t p = 0; p < ROW_PARTS; p++)
+                bytes +=
+                    section_by_ask(c, &leaf[i], bucket_part(bucket_shard(0, 1), p), body + bytes);
+            assert_int_equal(send_rows_push(c, 0, 0, &m, body, bytes, &e), ERR_OK);
+            memset(body, 0xff, bytes);
+            if (i == 2 && step % 2) {
+                enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+                hellos(c);
+            }
+        }
+        push_block(c, 0, step, root, LEAVES);
+        assert_int_equal(step_of(c, 0), step + 1);
+        struct grads sum = model_sum(leaf, root);
+        model_step(c, &model, &sum, LEAVES);
+        check_now(c, &model);
+    }
+    end(c);
+}
+
+/* ---- ssp ---- */
+
+static void at_clock(struct cluster *c, uint32_t worker, uint64_t clock, bool enter)
+{
+    struct errmsg e = {""};
+    Gradwire__Generation g = quiet_generation(c->generation);
+    Gradwire__Tick tick = GRADWIRE__TICK__INIT;
+    Gradwire__Pull pull = GRADWIRE__PULL__INIT;
+    struct node *n = &c->node[0];
+    tick.generation = pull.generation = &g;
+    tick.entry = pull.entry = 1;
+    tick.enter = true;
+    pull.any = pull.bounded = true;
+    pull.clock = clock;
+    assert_int_equal(shard_on_worker(n->shard, &n->peer[worker], enter ? FRAME_TICK : FRAME_PULL,
+                                     enter ? &tick.base : &pull.base, &e),
+                     ERR_OK);
+}
+
+static enum err ask_at(struct cluster *c, uint32_t worker, uint64_t number, uint64_t clock,
+                       struct errmsg *e)
+{
+    uint32_t keys[LISTS] = {1, 0};
+    Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
+    Gradwire__Generation g = quiet_generation(c->generation);
+    m.generation = &g;
+    m.number = number;
+    m.any = m.bounded = true;
+    m.clock = clock;
+    m.keys = keys;
+    m.n_keys = LISTS;
+    return ask_of(c, 0, worker, &m, c->key, sizeof *c->key, e);
+}
+
+static uint32_t answers(const struct cluster *c)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->node[0].logged; i++)
+        n += c->node[0].log[i].type == FRAME_ROWS;
+    return n;
+}
+
+/* Staleness 1: a read at clock c waits while somebody is below c - 1. */
+static void an_ask_at_a_clock_waits_as_a_pull_does(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    struct cluster *c = cluster_new(1);
+    c->settings.update = GRADWIRE__UPDATE__SSP;
+    c->settings.staleness = 1;
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    at_clock(c, 0, 0, true);
+    at_clock(c, 1, 0, true);
+    assert_int_equal(ask_at(c, 0, 1, 1, &e), ERR_OK);
+    assert_int_equal(answers(c), 1);
+    at_clock(c, 0, 1, false);
+    assert_int_equal(ask_at(c, 0, 2, 2, &e), ERR_OK); /* ahead of its pull */
+    at_clock(c, 0, 2, false);
+    assert_int_equal(answers(c), 1); /* worker 1 is at 0 */
+    at_clock(c, 1, 1, false);
+    assert_int_equal(answers(c), 2);
+    assert_int_equal(ask_at(c, 0, 3, 3, &e), ERR_OK);
+    assert_int_equal(answers(c), 2);
+    Gradwire__Gone gone = GRADWIRE__GONE__INIT;
+    Gradwire__Generation g = quiet_generation(c->generation);
+    gone.generation = &g;
+    gone.worker = 1;
+    gone.incarnation = 3;
+    at_clock(c, 0, 3, false);
+    assert_int_equal(answers(c), 2);
+    shard_on_chief(c->node[0].shard, FRAME_GONE, &gone.base); /* it is waited for no longer */
+    assert_int_equal(answers(c), 3);
+    end(c);
+}
+
+static void an_ask_at_a_clock_is_ssps_alone(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        struct errmsg e = {""};
+        struct cluster *c = sync ? begin(1) : begin_async(1);
+        assert_int_equal(ask_at(c, 0, 1, 0, &e), ERR_PROTO);
+        assert_string_equal(e.text, "rows at a clock where training.update is not ssp");
+        end(c);
+    }
+}
+
+/* ---- codecs ---- */
+
+static void set_codecs(struct cluster *c, enum row_codec push, enum row_codec reply)
+{
+    for (uint32_t i = 0; i < TABLES; i++) {
+        c->plan.tables[i]->push_codec = push;
+        c->plan.tables[i]->reply_codec = reply;
+    }
+}
+
+/* Gradients that bf16 has make the same rows; what is read for a task is bf16, and for an evaluation what the shard has. */
+static void rows_travel_as_the_plan_says_and_an_evaluations_as_they_are(void **state)
+{
+    (void)state;
+    static struct model model;
+    static uint8_t body[1 << 16];
+    struct errmsg e = {""};
+    struct cluster *c = cluster_new(1);
+    struct grads g = touch(0, KEYS, 2);
+    set_codecs(c, ROW_CODEC_BF16, ROW_CODEC_BF16);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    uint8_t *at = body;
+    for (uint32_t p = 0; p < ROW_PARTS; p++) { /* the floats of a section, by their upper halves */
+        static uint8_t plain[1 << 14];
+        uint32_t keys[LISTS];
+        size_t bytes = section(c, &g, bucket_part(bucket_shard(0, 1), p), plain);
+        memcpy(keys, plain, sizeof keys);
+        size_t head = sizeof keys + (keys[0] + keys[1]) * sizeof(uint64_t), from = head;
+        memcpy(at, plain, head);
+        uint8_t *out = at + head;
+        for (uint32_t t = 0; t < TABLES; t++) {
+            uint32_t n = keys[list_of[t]];
+            memset(out, 0, (n + 31) / 32 * 4);
+            out += (n + 31) / 32 * 4;
+            for (uint32_t i = 0; i < n * dim_of[t]; i++, from += sizeof(float), out += 2)
+                memcpy(out, plain + from + 2, 2);
+        }
+        assert_true(from <= bytes);
+        while ((out - at) % 8)
+            *out++ = 0;
+        at = out;
+    }
+    Gradwire__Generation generation = quiet_generation(c->generation);
+    Gradwire__RowsPush m = rows_push(&generation, 0, root, 1, 0, ROW_PARTS);
+    assert_int_equal(send_rows_push(c, 0, 0, &m, body, (uint64_t)(at - body), &e), ERR_OK);
+    push_block(c, 0, 0, root, 1);
+    assert_int_equal(step_of(c, 0), 1);
+    memset(&model, 0, sizeof model);
+    model_step(c, &model, &g, 1);
+    ask(c, 0, 0, 1, 1);
+    uint64_t encoded = last_sent(c, 0)->bytes;
+    assert_int_equal(ask_once(c, 0, 0, 2, true, 0, true, &e), ERR_OK);
+    check_rows(c, 0, last_sent(c, 0), &model);
+    assert_true(encoded < last_sent(c, 0)->bytes * 2 / 3);
+    set_codecs(c, ROW_CODEC_NONE, ROW_CODEC_NONE); /* run-time keys of a new chief */
+    enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+    hellos(c);
+    ask(c, 0, 0, 1, 1);
+    check_rows(c, 0, last_sent(c, 0), &model);
+    make_step(c, 1, &g);
+    end(c);
+}
+
 /* ---- what is refused ---- */
 
 static void refuse_push(struct cluster *c, const Gradwire__RowsPush *m, const void *body,
@@ -1097,18 +1423,10 @@ static void rows_of_another_generation_are_refused_and_the_connection_stays(void
 static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const what[] = {"lamb",
-                                       "top_k",
-                                       "use_ema",
-                                       "gradient_accumulation_steps",
-                                       "clip_norm",
-                                       "nan_guard",
-                                       "backup workers",
-                                       "backup workers",
-                                       "geo",
-                                       "delay_compensation",
-                                       "staleness_rate"};
-    for (int i = 0; i < 11; i++) {
+    static const char *const what[] = {
+        "lamb",           "top_k",          "use_ema", "gradient_accumulation_steps",
+        "backup workers", "backup workers", "geo",     "delay_compensation"};
+    for (int i = 0; i < 8; i++) {
         char wanted[128];
         struct cluster *c = cluster_new(1);
         c->settings.optimizer = i == 0 ? OPT_LAMB : OPT_SGD;
@@ -1117,14 +1435,11 @@ static void settings_that_tables_do_not_go_with_are_refused_by_name(void **state
         c->settings.use_ema = i == 2;
         c->settings.ema_momentum = 0.5f;
         c->settings.gradient_accumulation_steps = i == 3 ? 2 : 0;
-        c->settings.clip_norm = i == 4 ? 1.0f : 0.0f;
-        c->settings.nan_guard = i == 5 ? 1 : 0;
-        c->settings.replicas_to_aggregate = i == 6 || i == 7;
-        c->settings.redo = i == 7;
-        if (i >= 8)
-            c->settings.update = i == 8 ? GRADWIRE__UPDATE__GEO : GRADWIRE__UPDATE__ASYNC;
-        c->settings.delay_compensation = i == 9 ? 0.5f : 0.0f;
-        c->settings.staleness_rate = i == 10;
+        c->settings.replicas_to_aggregate = i == 4 || i == 5;
+        c->settings.redo = i == 5;
+        if (i >= 6)
+            c->settings.update = i == 6 ? GRADWIRE__UPDATE__GEO : GRADWIRE__UPDATE__ASYNC;
+        c->settings.delay_compensation = i == 7 ? 0.5f : 0.0f;
         enter(c, GRADWIRE__ENTER_MODE__INIT);
         (void)snprintf(wanted, sizeof wanted, "the chief wants %s in a job with tables", what[i]);
         assert_string_equal(c->node[0].entered_error, wanted);
@@ -1136,10 +1451,110 @@ static void a_takeover_brings_no_setting_that_tables_do_not_go_with(void **state
 {
     (void)state;
     struct cluster *c = begin(1);
-    c->settings.clip_norm = 1.0f;
+    c->settings.replicas_to_aggregate = 1;
     enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
-    assert_string_equal(c->node[0].entered_error, "the chief wants clip_norm in a job with tables");
+    assert_string_equal(c->node[0].entered_error,
+                        "the chief wants backup workers in a job with tables");
     end(c);
+}
+
+/* ---- optimizers of tables ---- */
+
+static void plan_anew(struct cluster *c)
+{
+    msg_plan_close(&c->plan);
+    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &c->shards, 1), ERR_OK);
+}
+
+static void own_optimizer(struct cluster *c, uint32_t table, float of_rate, float of_momentum)
+{
+    struct row_table_spec *t = &c->layout.rows->table[table];
+    t->has_optimizer = true;
+    t->optimizer = (struct optimizer){.learning_rate = of_rate, .momentum = of_momentum};
+    plan_anew(c);
+}
+
+static void each_table_is_updated_by_its_own_optimizer(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct cluster *c = cluster_new(2);
+    struct grads g[] = {touch(0, KEYS, 1), touch(0, KEYS / 2, 2), touch(KEYS / 4, KEYS, 3)};
+    own_optimizer(c, 1, 0.7f, 0);
+    own_optimizer(c, 2, 0.1f, 0.2f);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    memset(&model, 0, sizeof model);
+    for (uint32_t step = 0; step < 3; step++) {
+        make_step(c, step, &g[step]);
+        model_step(c, &model, &g[step], 1);
+        check_now(c, &model);
+    }
+    for (uint32_t i = 0; i < TABLES; i++)
+        assert_int_equal(c->node[0].shard->rows.tables.table[i]->slot_floats,
+                         i == 1 ? 0 : dim_of[i]);
+    end(c);
+}
+
+static void a_takeover_brings_the_rates_of_each_table(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct cluster *c = cluster_new(1);
+    struct grads g = touch(0, KEYS, 1);
+    own_optimizer(c, 1, 0.7f, 0);
+    own_optimizer(c, 2, 0.1f, 0.2f);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    memset(&model, 0, sizeof model);
+    make_step(c, 0, &g);
+    model_step(c, &model, &g, 1);
+    c->settings.learning_rate = 0.9f;
+    own_optimizer(c, 2, 0.6f, 0.2f);
+    enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+    assert_string_equal(c->node[0].entered_error, "");
+    hellos(c);
+    make_step(c, 1, &g);
+    model_step(c, &model, &g, 1);
+    check_now(c, &model);
+    end(c);
+}
+
+static void a_takeover_with_other_tables_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct cluster *c = begin(1);
+        struct row_layout *l = c->layout.rows, was = *l;
+        if (i == 0)
+            l->tables = 2;
+        else if (i == 1)
+            l->table[1].dim++;
+        else
+            l->table[2].name[0] = 'x';
+        plan_anew(c);
+        enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+        assert_string_equal(c->node[0].entered_error, "the chief that takes over has other tables");
+        *l = was;
+        end(c);
+    }
+}
+
+static void an_optimizer_of_a_table_that_has_no_lazy_form_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct cluster *c = cluster_new(1);
+        own_optimizer(c, 1, 0.5f, i == 0 ? 2.0f : 0.0f);
+        struct optimizer *o = &c->layout.rows->table[1].optimizer;
+        o->kind = i == 1 ? OPT_LAMB : OPT_SGD;
+        o->use_ema = i == 2;
+        o->accumulation_steps = i == 3 ? 2 : 0;
+        plan_anew(c);
+        enter(c, GRADWIRE__ENTER_MODE__INIT);
+        assert_string_equal(c->node[0].entered_error, "table 1 of the plan is not one");
+        end(c);
+    }
 }
 
 /* ---- async ---- */
@@ -1265,6 +1680,41 @@ static void async_without_chunks_counts_the_staleness_of_its_first_part(void **s
     end(c);
 }
 
+/* A part's staleness is that of its own updates, since the worker was sent rows last, whatever they are. */
+static void async_rates_are_divided_by_the_staleness_of_each_part(void **state)
+{
+    (void)state;
+    struct cluster *c = cluster_new(1);
+    struct grads g = touch(0, KEYS, 1);
+    c->settings.update = GRADWIRE__UPDATE__ASYNC;
+    c->settings.staleness_rate = true;
+    c->settings.momentum = 0;
+    c->settings.learning_rate = 1;
+    for (uint32_t i = 0; i < TABLES; i++)
+        c->layout.rows->table[i].init = INIT_ZEROS;
+    msg_plan_close(&c->plan);
+    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &c->shards, 1), ERR_OK);
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    assert_string_equal(c->node[0].entered_error, "");
+    hellos(c);
+    ask(c, 0, 0, 1, 0);
+    for (uint64_t id = 0; id < 4; id++) /* worker 1's: of parts 0 to 7 */
+        push_parts(c, 0, 1, id, batch, 1, &nothing, 0, 8);
+    push_parts(c, 0, 0, 4, batch, 1, &g, 0, ROW_PARTS);
+    ask(c, 0, 0, 2, 0);
+    const float *w = (const float *)(const void *)(last_sent(c, 0)->body + 2 * sizeof(uint32_t));
+    for (uint32_t k = 0; k < KEYS; k++) {
+        bool stale =
+            key_bucket(c->key[k]) < bucket_part((struct bucket_range){0, ROW_BUCKETS}, 7).end;
+        assert_true(w[2 * k] == (stale ? -0.25f : -1.0f));
+    }
+    push_parts(c, 0, 0, 5, batch, 1, &g, 0, ROW_PARTS); /* right behind the answer */
+    ask(c, 0, 0, 3, 0);
+    w = (const float *)(const void *)(last_sent(c, 0)->body + 2 * sizeof(uint32_t));
+    assert_true(w[0] == -1.25f && w[2 * (KEYS - 1)] == -2.0f);
+    end(c);
+}
+
 static void an_async_pull_is_answered_with_made(void **state)
 {
     (void)state;
@@ -1339,6 +1789,192 @@ static void status_counts_rows_and_their_memory(void **state)
     end(c);
 }
 
+static void status_counts_the_rows_that_are_read_and_touched(void **state)
+{
+    (void)state;
+    struct cluster *c = begin(1);
+    struct grads g = touch(0, 10, 1), more = touch(5, 15, 1);
+    make_step(c, 0, &g);
+    make_step(c, 1, &more);
+    ask(c, 0, 0, 1, 2); /* KEYS of each list; 15 of them are there */
+    const struct shard *s = c->node[0].shard;
+    const struct row_traffic t = shard_facts(s).rows;
+    uint64_t bytes = 0, read_bytes = 0;
+    for (uint32_t i = 0; i < TABLES; i++) {
+        const struct row_table *table = s->rows.tables.table[i];
+        read_bytes += 15 * sizeof(float) * table->dim;
+        bytes += 20 * sizeof(float) * (2 * (uint64_t)table->dim + table->slot_floats);
+    }
+    assert_int_equal(t.asked, KEYS * TABLES);
+    assert_int_equal(t.read, 15 * TABLES);
+    assert_int_equal(t.read_bytes, read_bytes);
+    assert_int_equal(t.touched, 20 * TABLES);
+    assert_int_equal(t.touched_bytes, bytes);
+    end(c);
+}
+
+/* ---- admission ---- */
+
+static struct cluster *begin_admitting(uint32_t shards, struct row_admission rule, bool async)
+{
+    struct cluster *c = cluster_new(shards);
+    for (uint32_t i = 0; i < TABLES; i++)
+        c->layout.rows->table[i].admission = rule;
+    msg_plan_close(&c->plan);
+    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &shards, 1), ERR_OK);
+    if (async)
+        c->settings.update = GRADWIRE__UPDATE__ASYNC;
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    return c;
+}
+
+/* Touches of a row that is not there are counted once a step, whatever its leaves. */
+static void the_step_that_brings_a_row_its_count_makes_and_updates_it(void **state)
+{
+    (void)state;
+    const struct row_admission twice = {.min_count = 2, .sketch_mb = 1};
+    for (uint32_t shards = 1; shards <= 3; shards++) {
+        static struct model model, none;
+        struct cluster *c = begin_admitting(shards, twice, false);
+        struct grads g = touch(0, 10, 1);
+        memset(&model, 0, sizeof model);
+        for (uint32_t i = 0; i < shards; i++)
+            for (uint32_t half = 0; half < 2; half++)
+                push_rows(c, i, 0, (struct tree_node){1, half}, 1, &g);
+        push_block(c, 0, 0, root, 2);
+        check_now(c, &none);
+        make_step(c, 1, &nothing);
+        check_now(c, &none);
+        model_step(c, &model, &g, 1);
+        make_step(c, 2, &g);
+        check_now(c, &model);
+        const struct row_counts *counts = &c->node[0].shard->rows.tables.counts;
+        assert_true(shards > 1 ||
+                    (counts->admitted == 10 * TABLES && counts->dropped == 10 * TABLES));
+        end(c);
+    }
+}
+
+/* As of the step before, rows that the step has admitted are not there. */
+static void a_row_that_a_step_admits_is_not_there_as_of_the_step_before(void **state)
+{
+    (void)state;
+    static const struct model none;
+    struct cluster *c =
+        begin_admitting(1, (struct row_admission){.min_count = 2, .sketch_mb = 1}, false);
+    struct grads g = touch(0, 10, 1);
+    make_step(c, 0, &g);
+    make_step(c, 1, &g);
+    ask(c, 0, 0, 1, 1);
+    check_rows(c, 0, last_sent(c, 0), &none);
+    end(c);
+}
+
+/* A part of async that finds no memory is applied when it comes again: nothing was counted the first time. */
+static void touches_of_a_part_without_memory_are_not_counted(void **state)
+{
+    (void)state;
+    static uint8_t body[1 << 16];
+    struct grads early = touch(0, KEYS, 1), g = touch(0, KEYS, 1);
+    bool fired = true, refused = false;
+    for (uint32_t k = 0; k < KEYS;
+         k += 2) /* those come the first time, beside ones that come again */
+        early.touched[0][k] = early.touched[1][k] = false;
+    for (long n = 0; fired; n++) {
+        struct cluster *c =
+            begin_admitting(1, (struct row_admission){.min_count = 2, .sketch_mb = 1}, true);
+        struct errmsg e = {""};
+        Gradwire__Generation generation = quiet_generation(c->generation);
+        static struct model model;
+        size_t bytes = 0;
+        push_rows(c, 0, 0, batch, 1, &early);
+        for (uint32_t p = 0; p < ROW_PARTS; p++)
+            bytes += section(c, &g, bucket_part(bucket_shard(0, 1), p), body + bytes);
+        const Gradwire__RowsPush m = rows_push(&generation, 1, batch, 1, 0, ROW_PARTS);
+        mem_fail_at(n);
+        refused |= send_rows_push(c, 0, 0, &m, body, bytes, &e) == ERR_NOMEM;
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(send_rows_push(c, 0, 0, &m, body, bytes, &e), ERR_OK);
+        memset(&model, 0, sizeof model);
+        model_step(c, &model, &early, 1);
+        ask(c, 0, 0, 1, 0);
+        check_rows(c, 0, last_sent(c, 0), &model);
+        end(c);
+    }
+    assert_true(refused);
+}
+
+/* ---- eviction ---- */
+
+static struct cluster *begin_evicting(uint32_t shards, uint32_t unseen_steps, bool async)
+{
+    struct cluster *c = cluster_new(shards);
+    for (uint32_t i = 0; i < TABLES; i++)
+        c->layout.rows->table[i].unseen_steps = unseen_steps;
+    msg_plan_close(&c->plan);
+    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &shards, 1), ERR_OK);
+    if (async)
+        c->settings.update = GRADWIRE__UPDATE__ASYNC;
+    enter(c, GRADWIRE__ENTER_MODE__INIT);
+    hellos(c);
+    return c;
+}
+
+/* Each moment that can be read has its own clock. A row that is touched again is new: its momentum, too. */
+static void a_row_that_no_step_touches_is_gone_at_its_clock_and_new_when_touched(void **state)
+{
+    (void)state;
+    static const struct model none;
+    static struct model model, again;
+    struct cluster *c = begin_evicting(1, 2, false);
+    struct shard *s = c->node[0].shard;
+    struct grads g = touch(0, 10, 1);
+    make_step(c, 0, &g);
+    make_step(c, 1, &nothing);
+    memset(&model, 0, sizeof model);
+    memset(&again, 0, sizeof again);
+    model_step(c, &model, &g, 1);
+    check_now(c, &model);
+    assert_int_equal(shard_status(s)->rows, 10 * TABLES);
+    make_step(c, 2, &nothing);
+    check_now(c, &none);
+    assert_int_equal(shard_status(s)->rows, 0);
+    assert_int_equal(s->rows.tables.counts.evicted, 10 * TABLES);
+    ask(c, 0, 0, 1, 2); /* the step before */
+    check_rows(c, 0, last_sent(c, 0), &model);
+    g = touch(0, 5, 2);
+    make_step(c, 3, &g);
+    model_step(c, &again, &g, 1);
+    check_now(c, &again);
+    assert_int_equal(shard_status(s)->rows, 5 * TABLES);
+    ask(c, 0, 0, 1, 3); /* of what the step has made anew, nothing was there */
+    check_rows(c, 0, last_sent(c, 0), &none);
+    end(c);
+}
+
+/* The sweeper has come by when the step begins, or has not: the row is absent to the step. */
+static void a_touch_of_a_row_that_is_gone_and_still_in_memory_makes_a_new_one(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct cluster *c = begin_evicting(1, 1, true);
+    struct grads g = touch(0, 10, 1);
+    push_rows(c, 0, 0, batch, 1, &g);
+    for (uint64_t id = 1; id < 3;
+         id++) /* parts have had them, the chunk has not: none is resolved */
+        push_rows(c, 0, id, batch, 1, &nothing);
+    assert_int_equal(row_table_rows(c->node[0].shard->rows.tables.table[0]), 10);
+    push_rows(c, 0, 3, batch, 1, &g);
+    memset(&model, 0, sizeof model);
+    model_step(c, &model, &g, 1);
+    ask(c, 0, 0, 1, 0);
+    check_rows(c, 0, last_sent(c, 0), &model);
+    assert_int_equal(c->node[0].shard->rows.tables.counts.evicted, 10 * TABLES);
+    end(c);
+}
+
 /* ---- memory ---- */
 
 /* A part of a batch without memory is not marked: it comes again, and is applied then. */
@@ -1409,6 +2045,112 @@ static void a_part_without_memory_is_made_by_the_next_push(void **state)
     }
 }
 
+/* ---- a cut that is being copied ---- */
+
+/* Shard 1's part of a cut of step `step`, of which no row is out yet. Any row that is kept for it is too much. */
+static void copy_cut(struct cluster *c, uint64_t number, uint64_t step)
+{
+    struct shard *s = c->node[1].shard;
+    Gradwire__Generation g = quiet_generation(c->generation);
+    Gradwire__Cut cut = GRADWIRE__CUT__INIT;
+    Gradwire__CutAt at = GRADWIRE__CUT_AT__INIT;
+    cut.generation = at.generation = &g;
+    cut.cut = at.cut = number;
+    at.step = step;
+    s->rows.beside = (struct shard_beside){.least_bytes = 1};
+    shard_on_chief(s, FRAME_CUT, &cut.base);
+    shard_on_chief(s, FRAME_CUT_AT, &at.base);
+    assert_true(s->rows.tables.cut.on);
+}
+
+/* Parts of step 1 wait for the copy of a cut of it. */
+static struct cluster *held_by_a_cut(const struct grads *g)
+{
+    struct cluster *c = begin(2);
+    struct shard *s = c->node[1].shard;
+    make_step(c, 0, g);
+    copy_cut(c, 1, 1);
+    assert_false(shard_held(s));
+    push_rows(c, 1, 1, root, 1, g);
+    assert_int_equal(step_of(c, 1), 1);
+    assert_true(s->sync.parts_made > 0 && s->sync.parts_made < ROW_PARTS);
+    assert_true(shard_held(s) && shard_reads(s));
+    assert_int_equal(shard_facts(s).holds, 1);
+    return c;
+}
+
+static void parts_wait_where_too_much_is_kept_for_a_cut_and_go_on_when_it_is_copied(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct grads g = touch(0, KEYS, 1);
+    struct cluster *c = held_by_a_cut(&g);
+    struct shard *s = c->node[1].shard;
+    char why[160];
+    shard_waits_for(s, why, sizeof why);
+    assert_non_null(strstr(why, "step 1: waiting for cut 1 to be copied out"));
+    while (step_of(c, 1) == 1)
+        assert_true(shard_copy(s));
+    assert_false(shard_held(s));
+    while (shard_copy(s))
+        ;
+    assert_true(shard_facts(s).kept_rows > 0 && shard_facts(s).kept_most_bytes > 0);
+    memset(&model, 0, sizeof model);
+    model_step(c, &model, &g, 1);
+    model_step(c, &model, &g, 1);
+    ask(c, 1, 0, 1, 2);
+    check_rows(c, 1, last_sent(c, 1), &model);
+    end(c);
+}
+
+/* Given up; the next one, which has to wait for the step's end; a disk that failed; another chief. */
+static void parts_that_wait_for_a_cut_go_on_when_it_is_over(void **state)
+{
+    (void)state;
+    struct grads g = touch(0, KEYS, 1);
+    for (int how = 0; how < 4; how++) {
+        struct cluster *c = held_by_a_cut(&g);
+        struct shard *s = c->node[1].shard;
+        Gradwire__Generation generation = quiet_generation(c->generation);
+        Gradwire__CutEnded ended = GRADWIRE__CUT_ENDED__INIT;
+        Gradwire__Cut cut = GRADWIRE__CUT__INIT;
+        ended.generation = cut.generation = &generation;
+        ended.cut = 1;
+        cut.cut = 2;
+        if (how == 0)
+            shard_on_chief(s, FRAME_CUT_ENDED, &ended.base);
+        else if (how == 1)
+            shard_on_chief(s, FRAME_CUT, &cut.base);
+        else if (how == 2)
+            shard_on_saved(s, 1, NULL, "No space left on device");
+        else
+            enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
+        assert_int_equal(step_of(c, 1), 2);
+        assert_false(shard_held(s));
+        assert_int_equal(shard_cut_holds(s), how == 1);
+        end(c);
+    }
+}
+
+static void async_reads_nothing_where_too_much_is_kept_for_a_cut(void **state)
+{
+    (void)state;
+    struct cluster *c = begin_async(2);
+    struct shard *s = c->node[1].shard;
+    struct grads g = touch(0, KEYS, 1);
+    push_rows(c, 1, 0, batch, 1, &g);
+    copy_cut(c, 1, 1);
+    assert_true(shard_reads(s));
+    push_rows(c, 1, 1, batch, 1, &g);
+    assert_int_equal(step_of(c, 1), 2);
+    assert_false(shard_reads(s));
+    while (!shard_reads(s))
+        assert_true(shard_copy(s));
+    assert_int_equal(shard_facts(s).holds, 1);
+    assert_false(shard_held(s));
+    end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1432,6 +2174,12 @@ int main(void)
         cmocka_unit_test(a_takeover_keeps_nodes_of_parts_and_what_was_set_aside),
         cmocka_unit_test(complete_parts_wait_while_a_cut_holds_the_step),
         cmocka_unit_test(a_cut_does_not_stop_a_step_of_which_parts_are_made),
+        cmocka_unit_test(a_push_may_name_the_two_latest_asks_answered_or_not),
+        cmocka_unit_test(asks_that_pushes_name_end_with_their_connection),
+        cmocka_unit_test(rows_pushed_by_an_ask_are_those_of_a_plain_loop),
+        cmocka_unit_test(an_ask_at_a_clock_waits_as_a_pull_does),
+        cmocka_unit_test(an_ask_at_a_clock_is_ssps_alone),
+        cmocka_unit_test(rows_travel_as_the_plan_says_and_an_evaluations_as_they_are),
         cmocka_unit_test(a_push_of_rows_that_does_not_fit_is_refused_by_name),
         cmocka_unit_test(a_body_of_rows_that_does_not_parse_is_refused_by_name),
         cmocka_unit_test(bodies_of_noise_break_nothing),
@@ -1440,16 +2188,30 @@ int main(void)
         cmocka_unit_test(rows_of_another_generation_are_refused_and_the_connection_stays),
         cmocka_unit_test(settings_that_tables_do_not_go_with_are_refused_by_name),
         cmocka_unit_test(a_takeover_brings_no_setting_that_tables_do_not_go_with),
+        cmocka_unit_test(parts_wait_where_too_much_is_kept_for_a_cut_and_go_on_when_it_is_copied),
+        cmocka_unit_test(parts_that_wait_for_a_cut_go_on_when_it_is_over),
+        cmocka_unit_test(async_reads_nothing_where_too_much_is_kept_for_a_cut),
+        cmocka_unit_test(each_table_is_updated_by_its_own_optimizer),
+        cmocka_unit_test(a_takeover_brings_the_rates_of_each_table),
+        cmocka_unit_test(a_takeover_with_other_tables_is_refused),
+        cmocka_unit_test(an_optimizer_of_a_table_that_has_no_lazy_form_is_refused),
         cmocka_unit_test(async_rows_are_those_of_a_plain_loop_for_any_number_of_shards),
         cmocka_unit_test(an_async_push_of_rows_is_answered_with_its_parts_and_what_became_of_them),
         cmocka_unit_test(an_async_batch_is_resolved_when_all_chunks_and_parts_are_applied),
         cmocka_unit_test(async_rates_go_by_the_updates_of_each_part),
         cmocka_unit_test(async_without_chunks_counts_the_staleness_of_its_first_part),
+        cmocka_unit_test(async_rates_are_divided_by_the_staleness_of_each_part),
         cmocka_unit_test(an_async_pull_is_answered_with_made),
         cmocka_unit_test(an_async_batch_beyond_the_window_is_refused),
+        cmocka_unit_test(the_step_that_brings_a_row_its_count_makes_and_updates_it),
+        cmocka_unit_test(a_row_that_a_step_admits_is_not_there_as_of_the_step_before),
+        cmocka_unit_test(touches_of_a_part_without_memory_are_not_counted),
+        cmocka_unit_test(a_row_that_no_step_touches_is_gone_at_its_clock_and_new_when_touched),
+        cmocka_unit_test(a_touch_of_a_row_that_is_gone_and_still_in_memory_makes_a_new_one),
         cmocka_unit_test(an_async_part_without_memory_is_applied_when_it_comes_again),
         cmocka_unit_test(rows_are_stamped_with_the_table_clock),
         cmocka_unit_test(status_counts_rows_and_their_memory),
+        cmocka_unit_test(status_counts_the_rows_that_are_read_and_touched),
         cmocka_unit_test(a_part_without_memory_is_made_by_the_next_push),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

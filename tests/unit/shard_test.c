@@ -99,6 +99,7 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = io_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
+                                   .save_end = quiet_save_end,
                                    .load = io_load,
                                    .drop_peers = quiet_drop_peers};
 

@@ -212,7 +212,7 @@ static void any_failed_write_or_allocation_leaves_no_file(void **state)
 /* ---- from the final checkpoint ---- */
 
 enum { TABLES = 2, ROWS = 500 };
-static const struct checkpoint_table TABLE[TABLES] = {{"z/deep", DIM, 2}, {"a", DIM, 0}};
+static const struct checkpoint_table TABLE[TABLES] = {{"z/deep", DIM, 2, 0}, {"a", DIM, 0, 0}};
 
 static struct layout layout_with_tables(void)
 {
@@ -249,7 +249,8 @@ static void copy_rows(struct row_copy *c, struct bucket_range of)
             uint64_t key = key_unmix(mixed[i]), stamp = 1;
             uint32_t count = (uint32_t)key * 3;
             float values[DIM + 2] = {weight_of(key, 0), weight_of(key, 1), weight_of(key, 2), 8, 9};
-            struct row_group g = {key_bucket(mixed[i]), t, 1, &mixed[i], &stamp, &count, values};
+            struct row_group g = {
+                key_bucket(mixed[i]), t, 1, &mixed[i], &stamp, &count, values, NULL, 0};
             bool twice = i > 0 && key_bucket(mixed[i - 1]) == g.bucket;
             if (g.bucket >= of.first && g.bucket < of.end && !twice && (t == 0 || key % 3 == 0))
                 assert_int_equal(row_copy_add(c, &g), ERR_OK);
@@ -319,8 +320,12 @@ static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state
         struct checkpoint_tables t;
         uint64_t before = 0;
         write_cut(shards, &m);
-        const struct tables_end end = {
-            .job = &job, .layout = &l, .output = dir, .checkpoints = dir, .memory_bytes = 1000};
+        const struct tables_end end = {.job = &job,
+                                       .layout = &l,
+                                       .output = dir,
+                                       .checkpoints = dir,
+                                       .folder = "model",
+                                       .memory_bytes = 1000};
         if (tables_end_export(&end, &m, digest[shards - 1], &e))
             fail_msg("%s", e.text);
         assert_int_equal(checkpoint_read_tables(dir, &m, &t, &e), ERR_OK);
@@ -336,6 +341,48 @@ static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state
     layout_close(&l);
 }
 
+/* DIR/model/tables/NAME: is it there? */
+static bool is_there(const char *name)
+{
+    char path[FILES_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/model/tables/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void what_an_earlier_end_wrote_of_a_larger_table_is_removed(void **state)
+{
+    (void)state;
+    static const char *const stale[] = {"a-00001-of-00002.safetensors",
+                                        "a-00002-of-00002.safetensors"};
+    struct layout l = layout_with_tables();
+    struct manifest m;
+    struct errmsg e = {""};
+    char digest[65], path[FILES_PATH_MAX];
+    const float w[16] = {1, 2, 3};
+    write_cut(1, &m);
+    (void)snprintf(path, sizeof path, "%s/model/tables", dir);
+    assert_int_equal(files_mkdirs(path, &e), ERR_OK);
+    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", dir);
+    assert_int_equal(export_safetensors(path, &l, w, NULL, 0, &e), ERR_OK);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/model/tables/%s", dir, i < 2 ? stale[i] : "notes");
+        assert_int_equal(files_write(path, "x", 1, &e), ERR_OK);
+    }
+    const struct tables_end end = {.job = &job,
+                                   .layout = &l,
+                                   .output = dir,
+                                   .checkpoints = dir,
+                                   .folder = "model",
+                                   .memory_bytes = 1000};
+    if (tables_end_export(&end, &m, digest, &e))
+        fail_msg("%s", e.text);
+    assert_false(is_there(stale[0]) || is_there(stale[1]));
+    assert_true(is_there("a.safetensors") && is_there("z%2Fdeep.safetensors"));
+    assert_true(is_there("notes")); /* the user's */
+    manifest_close(&m);
+    layout_close(&l);
+}
+
 static void a_cut_of_other_tables_is_not_exported(void **state)
 {
     (void)state;
@@ -345,7 +392,8 @@ static void a_cut_of_other_tables_is_not_exported(void **state)
     char digest[65] = "";
     write_cut(1, &m);
     l.rows->table[1].dim++;
-    const struct tables_end end = {.job = &job, .layout = &l, .output = dir, .checkpoints = dir};
+    const struct tables_end end = {
+        .job = &job, .layout = &l, .output = dir, .checkpoints = dir, .folder = "model"};
     assert_int_equal(tables_end_export(&end, &m, digest, &e), ERR_STATE);
     assert_non_null(strstr(e.text, "cut 1 has other tables than the job"));
     manifest_close(&m);
@@ -362,6 +410,7 @@ int main(void)
         TEST(a_table_without_rows_is_a_file_without_rows),
         TEST(any_failed_write_or_allocation_leaves_no_file),
         TEST(a_final_cut_becomes_a_file_of_each_table_and_one_digest),
+        TEST(what_an_earlier_end_wrote_of_a_larger_table_is_removed),
         TEST(a_cut_of_other_tables_is_not_exported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

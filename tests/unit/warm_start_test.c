@@ -147,6 +147,7 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     write_final(7, "monday");
     put_file("checkpoints", "journal");
     put_file("best", "weights.safetensors");
+    put_file("best/tables", "ids.safetensors");
     put_file("model", "weights.safetensors");
     struct manifest old = loaded(7);
     if (warm_start_begin(&s, &old, &e))
@@ -173,7 +174,8 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     for (int i = 0; i < 3; i++)
         mem_free(slot[i]);
     assert_true(there("model/weights.safetensors"));
-    assert_false(there("checkpoints/journal") || there("best/weights.safetensors"));
+    assert_false(there("checkpoints/journal") || there("best/weights.safetensors") ||
+                 there("best/tables"));
     assert_false(there("checkpoints/cut-0000000006") || there("checkpoints/cut-0000000007"));
     manifest_close(&m);
     manifest_close(&old);
@@ -182,7 +184,7 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
 /* ---- tables ---- */
 
 enum { KEYS = 40000, BUCKET_KEYS = 100, CLOCK = 70 }; /* more rows than are read at once */
-static const struct checkpoint_table TABLE[2] = {{"deep", 3, 3}, {"wide", 1, 1}};
+static const struct checkpoint_table TABLE[2] = {{"deep", 3, 3, 0}, {"wide", 1, 1, 0}};
 
 static int ascending(const void *a, const void *b)
 {
@@ -216,7 +218,8 @@ static void write_final_tables(uint64_t dense, uint32_t keys)
                 for (uint32_t d = 0; d < width; d++)
                     values[j * width + d] = (float)(k + t + d);
             }
-            struct row_group g = {key_bucket(mixed[i]), t, n, mixed + i, stamp, count, values};
+            struct row_group g = {
+                key_bucket(mixed[i]), t, n, mixed + i, stamp, count, values, NULL, 0};
             assert_int_equal(row_copy_add(&c, &g), ERR_OK);
         }
     }
@@ -239,6 +242,24 @@ static void write_final_tables(uint64_t dense, uint32_t keys)
     row_copy_close(&c);
 }
 
+/* What updates the rows of each in the new job, whose tables stand the other way round: the deep ones row by row. */
+static const struct job_table NEXT[2] = {
+    {.name = "wide",
+     .dim = 1,
+     .optimizer = {.kind = OPT_ADAGRAD, .initial_accumulator_value = 0.5f}},
+    {.name = "deep",
+     .dim = 3,
+     .optimizer = {.kind = OPT_ADAGRAD, .initial_accumulator_value = 0.25f, .rowwise = true}}};
+
+static struct job job_of_tables(void)
+{
+    struct job job = job_of("tuesday");
+    job.optimizer = (struct optimizer){.kind = OPT_ADAGRAD};
+    job.model.tables = 2;
+    memcpy(job.model.table, NEXT, sizeof NEXT);
+    return job;
+}
+
 static enum err take_row(void *ctx, const struct row_group *g, struct errmsg *e)
 {
     uint32_t *rows = ctx, dim = TABLE[g->table].dim;
@@ -247,10 +268,10 @@ static enum err take_row(void *ctx, const struct row_group *g, struct errmsg *e)
         uint64_t k = key_unmix(g->mixed[i]);
         assert_int_equal(g->stamp[i], k % 50);
         assert_int_equal(g->count[i], 0);
-        for (uint32_t j = 0; j < dim; j++) {
-            assert_true(g->values[i * 2 * dim + j] == (float)(k + g->table + j));
-            assert_true(g->values[i * 2 * dim + dim + j] == 0.25f);
-        }
+        const float *row = g->values + (size_t)i * (dim + 1);
+        for (uint32_t j = 0; j < dim; j++)
+            assert_true(row[j] == (float)(k + g->table + j));
+        assert_true(row[dim] == (g->table == 0 ? 0.25f : 0.5f)); /* one slot in each of the two */
     }
     return ERR_OK;
 }
@@ -258,8 +279,7 @@ static enum err take_row(void *ctx, const struct row_group *g, struct errmsg *e)
 static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
 {
     (void)state;
-    struct job job = job_of("tuesday");
-    job.optimizer = (struct optimizer){.kind = OPT_ADAGRAD, .initial_accumulator_value = 0.25f};
+    struct job job = job_of_tables();
     const uint64_t dense[] = {ELEMS, 64, 0};
     for (int i = 0; i < 3; i++) {
         const struct warm_start s = {&job, fingerprint, dir, checkpoints, dense[i]};
@@ -278,7 +298,7 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
         assert_memory_equal(after.digest, before.digest, sizeof after.digest);
         assert_int_equal(after.clock, CLOCK);
         if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
-                                 &(struct row_sink){take_row, &rows}, &e))
+                                 &(struct row_sink){.take = take_row, .ctx = &rows}, &e))
             fail_msg("%s", e.text);
         assert_int_equal(rows, 2 * KEYS);
         manifest_close(&m);
@@ -290,8 +310,7 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
 static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
 {
     (void)state;
-    struct job job = job_of("tuesday");
-    job.optimizer = (struct optimizer){.kind = OPT_ADAGRAD};
+    struct job job = job_of_tables();
     const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
     write_final_tables(64, 100);
     long fired = 0;
@@ -309,6 +328,20 @@ static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
         assert_false(there("checkpoints/cut-0000000008/manifest.gw"));
     }
     assert_true(fired > 30);
+}
+
+static void a_job_without_a_table_of_the_old_one_is_refused(void **state)
+{
+    (void)state;
+    struct job job = job_of_tables();
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    struct errmsg e = {""};
+    write_final_tables(64, 100);
+    job.model.tables = 1;
+    struct manifest old = loaded(7);
+    assert_int_equal(warm_start_begin(&s, &old, &e), ERR_INPUT);
+    assert_string_equal(e.text, "cut 7 has rows of table deep, and the job has no such table");
+    manifest_close(&old);
 }
 
 static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **state)
@@ -421,6 +454,7 @@ int main(void)
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
         TEST(rows_of_tables_keep_their_weights_and_stamps_alone),
         TEST(no_memory_for_rows_leaves_the_old_job_as_it_was),
+        TEST(a_job_without_a_table_of_the_old_one_is_refused),
         TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),
         TEST(what_one_that_died_left_of_the_old_job_goes),
         TEST(a_damaged_cut_does_not_outlast_it),

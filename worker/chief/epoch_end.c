@@ -9,6 +9,7 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "worker/chief/best_cut.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
 #include "worker/export/export.h"
@@ -27,9 +28,13 @@ struct epoch_end {
     struct evaluator *evaluator; /* NULL: nothing to evaluate on */
     struct progress progress;
     bool finish_asked, evaluate_asked;
+    bool final_seen; /* async: the last evaluation is done */
     uint64_t epoch_asked;
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
+    bool step_due;                      /* of it the control thread is still to hear */
+    struct best_cut best_cut;           /* with tables */
+    double asked_s;                     /* when it was asked for */
     int64_t told_ms;
 };
 
@@ -47,7 +52,9 @@ static void post(struct epoch_end *end, int type, void *take_data)
 static void welcomed(void *ctx)
 {
     struct epoch_end *end = ctx;
-    end->finish_asked = end->evaluate_asked = false;
+    end->finish_asked = end->evaluate_asked = end->step_due = false;
+    end->final_seen = false;
+    best_cut_drop(&end->best_cut);
     end->evaluated_step = UINT64_MAX;
     end->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     if (end->enough_epoch && end->terms->settings.redo)
@@ -67,6 +74,15 @@ static void finish_asked(void *ctx)
 {
     struct epoch_end *end = ctx;
     end->finish_asked = true;
+}
+
+static void kept(void *ctx, struct train_kept *kept)
+{
+    struct epoch_end *end = ctx;
+    bool held_up = best_cut_is_made(&end->best_cut);
+    best_cut_on(&end->best_cut, end->config.best, kept);
+    if (end->terms->sync && held_up && !best_cut_is_made(&end->best_cut))
+        driver_paused(end->parts->driver, clock_now_s() - end->asked_s);
 }
 
 /* ---- a step was made ---- */
@@ -198,17 +214,31 @@ static void say_enough(struct epoch_end *end)
     post(end, CONTROL_ENOUGH, generation);
 }
 
+/* False: no epoch was better for too long. */
+static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
+{
+    struct best *best = end->config.best;
+    struct errmsg e = {""};
+    if (model_layout(end->config.model)->rows) {
+        if (!best_is_beaten(best, epoch, eval))
+            return !best_stops(best, epoch);
+        end->asked_s = clock_now_s();
+        best_cut_ask(&end->best_cut, driver_control(end->parts->driver), epoch, eval);
+        return true;
+    }
+    if (best_see(best, epoch, eval, learned(end), &e))
+        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
+    return !best_stops(best, epoch);
+}
+
 /* Keep it if it is the best; end the job if none was better for too long. */
 static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
     const struct job *job = end->config.job;
-    struct best *best = end->config.best;
-    struct errmsg e = {""};
+    const struct best *best = end->config.best;
     if (end->enough_epoch)
         return; /* async: the last batches on their way do not count */
-    if (best_see(best, epoch, eval, learned(end), &e))
-        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", epoch, e.text);
-    if (epoch >= job->training.epochs || !best_stops(best, epoch))
+    if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
     log_info("epoch %" PRIu64
              ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64 ": enough",
@@ -279,7 +309,7 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     const struct table_schema *schema = config->data->table.schema;
     (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
     if (!err && schema)
-        err = export_encoding(path, &config->job->data.csv, schema, e);
+        err = export_encoding(path, config->job, schema, e);
     if (!err)
         export_digest(model_layout(config->model), w, NULL, digest);
     return err;
@@ -309,32 +339,50 @@ static void finish(struct epoch_end *end)
 
 /* ---- between two tasks ---- */
 
-static void between_steps(struct epoch_end *end)
+static void tell_step(struct epoch_end *end)
+{
+    end->step_due = false;
+    if (end->terms->settings.redo && session_is_at_end(end->session))
+        say_enough(end);
+    post(end, CONTROL_STEP, NULL);
+}
+
+/* False: the next step is not begun. */
+static bool between_steps(struct epoch_end *end)
 {
     uint64_t step = session_step(end->session);
     struct session_place place = session_place(end->session);
     if (step && place.steps == 0 && end->evaluated_step != step) {
-        if (!averages_are_here(end))
-            return;
-        if (!end_epoch(end, place.epochs))
-            return;
+        if (best_cut_is_open(&end->best_cut))
+            return false;
+        if (!averages_are_here(end) || !end_epoch(end, place.epochs))
+            return true;
         end->evaluated_step = step;
-        if (end->terms->settings.redo && session_is_at_end(end->session))
-            say_enough(end);
-        post(end, CONTROL_STEP, NULL);
+        end->step_due = true;
     }
-    if (end->finish_asked && session_is_at_end(end->session))
+    if (best_cut_is_made(&end->best_cut))
+        return false;
+    if (end->step_due)
+        tell_step(end);
+    if (end->finish_asked && session_is_at_end(end->session) && !best_cut_is_open(&end->best_cut))
         finish(end);
+    return true;
 }
 
 static void between_batches(struct epoch_end *end)
 {
+    if (best_cut_is_open(&end->best_cut))
+        return; /* what was asked is done when it is settled */
     if (end->finish_asked && session_is_final(end->session)) {
         if (!averages_are_here(end))
             return;
-        if (end_epoch(end,
-                      end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs))
-            finish(end);
+        if (end->final_seen ||
+            end_epoch(end,
+                      end->enough_epoch ? end->enough_epoch : end->config.job->training.epochs)) {
+            end->final_seen = true;
+            if (!best_cut_is_open(&end->best_cut))
+                finish(end);
+        }
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
                !end->result->digest[0] && /* what is exported was the last to be evaluated */
                averages_are_here(end)) {
@@ -343,15 +391,15 @@ static void between_batches(struct epoch_end *end)
     }
 }
 
-static void between(void *ctx)
+static bool between(void *ctx)
 {
     struct epoch_end *end = ctx;
     if (session_phase(end->session) != SESSION_READY)
-        return;
+        return true;
     if (end->terms->sync)
-        between_steps(end);
-    else
-        between_batches(end);
+        return between_steps(end);
+    between_batches(end);
+    return true;
 }
 
 const struct driver_chief epoch_end_ops = {
@@ -360,6 +408,7 @@ const struct driver_chief epoch_end_ops = {
     .between = between,
     .evaluate = evaluate_asked,
     .finish = finish_asked,
+    .kept = kept,
 };
 
 /* ---- life ---- */

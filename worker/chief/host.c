@@ -25,6 +25,8 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
     if (!h)
         return err_set(e, ERR_NOMEM, "no memory for the chief");
     h->config = *config;
+    h->kept_cut = UINT64_MAX;
+    h->kept_hold = -1;
     disk_thread_init(&h->checkpoints_disk);
     disk_thread_init(&h->journal_disk);
     (void)snprintf(h->checkpoints, sizeof h->checkpoints, "%s/checkpoints", config->output);
@@ -88,6 +90,23 @@ static void io_discard(void *ctx, uint64_t cut)
     checkpoint_discard(h->checkpoints, cut);
 }
 
+static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)
+{
+    struct host *h = ctx;
+    struct train_kept kept = {.ask = ask,
+                              .cut = cut,
+                              .step = step,
+                              .copied = what != KEPT_FAILED,
+                              .published = what == KEPT_PUBLISHED,
+                              .hold = -1};
+    h->kept_cut = what == KEPT_COPIED ? cut : UINT64_MAX;
+    if (what == KEPT_PUBLISHED) {
+        kept.hold = h->kept_hold;
+        h->kept_hold = -1;
+    }
+    control_kept_to_train(h->control, &kept);
+}
+
 static void io_finish(void *ctx)
 {
     struct host *h = ctx;
@@ -128,6 +147,7 @@ static const struct chief_io chief_io = {
     .find_cut = io_find_cut,
     .publish = host_publish,
     .discard = io_discard,
+    .kept = io_kept,
     .finish = io_finish,
     .await_evaluator = host_await_evaluator,
     .ended = io_ended,
@@ -248,6 +268,12 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_EVALUATED) {
         h->eval = *(struct evaluation *)m->data;
         h->has_eval = true;
+    } else if (m->type == CONTROL_KEEP) {
+        chief_keep(h->chief, m->number, now);
+    } else if (m->type == HOST_HELD) {
+        if (h->kept_hold >= 0)
+            checkpoint_release(h->kept_hold);
+        h->kept_hold = (int)m->number;
     } else if (m->type == HOST_STORED) {
         ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {

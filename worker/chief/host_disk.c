@@ -59,6 +59,7 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
 /* A manifest on its way to disk. */
 struct publication {
     struct host *host;
+    bool holds; /* it was asked for: nobody removes it */
     struct manifest m;
 };
 
@@ -81,12 +82,25 @@ static void publication_free(struct publication *p)
     mem_free(p);
 }
 
+/* Before anything is removed. */
+static void hold(const struct publication *p)
+{
+    struct errmsg e = {""};
+    int hold;
+    if (checkpoint_hold(p->host->checkpoints, p->m.cut, &hold, &e))
+        log_warn("cut %" PRIu64 " is not held: %s", p->m.cut, e.text);
+    else
+        control_post(p->host->control, HOST_HELD, (uint64_t)hold, NULL, NULL);
+}
+
 static void publish(void *arg)
 {
     struct publication *p = arg;
     const char *dir = p->host->checkpoints;
     struct errmsg e = {""};
     enum err err = checkpoint_publish(dir, &p->m, &e);
+    if (!err && p->holds)
+        hold(p);
     if (!err)
         checkpoint_prune(dir, p->host->control->config.job->checkpoint.keep);
     post_word(p->host->control, HOST_PUBLISHED, p->m.cut, err ? e.text : NULL);
@@ -107,6 +121,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     if (!p)
         return NULL;
     p->host = h;
+    p->holds = m->cut == h->kept_cut;
     p->m = *m;
     p->m.file = copy_of(m->file, m->files * sizeof *m->file);
     p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);

@@ -68,7 +68,9 @@ struct host {
     struct chief_facts facts;
     uint64_t published, not_published; /* cuts, by this process */
     int64_t published_ms;              /* the last one */
-    char waits_for[256];               /* of host_waits_for */
+    uint64_t kept_cut;   /* that was asked for, and is being written; UINT64_MAX: none */
+    int kept_hold;       /* of it, once it is published; -1 */
+    char waits_for[256]; /* of host_waits_for */
 };
 
 /* ---- ps_link.c ---- */

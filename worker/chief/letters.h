@@ -6,6 +6,7 @@
 
 enum host_letter {
     HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */
+    HOST_HELD,                  /* number: the hold of the cut whose HOST_PUBLISHED is next */
     HOST_PUBLISHED,             /* number: cut; data: an error text or NULL */
     HOST_JOURNALED,             /* an entry; data: an error text or NULL */
     HOST_LOOKED, /* number: the cut that the evaluator has a result of; UINT64_MAX: it has not */

@@ -1,8 +1,11 @@
 #include "worker/chief/tables_end.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_rows.h"
@@ -40,13 +43,40 @@ static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
     return err;
 }
 
+static bool wrote(const struct exports *x, const char *file)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < x->tables.tables && !found; i++)
+        found = table_export_wrote(x->of[i], x->tables.table[i].name, file);
+    return found;
+}
+
+/* What an earlier end wrote of a table that had more rows, or fewer: it would be read as a part of this one. */
+static enum err remove_others(const struct exports *x, const char *folder, struct errmsg *e)
+{
+    static const char end[] = ".safetensors";
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return err_set(e, ERR_IO, "%s: %s", folder, strerror(errno));
+    int failed = 0;
+    for (struct dirent *d; (d = readdir(dir)) && !failed;) {
+        size_t n = strlen(d->d_name);
+        bool ours = n > sizeof end - 1 && strcmp(d->d_name + n - (sizeof end - 1), end) == 0;
+        if (ours && !wrote(x, d->d_name))
+            failed = unlinkat(dirfd(dir), d->d_name, 0);
+    }
+    enum err err = failed ? err_set(e, ERR_IO, "%s: %s", folder, strerror(errno)) : ERR_OK;
+    (void)closedir(dir);
+    return err;
+}
+
 static enum err write_all(struct exports *x, const char *folder, struct errmsg *e)
 {
     enum err err = files_mkdirs(folder, e);
     for (uint32_t i = 0; i < x->tables.tables && !err; i++)
         err = table_export_write(x->of[i], folder, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
                                  e);
-    return err;
+    return err ? err : remove_others(x, folder, e);
 }
 
 static enum err export_rows(const struct tables_end *t, const struct manifest *m, struct exports *x,
@@ -60,8 +90,8 @@ static enum err export_rows(const struct tables_end *t, const struct manifest *m
                                e);
     if (!err)
         err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
-                                   &(struct row_sink){take, x}, e);
-    (void)snprintf(folder, sizeof folder, "%s/model/tables", t->output);
+                                   &(struct row_sink){.take = take, .ctx = x}, e);
+    (void)snprintf(folder, sizeof folder, "%s/%s/tables", t->output, t->folder);
     if (!err)
         err = write_all(x, folder, e);
     for (uint32_t i = 0; i < x->tables.tables; i++)
@@ -77,7 +107,7 @@ static enum err make_digest(const struct tables_end *t, const struct checkpoint_
     float *w = mem_floats(t->layout->elems);
     if (!w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", t->output);
+    (void)snprintf(path, sizeof path, "%s/%s/weights.safetensors", t->output, t->folder);
     enum err err = export_read_safetensors(path, t->layout, w, e);
     if (!err)
         export_digest(t->layout, w, (const uint8_t(*)[SHA256_BYTES])tables->digest, digest);
@@ -85,21 +115,42 @@ static enum err make_digest(const struct tables_end *t, const struct checkpoint_
     return err;
 }
 
-enum err tables_end_export(const struct tables_end *t, const struct manifest *final,
-                           char digest[65], struct errmsg *e)
+enum err tables_end_export(const struct tables_end *t, const struct manifest *cut, char digest[65],
+                           struct errmsg *e)
 {
     struct exports x = {.of = {NULL}};
     struct spill *spill;
-    enum err err = checkpoint_read_tables(t->checkpoints, final, &x.tables, e);
+    enum err err = checkpoint_read_tables(t->checkpoints, cut, &x.tables, e);
     if (!err)
-        err = same_tables(&x.tables, t->layout->rows, final->cut, e);
+        err = same_tables(&x.tables, t->layout->rows, cut->cut, e);
     if (!err)
         err = make_digest(t, &x.tables, digest, e);
     if (!err)
         err = spill_new(&spill, t->job, e);
     if (err)
         return err;
-    err = export_rows(t, final, &x, spill, e);
+    err = export_rows(t, cut, &x, spill, e);
     spill_unref(spill);
+    return err;
+}
+
+enum err tables_end_export_all(const struct tables_end *t, const struct manifest *final,
+                               const struct best *best, char digest[65], struct errmsg *e)
+{
+    struct tables_end to = *t;
+    struct manifest m;
+    char of_best[65];
+    bool restores = best->has && t->job->early_stopping.restore_best_weights;
+    to.folder = "model";
+    if (!best->has)
+        return tables_end_export(&to, final, digest, e);
+    enum err err = checkpoint_load(t->checkpoints, best->cut, &m, e);
+    if (err)
+        return err_wrap(e, err, "the best epoch's rows: ");
+    err = tables_end_export(&to, restores ? &m : final, digest, e);
+    to.folder = "best";
+    if (!err)
+        err = tables_end_export(&to, &m, of_best, e);
+    manifest_close(&m);
     return err;
 }

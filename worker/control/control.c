@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -41,6 +42,25 @@ static void post_copy(struct mailbox *to, int letter, enum frame_type type,
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m)
 {
     post_copy(c->config.train, TRAIN_CHIEF, type, m, "the chief's message");
+}
+
+static void kept_free(void *data)
+{
+    struct train_kept *kept = data;
+    if (kept->hold >= 0)
+        (void)close(kept->hold);
+    mem_free(kept);
+}
+
+void control_kept_to_train(struct control *c, const struct train_kept *kept)
+{
+    struct train_kept *copy = mem_zalloc(1, sizeof *copy);
+    if (!copy) { /* what waits for it would wait for ever */
+        control_stop_train(c, 138, "no memory to say that a checkpoint is there");
+        return;
+    }
+    *copy = *kept;
+    post(c->config.train, TRAIN_KEPT, 0, copy, kept_free);
 }
 
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)

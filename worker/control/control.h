@@ -19,6 +19,7 @@ enum train_letter {
     TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
     TRAIN_EPOCH,  /* async: epoch `number` is done: evaluate */
     TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
+    TRAIN_KEPT,   /* data: struct train_kept */
     TRAIN_GO,     /* SIGTERM */
     TRAIN_STOP,   /* end now; number: exit code; data: why, a string */
 };
@@ -30,8 +31,16 @@ enum control_letter {
     CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
     CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
+    CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
     CONTROL_QUIT, /* from control_close */
     CONTROL_ROLE, /* the first of the role's own: control_ops.on_letter gets them */
+};
+
+/* The cut that was asked for: it is copied, so training may go on; then published, or with neither it has failed. */
+struct train_kept {
+    uint64_t ask, cut, step;
+    bool copied, published;
+    int hold; /* published: of checkpoint_hold, the receiver's; otherwise -1 */
 };
 
 /* What a role does on the control thread. */
@@ -80,6 +89,7 @@ void control_close(struct control *c);
 /* Post to the training thread; message and text are copied. Thread: control's. */
 void control_to_train(struct control *c, enum train_letter type, uint64_t number);
 void control_message_to_train(struct control *c, enum frame_type type, const ProtobufCMessage *m);
+void control_kept_to_train(struct control *c, const struct train_kept *kept);
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Post to the control thread: an enum control_letter, or one of the role's. Thread: any. */

@@ -98,7 +98,8 @@ static bool is_possible(const Gradwire__Welcome *m)
 }
 
 /* Plain values: what the message points to is its own. */
-static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan)
+static void take_terms(struct session *s, const Gradwire__Welcome *m, struct plan plan,
+                       struct row_codecs codecs)
 {
     struct session_terms *t = &s->terms;
     t->generation = msg_generation_get(m->generation);
@@ -114,6 +115,7 @@ static void take_terms(struct session *s, const Gradwire__Welcome *m, struct pla
     t->backups = t->settings.replicas_to_aggregate > 0;
     t->acks = s->mode->acks;
     t->tables = m->plan->n_tables > 0;
+    t->codecs = codecs;
     t->feedback = codec_feeds_back(m->settings->push_codec) && s->mode->feeds_back;
 }
 
@@ -138,7 +140,8 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
                             struct errmsg *e)
 {
     session_check(s);
-    if (!is_possible(m))
+    struct row_codecs codecs;
+    if (!is_possible(m) || msg_row_codecs_get(m->plan, &codecs))
         return err_set(e, ERR_PROTO, "the chief's welcome has no plan or impossible settings");
     *anew = s->phase == SESSION_NEW ||
             !generation_equal(msg_generation_get(m->generation), s->terms.generation) ||
@@ -164,7 +167,7 @@ enum err session_on_welcome(struct session *s, const Gradwire__Welcome *m, bool 
     s->link = links;
     s->skipped = skipped;
     s->n_skipped = m->n_skipped;
-    take_terms(s, m, plan);
+    take_terms(s, m, plan, codecs);
     begin_generation(s);
     session_check(s);
     return ERR_OK;
@@ -391,8 +394,10 @@ void session_computed(struct session *s)
     }
     s->phase = SESSION_PUSHED;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++)
-        if (s->link[i].state == LINK_UP)
+        if (s->link[i].state == LINK_UP) {
             session_push_again(s, i);
+            rows_push_left(s, i);
+        }
     s->mode->pushed(s);
     session_check(s);
 }

@@ -141,9 +141,13 @@ void session_ask_task(struct session *s, const struct session_task *task);
 /* Rows as they are, for an evaluation; in sync between two steps, while READY or at the end. */
 void session_ask_look(struct session *s);
 bool session_look_is_here(const struct session *s); /* every shard has answered it */
-/* The head of the ask to this shard; its lists are the shell's. False: there is nothing to ask, or not connected. */
+/* The head of the ask to this shard, which is then sent; its lists are the shell's. False: there is nothing to ask, or not
+ * connected. */
 bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
                       Gradwire__RowsAsk *m);
+/* The ask that a push of the running task to this shard may name: its rows came by it, and the shard has its keys of the
+ * present connection. 0: there is none, and the keys travel with the push. */
+uint64_t session_push_ask(const struct session *s, uint32_t shard);
 /* Does the answer bring rows of the last ask of its kind? */
 bool session_rows_fit(const struct session *s, uint32_t shard, const Gradwire__Rows *m,
                       enum session_ask *which);
@@ -210,6 +214,7 @@ struct session_terms {
     bool backups;                /* sync: a step may be made without this worker */
     bool acks;                   /* pushes are answered without parameters */
     bool tables;                 /* rows are looked up; every shard is in the plan */
+    struct row_codecs codecs;    /* how rows travel */
     bool feedback;               /* what a codec withholds is kept, and goes out later */
     struct plan plan;
     uint32_t leaves; /* of a batch */

@@ -49,7 +49,7 @@ static void check_rows(const struct session *s)
 {
     assert(s->phase != SESSION_ROWS || (s->terms.tables && s->rows.task.kind == TASK_COMPUTE));
     assert(!s->rows.ask[ASK_TASK].there || s->rows.of.runs > 0);
-    assert(s->rows.ask[ASK_TASK].number <= s->rows.number &&
+    assert(s->rows.own <= s->rows.number && s->rows.ask[ASK_TASK].number <= s->rows.number &&
            s->rows.ask[ASK_LOOK].number <= s->rows.number);
     (void)s;
 }

@@ -22,6 +22,7 @@ struct session_link {
     bool made;               /* tables, sync: all parts of got_step's rows are made, too */
     uint32_t acked_parts;    /* tables, async: of the running push */
     bool rows[SESSION_ASKS]; /* its answer to the last ask is here */
+    uint64_t asked[2];       /* of a task: what the shard keeps of this connection; 0: none */
     uint64_t entered_clock;  /* bounded staleness; UINT64_MAX: not said yet */
 };
 
@@ -113,9 +114,10 @@ struct session {
 
     struct {
         uint64_t number; /* of the last ask */
+        uint64_t own;    /* of the ask whose rows the last task has; 0: none */
         struct session_rows_ask {
-            bool there, any;
-            uint64_t number, step;
+            bool there, any, bounded;
+            uint64_t number, step, clock;
         } ask[SESSION_ASKS];
         struct session_task of;   /* ASK_TASK */
         struct session_task task; /* SESSION_ROWS: taken */
@@ -143,6 +145,8 @@ struct session_mode {
 
     struct session_task (*task)(struct session *s);                    /* READY: what to do now */
     bool (*guess)(const struct session *s, struct session_task *next); /* tables; NULL: none here */
+    /* tables: is what the next task looks up read at a clock? NULL: no */
+    bool (*reads_at)(const struct session *s, uint64_t *clock);
     void (*learned)(struct session *s); /* the update of a batch is made here: nothing is pushed */
     void (*pushed)(struct session *s);  /* to all shards that are connected */
     bool (*take_made)(struct session *s, struct session_made *made); /* NULL: the task was one */
@@ -216,6 +220,7 @@ void session_check(const struct session *s);
 /* Rows of the task that was taken: ask for them, wait, or begin. */
 struct session_task rows_task(struct session *s);
 void rows_link_up(struct session *s, uint32_t shard);
+void rows_push_left(struct session *s, uint32_t shard); /* what was behind it goes out */
 
 /* session_average.c */
 void averages_link_up(struct session *s, uint32_t shard);

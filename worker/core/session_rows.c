@@ -1,7 +1,7 @@
 /* Rows of tables in a session: asked for with the push of the task before, or, if the guess was wrong, before the task.
  *
  * Happy path: while a task is computed, session_guess names the next one -> its rows are asked for behind the push -> the
- * replies, and the rows -> the task begins. One exchange a step.
+ * replies, and the rows -> the task begins. One exchange a step. In ssp the ask names the clock of the pull behind it.
  * Failure modes: the task is another one than was guessed (asked anew: one more exchange), a connection breaks (asked
  * again when it is up), sync: the step is gone (the newest parameters are pulled, and the task is taken anew). */
 #include <assert.h>
@@ -25,6 +25,8 @@ void session_ask_task(struct session *s, const struct session_task *task)
     assert(s->terms.tables && task->runs > 0);
     s->rows.of = *task;
     ask(s, ASK_TASK, !s->terms.sync, task->name);
+    struct session_rows_ask *a = &s->rows.ask[ASK_TASK];
+    a->bounded = s->mode->reads_at && s->mode->reads_at(s, &a->clock);
     session_check(s);
 }
 
@@ -36,16 +38,38 @@ void session_ask_look(struct session *s)
     session_check(s);
 }
 
+static void note_asked(struct session_link *l, uint64_t number)
+{
+    if (l->asked[1] == number)
+        return;
+    l->asked[0] = l->asked[1];
+    l->asked[1] = number;
+}
+
+/* A read at a clock is to have this worker's own batch: the ask goes out behind its push, which this connection gets when
+ * it is computed. */
+static bool is_behind_push(const struct session *s, uint32_t shard,
+                           const struct session_rows_ask *a)
+{
+    return a->bounded && s->phase == SESSION_COMPUTING && s->link[shard].state != LINK_STREAMS;
+}
+
 bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
                       Gradwire__RowsAsk *m)
 {
     const struct session_rows_ask *a = &s->rows.ask[which];
-    if (!a->there || s->link[shard].rows[which] || s->link[shard].state == LINK_DOWN)
+    if (!a->there || s->link[shard].rows[which] || s->link[shard].state == LINK_DOWN ||
+        is_behind_push(s, shard, a))
         return false;
     m->generation = &s->generation;
     m->number = a->number;
     m->any = a->any;
     m->step = a->any ? 0 : a->step;
+    m->bounded = a->bounded;
+    m->clock = a->clock;
+    m->once = which == ASK_LOOK;
+    if (which == ASK_TASK)
+        note_asked(&s->link[shard], a->number);
     return true;
 }
 
@@ -54,6 +78,13 @@ void rows_link_up(struct session *s, uint32_t shard)
     for (enum session_ask which = 0; which < SESSION_ASKS; which++)
         if (s->rows.ask[which].there && !s->link[shard].rows[which])
             s->io->ask_again(s->ctx, shard, which);
+}
+
+void rows_push_left(struct session *s, uint32_t shard)
+{
+    const struct session_rows_ask *a = &s->rows.ask[ASK_TASK];
+    if (a->there && s->link[shard].asked[1] != a->number)
+        s->io->ask_again(s->ctx, shard, ASK_TASK);
 }
 
 bool session_guess(const struct session *s, struct session_task *next)
@@ -134,9 +165,17 @@ struct session_task rows_task(struct session *s)
         t.kind = TASK_ROWS;
         return t;
     }
-    if (all_here(s, ASK_TASK))
-        s->rows.ask[ASK_TASK].there = false; /* they are this task's alone */
-    else
+    if (!all_here(s, ASK_TASK)) {
         t.kind = TASK_NONE;
+        return t;
+    }
+    s->rows.ask[ASK_TASK].there = false; /* they are this task's alone */
+    s->rows.own = s->rows.ask[ASK_TASK].number;
     return t;
+}
+
+uint64_t session_push_ask(const struct session *s, uint32_t shard)
+{
+    const struct session_link *l = &s->link[shard];
+    return s->rows.own == l->asked[0] || s->rows.own == l->asked[1] ? s->rows.own : 0;
 }

@@ -3,8 +3,8 @@
  * Happy path: a lease -> a TICK with `enter` to every shard -> each answers with its least clock -> the largest of them
  * is mine: a pull at that clock from every shard -> compute -> push (answered without parameters) and, behind it on the
  * same connection, a pull at the next clock -> compute ... -> no lease left: instead of the pull a tick that says idle.
- * The pull tells the shard how far I am, and is answered when the bound allows. Rows of tables are asked for when every
- * shard has answered it, so that they hold the bound, too.
+ * The pull tells the shard how far I am, and is answered when the bound allows. The rows of the next batch are asked for at
+ * the same clock, ahead of the pull, and wait for the same; if the guess was wrong, when every shard has answered the pull.
  * Failure modes: a connection breaks (the hello says how far this shard has heard of me; what it has not acknowledged
  * is pushed again); ids to be redone while all are held (outside the clocks: all others stand still). */
 #include <assert.h>
@@ -65,6 +65,7 @@ static void pull(struct session *s, bool bounded)
 
 static void enter(struct session *s)
 {
+    s->rows.ask[ASK_TASK].there = false; /* it waits for a clock that I need not come to */
     s->phase = SESSION_ENTERING;
     s->ssp.entry++;
     for (uint32_t i = 0; i < s->terms.plan.shards; i++) {
@@ -281,6 +282,19 @@ static void on_lease(struct session *s, const Gradwire__Lease *m)
         session_wake(s);
 }
 
+/* Only where the pull follows. */
+static bool guess(const struct session *s, struct session_task *next)
+{
+    return !s->ssp.outside && s->ssp.live && s->lease.redo_left == 0 && !session_is_going(s) &&
+           lease_guess(s, next);
+}
+
+static bool reads_at(const struct session *s, uint64_t *clock)
+{
+    *clock = s->ssp.clock + 1;
+    return s->phase == SESSION_COMPUTING;
+}
+
 static void pull_newest(struct session *s)
 {
     pull(s, false);
@@ -295,6 +309,8 @@ const struct session_mode session_ssp = {
     .pull_newest = pull_newest,
     .on_lease = on_lease,
     .task = lease_task,
+    .guess = guess,
+    .reads_at = reads_at,
     .pushed = pushed,
     .link_up = link_up,
     .hello_clock = hello,

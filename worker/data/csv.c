@@ -1,4 +1,5 @@
-/* csv: text, a row a line (RFC 4180), as the job's data.columns describe it.
+/* csv: text, a row a line (RFC 4180), as the job's data.columns describe it; and libsvm's, which is read in the same way but
+ * for its lines (libsvm_rows.h).
  *
  * The text is cut into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each
  * thread in turn reads the next piece (decompression goes in order), makes rows of it beside the
@@ -20,7 +21,8 @@
 #include "worker/data/csv_header.h"
 #include "worker/data/csv_rows.h"
 #include "worker/data/csv_scan.h"
-#include "worker/data/drawn.h"
+#include "worker/data/drawn/drawn.h"
+#include "worker/data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "worker/data/readers.h"
 #include "worker/data/stream.h"
@@ -67,6 +69,7 @@ struct csv {
     pthread_mutex_t join_lock; /* joining, in the order of tickets; taken within no other */
     pthread_cond_t joined;
     uint64_t next_ticket, bad;
+    bool zeros, minuses; /* labels 0 and -1 were there */
     enum err err;
     struct errmsg e; /* the first in the order of the text */
     struct errmsg first_bad;
@@ -104,7 +107,7 @@ static void skip_byte_order_mark(struct csv_piece *p)
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
     struct csv_piece *p = &w->piece;
-    p->has_quotes = c->job->quotes && memchr(p->text, '"', p->bytes);
+    p->has_quotes = c->job->quotes && !c->format.libsvm && memchr(p->text, '"', p->bytes);
     size_t keep = end_of_file ? p->bytes : last_row_end(p->text, p->bytes, p->has_quotes);
     if (keep == 0 && p->bytes)
         return err_set(e, ERR_INPUT, "line %" PRIu64 ": a row of more than %d bytes%s", c->line,
@@ -140,7 +143,7 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     c->line = 1;
     c->tail_bytes = 0;
     c->open = true;
-    if (c->reading->job->data.format != DATA_CSV)
+    if (c->reading->job->data.format == DATA_SYNTHETIC)
         return ERR_OK;
     return stream_open(&c->stream, f->path, e);
 }
@@ -167,7 +170,7 @@ static enum err digest_piece(struct work *w, struct errmsg *e)
 
 static enum err read_text(struct csv *c, char *out, size_t bytes, size_t *got, struct errmsg *e)
 {
-    if (c->reading->job->data.format == DATA_CSV)
+    if (c->reading->job->data.format != DATA_SYNTHETIC)
         return stream_read(c->stream, out, bytes, got, e);
     *got = drawn_read(&c->drawn, out, bytes);
     return ERR_OK;
@@ -291,12 +294,27 @@ static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
     return ERR_OK;
 }
 
+/* One class for both would be a guess. */
+static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *e)
+{
+    c->zeros |= w->piece.zeros;
+    c->minuses |= w->piece.minuses;
+    if (!c->zeros || !c->minuses)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s: there are labels -1 and labels 0: name the classes: - label: {classes: "
+                   "[\"-1\", \"0|1\"]}",
+                   w->file->path);
+}
+
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)
 {
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     sha256_add(c->digest, w->digest, sizeof w->digest);
     enum err err = count_bad(c, w, e);
+    if (!err)
+        err = check_signs(c, w, e);
     return err ? err : join_rows(c, w, e);
 }
 
@@ -328,7 +346,8 @@ static void parse(struct csv *c, struct work *w)
     for (uint32_t i = 0; i < c->table->schema->inputs; i++)
         vocabulary_clear(&w->piece.words[i]);
     if (!w->err)
-        w->err = csv_rows(&w->piece, &c->format, &w->e);
+        w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
+                                  : csv_rows(&w->piece, &c->format, &w->e);
     if (w->err)
         (void)err_wrap(&w->e, w->err, "%s: ", w->file->path);
 }
@@ -396,7 +415,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 static enum err name_sources(struct csv *c, struct errmsg *e)
 {
     const struct job *job = c->reading->job;
-    if (job->data.format == DATA_CSV)
+    if (job->data.format != DATA_SYNTHETIC)
         return paths_expand(&c->paths, c->reading->patterns, e);
     drawn_init(&c->drawn, job, c->reading->eval, c->format.delimiter);
     c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
@@ -431,7 +450,8 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
         log_warn("%s: %" PRIu64 " bad rows of %" PRIu64 " are left out; the first: %s",
                  c->reading->key, c->bad, c->table->rows, c->first_bad.text);
     if (c->reading->look)
-        c->reading->look->files = c->reading->job->data.format == DATA_CSV ? c->paths.count : 0;
+        c->reading->look->files =
+            c->reading->job->data.format == DATA_SYNTHETIC ? 0 : c->paths.count;
     paths_close(&c->paths);
     return err;
 }
@@ -441,7 +461,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
     const struct reading *r = c->reading;
     const struct table_schema *s = d->table.schema;
     uint64_t rows = d->table.rows;
-    if (r->job->data.format != DATA_CSV)
+    if (r->job->data.format == DATA_SYNTHETIC)
         rows = c->drawn.rows;
     else if (c->all_bytes > c->looked_bytes && c->looked_bytes) {
         rows = (uint64_t)((double)rows * ((double)c->all_bytes / (double)c->looked_bytes));
@@ -474,6 +494,9 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     enum err err = csv_format_init(&c.format, c.job, d->table.schema, !r->schema, r->classes, e);
     if (err)
         return err;
+    c.format.libsvm = r->job->data.format == DATA_LIBSVM;
+    c.format.signs = r->job->model.loss == LOSS_BINARY_CROSSENTROPY && !c.format.names.count &&
+                     c.format.others == VOCABULARY_NONE;
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)

@@ -8,11 +8,6 @@ uint64_t csv_key_seed(const char *space)
     return XXH3_64bits(space, strlen(space));
 }
 
-static uint64_t fold(const struct job_key_column *c, uint64_t key)
-{
-    return c->buckets ? key % c->buckets : key;
-}
-
 static bool integer(const char *word, size_t bytes, uint64_t *out)
 {
     uint64_t value = 0;
@@ -32,7 +27,7 @@ bool csv_key(const struct job_key_column *c, uint64_t seed, const char *word, si
         value = XXH3_64bits_withSeed(word, bytes, seed);
     else if (!integer(word, bytes, &value))
         return false;
-    *key = fold(c, value);
+    *key = csv_key_fold(c, value);
     return true;
 }
 
@@ -42,6 +37,6 @@ bool csv_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *ke
         return false;
     if (c->missing == KEY_MISSING_EMPTY)
         return csv_key(c, seed, "", 0, key);
-    *key = fold(c, c->missing_key);
+    *key = csv_key_fold(c, c->missing_key);
     return true;
 }

@@ -18,4 +18,10 @@ bool csv_key(const struct job_key_column *c, uint64_t seed, const char *word, si
 /* The key of a missing value. False: it has none. */
 bool csv_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key);
 
+/* What `buckets` makes of a key. */
+static inline uint64_t csv_key_fold(const struct job_key_column *c, uint64_t key)
+{
+    return c->buckets ? key % c->buckets : key;
+}
+
 #endif

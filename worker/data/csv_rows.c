@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,10 +9,8 @@
 #include "common/rows/key.h"
 #include "worker/data/csv_key.h"
 #include "worker/data/csv_number.h"
+#include "worker/data/csv_row.h"
 #include "worker/data/csv_scan.h"
-
-enum { SHOWN_BYTES = 40 };
-#define NO_FIELD UINT32_MAX /* what is wrong is the row's fault, not a field's */
 
 /* ---- the format ---- */
 
@@ -141,81 +138,30 @@ bool csv_field_text(char **begin, char **end, const struct job_csv *job, bool ha
     return !memchr(*begin, '"', (size_t)(*end - *begin));
 }
 
-static bool is_missing(const struct csv_format *f, const char *text, size_t bytes)
-{
-    return f->missing_lengths >> (bytes < 63 ? bytes : 63) & 1 &&
-           vocabulary_find(&f->missing, text, bytes) != VOCABULARY_NONE;
-}
-
-/* ---- what is wrong with a row ---- */
-
-struct row {
-    struct csv_piece *piece;
-    const struct csv_format *format;
-    uint64_t line;
-    uint32_t *cells;
-    uint32_t field; /* being read, or NO_FIELD */
-    uint32_t added; /* categories that learned a word from it */
-    bool bad;
-    enum err failed; /* not the row's fault */
-};
-
-static const char *shown(char out[static SHOWN_BYTES + 8], const char *text, size_t bytes)
-{
-    size_t n = bytes < SHOWN_BYTES ? bytes : SHOWN_BYTES;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    (void)snprintf(out + n, 8, "%s", bytes > n ? "..." : "");
-    return out;
-}
-
-/* "line 12: column 3 (age): ..." */
-static void PRINTF_LIKE(2, 3) bad(struct row *r, const char *fmt, ...)
-{
-    struct csv_piece *p = r->piece;
-    const struct job_csv *job = r->format->job;
-    char why[300], which[JOB_NAME_MAX + 64] = "";
-    if (r->bad)
-        return;
-    r->bad = true;
-    if (p->bad++)
-        return;
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(why, sizeof why, fmt, args);
-    va_end(args);
-    if (r->field != NO_FIELD) {
-        const char *name = job->column[p->field[r->field].column].name;
-        (void)snprintf(which, sizeof which, "column %u%s%s%s: ", r->field + 1, *name ? " (" : "",
-                       name, *name ? ")" : "");
-    }
-    (void)err_set(&p->first_bad, ERR_INPUT, "line %llu: %s%s", (unsigned long long)r->line, which,
-                  why);
-}
-
 /* ---- cells ---- */
 
-static void read_number(struct row *r, const struct csv_field *field, const char *text,
+static void read_number(struct csv_row *r, const struct csv_field *field, const char *text,
                         size_t bytes)
 {
-    char out[SHOWN_BYTES + 8];
+    char out[CSV_SHOWN_BYTES];
     float v = NAN;
-    if (is_missing(r->format, text, bytes)) {
+    if (csv_is_missing(r->format, text, bytes)) {
         if (r->format->schema->input[field->cell].missing == MISSING_REFUSE)
-            bad(r, "the number is missing");
+            csv_row_bad(r, "the number is missing");
     } else if (!csv_number(text, bytes, &v)) {
-        bad(r, "'%s' is no number, and no marker of data.missing", shown(out, text, bytes));
+        csv_row_bad(r, "'%s' is no number, and no marker of data.missing",
+                    csv_row_shown(out, text, bytes));
     }
     r->cells[field->cell] = table_bits(v);
 }
 
-static void read_category(struct row *r, const struct csv_field *field, const char *text,
+static void read_category(struct csv_row *r, const struct csv_field *field, const char *text,
                           size_t bytes)
 {
     const struct csv_format *f = r->format;
     const struct table_input *in = &f->schema->input[field->cell];
     uint32_t number;
-    if (is_missing(f, text, bytes))
+    if (csv_is_missing(f, text, bytes))
         text = vocabulary_text(&f->missing, 0, &bytes);
     if (f->learning && in->learns) {
         struct vocabulary *words = &r->piece->words[field->cell];
@@ -233,79 +179,40 @@ static void read_category(struct row *r, const struct csv_field *field, const ch
     r->cells[field->cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }
 
-static void read_class(struct row *r, const char *text, size_t bytes, float *label)
-{
-    const struct csv_format *f = r->format;
-    char out[SHOWN_BYTES + 8], first[SHOWN_BYTES + 8];
-    uint32_t name = vocabulary_find(&f->names, text, bytes);
-    uint32_t number = name == VOCABULARY_NONE ? f->others : f->class_of[name];
-    if (number == VOCABULARY_NONE) {
-        size_t n;
-        const char *known = vocabulary_text(&f->names, 0, &n);
-        bad(r, "'%s' is none of the label's classes, like '%s'", shown(out, text, bytes),
-            shown(first, known, n));
-        return;
-    }
-    *label = (float)number;
-}
-
-static void read_label(struct row *r, const struct csv_field *field, const char *text, size_t bytes)
-{
-    const struct csv_format *f = r->format;
-    char out[SHOWN_BYTES + 8];
-    float v = 0;
-    if (is_missing(f, text, bytes))
-        bad(r, "the label is missing");
-    else if (f->names.count || f->others != VOCABULARY_NONE)
-        read_class(r, text, bytes, &v);
-    else if (!csv_number(text, bytes, &v))
-        bad(r, "the label '%s' is no number; classes: [..] of the label would name its values",
-            shown(out, text, bytes));
-    else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
-        bad(r, "label %s, the model has %u classes (labels 0 to %u)", shown(out, text, bytes),
-            f->classes, f->classes - 1);
-    r->cells[field->cell] = table_bits(v);
-}
-
-static void read_weight(struct row *r, const struct csv_field *field, const char *text,
+static void read_weight(struct csv_row *r, const struct csv_field *field, const char *text,
                         size_t bytes)
 {
-    char out[SHOWN_BYTES + 8];
+    char out[CSV_SHOWN_BYTES];
     float v = 0;
-    if (is_missing(r->format, text, bytes))
-        bad(r, "the weight is missing");
+    if (csv_is_missing(r->format, text, bytes))
+        csv_row_bad(r, "the weight is missing");
     else if (!csv_number(text, bytes, &v) || v < 0)
-        bad(r, "the weight '%s' is not a finite number of at least 0", shown(out, text, bytes));
+        csv_row_bad(r, "the weight '%s' is not a finite number of at least 0",
+                    csv_row_shown(out, text, bytes));
     r->cells[field->cell] = table_bits(v);
 }
 
 /* A word's key; *there: it has one. False: the row is bad. */
-static bool word_key(struct row *r, const struct table_key *k, const char *text, size_t bytes,
+static bool word_key(struct csv_row *r, const struct table_key *k, const char *text, size_t bytes,
                      uint64_t *key, bool *there)
 {
-    char out[SHOWN_BYTES + 8];
-    if (is_missing(r->format, text, bytes)) {
+    char out[CSV_SHOWN_BYTES];
+    if (csv_is_missing(r->format, text, bytes)) {
         *there = csv_key_missing(&k->options, k->seed, key);
         return true;
     }
     *there = csv_key(&k->options, k->seed, text, bytes, key);
     if (!*there)
-        bad(r,
+        csv_row_bad(
+            r,
             "'%s' is no integer from 0 to 2^64 - 1, and no marker of data.missing; with hash: "
             "true it may be any word",
-            shown(out, text, bytes));
+            csv_row_shown(out, text, bytes));
     return *there;
 }
 
-/* Mixed: what is looked up, sorted and sent are mixed keys. */
-static void put_key(uint32_t *cells, uint64_t key)
-{
-    uint64_t mixed = key_mix(key);
-    cells[0] = (uint32_t)mixed;
-    cells[1] = (uint32_t)(mixed >> 32);
-}
-
-static void read_key(struct row *r, const struct csv_field *field, const char *text, size_t bytes)
+static void read_key(struct csv_row *r, const struct csv_field *field, const char *text,
+                     size_t bytes)
 {
     const struct table_key *k = &r->format->schema->key[field->cell];
     uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
@@ -314,7 +221,7 @@ static void read_key(struct row *r, const struct csv_field *field, const char *t
     memset(cells, 0, k->cells * sizeof *cells);
     if (!word_key(r, k, text, bytes, &key, &there) || !there)
         return;
-    put_key(cells, key);
+    csv_put_key(cells, key);
     if (k->cells > TABLE_KEY_CELLS)
         cells[TABLE_KEY_CELLS] = 1;
 }
@@ -338,38 +245,39 @@ static bool take_weight(const char *text, size_t *bytes, float *weight)
 }
 
 /* One value of keys. */
-static void read_value(struct row *r, const struct table_key *k, uint32_t *cells, const char *text,
-                       size_t bytes)
+static void read_value(struct csv_row *r, const struct table_key *k, uint32_t *cells,
+                       const char *text, size_t bytes)
 {
-    char out[SHOWN_BYTES + 8];
+    char out[CSV_SHOWN_BYTES];
     size_t word = bytes;
     uint64_t key = 0;
     float weight = 1;
     bool there;
     if (k->options.weights && !take_weight(text, &word, &weight)) {
-        bad(r, "the weight of '%s' is no number", shown(out, text, bytes));
+        csv_row_bad(r, "the weight of '%s' is no number", csv_row_shown(out, text, bytes));
         return;
     }
     if (!word_key(r, k, text, word, &key, &there) || !there)
         return;
     if (cells[0] == k->options.max_values) {
-        bad(r, "more than max_values: %u values", k->options.max_values);
+        csv_row_bad(r, "more than max_values: %u values", k->options.max_values);
         return;
     }
     uint32_t *at = cells + 1 + (size_t)cells[0]++ * (TABLE_KEY_CELLS + k->options.weights);
-    put_key(at, key);
+    csv_put_key(at, key);
     if (k->options.weights)
         at[TABLE_KEY_CELLS] = table_bits(weight);
 }
 
-static void read_keys(struct row *r, const struct csv_field *field, const char *text, size_t bytes)
+static void read_keys(struct csv_row *r, const struct csv_field *field, const char *text,
+                      size_t bytes)
 {
     const struct table_key *k = &r->format->schema->key[field->cell];
     const char *separator = k->options.separator, *end = text + bytes;
     uint32_t *cells = r->cells + table_keys_at(r->format->schema) + k->cell;
     size_t skip = strlen(separator);
     memset(cells, 0, k->cells * sizeof *cells);
-    if (is_missing(r->format, text, bytes)) {
+    if (csv_is_missing(r->format, text, bytes)) {
         read_value(r, k, cells, text, bytes);
         return;
     }
@@ -390,7 +298,7 @@ static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *k
 }
 
 /* The hash of the keys that it is of, 8 bytes each, the lowest first. */
-static void make_cross(struct row *r, const struct table_key *k)
+static void make_cross(struct csv_row *r, const struct table_key *k)
 {
     const struct table_schema *s = r->format->schema;
     uint32_t *keys = r->cells + table_keys_at(s);
@@ -405,12 +313,12 @@ static void make_cross(struct row *r, const struct table_key *k)
             bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
     }
     if (csv_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
-        put_key(keys + k->cell, key);
+        csv_put_key(keys + k->cell, key);
         keys[k->cell + TABLE_KEY_CELLS] = 1;
     }
 }
 
-static void make_crosses(struct row *r)
+static void make_crosses(struct csv_row *r)
 {
     const struct table_schema *s = r->format->schema;
     for (uint32_t i = 0; i < s->keys; i++)
@@ -418,14 +326,15 @@ static void make_crosses(struct row *r)
             make_cross(r, &s->key[i]);
 }
 
-static void read_field(struct row *r, char *begin, char *end)
+static void read_field(struct csv_row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
     const struct csv_field *field = &p->field[r->field];
     if (field->kind == COLUMN_IGNORE)
         return;
     if (!csv_field_text(&begin, &end, r->format->job, p->has_quotes)) {
-        bad(r, "a quote inside of a field: the whole field is to be in quotes, and a quote in it "
+        csv_row_bad(
+            r, "a quote inside of a field: the whole field is to be in quotes, and a quote in it "
                "doubled");
         return;
     }
@@ -441,29 +350,10 @@ static void read_field(struct row *r, char *begin, char *end)
     else if (field->kind == COLUMN_WEIGHT)
         read_weight(r, field, begin, bytes);
     else
-        read_label(r, field, begin, bytes);
+        csv_row_label(r, field->cell, begin, bytes);
 }
 
 /* ---- rows ---- */
-
-static uint32_t row_cells(const struct csv_format *f)
-{
-    return table_row_cells(f->schema);
-}
-
-/* Room for one more row. */
-static enum err reserve(struct csv_piece *p, const struct csv_format *f)
-{
-    if (p->rows < p->room)
-        return ERR_OK;
-    uint64_t room = p->room ? 2 * p->room : 1024;
-    uint32_t *cells = mem_resize(p->cells, room * row_cells(f), sizeof *cells);
-    if (!cells)
-        return ERR_NOMEM;
-    p->cells = cells;
-    p->room = room;
-    return ERR_OK;
-}
 
 bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *end)
 {
@@ -476,7 +366,7 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
 }
 
 /* A row that begins at `begin` and ends at *end; its fields end at [mark, end]. */
-static void read_fields(struct row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     char *text = r->piece->text;
     for (; mark <= end && !r->bad; mark++, r->field++) {
@@ -488,34 +378,23 @@ static void read_fields(struct row *r, size_t begin, const uint32_t *mark, const
 }
 
 /* As above; `end` is NULL where no mark ends the row. */
-static enum err read_row(struct row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
     struct csv_piece *p = r->piece;
-    const struct csv_format *f = r->format;
-    if (reserve(p, f))
-        return ERR_NOMEM;
-    r->cells = p->cells + p->rows * row_cells(f);
-    r->field = NO_FIELD;
-    r->added = 0;
-    r->bad = false;
+    enum err err = csv_row_begin(r);
+    if (err)
+        return err;
     if (!end)
-        bad(r, "a quote is never closed");
+        csv_row_bad(r, "a quote is never closed");
     else if ((size_t)(end - mark) + 1 != p->fields)
-        bad(r, "it has %zu fields, not %u", (size_t)(end - mark) + 1, p->fields);
+        csv_row_bad(r, "it has %zu fields, not %u", (size_t)(end - mark) + 1, p->fields);
     r->field = 0;
     if (!r->bad)
         read_fields(r, begin, mark, end);
     if (!r->bad)
         make_crosses(r);
-    if (r->bad) {
-        while (r->added)
-            vocabulary_drop_last(&p->words[p->added[--r->added]]);
-        memset(r->cells, 0, row_cells(f) * sizeof *r->cells);
-        r->cells[f->schema->inputs] = table_bits(NAN);
-    }
     assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
-    assert(!r->bad || (r->added == 0 && p->bad > 0));
-    p->rows++;
+    csv_row_end(r);
     return r->failed;
 }
 
@@ -523,7 +402,7 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
 {
     size_t marks = csv_scan(p->mark, p->text, p->bytes, f->delimiter, p->has_quotes);
     const uint32_t *mark = p->mark, *last = mark + marks;
-    struct row r = {.piece = p, .format = f, .line = p->line};
+    struct csv_row r = {.piece = p, .format = f, .line = p->line};
     enum err err = ERR_OK;
     p->rows = p->bad = 0;
     for (size_t begin = 0; begin < p->bytes && !err;) {

@@ -24,6 +24,8 @@ struct csv_format {
     const struct table_schema *schema;
     char delimiter;
     size_t comment_bytes;
+    bool libsvm;               /* text is lines of libsvm, not csv */
+    bool signs;                /* libsvm: the label -1 is class 0 */
     bool learning;             /* categories without a given vocabulary learn their words */
     uint32_t classes;          /* labels are below it; 0: any number */
     struct vocabulary names;   /* of classes; empty: labels are numbers */
@@ -55,6 +57,7 @@ struct csv_piece {
     struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */
     uint64_t bad;
     struct errmsg first_bad;
+    bool zeros, minuses; /* libsvm, with signs: labels 0 and -1 were there */
 };
 
 /* Read the rows. A bad one is counted, and the first is described; with data.bad_rows: stop nothing

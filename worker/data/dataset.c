@@ -12,6 +12,8 @@
 #include "worker/data/leaf_room.h"
 #include "worker/data/readers.h"
 
+enum { COUNTED_BLOCK = 256 /* rows */ };
+
 /* "[28, 28]" */
 static const char *shape_text(char out[static 64], uint32_t rank, const uint32_t *shape)
 {
@@ -93,6 +95,7 @@ static enum err read_format(struct dataset *d, const struct reading *r, struct s
     case DATA_SYNTHETIC:
         return job_reads_csv(r->job) ? csv_load(d, r, digest, e) : synthetic_load(d, r, digest, e);
     case DATA_CSV:
+    case DATA_LIBSVM:
         return csv_load(d, r, digest, e);
     }
     return err_set(e, ERR_INPUT, "unknown format %d", (int)r->job->data.format);
@@ -165,7 +168,7 @@ static enum err look_with(struct dataset *d, const struct reading *r, struct err
     struct reading train = reading_of(r->job, 0, r->classes);
     struct dataset first;
     struct dataset_look unused = {0};
-    if (!r->eval || !job_reads_csv(r->job))
+    if (!r->eval || !job_reads_columns(r->job))
         return load(d, r, e);
     train.look = &unused;
     enum err err = load(&first, &train, e);
@@ -211,11 +214,14 @@ enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint3
     memcpy(look.shape, d.shape, sizeof look.shape);
     if (!eval)
         dataset_tell(&d, job);
+    if (!eval && dataset_has_keys(&d))
+        err = dataset_count_keys(&d, d.rows, DATASET_COUNTED_LOOKUPS, &look.keys, e);
     if (!look.bytes)
         look.bytes = d.rows * ((uint64_t)d.features + 1);
     dataset_close(&d);
-    *out = look;
-    return ERR_OK;
+    if (!err)
+        *out = look;
+    return err;
 }
 
 void dataset_close(struct dataset *d)
@@ -356,6 +362,48 @@ enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint
             err = leaf_room_add(room, cells, e);
     }
     return err ? err : leaf_room_finish(room, keys, e);
+}
+
+/* Every step-th block; every other one of those counts in the half. */
+static enum err count_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
+                             struct key_count *count, uint64_t *counted, struct errmsg *e)
+{
+    uint64_t row[COUNTED_BLOCK], there = d->table.rows;
+    const struct leaf_keys *keys;
+    enum err err = ERR_OK;
+    bool half = true;
+    for (uint64_t first = 0; first < there && !err; first += step * COUNTED_BLOCK) {
+        uint32_t n = there - first < COUNTED_BLOCK ? (uint32_t)(there - first) : COUNTED_BLOCK;
+        for (uint32_t i = 0; i < n; i++)
+            row[i] = first + i;
+        err = dataset_gather_keys(d, row, n, room, &keys, e);
+        for (uint32_t i = 0; !err && i < keys->lists; i++)
+            key_count_add(&count[i], keys->list[i].mixed, keys->list[i].keys, half);
+        *counted += n;
+        half = !half;
+    }
+    return err;
+}
+
+enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
+                            struct key_growth *g, struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    static_assert((int)ROW_TABLES_MAX <= (int)KEY_GROWTH_LISTS_MAX, "each list has a place");
+    assert(dataset_has_keys(d) && rows >= d->table.rows);
+    struct leaf_room *room = NULL;
+    struct key_count *count = mem_zalloc(s->lists, sizeof *count);
+    *g = (struct key_growth){.rows = rows};
+    enum err err = count ? leaf_room_new(&room, s, COUNTED_BLOCK, e)
+                         : err_set(e, ERR_NOMEM, "out of memory to count keys");
+    if (!err)
+        err =
+            count_blocks(d, d->table.rows * s->lookups / lookups + 1, room, count, &g->counted, e);
+    if (!err)
+        key_growth_finish(g, count, s->lists);
+    leaf_room_free(room);
+    mem_free(count);
+    return err;
 }
 
 enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,

@@ -10,6 +10,7 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "common/rows/lookups.h"
+#include "worker/data/core/key_growth.h"
 #include "worker/data/table.h"
 
 struct dataset {
@@ -51,6 +52,7 @@ struct dataset_look {
     bool estimated; /* rows and bytes are not what headers say, but what beginnings make likely */
     bool grows;     /* csv: words are learned, and those further on make more features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* of one row, as far as it is known */
+    struct key_growth keys;                /* of the training part: of what it looks up in tables */
 };
 /* Open each file and read its beginning: is it of this format, of the model's shape and classes? Of the training part the
  * job is told what dataset_tell does, as far as that is known. Errors: as dataset_load. */
@@ -85,6 +87,11 @@ enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, 
 struct leaf_keys;
 struct leaf_room;
 bool dataset_has_keys(const struct dataset *d); /* its rows look something up in tables */
+/* The different keys of a set that has some. `rows`: of the whole of it, of which d->table.rows are there. About `lookups`
+ * of them are looked at, of rows all over the set. Errors: ERR_NOMEM; ERR_DISK; g->lists is 0 then. */
+enum { DATASET_COUNTED_LOOKUPS = 1 << 24 /* this takes about a second */ };
+enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
+                            struct key_growth *g, struct errmsg *e) MUST_CHECK;
 /* The keys that these rows look up, without bad ones, into a room of at least n rows; *keys stays valid until it is filled again.
  * Errors: ERR_NOMEM; ERR_DISK. Thread: any; waits for the disk where rows are in a file. */
 enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/series.h"
-#include "worker/data/clicks.h"
+#include "worker/data/drawn/clicks.h"
 
 /* Rows are counted by their logit in steps of 1 / 2048: with so many there is nothing to sort. Those of one step count as
  * tied. */

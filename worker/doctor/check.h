@@ -6,6 +6,7 @@
 #include "worker/data/dataset.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/finding.h"
+#include "worker/doctor/table_room.h"
 #include "worker/doctor/visit.h"
 #include "worker/model/model.h"
 
@@ -19,8 +20,9 @@ struct check {
     struct model *model; /* NULL: not known */
     struct dataset_look train, eval;
     bool looked, looked_eval;
-    struct visit *visit; /* (visits) those whom this process will dial */
-    struct reach *reach; /* (visits) whether they can be: a name's, then a connection's */
+    struct table_room tables; /* tables 0: none, or not known */
+    struct visit *visit;      /* (visits) those whom this process will dial */
+    struct reach *reach;      /* (visits) whether they can be: a name's, then a connection's */
     size_t visits;
     double disk_bytes_per_s; /* of the folder of checkpoints; 0: not measured */
 };
@@ -42,6 +44,8 @@ void check_clocks(struct check *p, struct finding *f);
 /* check_secrets.c */
 void check_token(struct check *p, struct finding *f);
 void check_certificates(struct check *p, struct finding *f);
+/* check_tables.c */
+void check_tables(struct check *p, struct finding *f);
 /* check_room.c: memory, disk, time */
 void check_memory(struct check *p, struct finding *f);
 void check_checkpoint(struct check *p, struct finding *f);

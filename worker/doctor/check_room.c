@@ -20,6 +20,8 @@
 
 /* ---- memory ---- */
 
+enum { SCORE_BYTES = 24 /* of each row of the eval part (worker/evaluate/ranking.h) */ };
+
 static uint64_t physical_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -41,13 +43,23 @@ static uint64_t activations_bytes(const struct check *p)
     return (uint64_t)(after.uordblks + after.hblkhd) - (uint64_t)(before.uordblks + before.hblkhd);
 }
 
+/* Of an exact auc. */
+static uint64_t scores_bytes(const struct check *p)
+{
+    bool sorts = false;
+    for (uint32_t i = 0; i < p->job.model.metrics; i++)
+        sorts |= p->job.model.metric[i] == METRIC_AUC;
+    return sorts && p->looked_eval ? p->eval.rows * SCORE_BYTES : 0;
+}
+
 /* A csv's rows that have no room beside the rest are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
-    uint64_t bytes = (p->looked ? p->train.bytes : 0) + (p->looked_eval ? p->eval.bytes : 0);
+    uint64_t bytes =
+        (p->looked ? p->train.bytes : 0) + (p->looked_eval ? p->eval.bytes : 0) + scores_bytes(p);
     uint64_t mb = p->job.data.memory_mb;
     uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4;
-    return job_reads_csv(&p->job) && bytes > room ? room : bytes;
+    return job_reads_columns(&p->job) && bytes > room ? room : bytes;
 }
 
 static uint64_t worker_bytes(const struct check *p)
@@ -65,21 +77,35 @@ static uint64_t share_of(const struct check *p)
     return estimate_share(elems, p->cluster.n_ps ? p->cluster.n_ps : 1, &share, &e) ? elems : share;
 }
 
+/* It has a ps's share: a lone worker starts one. */
+static bool has_share(const struct check *p)
+{
+    return p->cluster.role == ROLE_PS || p->cluster.n_ps == 0;
+}
+
+/* Without tables. */
 static uint64_t needed_bytes(const struct check *p)
 {
     uint32_t workers = p->cluster.n_workers + p->cluster.separate_chief;
     uint64_t bytes = check_computes(p) ? worker_bytes(p) : 0;
-    if (p->cluster.role == ROLE_PS || p->cluster.n_ps == 0) /* a lone worker starts one */
+    if (has_share(p))
         bytes += estimate_ps_bytes(&p->job, share_of(p), workers ? workers : 1);
     return bytes;
 }
 
-static void judge_memory(const struct check *p, struct finding *f, uint64_t needed, uint64_t limit,
+static uint64_t rows_bytes(const struct check *p, const struct table_room_size *size)
+{
+    return has_share(p) ? table_room_ps_bytes(size->memory_bytes, p->cluster.n_ps) : 0;
+}
+
+static void judge_memory(const struct check *p, struct finding *f, uint64_t limit,
                          const char *whose)
 {
     char a[24], b[24];
     const char *least = p->looked && p->train.grows ? "at least" : "about";
-    enum verdict v = needed > limit           ? VERDICT_FAIL
+    uint64_t needed = needed_bytes(p), sure = needed + rows_bytes(p, &p->tables.least);
+    needed += rows_bytes(p, &p->tables.all);
+    enum verdict v = sure > limit             ? VERDICT_FAIL
                      : needed > limit / 5 * 4 ? VERDICT_WARN
                                               : VERDICT_OK;
     finding_say(f, v, "it needs %s %s, %s %s", least, estimate_text(a, needed), whose,
@@ -106,7 +132,7 @@ void check_memory(struct check *p, struct finding *f)
         return;
     }
     uint64_t limit = cgroup_limits().memory_bytes, physical = physical_bytes();
-    judge_memory(p, f, needed_bytes(p), limit < physical ? limit : physical,
+    judge_memory(p, f, limit < physical ? limit : physical,
                  limit < physical ? "the cgroup allows" : "no cgroup limits it, and the host has");
 }
 
@@ -168,12 +194,15 @@ static void check_space(const struct check *p, struct finding *f, const char *fo
     if (!p->model || statvfs(folder, &s) != 0)
         return;
     uint64_t there = (uint64_t)s.f_bavail * s.f_frsize;
-    uint64_t one = estimate_cut_bytes(&p->job, model_layout(p->model)->elems);
-    uint64_t wanted = one * (p->job.checkpoint.keep + 1); /* the new one, before the oldest goes */
+    uint64_t one = estimate_cut_bytes(&p->job, model_layout(p->model)->elems) +
+                   (uint64_t)p->tables.all.cut_bytes;
+    bool best = job_has_tables(&p->job) && p->job.training.monitor != MONITOR_NONE;
+    uint32_t cuts = p->job.checkpoint.keep + 1 + best; /* the new one, before the oldest goes */
+    uint64_t wanted = one * cuts;
     if (there < wanted) {
         finding_say(f, there < one ? VERDICT_FAIL : VERDICT_WARN,
                     "%s has %s free, %u checkpoints take up to %s", folder, estimate_text(a, there),
-                    p->job.checkpoint.keep + 1, estimate_text(b, wanted));
+                    cuts, estimate_text(b, wanted));
         finding_mend(f, f->verdict, "make room, or lower checkpoint.keep");
     }
 }
@@ -268,7 +297,9 @@ void check_grace(struct check *p, struct finding *f)
     uint32_t grace_s = p->job.timeouts.grace_s, given_s = (uint32_t)p->flags->grace_s;
     const char *whose = given_s && given_s < grace_s ? "--grace_s" : "timeouts.grace_s";
     grace_s = given_s && given_s < grace_s ? given_s : grace_s;
-    uint64_t bytes = estimate_cut_bytes(&p->job, share_of(p));
+    uint32_t ps = p->cluster.n_ps ? p->cluster.n_ps : 1;
+    uint64_t bytes =
+        estimate_cut_bytes(&p->job, share_of(p)) + (uint64_t)(p->tables.all.cut_bytes / ps);
     double takes_s = estimate_cut_s(bytes, p->disk_bytes_per_s);
     char text[24];
     if (takes_s <= grace_s) {

@@ -242,6 +242,10 @@ static void on_letter(void *arg, struct mail *m)
         if (!d->terms->sync)
             session_pull_final(d->session);
         break;
+    case TRAIN_KEPT:
+        if (d->chief)
+            d->chief->kept(d->chief_ctx, m->data);
+        break;
     case TRAIN_GO:
         session_go(d->session);
         if (session_phase(d->session) == SESSION_NEW)
@@ -456,19 +460,28 @@ void driver_start(struct driver *d, struct control *control, const struct driver
     d->moved_ms = clock_now_ms();
 }
 
+static void wait_for_news(struct driver *d)
+{
+    if (!d->stopped && loop_tick(&d->loop, NULL))
+        driver_stop(d, 138, "the event loop failed");
+}
+
 bool driver_next(struct driver *d, struct session_task *task)
 {
     while (!d->stopped) {
         end_exchange(d);
-        if (d->chief)
-            d->chief->between(d->chief_ctx);
+        bool waits = d->chief && !d->chief->between(d->chief_ctx);
+        if (waits) {
+            wait_for_news(d);
+            continue;
+        }
         *task = session_task(d->session);
         if (task->kind == TASK_COMPUTE || task->kind == TASK_ROWS)
             return true;
         if (task->kind == TASK_PUSH)
             push_round(d, task);
-        else if (!d->stopped && loop_tick(&d->loop, NULL))
-            driver_stop(d, 138, "the event loop failed");
+        else
+            wait_for_news(d);
     }
     if (!d->accounted) /* told to go in the middle of it */
         close_account(d);

@@ -29,9 +29,12 @@ struct driver_config {
 struct driver_chief {
     void (*welcomed)(void *ctx); /* a new generation has begun */
     void (*step)(void *ctx, uint64_t id, const struct sums *sums, double now_s); /* was made */
-    void (*between)(void *ctx);                                                  /* two tasks */
+    bool (*between)(
+        void *ctx); /* two tasks; false: the next one is not begun before a letter has come */
     void (*evaluate)(void *ctx, uint64_t epoch); /* asked for (TRAIN_EPOCH) */
     void (*finish)(void *ctx);                   /* asked for (TRAIN_FINISH) */
+    void (*kept)(void *ctx,
+                 struct train_kept *kept); /* TRAIN_KEPT; it may take the hold: -1 is left then */
 };
 
 /* What a run came to. */

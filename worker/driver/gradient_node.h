@@ -5,6 +5,7 @@
 #include "common/parameters/sums.h"
 #include "common/parameters/tree.h"
 #include "common/rows/row_sums.h"
+#include "common/rows/row_values.h"
 
 enum { GRADIENT_NODES_MAX = 2 * TREE_LEVELS_MAX * TREE_LEVELS_MAX };
 
@@ -16,8 +17,10 @@ struct gradient_node {
     float *value;       /* (elems of the flat block); valid until the next task */
     uint64_t sent_from; /* elements from here on were handed over */
     bool clipped;       /* async: its caller has scaled it down */
-    const struct row_sums
+    struct row_sums
         *rows; /* tables: valid when the task is computed, as long as value; NULL: none */
+    const struct row_values
+        *asked; /* tables: what the task has asked for; the keys of `rows` are among them */
 };
 
 /* Elements [from, to) of node `n` are final: they may be sent. Ranges of a node come from the end of the block to its

@@ -12,11 +12,13 @@ struct guard {
     float clip_norm; /* 0: off */
 };
 
-/* Something of the summed gradient is not finite, or absurdly large: in words, with the tensor's name. */
+/* Something of the summed gradient, rows of tables too, is not finite, or absurdly large: in words, with the tensor's name,
+ * or the row's key and table. */
 bool guard_finds(const struct guard *g, const struct gradient_node *n, char *what, size_t bytes);
 
 /* Scale the sum of a batch's gradients down to the norm `clip_norm` of its mean; true if that was needed. The norm is
- * made of one double for each chunk, added in their order. Statistics stay as they are. */
+ * made of one double for each chunk, then of one for each bucket of rows, added in their order. Statistics stay as they
+ * are. */
 bool guard_clip(const struct guard *g, struct gradient_node *n);
 
 /* Make it a batch without examples: resolved everywhere, and learned nowhere. */

@@ -119,6 +119,13 @@ static struct bucket_range buckets_of(const struct links *l, uint32_t shard)
     return bucket_shard(shard, l->terms->plan.shards);
 }
 
+/* An evaluation's come as they are. */
+static const enum row_codec *reply_codecs(const struct links *l, enum session_ask which)
+{
+    static const enum row_codec plain[ROW_TABLES_MAX];
+    return which == ASK_LOOK ? plain : l->terms->codecs.reply;
+}
+
 static enum err on_rows_head(struct link *k, uint64_t body_bytes)
 {
     const struct links *l = k->links;
@@ -126,7 +133,8 @@ static enum err on_rows_head(struct link *k, uint64_t body_bytes)
     k->wanted = session_rows_fit(l->config.session, k->shard, m, &k->which) && l->asked[k->which];
     if (!k->wanted)
         return ERR_OK;
-    uint64_t most = row_frames_rows_most(l->asked[k->which], buckets_of(l, k->shard));
+    uint64_t most = row_frames_rows_most(l->asked[k->which], reply_codecs(l, k->which),
+                                         buckets_of(l, k->shard));
     return body_bytes > most ? ERR_PROTO : encoded_room(k, body_bytes);
 }
 
@@ -216,8 +224,8 @@ static enum err store_rows(struct link *k)
     if (!k->wanted ||
         !session_rows_fit(l->config.session, k->shard, (const Gradwire__Rows *)k->message, &which))
         return ERR_OK; /* something else was asked for while they came in */
-    return row_frames_rows(l->asked[k->which], buckets_of(l, k->shard), l->terms->settings.seed,
-                           k->encoded, k->body_bytes);
+    return row_frames_rows(l->asked[k->which], reply_codecs(l, k->which), buckets_of(l, k->shard),
+                           l->terms->settings.seed, k->encoded, k->body_bytes);
 }
 
 /* Put a body that came to where it belongs. */
@@ -511,6 +519,16 @@ static void no_memory(struct links *l)
     l->config.on_refused(l->config.ctx, 138, "no memory for rows that are to be sent");
 }
 
+static struct row_way way_of(const struct link *k, const struct gradient_node *n)
+{
+    const struct links *l = k->links;
+    bool named = session_push_ask(l->config.session, k->shard) != 0;
+    return (struct row_way){
+        .asked = named ? n->asked : NULL,
+        .codec = l->terms->codecs.push,
+        .key = row_codec_key(l->terms->settings.seed, l->name, n->node.level, n->node.index)};
+}
+
 static void send_parts(struct links *l, struct link *k, const struct gradient_node *n,
                        uint32_t first, uint32_t parts, const uint8_t *body, size_t bytes)
 {
@@ -523,6 +541,7 @@ static void send_parts(struct links *l, struct link *k, const struct gradient_no
     m.examples = n->examples;
     m.first_part = first;
     m.parts = parts;
+    m.ask = session_push_ask(l->config.session, k->shard);
     msg_send(k->conn, FRAME_ROWS_PUSH, &m.base, body, bytes);
 }
 
@@ -531,10 +550,11 @@ static uint8_t *send_node(struct links *l, struct link *k, const struct gradient
                           uint8_t *out)
 {
     struct bucket_range range = buckets_of(l, k->shard);
+    const struct row_way way = way_of(k, n);
     uint32_t first = 0;
     uint8_t *body = out;
     for (uint32_t p = 0; p < ROW_PARTS; p++) {
-        out += row_frames_part(n->rows, bucket_part(range, p), out);
+        out += row_frames_part(n->rows, &way, bucket_part(range, p), out);
         if (p + 1 < ROW_PARTS && out - body < ROWS_FRAME_BYTES)
             continue;
         send_parts(l, k, n, first, p + 1 - first, body, (size_t)(out - body));
@@ -544,14 +564,41 @@ static uint8_t *send_node(struct links *l, struct link *k, const struct gradient
     return out;
 }
 
+/* A shard refuses more than `most` bytes, however often they come: then the run ends, and says so. */
+static bool is_taken(struct links *l, uint32_t shard, const char *what, uint64_t bytes,
+                     uint64_t most)
+{
+    char text[300];
+    if (bytes <= most)
+        return true;
+    (void)snprintf(text, sizeof text,
+                   "shard %u would get %s of %" PRIu64 " MiB: allowed are %" PRIu64
+                   ". More ps, or ps.threads, would do, or a smaller output_dim or "
+                   "training.batch_size",
+                   shard, what, (bytes >> 20) + 1, most >> 20);
+    l->config.on_refused(l->config.ctx, 1, text);
+    return false;
+}
+
+static bool may_push(struct links *l, uint32_t shard, const struct gradient_node *n)
+{
+    return is_taken(l, shard, "a part of a gradient of rows",
+                    row_frames_largest_part(n->rows, buckets_of(l, shard)), ROWS_PART_MAX);
+}
+
 static void push_rows(struct links *l, struct link *k, const struct gradient_node *node,
                       uint32_t nodes)
 {
     struct bucket_range range = buckets_of(l, k->shard);
     size_t bytes = 0;
     for (uint32_t i = 0; i < nodes; i++)
+        if (!may_push(l, k->shard, &node[i]))
+            return;
+    for (uint32_t i = 0; i < nodes; i++) {
+        const struct row_way way = way_of(k, &node[i]);
         for (uint32_t p = 0; p < ROW_PARTS; p++)
-            bytes += row_frames_part_bytes(node[i].rows, bucket_part(range, p));
+            bytes += row_frames_part_most(node[i].rows, &way, bucket_part(range, p));
+    }
     if (row_room_reserve(&k->rows, bytes)) {
         no_memory(l);
         return;
@@ -561,20 +608,12 @@ static void push_rows(struct links *l, struct link *k, const struct gradient_nod
         out = send_node(l, k, &node[i], out);
 }
 
-/* A shard refuses what is larger, however often it comes: then the run ends, and says so. */
-static bool may_ask(struct links *l, uint32_t shard, const struct row_values *v)
+static bool may_ask(struct links *l, uint32_t shard, enum session_ask which,
+                    const struct row_values *v)
 {
-    char text[300];
-    uint64_t most = row_frames_rows_most(v, buckets_of(l, shard));
-    if (most <= ROWS_BODY_MAX)
-        return true;
-    (void)snprintf(text, sizeof text,
-                   "the rows that are looked up at a time on shard %u have %" PRIu64
-                   " MiB: allowed are %" PRIu64 ". More ps, or ps.threads, would do, or a smaller "
-                   "output_dim or training.batch_size",
-                   shard, (most >> 20) + 1, (uint64_t)(ROWS_BODY_MAX >> 20));
-    l->config.on_refused(l->config.ctx, 1, text);
-    return false;
+    return is_taken(l, shard, "a lookup of rows",
+                    row_frames_rows_most(v, reply_codecs(l, which), buckets_of(l, shard)),
+                    ROWS_BODY_MAX);
 }
 
 static void send_ask(struct links *l, struct link *k, enum session_ask which)
@@ -584,7 +623,7 @@ static void send_ask(struct links *l, struct link *k, enum session_ask which)
     const struct row_values *v = l->asked[which];
     struct bucket_range range = buckets_of(l, k->shard);
     if (!v || !k->conn || !session_ask_head(l->config.session, k->shard, which, &m) ||
-        !may_ask(l, k->shard, v))
+        !may_ask(l, k->shard, which, v))
         return;
     if (!conn_idle(k->conn)) /* an earlier ask may still stand in this room */
         conn_copy_out(k->conn, k->ask[which].data, k->ask[which].room);

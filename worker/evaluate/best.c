@@ -7,12 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/mem.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "worker/export/export.h"
 #include "worker/model/metric.h"
 
-enum { NOTES_MAX = 5 + METRICS_MAX };
+enum { NOTES_MAX = 7 + METRICS_MAX };
 
 /* ---- what is monitored ---- */
 
@@ -45,6 +47,11 @@ static bool larger_is_better(const struct job *job)
            metric_larger_is_better((enum metric_kind)(job->training.monitor - MONITOR_METRIC));
 }
 
+static bool has_tables(const struct best *b)
+{
+    return b->layout->rows != NULL;
+}
+
 static bool better(const struct best *b, double value)
 {
     double delta = (double)b->job->early_stopping.min_delta;
@@ -66,6 +73,36 @@ static double number_of(const char *path, const char *key)
 {
     char text[64];
     return export_note(path, key, text, sizeof text) ? NAN : strtod(text, NULL);
+}
+
+static void let_go(struct best *b)
+{
+    if (b->hold >= 0)
+        checkpoint_release(b->hold);
+    b->hold = -1;
+}
+
+/* With tables: the cut that the file names, from now on held. */
+static bool take_up_cut(struct best *b)
+{
+    struct manifest m;
+    struct errmsg e = {""};
+    double cut = number_of(b->path, "cut");
+    enum err err = cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(&e, ERR_CORRUPT, "it names no cut");
+    if (!err)
+        err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, &e);
+    if (!err)
+        err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, &e);
+    if (err) {
+        log_warn("%s: its rows are not to be had: %s: it is not used, and overwritten", b->path,
+                 e.text);
+        let_go(b);
+        return false;
+    }
+    b->cut = m.cut;
+    b->cut_step = m.step;
+    manifest_close(&m);
+    return true;
 }
 
 /* What the file says of itself; false where it is none of this job's monitor. */
@@ -98,19 +135,18 @@ static bool take_up(struct best *b)
     }
     b->epoch = (uint64_t)epoch;
     b->eval.step = (uint64_t)step;
-    return true;
+    return !has_tables(b) || take_up_cut(b);
 }
 
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
-                   const char *output, struct errmsg *e)
+                   const char *output, const char *checkpoints, struct errmsg *e)
 {
-    *b = (struct best){.job = job, .layout = layout};
+    *b = (struct best){.job = job, .layout = layout, .checkpoints = checkpoints, .hold = -1};
     if (!monitors(b))
         return ERR_OK;
-    char folder[4096];
-    (void)snprintf(folder, sizeof folder, "%s/best", output);
-    (void)snprintf(b->path, sizeof b->path, "%s/weights.safetensors", folder);
-    enum err err = files_mkdirs(folder, e);
+    (void)snprintf(b->folder, sizeof b->folder, "%s/best", output);
+    (void)snprintf(b->path, sizeof b->path, "%s/weights.safetensors", b->folder);
+    enum err err = files_mkdirs(b->folder, e);
     if (err)
         return err;
     if (access(b->path, F_OK) == 0)
@@ -118,9 +154,15 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     return ERR_OK;
 }
 
-/* Numbers read back to the same bits. */
+void best_close(struct best *b)
+{
+    if (b->job)
+        let_go(b);
+}
+
+/* Numbers read back to the same bits. cut: NULL, or what has the rows. */
 static enum err keep(const struct best *b, uint64_t epoch, const struct evaluation *eval,
-                     const float *w, struct errmsg *e)
+                     const struct manifest *cut, const float *w, struct errmsg *e)
 {
     struct export_note notes[NOTES_MAX];
     size_t n = 0;
@@ -136,23 +178,80 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
         notes[n] = (struct export_note){.key = metric_name(b->job->model.metric[i])};
         (void)snprintf(notes[n++].value, sizeof notes->value, "%.17g", eval->metric[i]);
     }
+    if (cut) {
+        notes[n] = (struct export_note){.key = "cut"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->cut);
+        notes[n] = (struct export_note){.key = "cut_step"};
+        (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, cut->step);
+    }
     return export_safetensors(b->path, b->layout, w, notes, n, e);
+}
+
+static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    b->has = true;
+    b->value = monitored(b->job, eval);
+    b->epoch = epoch;
+    b->eval = *eval;
+}
+
+bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval)
+{
+    return monitors(b) && epoch > b->job->early_stopping.start_from_epoch &&
+           better(b, monitored(b->job, eval));
 }
 
 enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,
                   struct errmsg *e)
 {
-    if (!monitors(b) || epoch <= b->job->early_stopping.start_from_epoch ||
-        !better(b, monitored(b->job, eval)))
+    if (!best_is_beaten(b, epoch, eval))
         return ERR_OK;
-    enum err err = keep(b, epoch, eval, w, e);
-    if (err)
+    enum err err = keep(b, epoch, eval, NULL, w, e);
+    if (!err)
+        note(b, epoch, eval);
+    return err;
+}
+
+/* The dense weights of a cut, and the file; what the tables of the best one before were exported to goes first. */
+static enum err keep_from(const struct best *b, uint64_t epoch, const struct evaluation *eval,
+                          const struct manifest *m, struct errmsg *e)
+{
+    char tables[sizeof b->folder + 16];
+    float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
+    float *w = mem_floats(b->layout->elems);
+    if (!w)
+        return err_set(e, ERR_NOMEM, "no memory for the parameters");
+    (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
+    enum err err = checkpoint_read(b->checkpoints, m, 0, b->layout->elems, w, no_slots, e);
+    if (!err)
+        err = files_remove_folder(tables, e);
+    if (!err)
+        err = keep(b, epoch, eval, m, w, e);
+    mem_free(w);
+    return err;
+}
+
+enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *eval, uint64_t cut,
+                       int take_hold, struct errmsg *e)
+{
+    struct manifest m;
+    enum err err = checkpoint_load(b->checkpoints, cut, &m, e);
+    if (err) {
+        checkpoint_release(take_hold);
         return err;
-    b->has = true;
-    b->value = monitored(b->job, eval);
-    b->epoch = epoch;
-    b->eval = *eval;
-    return ERR_OK;
+    }
+    err = keep_from(b, epoch, eval, &m, e);
+    if (err) {
+        checkpoint_release(take_hold);
+    } else {
+        let_go(b);
+        note(b, epoch, eval);
+        b->cut = m.cut;
+        b->cut_step = m.step;
+        b->hold = take_hold;
+    }
+    manifest_close(&m);
+    return err;
 }
 
 enum err best_read(const struct best *b, float *w, struct errmsg *e)

@@ -13,13 +13,13 @@ struct pass {
     uint32_t at[ROW_TABLES_MAX]; /* of each table of the layout: its first key that is not behind */
 };
 
-static void first_values(const struct cut_rows *c, struct row_values *v)
+static void absent_values(const struct cut_rows *c, struct row_values *v)
 {
     for (uint32_t t = 0; t < v->layout->tables; t++) {
         const struct row_table_spec *spec = &v->layout->table[t];
         const struct row_value_keys *list = &v->list[spec->list];
         for (uint32_t k = 0; k < list->keys; k++)
-            row_first_value(spec, c->seed, list->mixed[k], v->w[t] + (size_t)k * spec->dim);
+            row_absent_value(spec, c->seed, list->mixed[k], v->w[t] + (size_t)k * spec->dim);
     }
 }
 
@@ -79,7 +79,7 @@ enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
     enum err err = find_tables(c, &p, e);
     if (err)
         return err;
-    first_values(c, v);
+    absent_values(c, v);
     return checkpoint_read_rows(c->dir, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
-                                &(struct row_sink){take, &p}, e);
+                                &(struct row_sink){.take = take, .ctx = &p}, e);
 }

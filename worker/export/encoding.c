@@ -1,10 +1,12 @@
-/* encoding.json: how a row of a csv became features, so that who serves the model need not read the training part. */
+/* encoding.json: how a row of a csv became features and keys, and which rows of tables a layer looks up by them: a server
+ * of the model needs neither the training part nor the job file for that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
+#include "common/job/keys.h"
 #include "common/process/files.h"
 #include "worker/export/encoding.h"
 
@@ -176,14 +178,97 @@ static json_t *columns(const struct job_csv *csv, const struct table_schema *s, 
     return list;
 }
 
-enum err export_encoding(const char *path, const struct job_csv *csv, const struct table_schema *s,
+/* ---- rows of tables ---- */
+
+/* The job file's words. */
+static json_t *of_initializer(const struct job_weights *init, int *ok)
+{
+    double value = (double)init->init_value, other = (double)init->init_other;
+    json_t *o = json_object(), *numbers = json_object();
+    const char *word =
+        job_word_of(job_key_find(JOB_TABLE_PREFIX ".initializer")->words, (int)init->initializer);
+    if (init->initializer == INIT_CONSTANT) {
+        put(numbers, "value", json_real(value), ok);
+    } else if (init->initializer == INIT_RANDOM_UNIFORM) {
+        put(numbers, "minval", json_real(other), ok);
+        put(numbers, "maxval", json_real(value), ok);
+    } else if (init->initializer != INIT_ZEROS && init->initializer != INIT_ONES) {
+        put(numbers, "mean", json_real(other), ok);
+        put(numbers, "stddev", json_real(value), ok);
+    }
+    put(o, word, numbers, ok);
+    return o;
+}
+
+static json_t *tables(const struct job *job, int *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < job->model.tables; i++) {
+        const struct job_table *t = &job->model.table[i];
+        json_t *o = json_object();
+        put(o, "name", text(t->name, strlen(t->name), ok), ok);
+        put(o, "dim", json_integer((json_int_t)t->dim), ok);
+        put(o, "seed", integer_text(job->training.seed), ok);
+        bool zeros = job_table_admits(t) && t->unadmitted == UNADMITTED_ZEROS;
+        put(o, "absent", json_string(zeros ? "zeros" : "initial"), ok);
+        put(o, "initializer", of_initializer(&t->init, ok), ok);
+        if (json_array_append_new(list, o) != 0)
+            *ok = 0;
+    }
+    return list;
+}
+
+static const char *combine_of(const struct job_layer *l)
+{
+    static const char *const modes[] = {
+        [BAG_SUM] = "sum", [BAG_MEAN] = "mean", [BAG_SQRTN] = "sqrtn"};
+    return l->kind == LAYER_EMBEDDING_BAG ? modes[l->embedding_bag.mode] : "sum";
+}
+
+static json_t *columns_of(const struct job *job, const struct job_layer *l, int *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t k = 0; k < l->lookups; k++) {
+        uint32_t column = job->model.lookup[l->first_lookup + k].column;
+        const char *name = job->data.csv.column[column].name;
+        if (json_array_append_new(list, text(name, strlen(name), ok)) != 0)
+            *ok = 0;
+    }
+    return list;
+}
+
+static json_t *lookups(const struct job *job, int *ok)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        if (!job_layer_looks_up(l))
+            continue;
+        json_t *o = json_object();
+        put(o, "layer", text(l->name, strlen(l->name), ok), ok);
+        put(o, "table", text(l->table_name, strlen(l->table_name), ok), ok);
+        put(o, "columns", columns_of(job, l, ok), ok);
+        put(o, "combine", json_string(combine_of(l)), ok);
+        put(o, "output", json_string(l->kind == LAYER_LINEAR ? "sum" : "concat"), ok);
+        put(o, "bias", json_boolean(l->use_bias), ok);
+        if (json_array_append_new(list, o) != 0)
+            *ok = 0;
+    }
+    return list;
+}
+
+enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
                          struct errmsg *e)
 {
     int ok = 1;
     json_t *all = json_object();
     put(all, "features", json_integer((json_int_t)s->features), &ok);
-    put(all, "missing", lines(csv->missing, &ok), &ok);
-    put(all, "columns", columns(csv, s, &ok), &ok);
+    put(all, "missing", lines(job->data.csv.missing, &ok), &ok);
+    put(all, "columns", columns(&job->data.csv, s, &ok), &ok);
+    if (job_has_tables(job)) {
+        put(all, "lookups", lookups(job, &ok), &ok);
+        put(all, "tables", tables(job, &ok), &ok);
+    }
     char *written = ok ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
     enum err err = written ? files_write(path, written, strlen(written), e)
                            : err_set(e, ERR_NOMEM, "%s: out of memory", path);

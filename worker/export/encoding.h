@@ -7,7 +7,7 @@
 #include "worker/data/table.h"
 
 /* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */
-enum err export_encoding(const char *path, const struct job_csv *csv, const struct table_schema *s,
+enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
                          struct errmsg *e) MUST_CHECK;
 
 #endif

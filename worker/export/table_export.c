@@ -20,7 +20,8 @@ enum {
     RECORD_COUNT = 8,
     RECORD_WEIGHTS = 12,
     BLOCK_BYTES = 1 << 16,
-    FILE_NAME_MAX = 3 * ROW_TABLE_NAME_MAX
+    FILE_NAME_MAX = 3 * ROW_TABLE_NAME_MAX,
+    FILE_NAME_END = 64
 };
 
 /* Sorted rows in the spill. */
@@ -44,7 +45,7 @@ struct table_export {
     uint32_t dim;
     size_t record_bytes, room; /* rows that fit into memory */
     struct spill *spill;
-    uint64_t rows;
+    uint64_t rows, files; /* files: that it is written to */
     /* before the merge */
     size_t n;
     uint8_t *records;    /* (room) */
@@ -368,21 +369,29 @@ static void file_name(const char *table, char out[FILE_NAME_MAX])
     *at = '\0';
 }
 
+/* File i of x->files. */
+static void name_file(const struct table_export *x, const char *table, uint64_t i,
+                      char out[FILE_NAME_MAX + FILE_NAME_END])
+{
+    char name[FILE_NAME_MAX];
+    file_name(table, name);
+    if (x->files == 1)
+        (void)snprintf(out, FILE_NAME_MAX + FILE_NAME_END, "%s.safetensors", name);
+    else
+        (void)snprintf(out, FILE_NAME_MAX + FILE_NAME_END,
+                       "%s-%05" PRIu64 "-of-%05" PRIu64 ".safetensors", name, i + 1, x->files);
+}
+
 static enum err write_files(struct table_export *x, const char *folder, const char *name,
                             uint64_t per_file, uint64_t *at, struct errmsg *e)
 {
-    char file[FILE_NAME_MAX];
-    file_name(name, file);
-    uint64_t files = x->rows ? (x->rows + per_file - 1) / per_file : 1;
+    x->files = x->rows ? (x->rows + per_file - 1) / per_file : 1;
     enum err err = ERR_OK;
-    for (uint64_t i = 0; i < files && !err; i++) {
-        char path[FILES_PATH_MAX];
+    for (uint64_t i = 0; i < x->files && !err; i++) {
+        char file[FILE_NAME_MAX + FILE_NAME_END], path[FILES_PATH_MAX];
         uint64_t left = x->rows - i * per_file;
-        if (files == 1)
-            (void)snprintf(path, sizeof path, "%s/%s.safetensors", folder, file);
-        else
-            (void)snprintf(path, sizeof path, "%s/%s-%05" PRIu64 "-of-%05" PRIu64 ".safetensors",
-                           folder, file, i + 1, files);
+        name_file(x, name, i, file);
+        (void)snprintf(path, sizeof path, "%s/%s", folder, file);
         err = write_file(x, path, name, left < per_file ? left : per_file, at, e);
     }
     return err;
@@ -402,4 +411,15 @@ enum err table_export_write(struct table_export *x, const char *folder, const ch
     err = at ? write_files(x, folder, name, per_file, at, e) : out_of_memory(e);
     mem_free(at);
     return err;
+}
+
+bool table_export_wrote(const struct table_export *x, const char *name, const char *file)
+{
+    char own[FILE_NAME_MAX + FILE_NAME_END];
+    bool found = false;
+    for (uint64_t i = 0; i < x->files && !found; i++) {
+        name_file(x, name, i, own);
+        found = strcmp(own, file) == 0;
+    }
+    return found;
 }

@@ -6,6 +6,8 @@
 #ifndef GRADWIRE_WORKER_EXPORT_TABLE_EXPORT_H
 #define GRADWIRE_WORKER_EXPORT_TABLE_EXPORT_H
 
+#include <stdbool.h>
+
 #include "common/rows/row_layout.h"
 #include "worker/data/spill.h"
 
@@ -27,5 +29,7 @@ enum err table_export_add(struct table_export *x, uint64_t key, uint32_t count, 
  * Atomic, each file for itself. Once only. Errors: ERR_IO, ERR_NOMEM, ERR_DISK. */
 enum err table_export_write(struct table_export *x, const char *folder, const char *name,
                             uint64_t file_bytes, struct errmsg *e) MUST_CHECK;
+/* Once it is written: is `file`, a name in FOLDER, one of its files? */
+bool table_export_wrote(const struct table_export *x, const char *name, const char *file);
 
 #endif

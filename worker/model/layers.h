@@ -117,6 +117,9 @@ struct tap {
 
 struct model {
     struct layout layout; /* with the tables' */
+    struct {
+        float l1, l2;
+    } row_penalty[ROW_TABLES_MAX]; /* of each table: its regularizer */
     uint32_t ops;
     struct op op[OPS_MAX];
     struct job_layer layer[JOB_LAYERS_MAX];
@@ -251,5 +254,9 @@ void metric_weigh(const struct model *m, double *sum, const float *weight, size_
 /* Adds the regularizers to the gradient, times n examples; model_penalty gives their part of the loss. */
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
                           float n);
+/* The same of the rows that a microbatch looks up, each once, times its examples: their part of the loss, and of their
+ * gradients. An evaluation's loss has none of it. */
+double regularizer_rows(const struct model *m, const struct op_pass *p);
+void regularizer_backward_rows(const struct model *m, const struct op_pass *p);
 
 #endif

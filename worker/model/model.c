@@ -180,7 +180,14 @@ static struct row_table_spec table_spec(const struct job_table *from)
                                .list = from->list,
                                .init = row.init,
                                .init_value = row.init_value,
-                               .init_center = row.init_center};
+                               .init_center = row.init_center,
+                               .has_optimizer = true,
+                               .optimizer = from->optimizer,
+                               .unseen_steps = from->unseen_steps,
+                               .admission = {.min_count = from->min_count,
+                                             .initial = from->unadmitted == UNADMITTED_INITIAL}};
+    t.admission.probability = from->probability < 1 ? from->probability : 0;
+    t.admission.sketch_mb = from->min_count > 1 ? from->sketch_mb : 0;
     static_assert(sizeof t.name == sizeof from->name, "a table's name fits");
     memcpy(t.name, from->name, sizeof t.name);
     return t;
@@ -194,6 +201,10 @@ static enum err add_tables(struct model *m, const struct job *job, struct errmsg
     if (!rows)
         return err_set(e, ERR_NOMEM, "model: out of memory");
     for (uint32_t i = 0; i < job->model.tables; i++) {
+        rows->codecs.push[i] = job->model.table[i].push;
+        rows->codecs.reply[i] = job->model.table[i].reply;
+        m->row_penalty[i].l1 = job->model.table[i].init.l1;
+        m->row_penalty[i].l2 = job->model.table[i].init.l2;
         rows->table[rows->tables++] = table_spec(&job->model.table[i]);
         assert(job->model.table[i].list <= rows->lists); /* they ascend */
         if (job->model.table[i].list == rows->lists)

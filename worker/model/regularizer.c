@@ -9,19 +9,23 @@
 enum { LANES = 16 };
 
 /* In lanes and an order that do not depend on the CPU. */
-static double penalty(const struct job_weights *by, const float *block, const struct tensor *t)
+static double penalty(float l1, float l2, const float *w, uint64_t n)
 {
-    const float *w = block + t->offset_elems;
     double absolute[LANES] = {0}, square[LANES] = {0};
-    for (uint64_t i = 0; i < t->elems; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         double v = (double)w[i];
         absolute[i % LANES] += fabs(v);
         square[i % LANES] += v * v;
     }
     double sum = 0.0;
     for (int k = 0; k < LANES; k++)
-        sum += (double)by->l1 * absolute[k] + (double)by->l2 * square[k];
+        sum += (double)l1 * absolute[k] + (double)l2 * square[k];
     return sum;
+}
+
+static double penalty_of(const struct job_weights *by, const float *block, const struct tensor *t)
+{
+    return penalty(by->l1, by->l2, block + t->offset_elems, t->elems);
 }
 
 static bool is_regularized(const struct op *op)
@@ -38,22 +42,27 @@ double model_penalty(const struct model *m, const float *w)
         const struct tensor *t = &m->layout.tensor[op->tensor];
         if (!is_regularized(op))
             continue;
-        sum += penalty(&op->layer->kernel, w, t);
+        sum += penalty_of(&op->layer->kernel, w, t);
         if (op->layer->use_bias)
-            sum += penalty(&op->layer->bias, w, t + op->tensors - 1);
+            sum += penalty_of(&op->layer->bias, w, t + op->tensors - 1);
     }
     return sum;
 }
 
-/* dw += n (l1 sign(w) + 2 l2 w) */
-static void add(float *dw, const float *w, const struct tensor *t, const struct job_weights *by,
-                float n)
+/* dw (elems) += n (l1 sign(w) + 2 l2 w) */
+static void add(float *dw, const float *w, uint64_t elems, float l1, float l2, float n)
 {
-    const float a = n * by->l1, b = 2.0f * n * by->l2;
-    for (uint64_t i = t->offset_elems; i < t->offset_elems + t->elems; i++) {
+    const float a = n * l1, b = 2.0f * n * l2;
+    for (uint64_t i = 0; i < elems; i++) {
         float sign = w[i] > 0.0f ? a : w[i] < 0.0f ? -a : 0.0f;
         dw[i] += sign + b * w[i];
     }
+}
+
+static void add_to(float *dw, const float *w, const struct tensor *t, const struct job_weights *by,
+                   float n)
+{
+    add(dw + t->offset_elems, w + t->offset_elems, t->elems, by->l1, by->l2, n);
 }
 
 void regularizer_backward(const struct model *m, const struct op *op, float *dw, const float *w,
@@ -62,7 +71,33 @@ void regularizer_backward(const struct model *m, const struct op *op, float *dw,
     const struct tensor *t = &m->layout.tensor[op->tensor];
     if (!is_regularized(op))
         return;
-    add(dw, w, t, &op->layer->kernel, n);
+    add_to(dw, w, t, &op->layer->kernel, n);
     if (op->layer->use_bias)
-        add(dw, w, t + op->tensors - 1, &op->layer->bias, n);
+        add_to(dw, w, t + op->tensors - 1, &op->layer->bias, n);
+}
+
+/* ---- rows of tables ---- */
+
+/* Floats of table t that the microbatch looks up; 0 where it has no regularizer. */
+static uint64_t looked_up(const struct model *m, uint32_t t, const struct op_pass *p)
+{
+    const struct row_table_spec *spec = &m->layout.rows->table[t];
+    bool on = m->row_penalty[t].l1 > 0 || m->row_penalty[t].l2 > 0;
+    return on ? (uint64_t)p->keys->list[spec->list].keys * spec->dim : 0;
+}
+
+double regularizer_rows(const struct model *m, const struct op_pass *p)
+{
+    double sum = 0.0;
+    for (uint32_t t = 0; m->layout.rows && t < m->layout.rows->tables; t++)
+        sum +=
+            penalty(m->row_penalty[t].l1, m->row_penalty[t].l2, p->table->w[t], looked_up(m, t, p));
+    return (double)p->n * sum;
+}
+
+void regularizer_backward_rows(const struct model *m, const struct op_pass *p)
+{
+    for (uint32_t t = 0; m->layout.rows && t < m->layout.rows->tables; t++)
+        add(p->table->dw[t], p->table->w[t], looked_up(m, t, p), m->row_penalty[t].l1,
+            m->row_penalty[t].l2, (float)p->n);
 }

@@ -214,6 +214,7 @@ static void backward(struct model_run *r, const struct op_pass *p, model_ready *
             tell_ready(m, op, ready, ctx);
     }
     lookup_backward_rows(m, r->slot, p);
+    regularizer_backward_rows(m, p);
 }
 
 /* ---- one op alone ---- */
@@ -257,7 +258,7 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     if (r->fault.err) /* nothing is ready: a gradient of such data must not be used */
         return;
     score(r, z, of, r->m->class_weight, sums);
-    sums->loss += n * model_penalty(r->m, w);
+    sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);
     backward(r, &p, ready, ctx);
 }
 

@@ -509,6 +509,7 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
         if (err)
             return err_set(e, err, "no memory for the gradient of rows");
         g->node[i].rows = rows;
+        g->node[i].asked = &g->held->rows;
     }
     return err;
 }

@@ -4,14 +4,14 @@
 #define GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
 
 #include "common/checkpoint/row_copy.h"
-#include "common/math/optimizer.h"
+#include "common/job/job.h"
 
 struct warm_rows {
     const char *checkpoints;
     const struct manifest *from;
-    const struct optimizer *optimizer;
-    struct checkpoint_tables tables; /* as they are there */
-    struct checkpoint_rows head;     /* what is written; its ctx is this */
+    struct optimizer optimizer[ROW_TABLES_MAX]; /* of each table */
+    struct checkpoint_tables tables;            /* as they are there */
+    struct checkpoint_rows head;                /* what is written; its ctx is this */
     struct checkpoint_table table[ROW_TABLES_MAX];
     struct row_copy copy; /* of buckets before next_bucket */
     uint32_t next_bucket, step_buckets;
@@ -19,9 +19,10 @@ struct warm_rows {
     size_t values_room;
 };
 
-/* `w` does not move from here on. Owns: warm_rows_close, also on error. Errors: as checkpoint_load. */
+/* `w` does not move from here on. Owns: warm_rows_close, also on error. Errors: as checkpoint_load; ERR_INPUT: the job has
+ * other tables. */
 enum err warm_rows_init(struct warm_rows *w, const char *checkpoints, const struct manifest *from,
-                        const struct optimizer *o, struct errmsg *e) MUST_CHECK;
+                        const struct job *job, struct errmsg *e) MUST_CHECK;
 /* What a file of these buckets has; valid until the next call. */
 const struct checkpoint_rows *warm_rows_of(struct warm_rows *w, struct bucket_range of);
 void warm_rows_close(struct warm_rows *w);

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/uuid.h"
+#include "common/process/files.h"
 #include "worker/warm_start/warm_rows.h"
 
 enum {
@@ -46,7 +47,9 @@ static enum err forget(const struct warm_start *s, struct errmsg *e)
         if (unlink(path) && errno != ENOENT)
             return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     }
-    return ERR_OK;
+    char tables[4300];
+    (void)snprintf(tables, sizeof tables, "%s/best/tables", s->output);
+    return files_remove_folder(tables, e);
 }
 
 /* ---- the cut ---- */
@@ -135,8 +138,7 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
     to->slots = p.slots;
     to->tables = from->tables;
     struct warm_rows rows = {.values = NULL};
-    enum err err =
-        from->tables ? warm_rows_init(&rows, s->checkpoints, from, &s->job->optimizer, e) : ERR_OK;
+    enum err err = from->tables ? warm_rows_init(&rows, s->checkpoints, from, s->job, e) : ERR_OK;
     if (!err)
         err = write_pieces(&p, s, from, from->tables ? &rows : NULL, to, e);
     warm_rows_close(&rows);

@@ -89,6 +89,7 @@ static void check(const struct chief *c)
         return;
     assert(c->entered && k->number + 1 == c->next_cut);
     assert(k->stage != STAGE_HOLD || c->holds);
+    assert(!k->keeps || k->stage >= STAGE_STOP);
     assert(k->resumed ? k->stage >= STAGE_SAVE : k->stage <= STAGE_SAVE);
     assert(k->stage != STAGE_PUBLISH || shards_all(c, offsetof(struct chief_shard, saved)));
 }
@@ -263,6 +264,16 @@ void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t n
         return;
     c->total = total;
     finish_check(c);
+    check(c);
+}
+
+void chief_keep(struct chief *c, uint64_t ask, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (!c->entered || (c->phase != CHIEF_RUN && c->phase != CHIEF_FINISH))
+        return; /* a new generation begins, and drops it */
+    c->keep_ask = ask;
+    cut_start(c, false);
     check(c);
 }
 

@@ -29,6 +29,8 @@
 /* Dealt at a time: few, so that what a dead worker held is soon redone. */
 enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };
 
+enum chief_kept { KEPT_COPIED, KEPT_PUBLISHED, KEPT_FAILED };
+
 struct chief_io {
     /* To ps `ps`'s control connection, and to worker `worker` (0 is the chief's own session). */
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
@@ -41,6 +43,9 @@ struct chief_io {
     void (*publish)(void *ctx, const struct manifest *m);
     /* A cut is over without a manifest: its files may go. */
     void (*discard)(void *ctx, uint64_t cut);
+    /* Of the cut that chief_keep asked for as `ask`. Behind KEPT_COPIED updates do not get into it any more; then it is
+     * published, or it has failed. A new generation drops it without a word. */
+    void (*kept)(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step);
     /* All is learned: get the final parameters, evaluate them, then chief_on_evaluated. */
     void (*finish)(void *ctx);
     /* The job is over for this process: 0 done, 1 failed, 143 going; `text` says why where it failed. */
@@ -97,6 +102,9 @@ void chief_on_published(struct chief *c, uint64_t cut, const char *error, int64_
 /* Early stopping, and with sync.dropped: redo every end: no batch is dealt any more; in sync no step from `step` on is
  * wanted. `generation`: the number of the own session's, in which this step is the end. */
 void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t now_ms);
+/* A cut of what is learned now is wanted, beside those that the job asks for: io->kept says of it. A later ask takes the
+ * place of one whose cut has not stopped the shards. `ask`: not 0. */
+void chief_keep(struct chief *c, uint64_t ask, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
 /* The evaluator has a result for this cut. */

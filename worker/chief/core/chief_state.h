@@ -106,7 +106,8 @@ struct chief_cut {
     uint64_t number, step;
     int64_t began_ms;
     bool final, resumed;
-    bool again; /* another one is wanted as soon as this one is over */
+    bool again;     /* another one is wanted as soon as this one is over */
+    uint64_t keeps; /* the ask that it is the answer to; 0: none */
     uint32_t tries;
 };
 
@@ -287,6 +288,7 @@ struct chief {
     uint32_t unwritten; /* its entries on their way to disk */
     bool rollback_due;  /* when they are there: back to the last cut */
     struct chief_cut cut;
+    uint64_t keep_ask; /* whose cut is to come; 0: none */
     uint64_t next_cut, published_cut, published_step;
     int64_t last_cut_ms, retry_ms;
     bool published_final, going, evaluated;

@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "common/parameters/trust.h"
+#include "common/rows/key.h"
 #include "worker/chief/core/chief_state.h"
 
 /* ---- lamb's trust ratios ---- */
@@ -47,10 +48,17 @@ static bool trust_take(struct chief *c, const struct plan_shard *p, const Gradwi
 
 /* ---- the commit ---- */
 
+/* With tables each bucket has a double behind those of the chunks. */
+static uint32_t buckets(const struct chief *c)
+{
+    return c->config.layout->rows ? ROW_BUCKETS : 0;
+}
+
 enum err commit_init(struct chief *c)
 {
     commit_close(c);
-    c->sync.commit.squares = mem_zalloc(c->plan.chunks, sizeof *c->sync.commit.squares);
+    c->sync.commit.squares =
+        mem_zalloc(c->plan.chunks + buckets(c), sizeof *c->sync.commit.squares);
     return c->sync.commit.squares ? trust_init(c) : ERR_NOMEM;
 }
 
@@ -120,12 +128,12 @@ static void tell_all(struct chief *c, struct chief_decision d)
 
 /* ---- the decision ---- */
 
-/* Doubles are added in the order of the chunks, however they are spread. */
+/* Doubles are added in the order of the chunks, then of the buckets, however they are spread. */
 static float scale_of(const struct chief *c)
 {
     const struct chief_commit *k = &c->sync.commit;
     double squares = 0;
-    for (uint32_t i = 0; i < c->plan.chunks; i++)
+    for (uint32_t i = 0; i < c->plan.chunks + buckets(c); i++)
         squares += k->squares[i];
     return norm_scale(squares, k->divisor, c->config.settings.clip_norm);
 }
@@ -197,7 +205,9 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
 {
     struct chief_commit *k = &c->sync.commit;
     const struct plan_shard *p = &c->plan.shard[m->shard];
-    if (m->n_sums != p->chunks || m->step < k->step)
+    const struct bucket_range of =
+        bucket_share((struct bucket_range){0, buckets(c)}, m->shard, c->plan.shards);
+    if (m->n_sums != p->chunks + of.end - of.first || m->step < k->step)
         return false;
     if (m->step > k->step) {
         for (uint32_t i = 0; i < c->plan.shards; i++)
@@ -208,7 +218,11 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
     }
     if (!trust_take(c, p, m))
         return false;
-    memcpy(k->squares + p->first_chunk, m->sums, p->chunks * sizeof *k->squares);
+    if (p->chunks)
+        memcpy(k->squares + p->first_chunk, m->sums, p->chunks * sizeof *k->squares);
+    if (of.end > of.first)
+        memcpy(k->squares + c->plan.chunks + of.first, m->sums + p->chunks,
+               (of.end - of.first) * sizeof *k->squares);
     k->examples = m->examples;
     k->divisor = m->divisor;
     c->shard[m->shard].sync.reported = true;

@@ -56,6 +56,21 @@ static void resume_all(struct chief *c)
         c->mode->tick(c);
 }
 
+/* What stood when it was asked for is in this cut: every shard has stopped. */
+static void take_ask(struct chief *c)
+{
+    c->cut.keeps = c->keep_ask;
+    c->keep_ask = 0;
+}
+
+static void tell_kept(struct chief *c, enum chief_kept what)
+{
+    if (c->cut.keeps)
+        c->io->kept(c->ctx, c->cut.keeps, what, c->cut.number, c->cut.step);
+    if (what != KEPT_COPIED)
+        c->cut.keeps = 0;
+}
+
 static bool holding(const struct chief *c)
 {
     return c->holds && c->cut.stage != STAGE_NONE && !c->cut.resumed;
@@ -111,8 +126,10 @@ void cut_start(struct chief *c, bool final)
 
 void cut_abort(struct chief *c)
 {
+    c->keep_ask = 0;
     if (c->cut.stage == STAGE_NONE)
         return;
+    c->cut.keeps = 0;
     /* A manifest that is being published may still come: it is whole, and older than what follows. */
     if (c->cut.stage != STAGE_PUBLISH)
         c->io->discard(c->ctx, c->cut.number);
@@ -129,6 +146,7 @@ static void cut_failed(struct chief *c, const char *why)
     if (holding(c))
         resume_all(c);
     c->cut.stage = STAGE_NONE;
+    tell_kept(c, KEPT_FAILED);
     c->io->discard(c->ctx, c->cut.number);
     c->retry_ms = c->now_ms + CHIEF_CUT_RETRY_MS;
     if (c->going)
@@ -177,6 +195,7 @@ static void stopped_all(struct chief *c)
     if (c->mode->stopped && !c->mode->stopped(c))
         return;
     c->cut.stage = STAGE_SAVE;
+    take_ask(c);
     send_cut_at(c, EVERY_PS);
 }
 
@@ -230,6 +249,7 @@ void cut_progress(struct chief *c)
                 return;
             }
             resume_all(c);
+            tell_kept(c, KEPT_COPIED);
         }
         if (c->cut.resumed && shards_all(c, offsetof(struct chief_shard, saved)))
             publish(c);
@@ -304,6 +324,7 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error)
         c->mode->published(c);
     c->last_cut_ms = c->now_ms;
     send_ended(c, EVERY_PS, true);
+    tell_kept(c, KEPT_PUBLISHED);
     return true;
 }
 

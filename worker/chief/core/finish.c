@@ -90,7 +90,9 @@ void finish_evaluated(struct chief *c)
     if (c->phase != CHIEF_FINISH)
         return; /* a rollback came in between: evaluated again when all is learned again */
     c->evaluated = true;
-    if (c->published_final && c->published_step == c->mode->steps(c))
+    bool none_comes =
+        c->cut.stage == STAGE_NONE; /* which would be the last, and not the final one */
+    if (none_comes && c->published_final && c->published_step == c->mode->steps(c))
         final(c);
     else
         cut_start(c, true);

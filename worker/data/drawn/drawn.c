@@ -1,4 +1,4 @@
-#include "worker/data/drawn.h"
+#include "worker/data/drawn/drawn.h"
 
 #include <string.h>
 

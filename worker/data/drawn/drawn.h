@@ -1,13 +1,13 @@
 /* Text that code draws (data.synthetic: census, clicks), read as a csv file is. */
-#ifndef GRADWIRE_WORKER_DATA_DRAWN_H
-#define GRADWIRE_WORKER_DATA_DRAWN_H
+#ifndef GRADWIRE_WORKER_DATA_DRAWN_DRAWN_H
+#define GRADWIRE_WORKER_DATA_DRAWN_DRAWN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/job/job.h"
-#include "worker/data/census.h"
-#include "worker/data/clicks.h"
+#include "worker/data/drawn/census.h"
+#include "worker/data/drawn/clicks.h"
 
 enum { DRAWN_LINE_BYTES = CLICKS_LINE_BYTES };
 _Static_assert((int)DRAWN_LINE_BYTES >= (int)CENSUS_LINE_BYTES, "a line of the census has room");

@@ -1,7 +1,7 @@
 /* A census drawn by code, as text in the format of UCI's "Adult": people, and who of them earns more
  * than 50K. */
-#ifndef GRADWIRE_WORKER_DATA_CENSUS_H
-#define GRADWIRE_WORKER_DATA_CENSUS_H
+#ifndef GRADWIRE_WORKER_DATA_DRAWN_CENSUS_H
+#define GRADWIRE_WORKER_DATA_DRAWN_CENSUS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * The model that is planted: logit = bias + the sum of a weight for each field's key, and with an interaction of rank r the
  * sum over all pairs of fields of the dot product of their keys' vectors (r): a factorization machine (Rendle 2010). The
  * counts say nothing. Key k of a field of n keys has the probability log(1 + 1/k) / log(n + 1), about 1 / k: Zipf's law. */
-#ifndef GRADWIRE_WORKER_DATA_CLICKS_H
-#define GRADWIRE_WORKER_DATA_CLICKS_H
+#ifndef GRADWIRE_WORKER_DATA_DRAWN_CLICKS_H
+#define GRADWIRE_WORKER_DATA_DRAWN_CLICKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

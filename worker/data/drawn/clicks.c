@@ -1,6 +1,6 @@
 /* Everything is drawn as integers, or by functions whose bits are the same on every machine (common/base/series.h). Weights
  * and vectors of keys are not stored: they are drawn again for each row, so a vocabulary of any size takes no memory. */
-#include "worker/data/clicks.h"
+#include "worker/data/drawn/clicks.h"
 
 #include <math.h>
 

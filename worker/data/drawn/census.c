@@ -2,7 +2,7 @@
  * in the middle of life), years of school, hours, marriage, occupation and on gains of capital, with
  * two effects that go together (school counts more in some occupations, hours more with marriage),
  * and on luck. All other columns are there to be seen through. */
-#include "worker/data/census.h"
+#include "worker/data/drawn/census.h"
 
 #include <stdio.h>
 

@@ -1,0 +1,176 @@
+"""gradwire bench hot-key: one word of a key column in 30 % of all rows, beside the same log as it is drawn (Zipf's law in each
+column). Whole jobs with 2 ps and 2 workers, a table of 16 floats and no wide layers, so that the shards have much of the work:
+the rate of the last epoch, and the CPU time of each ps for as many steps. MISSED: a ps takes more than 1.3 x the CPU time
+that it takes of the log as drawn, or the job's rate is below 1 / 1.3 of it. INVALID: the rates of the log as drawn have
+quartiles that are more than 20 % apart, or a result is wrong; then the rate is not judged.
+"""
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+
+from lib.cases import failed, finish
+from lib.job import last_rate, summary_of
+from lib.programs import EXIT_INPUT, Failed, measure
+from lib.report import configuration, number, print_configuration, write_json
+
+PS, WORKERS, EXAMPLES, HOT_PERCENT = 2, 2, 1000, 30  # EXAMPLES: of a worker and step
+SLOWER_MOST = 1.3
+LOSS_MOST = 0.72  # of all epochs; of words that say less than they did, too
+LOOK_S = 0.02
+JOB = """\
+name: hot-key
+model:
+  input: {{shape: auto}}
+  layers:
+    - embedding: {{inputs: "C{{1..26}}", output_dim: 16, name: e}}
+    - dense: {{inputs: [e, "I{{1..13}}"], units: 1}}
+    - sigmoid
+  loss: binary_crossentropy
+data:
+  format: csv
+  delimiter: tab
+  train: {log}
+  columns:
+    - label: y
+    - number: {{name: "I{{1..13}}", scale: standard, missing: {{value: 0}}}}
+    - key: "C{{1..26}}"
+optimizer: {{adagrad: {{learning_rate: 0.01}}}}
+training: {{epochs: 2}}
+"""
+
+
+class PsCpu:
+    """CPU seconds of each ps of a running job, as its last look in /proc had them."""
+
+    def __init__(self, folder):
+        self.pids = os.path.join(folder, "processes", "pids")
+        self.seconds = {}
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def watch(self):
+        while not self.over.wait(LOOK_S):
+            self.look()
+
+    def look(self):
+        try:
+            with open(self.pids, encoding="utf-8") as file:
+                running = [line.split() for line in file]
+        except OSError:
+            return  # not yet, or not any more
+        for role, index, pid, *_ in running:
+            if role == "ps":
+                self.seconds[int(index)] = max(self.seconds.get(int(index), 0), cpu_seconds(pid))
+
+
+def cpu_seconds(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    except OSError:
+        return 0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def make(options, folder):
+    """The job of the log as drawn, and of the one with the hot word."""
+    jobs = {}
+    for name, percent in (("drawn", 0), ("hot", HOT_PERCENT)):
+        log, jobs[name] = os.path.join(folder, f"{name}.tsv"), os.path.join(folder, f"{name}.yaml")
+        measure(600, "click_log", "--rows", options.rows, "--keys", options.keys, "--batch", WORKERS * EXAMPLES,
+                "--hot", percent, "--output", log)
+        with open(jobs[name], "w", encoding="utf-8") as file:
+            file.write(JOB.format(log=log))
+    return jobs
+
+
+def train(job, update, rows):
+    """Examples a second, and the CPU seconds of each ps."""
+    looks = []
+
+    def beside(folder):
+        looks.append(PsCpu(folder))
+        return looks[-1]
+
+    summary = summary_of(job, PS, WORKERS, {
+        "training.update": update, "training.batch_size": EXAMPLES * (WORKERS if update == "sync" else 1), "ps.threads": 1,
+        "checkpoint.every_steps": 0, "checkpoint.every_seconds": 0}, 600, beside=beside)
+    cpu = [looks[0].seconds.get(i, 0) for i in range(PS)]
+    if summary["status"] != "done" or summary["restarts"] or not summary["train"]["loss"] < LOSS_MOST or 0 in cpu:
+        raise Failed(f"train: its result is wrong: {summary['status']}, loss {summary['train']['loss']}, CPU seconds {cpu}")
+    return last_rate(summary, rows), cpu
+
+
+def hot_case(options, jobs, update):
+    case = {"bench": "hot-key", "case": update, "unit": "examples/s", "missed": False}
+    rates, cpu = {name: [] for name in jobs}, {name: [] for name in jobs}
+    try:
+        for turn in range(options.rounds):
+            for name in list(jobs)[::-1 if turn % 2 else 1]:
+                rate, seconds = train(jobs[name], update, options.rows)
+                rates[name].append(rate)
+                cpu[name].append(seconds)
+    except Failed as failure:
+        return failed(case, failure)
+    finish(case, rates["hot"], {"drawn": rates["drawn"]})
+    median = {name: [statistics.median(of) for of in zip(*cpu[name])] for name in jobs}
+    case["cpu_s"] = median
+    case["cpu_slower"] = [hot / drawn for hot, drawn in zip(median["hot"], median["drawn"])]
+    rate_slower = 0 if case["invalid"] else 1 / case["against"]["drawn"]["ratio"]
+    case["missed"] = max(rate_slower, *case["cpu_slower"]) > SLOWER_MOST
+    return case
+
+
+def show(case):
+    if case.get("failed"):
+        print(f"{case['case']}: INVALID: {case['invalid']}", flush=True)
+        return
+    drawn = case["against"]["drawn"]
+    print(f"{case['case']}: {number(case['ours']['median'])} examples/s with the hot word, {number(drawn['yardstick']['median'])} "
+          f"without: {1 / drawn['ratio']:.2f} x the time")
+    for i, slower in enumerate(case["cpu_slower"]):
+        print(f"  ps {i}: {case['cpu_s']['hot'][i]:.2f} s of CPU time, {case['cpu_s']['drawn'][i]:.2f} without: {slower:.2f} x")
+    told = "MISSED" if case["missed"] else "as promised"
+    print(f"  {told}: at most {SLOWER_MOST} x" + (f"; INVALID: {case['invalid']}" if case["invalid"] else ""), flush=True)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="gradwire bench hot-key", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=400000, help="default 400,000")
+    parser.add_argument("--keys", type=int, default=1200000, help="of all columns, default 1,200,000")
+    parser.add_argument("--rounds", type=int, default=3, help="default 3")
+    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows: does it run at all?")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.rows, options.rounds = 20000, 1
+    if options.rows < WORKERS * EXAMPLES or options.keys < 26 or options.rounds < 1:
+        parser.exit(EXIT_INPUT, f"gradwire bench hot-key: --rows is at least {WORKERS * EXAMPLES}, --keys 26, --rounds 1\n")
+    report = {"configuration": configuration(options.rounds, rows=options.rows, keys=options.keys), "cases": []}
+    print_configuration(report)
+    folder = tempfile.mkdtemp(prefix="gradwire-hot-key-")
+    try:
+        jobs = make(options, folder)
+        for update in ("sync", "async"):
+            report["cases"].append(hot_case(options, jobs, update))
+            show(report["cases"][-1])
+    except Failed as failure:
+        print(f"gradwire bench hot-key: {failure}")
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        write_json(options.json, report)
+    return 1 if any(case.get("failed") for case in report["cases"]) else 0

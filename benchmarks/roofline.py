@@ -1,0 +1,161 @@
+"""gradwire bench roofline: a click job in Criteo's shape (26 keys and 13 numbers an example), sync, 1 ps and 2 workers, beside
+what its parts cost alone on this machine: matrix products, gathering of rows, the wire, the rows' update. Text is written by
+code, and every process reads all of it first; rates are of the job behind that. A part's cost is in core-microseconds an example:
+what is left of the job's is its own. INVALID: a yardstick's quartiles are more than 20 % apart.
+"""
+import argparse
+import os
+import shutil
+import tempfile
+
+from lib.cases import failed, finish
+from lib.job import last_rate, summary_of
+from lib.programs import EXIT_INPUT, Failed, measure
+from lib.report import configuration, number, print_configuration, write_json
+
+PS, WORKERS, EXAMPLES, UNITS, LAYERS = 1, 2, 1000, 400, 3  # EXAMPLES: of a worker and step
+GEMM_WANTED = 0.70
+LOSS_MOST = 0.70  # of all epochs; a model that says nothing has about 0.69, one that went wrong more
+DEEP = "".join(f"    - dense: {{units: {UNITS}, activation: relu}}\n" for _ in range(LAYERS - 1))
+MODELS = {
+    "wide_deep": f"""\
+    - embedding: {{inputs: "C{{1..26}}", output_dim: 10, name: e}}
+    - dense: {{inputs: [e, "I{{1..13}}"], units: {UNITS}, activation: relu}}
+{DEEP}    - dense: {{units: 1, name: deep}}
+""",
+    "lr": """\
+    - linear: {inputs: "C{1..26}", name: deep}
+""",
+}
+JOB = """\
+name: roofline
+model:
+  input: {{shape: auto}}
+  layers:
+{layers}    - dense: {{inputs: "I{{1..13}}", units: 1, kernel_initializer: zeros, name: wide}}
+    - add: [deep, wide]
+    - sigmoid
+  loss: binary_crossentropy
+data:
+  format: csv
+  delimiter: tab
+  train: {folder}/log.tsv
+  columns:
+    - label: y
+    - number: {{name: "I{{1..13}}", scale: standard, missing: {{value: 0}}}}
+    - key: "C{{1..26}}"
+optimizer: {{adagrad: {{learning_rate: 0.01}}}}
+training: {{epochs: 2, batch_size: {batch}{microbatches}}}
+"""
+
+
+def make(options, folder, batch):
+    log = os.path.join(folder, "log.tsv")
+    made = measure(600, "click_log", "--rows", options.rows, "--keys", options.keys, "--batch", batch, "--output", log)
+    jobs = {}
+    for name, microbatches in (("M=2", ", microbatches: 2"), ("default M", "")):
+        jobs[name] = os.path.join(folder, f"{name[0]}.yaml")
+        with open(jobs[name], "w", encoding="utf-8") as file:
+            file.write(JOB.format(layers=MODELS[options.model], folder=folder, batch=batch, microbatches=microbatches))
+    return made, jobs
+
+
+def train(job):
+    summary = summary_of(job, PS, WORKERS, {"checkpoint.every_steps": 0, "checkpoint.every_seconds": 0}, 600)
+    if summary["status"] != "done" or summary["restarts"] or not summary["train"]["loss"] < LOSS_MOST:
+        raise Failed(f"train: its result is wrong: {summary['status']}, loss {summary['train']['loss']}")
+    return summary
+
+
+def wire_bytes(summary):
+    """Of one worker and step, out and in."""
+    did = summary["per_worker"][0]
+    return int((did["bytes_out"] + did["bytes_in"]) / did["tasks"])
+
+
+def bounds(options, made, batch, cores, summary):
+    """Core-seconds of a step."""
+    shape = ["--rows", batch, "--threads", WORKERS, "--units", UNITS, "--layers", LAYERS, "--distinct",
+             int(made["distinct"]), "--keys", options.keys, "--milliseconds", options.milliseconds]
+    parts = {}
+    if options.model == "wide_deep":
+        parts["gemm"] = measure(120, "raw_clicks", "--case", "gemm", *shape)["core_s"]
+        parts["gather"] = measure(120, "raw_clicks", "--case", "gather", *shape)["core_s"]
+    each = wire_bytes(summary) // 2 // 4 * 4
+    wire = measure(120, "raw_exchange", "--mode", "pushpull", "--bytes", each, "--window", 1, "--milliseconds",
+                   options.milliseconds)
+    parts["wire"] = WORKERS * min(cores, 2) / wire["per_s"]
+    parts["apply"] = measure(120, "raw_clicks", "--case", "apply", *shape, "--threads", 1)["core_s"]
+    return parts
+
+
+def show(case, cores):
+    ours = cores / case["ours"]["median"] * 1e6
+    print(f"{case['case']}: {number(case['ours']['median'])} examples/s, {ours:.3g} core-us each; first step after "
+          f"{case['first_step_s']:.2f} s ({number(case['bytes'] / 1e6 / case['first_step_s'])} MB/s of text, start of all processes "
+          f"included)", flush=True)
+    left = ours
+    for name, against in case["against"].items():
+        cost = cores / against["yardstick"]["median"] * 1e6
+        left -= cost
+        print(f"  {name:<8}{cost:>8.3g} core-us, {cost / ours:>5.0%}; alone {number(against['yardstick']['median'])} examples/s")
+    print(f"  {'rest':<8}{left:>8.3g} core-us, {left / ours:>5.0%}")
+    if case["missed"]:
+        print(f"  MISSED: {GEMM_WANTED:.2f} of gemm's rate or more was promised, this is {case['against']['gemm']['ratio']:.2f}")
+    if case["invalid"]:
+        print(f"  INVALID: {case['invalid']}")
+
+
+def run_cases(options, folder, cores):
+    batch = WORKERS * EXAMPLES
+    made, jobs = make(options, folder, batch)
+    for name, job in jobs.items():
+        case = {"bench": "roofline", "case": f"{options.model} {name}", "unit": "examples/s", "bytes": made["bytes"],
+                "distinct": made["distinct"], "missed": False}
+        rates, first, parts = [], [], {}
+        try:
+            for _ in range(options.rounds):
+                summary = train(job)
+                rates.append(last_rate(summary, options.rows))
+                first.append(summary["first_step_s"])
+                for part, core_s in bounds(options, made, batch, cores, summary).items():
+                    parts.setdefault(part, []).append(batch * cores / core_s)
+            finish(case, rates, parts)
+            case["first_step_s"] = sorted(first)[len(first) // 2]
+            gemm = case["against"].get("gemm")
+            case["missed"] = bool(name == "M=2" and gemm and not case["invalid"] and gemm["ratio"] < GEMM_WANTED)
+            show(case, cores)
+        except Failed as failure:
+            failed(case, failure)
+            print(f"{case['case']}: INVALID: {failure}")
+        yield case
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="gradwire bench roofline", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="wide_deep")
+    parser.add_argument("--rows", type=int, default=400000, help="default 400,000")
+    parser.add_argument("--keys", type=int, default=1200000, help="of all columns, default 1,200,000")
+    parser.add_argument("--rounds", type=int, default=3, help="default 3")
+    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows: does it run at all?")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.rows, options.rounds = 20000, 1
+    if options.rows < WORKERS * EXAMPLES or options.keys < 26 or options.rounds < 1:
+        parser.exit(EXIT_INPUT, f"gradwire bench roofline: --rows is at least {WORKERS * EXAMPLES}, --keys 26, --rounds 1\n")
+    options.milliseconds = 200 if options.quick else 1000
+    report = {"configuration": configuration(options.rounds, rows=options.rows, keys=options.keys), "cases": []}
+    print_configuration(report)
+    folder = tempfile.mkdtemp(prefix="gradwire-roofline-")
+    try:
+        report["cases"].extend(run_cases(options, folder, report["configuration"]["cores"]))
+    except Failed as failure:
+        print(f"gradwire bench roofline: {failure}")
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.json:
+        write_json(options.json, report)
+    return 1 if any(case.get("failed") for case in report["cases"]) else 0

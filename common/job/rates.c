@@ -1,0 +1,96 @@
+/* Learning rates and their schedules: what holds between the keys of the job's, and of each table's. */
+#include <stdio.h>
+
+#include "common/job/read.h"
+
+const char *job_option_path(const struct job_updates *u, const char *option,
+                            char path[JOB_PATH_MAX])
+{
+    const char *word = job_word_of(job_key_find(u->optimizer)->words, (int)u->o->kind);
+    (void)snprintf(path, JOB_PATH_MAX, "%s.%s.%s", u->optimizer, word, option);
+    return path;
+}
+
+/* Of the keys beside the optimizer: "training.learning_rate". */
+static const char *rate_path(const struct job_updates *u, const char *key, char path[JOB_PATH_MAX])
+{
+    (void)snprintf(path, JOB_PATH_MAX, "%s.%s", u->rates, key);
+    return path;
+}
+
+/* The two names of a rate: its path and where it was given, or NULL. */
+struct rate_given {
+    char path[2][JOB_PATH_MAX];
+    const struct job_node *at[2];
+};
+
+static void find_rate(struct job_reader *r, const struct job_updates *u, struct rate_given *g)
+{
+    g->at[0] = job_given(r, rate_path(u, "learning_rate", g->path[0]));
+    g->at[1] = job_given(r, job_option_path(u, "learning_rate", g->path[1]));
+}
+
+enum err job_settle_rate(struct job_reader *r, const struct job_updates *u, bool *given)
+{
+    struct rate_given g;
+    char shown[2 * JOB_PATH_MAX];
+    find_rate(r, u, &g);
+    *given = g.at[0] || g.at[1];
+    if (g.at[0] && g.at[1]) {
+        job_path_shown(r, g.path[1], shown, sizeof shown);
+        return job_refuse(r, g.at[0], g.path[0],
+                          "%s is the same key, and is given too; give one of them", shown);
+    }
+    if (!*given)
+        return ERR_OK;
+    /* an optimizer that stood behind it has set its own default there */
+    int i = g.at[0] ? 0 : 1;
+    return job_read_value(r, job_key_find(g.path[i]), g.at[i]);
+}
+
+static enum err check_piecewise(struct job_reader *r, const struct job_updates *u)
+{
+    const struct schedule *s = &u->o->schedule;
+    struct rate_given g;
+    char path[JOB_PATH_MAX];
+    (void)rate_path(u, "learning_rate_schedule.piecewise_constant_decay.boundaries", path);
+    if (s->boundaries.n == 0)
+        return job_refuse(r, NULL, path, "at least one is meant, like [1000]");
+    for (uint32_t i = 1; i < s->boundaries.n; i++)
+        if (s->boundaries.value[i] <= s->boundaries.value[i - 1])
+            return job_refuse(r, NULL, path, "they must rise: %u stands behind %u",
+                              s->boundaries.value[i], s->boundaries.value[i - 1]);
+    find_rate(r, u, &g);
+    for (int i = 0; i < 2; i++)
+        if (g.at[i])
+            return job_refuse(r, g.at[i], g.path[i],
+                              "piecewise_constant_decay has its own values; leave it out");
+    if (s->values.n != s->boundaries.n + 1)
+        return job_refuse(
+            r, NULL, rate_path(u, "learning_rate_schedule.piecewise_constant_decay.values", path),
+            "%u rates for %u boundaries; one more than boundaries is meant", s->values.n,
+            s->boundaries.n);
+    return ERR_OK;
+}
+
+enum err job_check_schedule(struct job_reader *r, const struct job_updates *u)
+{
+    const struct schedule *s = &u->o->schedule;
+    char path[JOB_PATH_MAX], beside[2 * JOB_PATH_MAX];
+    if (s->kind == SCHEDULE_PIECEWISE_CONSTANT_DECAY)
+        return check_piecewise(r, u);
+    if (s->kind != SCHEDULE_COSINE_DECAY)
+        return ERR_OK;
+    job_path_shown(r, rate_path(u, "warmup_steps", path), beside, sizeof beside);
+    if (s->warmup_target == 0 && s->warmup_target_steps)
+        return job_refuse(r, NULL,
+                          rate_path(u, "learning_rate_schedule.cosine_decay.warmup_steps", path),
+                          "it is of the climb to warmup_target; give that too, or %s, which climbs "
+                          "to the rate",
+                          beside);
+    if (s->warmup_target > 0 && s->warmup_steps)
+        return job_refuse(r, NULL,
+                          rate_path(u, "learning_rate_schedule.cosine_decay.warmup_target", path),
+                          "%s is a warm-up too; give one of them", beside);
+    return ERR_OK;
+}

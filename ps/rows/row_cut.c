@@ -1,0 +1,344 @@
+#include "ps/rows/row_cut.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+/* What one call does at most without a result: lists without rows that it passes, and scans of rows that are not in the
+ * cut. */
+enum { WORK_MAX = 64, SCAN_WORK = 8, PREFETCH_BYTES = 256 };
+
+/* The rows that the next row_cut_rows has so far, and those that were found in the table. */
+struct row_cut_room {
+    uint32_t rows;
+    uint64_t mixed[ROW_CUT_ROWS], stamp[ROW_CUT_ROWS];
+    uint32_t count[ROW_CUT_ROWS];
+    float *values; /* (ROW_CUT_FLOATS, or one row of any table) */
+    uint64_t found[ROW_CUT_ROWS];
+    uint32_t row[ROW_CUT_ROWS];
+};
+
+static struct row_cut_room *room_new(struct row_table *const *table, uint32_t tables)
+{
+    struct row_cut_room *r = mem_zalloc(1, sizeof *r);
+    size_t floats = ROW_CUT_FLOATS;
+    for (uint32_t i = 0; i < tables; i++) {
+        uint32_t width = table[i]->dim + table[i]->slot_floats;
+        floats = width > floats ? width : floats;
+    }
+    if (r)
+        r->values = mem_floats(floats);
+    if (r && !r->values) {
+        mem_free(r);
+        r = NULL;
+    }
+    return r;
+}
+
+static size_t lists(const struct row_cut *c)
+{
+    return (size_t)(c->buckets.end - c->buckets.first) * c->tables;
+}
+
+enum err row_cut_begin(struct row_cut *c, struct row_table *const *table,
+                       const struct row_admit *admit, uint32_t tables, struct bucket_range buckets,
+                       struct row_moment moment, uint64_t most_bytes)
+{
+    assert(!c->on && tables > 0);
+    *c = (struct row_cut){.left = c->left,
+                          .on = true,
+                          .moment = moment,
+                          .table = table,
+                          .admit = admit,
+                          .tables = tables,
+                          .buckets = buckets,
+                          .bucket = buckets.first,
+                          .mixed = row_bucket_first(buckets.first),
+                          .most_bytes = most_bytes};
+    c->room = room_new(table, tables);
+    c->sketch = mem_zalloc(lists(c), sizeof *c->sketch);
+    if (c->room && c->sketch && row_kept_init(&c->kept, table, tables, buckets) == ERR_OK)
+        return ERR_OK;
+    row_cut_end(c);
+    return ERR_NOMEM;
+}
+
+/* What stands for a sketch that had counted nothing. */
+static uint8_t empty_sketch;
+
+static void free_sketch(struct row_cut *c, uint8_t **sketch, uint32_t table)
+{
+    if (*sketch && *sketch != &empty_sketch) {
+        c->kept_sketch_bytes -= c->admit[table].bucket_bytes;
+        mem_free(*sketch);
+    }
+    *sketch = NULL;
+}
+
+void row_cut_end(struct row_cut *c)
+{
+    for (size_t i = 0; c->sketch && i < lists(c); i++)
+        free_sketch(c, &c->sketch[i], (uint32_t)(i % c->tables));
+    mem_free(c->sketch);
+    row_kept_close(&c->left);
+    c->left = c->kept;
+    if (c->room)
+        mem_free(c->room->values);
+    mem_free(c->room);
+    *c = (struct row_cut){.left = c->left};
+}
+
+bool row_cut_give_back(struct row_cut *c)
+{
+    return row_kept_close_some(&c->left);
+}
+
+void row_cut_close(struct row_cut *c)
+{
+    row_cut_end(c);
+    row_kept_close(&c->left);
+}
+
+uint32_t row_cut_most_rows(uint32_t width)
+{
+    uint32_t most = ROW_CUT_FLOATS / width;
+    return most < 1 ? 1 : most > ROW_CUT_ROWS ? ROW_CUT_ROWS : most;
+}
+
+/* ---- keeping ---- */
+
+/* Does the cut have a row as it is, with this stamp? */
+static bool has(const struct row_moment *m, uint32_t table, uint64_t stamp)
+{
+    return stamp <= m->clock &&
+           (!m->evict || row_is_there(m->evict[table].unseen_steps, stamp, m->clock));
+}
+
+static bool is_out(const struct row_cut *c, uint32_t table, uint64_t mixed)
+{
+    uint32_t bucket = key_bucket(mixed);
+    if (bucket != c->bucket)
+        return bucket < c->bucket;
+    return table != c->in_table ? table < c->in_table : mixed < c->mixed;
+}
+
+/* It stays full until some is free: training that waits for little would stop and go all the time. */
+static void note_bytes(struct row_cut *c)
+{
+    uint64_t bytes = c->kept.bytes + c->kept_sketch_bytes;
+    if (bytes > c->kept_most_bytes)
+        c->kept_most_bytes = bytes;
+    c->full = bytes >= (c->full ? c->most_bytes - c->most_bytes / 64 : c->most_bytes);
+}
+
+void row_cut_keep(struct row_cut *c, uint32_t table, const uint64_t *mixed, const uint32_t *row,
+                  size_t n)
+{
+    const struct row_table *t = c->on && !c->failed ? c->table[table] : NULL;
+    for (size_t i = 0; t && i < n; i++) {
+        if (row[i] == ROW_NONE || is_out(c, table, mixed[i]) ||
+            !has(&c->moment, table, row_stamp(t, row[i])))
+            continue;
+        if (row_kept_add(&c->kept, t, table, mixed[i], row[i])) {
+            c->failed = true;
+            return;
+        }
+        c->kept_rows++;
+    }
+    if (t)
+        note_bytes(c);
+}
+
+static uint8_t **sketch_of(const struct row_cut *c, uint32_t bucket, uint32_t table)
+{
+    return &c->sketch[(size_t)(bucket - c->buckets.first) * c->tables + table];
+}
+
+static bool is_empty(const uint8_t *sketch, uint32_t bytes)
+{
+    uint32_t i = 0;
+    while (i < bytes && sketch[i] == 0)
+        i++;
+    return i == bytes;
+}
+
+/* It stands before the rows of its list. */
+static bool sketch_is_out(const struct row_cut *c, uint32_t bucket, uint32_t table)
+{
+    if (bucket == c->bucket && table == c->in_table)
+        return c->sketch_out;
+    return is_out(c, table, row_bucket_first(bucket));
+}
+
+void row_cut_keep_sketch(struct row_cut *c, uint32_t table, uint32_t bucket)
+{
+    const struct row_admit *a = c->on && !c->failed ? &c->admit[table] : NULL;
+    if (!a || !a->counters || sketch_is_out(c, bucket, table) || *sketch_of(c, bucket, table))
+        return;
+    const uint8_t *now = row_admit_sketch(a, bucket);
+    uint8_t *kept = &empty_sketch;
+    if (!is_empty(now, a->bucket_bytes)) {
+        kept = mem_resize(NULL, a->bucket_bytes, 1);
+        c->failed = !kept;
+        if (!kept)
+            return;
+        memcpy(kept, now, a->bucket_bytes);
+        c->kept_sketch_bytes += a->bucket_bytes;
+    }
+    *sketch_of(c, bucket, table) = kept;
+    note_bytes(c);
+}
+
+/* ---- copying ---- */
+
+/* The sketch of the list in turn, as it was. False: there is none, or it had counted nothing. */
+static bool copy_sketch(struct row_cut *c, struct row_cut_rows *out)
+{
+    const struct row_admit *a = &c->admit[c->in_table];
+    uint8_t **kept = sketch_of(c, c->bucket, c->in_table);
+    const uint8_t *was = *kept ? *kept : a->counters ? row_admit_sketch(a, c->bucket) : NULL;
+    c->sketch_out = true;
+    bool there = was && was != &empty_sketch && !is_empty(was, a->bucket_bytes);
+    if (there) {
+        uint8_t *to = (uint8_t *)c->room->values;
+        static_assert(sizeof(float) * ROW_CUT_FLOATS >= (ROW_SKETCH_MB_MAX << 20) / ROW_BUCKETS,
+                      "a sketch fits where values do");
+        memcpy(to, was, a->bucket_bytes);
+        *out = (struct row_cut_rows){.bucket = c->bucket,
+                                     .table = c->in_table,
+                                     .sketch = to,
+                                     .sketch_bytes = a->bucket_bytes};
+    }
+    free_sketch(c, kept, c->in_table);
+    note_bytes(c);
+    return there;
+}
+
+static float *values_at(struct row_cut_room *r, uint32_t width)
+{
+    return r->values + (size_t)r->rows * width;
+}
+
+static void copy_row(struct row_cut_room *r, const struct row_table *t, uint64_t mixed,
+                     uint32_t row)
+{
+    float *to = values_at(r, t->dim + t->slot_floats);
+    r->mixed[r->rows] = mixed;
+    r->stamp[r->rows] = row_stamp(t, row);
+    r->count[r->rows] = row_count(t, row);
+    memcpy(to, row_weights(t, row), t->dim * sizeof *to);
+    if (t->slot_floats)
+        memcpy(to + t->dim, row_slots(t, row), t->slot_floats * sizeof *to);
+    r->rows++;
+}
+
+static void copy_kept(struct row_cut_room *r, const struct row_kept_head *h, uint32_t width)
+{
+    r->mixed[r->rows] = h->mixed;
+    r->stamp[r->rows] = h->stamp;
+    r->count[r->rows] = h->count;
+    memcpy(values_at(r, width), row_kept_values(h), width * sizeof *r->values);
+    r->rows++;
+}
+
+/* The rows that were found: their memory is needed soon. */
+static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
+{
+    size_t bytes = t->body_floats * sizeof(float);
+    bytes = bytes < PREFETCH_BYTES ? bytes : PREFETCH_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        const char *w = (const char *)row_weights(t, row[i]);
+        __builtin_prefetch(row_head(t, row[i]));
+        for (size_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(w + at);
+    }
+}
+
+/* Kept rows up to this key, while there is room; where there is none, c->mixed is the first that is left. */
+static void merge_kept(struct row_cut *c, uint64_t last, uint32_t most)
+{
+    const struct row_kept_head *h;
+    uint32_t width = c->kept.pool[c->in_table].width;
+    while ((h = row_kept_first(&c->kept, c->in_table)) && h->mixed <= last) {
+        if (c->room->rows == most) {
+            c->mixed = h->mixed;
+            return;
+        }
+        copy_kept(c->room, h, width);
+        row_kept_drop_first(&c->kept, c->in_table);
+    }
+}
+
+/* The bucket's rows of this table go on from c->mixed: as many as there is room for. True: none is left. */
+static bool copy_some(struct row_cut *c, uint32_t most)
+{
+    struct row_cut_room *r = c->room;
+    const struct row_table *t = c->table[c->in_table];
+    uint64_t last = row_bucket_last(c->bucket);
+    size_t n = row_table_scan(t, c->mixed, last, r->found, r->row, most);
+    prefetch(t, r->row, n);
+    for (size_t i = 0; i < n; i++) {
+        c->mixed = r->found[i];
+        merge_kept(c, r->found[i], most);
+        if (r->rows == most)
+            return false;
+        if (has(&c->moment, c->in_table, row_stamp(t, r->row[i])))
+            copy_row(r, t, r->found[i], r->row[i]);
+    }
+    if (n == most && r->found[n - 1] < last) { /* the table may have more */
+        c->mixed = r->found[n - 1] + 1;
+        return false;
+    }
+    merge_kept(c, last, most);
+    return !row_kept_first(&c->kept, c->in_table);
+}
+
+static void next_list(struct row_cut *c)
+{
+    if (++c->in_table == c->tables) {
+        c->in_table = 0;
+        c->bucket++;
+    }
+    c->mixed = row_bucket_first(c->bucket);
+    c->sketch_out = false;
+}
+
+/* The rows in c->room are handed out; the next ones take their place. */
+static void hand_out(struct row_cut *c, uint32_t bucket, uint32_t table, struct row_cut_rows *out)
+{
+    struct row_cut_room *r = c->room;
+    *out = (struct row_cut_rows){.bucket = bucket,
+                                 .table = table,
+                                 .rows = r->rows,
+                                 .mixed = r->mixed,
+                                 .stamp = r->stamp,
+                                 .count = r->count,
+                                 .values = r->values};
+    r->rows = 0;
+    note_bytes(c);
+}
+
+void row_cut_copy(struct row_cut *c, struct row_cut_rows *out)
+{
+    assert(c->on && !row_cut_is_out(c));
+    *out = (struct row_cut_rows){.rows = 0};
+    for (uint32_t work = 0; work < WORK_MAX && !row_cut_is_out(c);) {
+        uint32_t bucket = c->bucket, table = c->in_table;
+        uint32_t most = row_cut_most_rows(c->kept.pool[table].width);
+        if (row_kept_turn(&c->kept, bucket, table)) {
+            c->failed = true;
+            return;
+        }
+        if (!c->sketch_out && copy_sketch(c, out))
+            return;
+        bool over = copy_some(c, most);
+        if (over)
+            next_list(c);
+        if (c->room->rows == most || (over && c->room->rows)) {
+            hand_out(c, bucket, table, out);
+            return;
+        }
+        work += over ? 1 : SCAN_WORK;
+    }
+}

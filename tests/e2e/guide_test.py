@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""docs/guide-clicks.md: its files are written and its commands run as they stand there, in their order, and say what it shows;
+its scores in Python are those of gradwire's own evaluation."""
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import DEADLINE_S, LAUNCH, ROOT, TSAN, WORKER, Case  # noqa: E402
+
+GUIDE = ROOT / "docs/guide-clicks.md"
+NUMBER = re.compile(r"\d+\.\d+")
+NEAR = 0.02  # a processor with other vectors rounds otherwise
+
+# What ./gradwire does when all is built.
+FRONT_DOOR = f"""#!/bin/sh
+set -e
+case $1 in
+train) exec {LAUNCH} "$@" ;;
+doctor) job=$2; shift 2; exec {WORKER} --doctor --job="$job" "$@" ;;
+*) echo "the test knows no $1" >&2; exit 2 ;;
+esac
+"""
+
+# The package's function, by the library that gradwire is linked with.
+XXHASH = """import ctypes
+library = ctypes.CDLL("libxxhash.so.0")
+library.XXH3_64bits_withSeed.restype = ctypes.c_uint64
+library.XXH3_64bits_withSeed.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+
+
+def xxh3_64_intdigest(data, seed=0):
+    return library.XXH3_64bits_withSeed(data, len(data), seed)
+"""
+
+
+def blocks(page):
+    """(language, file or "", text) of each fenced block."""
+    return re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+@unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+class GuideTest(Case):
+    def setUp(self):
+        super().setUp()
+        (self.tmp / "gradwire").write_text(FRONT_DOOR)
+        if not importlib.util.find_spec("xxhash"):
+            (self.tmp / "xxhash.py").write_text(XXHASH)
+
+    def shell(self, text):
+        got = subprocess.run(["bash", "-euo", "pipefail", "-c", text.replace("./gradwire", "sh ./gradwire")], cwd=self.tmp,
+                             capture_output=True, text=True, timeout=DEADLINE_S, env={**os.environ, "LC_ALL": "C"})
+        self.assertEqual(got.returncode, 0, f"{text}{got.stdout}{got.stderr}")
+        return got.stdout
+
+    def assert_shown(self, said, shown):
+        """The same, but for numbers with a fraction, which are near."""
+        self.assertEqual(NUMBER.sub("#", said), NUMBER.sub("#", shown))
+        for a, b in zip(NUMBER.findall(said), NUMBER.findall(shown)):
+            self.assertLess(abs(float(a) - float(b)), NEAR, f"the guide shows:\n{shown}and it is:\n{said}")
+
+    def test_each_command_runs_and_says_what_the_guide_shows(self):
+        said, ran = "", 0
+        for language, file, text in blocks(GUIDE.read_text()):
+            if file:
+                (self.tmp / file).write_text(text)
+            elif language == "sh":
+                said, ran = self.shell(text), ran + 1
+            else:
+                self.assertEqual(language, "text")
+                self.assert_shown(said, text)
+        self.assertGreater(ran, 6)
+        evaluated = json.loads((self.tmp / "run/summary.json").read_text())["eval"]
+        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", said).groups()
+        self.assertAlmostEqual(float(logloss), evaluated["logloss"], delta=1e-5)
+        self.assertAlmostEqual(float(auc), evaluated["auc"], delta=1e-5)
+        self.assertEqual(len((self.tmp / "scores.txt").read_text().split()), int(rows))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,239 @@
+/* What tables will take: distinct keys of data by a sketch, rows of all data by those of some, bytes by rows. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/rows/key.h"
+#include "ps/rows/row_table.h"
+#include "tests/lib/idx_files.h"
+#include "worker/data/core/distinct.h"
+#include "worker/data/dataset.h"
+#include "worker/doctor/table_room.h"
+
+/* ---- the sketch ---- */
+
+static void different_keys_are_counted_to_a_few_percent(void **state)
+{
+    (void)state;
+    static const uint32_t wanted[] = {0, 1, 7, 100, 2000, 4096, 10000, 40000, 300000};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        struct distinct d = {{0}};
+        for (int again = 0; again < 2; again++)
+            for (uint64_t key = 0; key < wanted[i]; key++)
+                distinct_add(&d, key_mix(key + 1));
+        double keys = distinct_keys(&d), off = fabs(keys - wanted[i]);
+        if (off > 0.05 * wanted[i] + 0.5)
+            fail_msg("%u keys are estimated as %g", wanted[i], keys);
+    }
+}
+
+/* ---- rows of data ---- */
+
+struct fixture {
+    struct idx_files files;
+    struct job job;
+    struct dataset d;
+    struct errmsg e;
+};
+
+/* Row i has `key(i)` in one column, and the same word in the other. */
+static void setup(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t row))
+{
+    *f = (struct fixture){.e = {""}};
+    size_t room = 48 * (size_t)rows, at = 0;
+    char text[1024], *csv = malloc(room);
+    assert_non_null(csv);
+    idx_files_init(&f->files);
+    (void)snprintf(
+        text, sizeof text,
+        "model: {input: {shape: auto}, layers: [linear: {inputs: [a, b], name: w}, embedding: "
+        "{inputs: a, output_dim: 16, name: e}, dense: {units: 1, inputs: e}, add: [w, dense]], "
+        "loss: mse}\noptimizer: adagrad\ndata: {format: csv, train: '%s/*.csv', columns: [key: a, "
+        "key: {name: b, space: a}, label: y]}\n",
+        f->files.dir);
+    if (job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e))
+        fail_msg("%s", f->e.text);
+    for (uint32_t i = 0; i < rows; i++)
+        at += (size_t)snprintf(csv + at, room - at, "%llu,same,1\n", (unsigned long long)key(i));
+    idx_files_write(&f->files, "a.csv", (struct bytes){(uint8_t *)csv, at});
+    free(csv);
+    if (dataset_load(&f->d, &f->job, 0, 0, &f->e))
+        fail_msg("%s", f->e.text);
+}
+
+static void teardown(struct fixture *f)
+{
+    dataset_close(&f->d);
+    job_close(&f->job);
+    idx_files_close(&f->files);
+}
+
+static uint64_t of_3000(uint32_t row)
+{
+    return row % 3000;
+}
+
+static uint64_t of_its_own(uint32_t row)
+{
+    return row;
+}
+
+#define ASSERT_NEAR(is, wanted, part)                                                              \
+    do {                                                                                           \
+        if (fabs((double)(is) - (double)(wanted)) > (part) * (double)(wanted))                     \
+            fail_msg(#is ": %g, and not %g", (double)(is), (double)(wanted));                      \
+    } while (0)
+
+static void each_list_has_the_keys_of_its_columns(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct key_growth g;
+    char text[400];
+    setup(&f, 20000, of_3000);
+    assert_int_equal(dataset_count_keys(&f.d, 20000, DATASET_COUNTED_LOOKUPS, &g, &f.e), ERR_OK);
+    assert_true(g.lists == 2 && g.rows == 20000 && g.counted == 20000);
+    ASSERT_NEAR(key_growth_keys(&g, 0), 3001, 0.05);
+    ASSERT_NEAR(key_growth_keys(&g, 1), 3000, 0.05);
+    const struct table_room r = table_room_of(&f.job, &g);
+    assert_int_equal(r.tables, 2);
+    ASSERT_NEAR(r.all.rows, 6001, 0.05);
+    assert_false(r.sampled);
+    assert_true(r.least.rows == r.all.rows);
+    f.job.model.table[0].min_count = 2; /* some keys may come once only */
+    f.job.model.table[0].sketch_mb = 3;
+    const struct table_room some = table_room_of(&f.job, &g);
+    assert_true(some.admits && !r.admits && some.all.rows == r.all.rows);
+    ASSERT_NEAR(some.least.rows, 3000, 0.05);
+    assert_true(some.all.memory_bytes == r.all.memory_bytes + 3 * 0x1p20);
+    table_room_text(&some, 2, text, sizeof text);
+    assert_memory_equal(text, "at most ", 8);
+    teardown(&f);
+}
+
+static void of_a_large_set_some_rows_are_counted_and_their_growth_goes_on(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct key_growth g;
+    setup(&f, 40000, of_its_own);
+    assert_int_equal(dataset_count_keys(&f.d, 40000, 12000, &g, &f.e), ERR_OK);
+    assert_in_range(g.counted, 2000, 6000);
+    ASSERT_NEAR(g.seen[1], g.counted, 0.05);
+    ASSERT_NEAR(key_growth_keys(&g, 1), 40000, 0.15); /* each row has a key of its own */
+    teardown(&f);
+    setup(&f, 40000, of_3000);
+    assert_int_equal(dataset_count_keys(&f.d, 400000, 36000, &g, &f.e), ERR_OK);
+    ASSERT_NEAR(key_growth_keys(&g, 1), 3000, 0.2); /* no more come */
+    char text[400];
+    const struct table_room r = table_room_of(&f.job, &g);
+    table_room_text(&r, 2, text, sizeof text);
+    assert_true(r.sampled);
+    assert_non_null(strstr(text, "of each of 2 ps; at least "));
+    assert_non_null(strstr(text, "of about 400000 rows of data"));
+    teardown(&f);
+}
+
+static void a_look_counts_them_too(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct dataset_look look;
+    setup(&f, 5000, of_3000);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_int_equal(look.keys.lists, 2);
+    ASSERT_NEAR(look.keys.seen[1], 3000, 0.05);
+    teardown(&f);
+}
+
+static void no_memory_to_count_is_an_error(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct key_growth g;
+    setup(&f, 300, of_3000);
+    long n = 0;
+    do {
+        mem_fail_at(n++);
+        enum err err = dataset_count_keys(&f.d, 300, DATASET_COUNTED_LOOKUPS, &g, &f.e);
+        assert_int_equal(err, mem_fail_fired() ? ERR_NOMEM : ERR_OK);
+        assert_int_equal(g.lists, mem_fail_fired() ? 0 : 2);
+    } while (mem_fail_fired());
+    mem_fail_at(-1);
+    assert_true(n > 2);
+    teardown(&f);
+}
+
+/* ---- bytes ---- */
+
+/* A table as the ps has it, of as many rows as its index is full or just grown with. */
+static void a_row_takes_what_is_estimated(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct row_table *t;
+    uint32_t row;
+    setup(&f, 10, of_3000);
+    assert_int_equal(
+        row_table_new(&t, 16, optimizer_row_slots(&f.job.optimizer, 16), bucket_shard(0, 1)),
+        ERR_OK);
+    for (uint64_t key = 0; key < 200000; key++) {
+        assert_int_equal(row_table_add(t, key_mix(key), &row), ERR_OK);
+        if (key >= 100000 && key % 10000 == 0)
+            ASSERT_NEAR((double)row_table_bytes(t) / (double)row_table_rows(t),
+                        (double)table_room_row_bytes(&f.job, 1), 0.1);
+    }
+    row_table_free(t);
+    uint64_t whole = table_room_row_bytes(&f.job, 1);
+    f.job.model.table[1].optimizer.rowwise = true; /* its own: one accumulator for 16 */
+    assert_int_equal(whole - table_room_row_bytes(&f.job, 1), 15 * sizeof(float));
+    teardown(&f);
+}
+
+static void a_ps_has_its_share_and_what_a_checkpoint_takes(void **state)
+{
+    (void)state;
+    assert_int_equal(table_room_ps_bytes(1000, 0), 2000);
+    assert_int_equal(table_room_ps_bytes(1000, 1), 2000);
+    assert_in_range(table_room_ps_bytes(1000, 2), 1000, 1100);
+    assert_int_equal(table_room_ps_bytes(100 * 0x1p20, 1), 164 << 20);
+    assert_int_equal(table_room_ps_bytes(1e10, 1), 11500000000);
+}
+
+static void ps_on_this_host_are_known_by_their_address(void **state)
+{
+    (void)state;
+    char a[] = "127.0.0.1:1", b[] = "node1:2", c[] = "node2:3", self[] = "node2:9";
+    char *ps[] = {a, b, c};
+    struct cluster cluster = {.n_ps = 3, .ps = ps, .self = self};
+    assert_int_equal(table_room_ps_here(&cluster), 2);
+    cluster.self = NULL;
+    assert_int_equal(table_room_ps_here(&cluster), 1);
+    cluster.n_ps = 0;
+    assert_int_equal(table_room_ps_here(&cluster), 1);
+    assert_true(table_room_free_bytes() > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(different_keys_are_counted_to_a_few_percent),
+        cmocka_unit_test(each_list_has_the_keys_of_its_columns),
+        cmocka_unit_test(of_a_large_set_some_rows_are_counted_and_their_growth_goes_on),
+        cmocka_unit_test(a_look_counts_them_too),
+        cmocka_unit_test(no_memory_to_count_is_an_error),
+        cmocka_unit_test(a_row_takes_what_is_estimated),
+        cmocka_unit_test(a_ps_has_its_share_and_what_a_checkpoint_takes),
+        cmocka_unit_test(ps_on_this_host_are_known_by_their_address),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

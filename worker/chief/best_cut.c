@@ -1,0 +1,38 @@
+#include "worker/chief/best_cut.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#include "common/base/log.h"
+
+void best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch,
+                  const struct evaluation *eval)
+{
+    assert(!c->asked);
+    *c = (struct best_cut){.asks = c->asks + 1, .asked = true, .epoch = epoch, .eval = *eval};
+    control_post(control, CONTROL_KEEP, c->asks, NULL, NULL);
+}
+
+void best_cut_drop(struct best_cut *c)
+{
+    c->asked = c->copied = false;
+}
+
+void best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept)
+{
+    struct errmsg e = {"the checkpoint with its rows failed"};
+    if (!c->asked || kept->ask != c->asks)
+        return;
+    c->copied |= kept->copied;
+    if (kept->copied && !kept->published)
+        return;
+    c->asked = false;
+    int hold = kept->hold;
+    kept->hold = -1;
+    if (hold < 0 || best_keep_cut(best, c->epoch, &c->eval, kept->cut, hold, &e))
+        log_warn("epoch %" PRIu64 " is the best, and could not be kept: %s", c->epoch, e.text);
+    else
+        log_info("epoch %" PRIu64 " is the best: its rows are those of cut %" PRIu64
+                 ", step %" PRIu64,
+                 c->epoch, best->cut, best->cut_step);
+}

@@ -1,0 +1,129 @@
+#include "worker/data/csv_row.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/data/csv_number.h"
+
+#define NO_FIELD UINT32_MAX /* what is wrong is the row's fault, not a field's */
+
+/* ---- what is wrong with a row ---- */
+
+const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
+{
+    size_t most = CSV_SHOWN_BYTES - 8, n = bytes < most ? bytes : most;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    (void)snprintf(out + n, 8, "%s", bytes > n ? "..." : "");
+    return out;
+}
+
+/* "line 12: column 3 (age): ..." */
+void csv_row_bad(struct csv_row *r, const char *fmt, ...)
+{
+    struct csv_piece *p = r->piece;
+    const struct job_csv *job = r->format->job;
+    char why[300], which[JOB_NAME_MAX + 64] = "";
+    if (r->bad)
+        return;
+    r->bad = true;
+    if (p->bad++)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    if (r->field != NO_FIELD) {
+        const char *name = job->column[p->field[r->field].column].name;
+        (void)snprintf(which, sizeof which, "column %u%s%s%s: ", r->field + 1, *name ? " (" : "",
+                       name, *name ? ")" : "");
+    }
+    (void)err_set(&p->first_bad, ERR_INPUT, "line %llu: %s%s", (unsigned long long)r->line, which,
+                  why);
+}
+
+/* ---- the label ---- */
+
+static void read_class(struct csv_row *r, const char *text, size_t bytes, float *label)
+{
+    const struct csv_format *f = r->format;
+    char out[CSV_SHOWN_BYTES], first[CSV_SHOWN_BYTES];
+    uint32_t name = vocabulary_find(&f->names, text, bytes);
+    uint32_t number = name == VOCABULARY_NONE ? f->others : f->class_of[name];
+    if (number == VOCABULARY_NONE) {
+        size_t n;
+        const char *known = vocabulary_text(&f->names, 0, &n);
+        csv_row_bad(r, "'%s' is none of the label's classes, like '%s'",
+                    csv_row_shown(out, text, bytes), csv_row_shown(first, known, n));
+        return;
+    }
+    *label = (float)number;
+}
+
+void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
+{
+    const struct csv_format *f = r->format;
+    char out[CSV_SHOWN_BYTES];
+    float v = 0;
+    if (csv_is_missing(f, text, bytes))
+        csv_row_bad(r, "the label is missing");
+    else if (f->names.count || f->others != VOCABULARY_NONE)
+        read_class(r, text, bytes, &v);
+    else if (!csv_number(text, bytes, &v))
+        csv_row_bad(r,
+                    "the label '%s' is no number; classes: [..] of the label would name its values",
+                    csv_row_shown(out, text, bytes));
+    else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
+        csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)",
+                    csv_row_shown(out, text, bytes), f->classes, f->classes - 1);
+    r->cells[cell] = table_bits(v);
+}
+
+/* ---- its cells ---- */
+
+static uint32_t row_cells(const struct csv_format *f)
+{
+    return table_row_cells(f->schema);
+}
+
+/* Room for one more row. */
+static enum err reserve(struct csv_piece *p, const struct csv_format *f)
+{
+    if (p->rows < p->room)
+        return ERR_OK;
+    uint64_t room = p->room ? 2 * p->room : 1024;
+    uint32_t *cells = mem_resize(p->cells, room * row_cells(f), sizeof *cells);
+    if (!cells)
+        return ERR_NOMEM;
+    p->cells = cells;
+    p->room = room;
+    return ERR_OK;
+}
+
+enum err csv_row_begin(struct csv_row *r)
+{
+    if (reserve(r->piece, r->format))
+        return ERR_NOMEM;
+    r->cells = r->piece->cells + r->piece->rows * row_cells(r->format);
+    r->field = NO_FIELD;
+    r->added = 0;
+    r->bad = false;
+    return ERR_OK;
+}
+
+void csv_row_end(struct csv_row *r)
+{
+    struct csv_piece *p = r->piece;
+    if (r->bad) {
+        while (r->added)
+            vocabulary_drop_last(&p->words[p->added[--r->added]]);
+        memset(r->cells, 0, row_cells(r->format) * sizeof *r->cells);
+        r->cells[r->format->schema->inputs] = table_bits(NAN);
+    }
+    assert(!r->bad || (r->added == 0 && p->bad > 0));
+    p->rows++;
+}

@@ -1,0 +1,159 @@
+#include "worker/data/libsvm_rows.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "worker/data/csv_key.h"
+#include "worker/data/csv_number.h"
+#include "worker/data/csv_row.h"
+
+/* ---- words of a line ---- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* A newline ends the piece, so a line ends before it does. */
+static const char *skip_blanks(const char *at)
+{
+    while (is_blank(*at))
+        at++;
+    return at;
+}
+
+static bool is_over(char c)
+{
+    return c == '\n' || c == '#';
+}
+
+static const char *word_end(const char *at)
+{
+    while (!is_blank(*at) && !is_over(*at))
+        at++;
+    return at;
+}
+
+/* ---- a line ---- */
+
+struct line {
+    struct csv_row row;
+    const struct table_key *key;
+    uint32_t *values; /* how many there are, and the cells of each */
+    uint64_t index;   /* of the pair before */
+    bool minus;       /* its label is -1 */
+};
+
+static const char *read_label(struct line *l, const char *at)
+{
+    const struct csv_format *f = l->row.format;
+    const char *end = word_end(at);
+    uint32_t cell = f->schema->inputs;
+    float v;
+    l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
+    if (l->minus)
+        l->row.cells[cell] = table_bits(0);
+    else
+        csv_row_label(&l->row, cell, at, (size_t)(end - at));
+    return end;
+}
+
+static void refuse_pair(struct line *l, const char *at, const char *what)
+{
+    char out[CSV_SHOWN_BYTES];
+    csv_row_bad(&l->row, "'%s' %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
+}
+
+/* Decimal digits up to a ':'; NULL: something else stands there, or it is beyond 2^64 - 1. */
+static const char *read_index(const char *at, uint64_t *index)
+{
+    const char *p = at;
+    uint64_t value = 0;
+    for (; is_digit(*p); p++)
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+            return NULL;
+    *index = value;
+    return p > at && *p == ':' ? p + 1 : NULL;
+}
+
+static void put_value(struct line *l, uint64_t index, float weight)
+{
+    const struct job_key_column *c = &l->key->options;
+    uint32_t *cells = l->values + 1 + (size_t)l->values[0]++ * (TABLE_KEY_CELLS + 1);
+    csv_put_key(cells, csv_key_fold(c, index));
+    cells[TABLE_KEY_CELLS] = table_bits(weight);
+    l->index = index;
+}
+
+static const char *read_pair(struct line *l, const char *at)
+{
+    uint64_t index = 0;
+    float weight;
+    const char *value = read_index(at, &index), *end = word_end(value ? value : at);
+    if (!value)
+        refuse_pair(l, at, "is no index:value, an index being an integer from 0 to 2^64 - 1");
+    else if (!csv_number(value, (size_t)(end - value), &weight))
+        refuse_pair(l, at, "has a value that is no finite number");
+    else if (l->values[0] && index <= l->index)
+        refuse_pair(l, at,
+                    index == l->index ? "has the index of the pair before it"
+                                      : "has an index below that of the pair before it: "
+                                        "they are to ascend");
+    else if (l->values[0] == l->key->options.max_values)
+        csv_row_bad(&l->row, "more than max_values: %u values", l->key->options.max_values);
+    else
+        put_value(l, index, weight);
+    return end;
+}
+
+static const char *skip_qid(const char *at)
+{
+    return strncmp(at, "qid:", 4) == 0 ? skip_blanks(word_end(at)) : at;
+}
+
+/* From its label on. */
+static enum err read_line(struct line *l, const char *at)
+{
+    struct csv_row *r = &l->row;
+    const struct table_schema *s = r->format->schema;
+    enum err err = csv_row_begin(r);
+    if (err)
+        return err;
+    l->values = r->cells + table_keys_at(s) + l->key->cell;
+    memset(l->values, 0, l->key->cells * sizeof *l->values);
+    at = skip_qid(skip_blanks(read_label(l, at)));
+    while (!is_over(*at) && !r->bad)
+        at = skip_blanks(read_pair(l, at));
+    csv_row_end(r);
+    r->piece->minuses |= l->minus && !r->bad;
+    r->piece->zeros |= !l->minus && !r->bad && table_float(r->cells[s->inputs]) == 0;
+    return ERR_OK;
+}
+
+enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
+{
+    struct line l = {.row = {.piece = p, .format = f, .line = p->line}, .key = &f->schema->key[0]};
+    const char *end = p->text + p->bytes;
+    assert(f->schema->keys == 1 && f->schema->inputs == 0 && l.key->options.weights);
+    assert(p->bytes == 0 || end[-1] == '\n');
+    p->rows = p->bad = 0;
+    p->zeros = p->minuses = false;
+    for (const char *at = p->text; at < end; l.row.line++) {
+        const char *label = skip_blanks(at);
+        enum err err = is_over(*label) ? ERR_OK : read_line(&l, label);
+        if (err)
+            return err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows);
+        if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
+            return ERR_OK;
+        at = (const char *)memchr(label, '\n', (size_t)(end - label)) + 1;
+    }
+    assert(p->bad <= p->rows && p->rows <= p->room);
+    p->zeros &= f->signs;
+    return ERR_OK;
+}

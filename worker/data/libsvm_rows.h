@@ -1,0 +1,12 @@
+/* A piece of libsvm text, lines `label index:value index:value .. # comment`, to rows of cells: the label, and a weighted
+ * value of the one keys column for each pair. The index is the key as it is. As in scikit-learn's load_svmlight_file
+ * indices ascend within a line, and qid:N behind the label is passed over. */
+#ifndef GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
+#define GRADWIRE_WORKER_DATA_LIBSVM_ROWS_H
+
+#include "worker/data/csv_rows.h"
+
+/* As csv_rows; the text ends with a newline. */
+enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
+
+#endif

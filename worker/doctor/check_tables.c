@@ -1,0 +1,16 @@
+/* Tables of rows by key: what their rows will take of a ps. */
+#include "worker/doctor/check.h"
+
+void check_tables(struct check *p, struct finding *f)
+{
+    char text[400];
+    if (!p->has_job || !p->has_cluster || !job_has_tables(&p->job))
+        return;
+    if (!p->looked || p->train.keys.lists == 0) {
+        finding_say(f, VERDICT_WARN, "not estimated: the data that look rows up are not here");
+        return;
+    }
+    p->tables = table_room_of(&p->job, &p->train.keys);
+    table_room_text(&p->tables, p->cluster.n_ps, text, sizeof text);
+    finding_say(f, VERDICT_OK, "%s", text);
+}

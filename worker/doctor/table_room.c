@@ -1,0 +1,129 @@
+#include "worker/doctor/table_room.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/math/optimizer.h"
+#include "common/process/cgroup.h"
+#include "worker/doctor/estimate.h"
+
+enum {
+    HEAD_BYTES = 12,  /* stamp and count (ps/rows/row_table.h) */
+    INDEX_BYTES = 22, /* 12 a place, of which 48 to 60 % are taken (ps/rows/row_index.h) */
+    CUT_BYTES = 20,   /* key, stamp and count */
+};
+
+/* A part of a shard's buckets may have some more keys than another. */
+static const double UNEVEN = 1.05;
+
+/* What a checkpoint that is written takes beside the tables (docs/tables.md). */
+static const double CUT_SHARE = 0.15, CUT_LEAST_BYTES = 64 * 0x1p20;
+
+static uint64_t value_bytes(const struct job *job, uint32_t table)
+{
+    const struct job_table *t = &job->model.table[table];
+    return (t->dim + optimizer_row_slots(&t->optimizer, t->dim)) * sizeof(float);
+}
+
+uint64_t table_room_row_bytes(const struct job *job, uint32_t table)
+{
+    return value_bytes(job, table) + HEAD_BYTES + INDEX_BYTES;
+}
+
+uint64_t table_room_row_cut_bytes(const struct job *job, uint32_t table)
+{
+    return value_bytes(job, table) + CUT_BYTES;
+}
+
+static void add(struct table_room_size *s, const struct job *job, uint32_t table, double rows)
+{
+    s->rows += rows;
+    s->memory_bytes += rows * (double)table_room_row_bytes(job, table);
+    s->cut_bytes += rows * (double)table_room_row_cut_bytes(job, table);
+}
+
+/* Of min_count: part of checkpoints, as rows are. */
+static void add_sketch(struct table_room_size *s, const struct job_table *t)
+{
+    double bytes = t->min_count > 1 ? t->sketch_mb * 0x1p20 : 0;
+    s->memory_bytes += bytes;
+    s->cut_bytes += bytes;
+}
+
+struct table_room table_room_of(const struct job *job, const struct key_growth *g)
+{
+    struct table_room r = {.tables = job->model.tables,
+                           .sampled = g->counted < g->rows,
+                           .counted_rows = g->counted,
+                           .data_rows = g->rows};
+    for (uint32_t i = 0; i < job->model.tables; i++) {
+        const struct job_table *t = &job->model.table[i];
+        bool admits = job_table_admits(t);
+        add(&r.least, job, i, admits ? 0 : g->seen[t->list]);
+        add(&r.all, job, i, key_growth_keys(g, t->list));
+        add_sketch(&r.all, t);
+        r.admits |= admits;
+    }
+    return r;
+}
+
+uint64_t table_room_ps_bytes(double bytes, uint32_t ps)
+{
+    double share = ps > 1 ? bytes / ps * UNEVEN : bytes;
+    double aside = fmax(CUT_SHARE * share, CUT_LEAST_BYTES);
+    return (uint64_t)(share + fmin(aside, share));
+}
+
+void table_room_text(const struct table_room *r, uint32_t ps, char *out, size_t bytes)
+{
+    char memory[24], where[48] = "of a ps";
+    (void)estimate_text(memory, table_room_ps_bytes(r->all.memory_bytes, ps));
+    if (ps > 1)
+        (void)snprintf(where, sizeof where, "of each of %u ps", ps);
+    const char *about = r->admits ? "at most" : "about";
+    int n = snprintf(out, bytes, "%s %.0f rows in %u table%s: %s %s of the memory %s", about,
+                     r->all.rows, r->tables, r->tables == 1 ? "" : "s", about, memory, where);
+    if (r->sampled && !r->admits && n > 0 && (size_t)n < bytes)
+        (void)snprintf(out + n, bytes - (size_t)n,
+                       "; at least %.0f rows, which %" PRIu64 " of about %" PRIu64
+                       " rows of data look up",
+                       r->least.rows, r->counted_rows, r->data_rows);
+}
+
+/* ---- where they are ---- */
+
+static size_t host_bytes(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    return colon ? (size_t)(colon - address) : strlen(address);
+}
+
+static bool is_here(const char *address, const char *self)
+{
+    size_t n = host_bytes(address);
+    return strncmp(address, "127.", 4) == 0 || (n == 9 && memcmp(address, "localhost", 9) == 0) ||
+           (self && host_bytes(self) == n && memcmp(self, address, n) == 0);
+}
+
+uint32_t table_room_ps_here(const struct cluster *c)
+{
+    uint32_t here = c->n_ps == 0;
+    for (uint32_t i = 0; i < c->n_ps; i++)
+        here += is_here(c->ps[i], c->self);
+    return here;
+}
+
+uint64_t table_room_free_bytes(void)
+{
+    uint64_t kilobytes = 0, bytes = UINT64_MAX, allowed = cgroup_limits().memory_bytes;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kilobytes) == 1)
+            bytes = kilobytes * 1024;
+    if (f)
+        (void)fclose(f);
+    return bytes < allowed ? bytes : allowed;
+}

@@ -33,6 +33,8 @@ class HttpTest(TrainCase):
             last = {name: metrics(address) for name, address in of.items()}
             if not all(last.values()):
                 return None
+            if any(last[name].get("gradwire_tasks_total") is None for name in ("worker-0", "worker-1")):
+                return None  # in async one worker may learn all of it while the other one still reads its data
             planned = last["worker-0"].get("gradwire_job_planned_steps")
             learned = [last["worker-0"].get("gradwire_job_steps"),
                        *(last[f"ps-{i}"].get("gradwire_shard_updates_total", shard=i) for i in (0, 1))]
@@ -81,7 +83,8 @@ class HttpTest(TrainCase):
             counts = [last[ps].histogram("gradwire_staleness_updates", worker=worker["worker"]) for ps in ("ps-0", "ps-1")]
             sums = [last[ps]("gradwire_staleness_updates_sum", worker=worker["worker"]) for ps in ("ps-0", "ps-1")]
             self.assertEqual(sum(counts), sum(worker["histogram"]))
-            self.assertAlmostEqual(sum(sums) / sum(counts), worker["mean"], places=9)
+            if sum(counts):
+                self.assertAlmostEqual(sum(sums) / sum(counts), worker["mean"], places=9)
 
     def test_all_pages_of_all_processes(self):
         job = self.launch(keys={"training.epochs": 100000})

@@ -4,19 +4,17 @@ the rate of the last epoch, and the CPU time of each ps for as many steps. MISSE
 that it takes of the log as drawn, or the job's rate is below 1 / 1.3 of it. INVALID: the rates of the log as drawn have
 quartiles that are more than 20 % apart, or a result is wrong; then the rate is not judged.
 """
-import argparse
 import os
-import shutil
 import statistics
-import tempfile
 import threading
 
 from lib.cases import failed, finish
+from lib.click_jobs import DATA, EXAMPLES, WORKERS, parser_of, run_cases, write_log
 from lib.job import last_rate, summary_of
-from lib.programs import EXIT_INPUT, Failed, measure
-from lib.report import configuration, number, print_configuration, write_json
+from lib.programs import Failed
+from lib.report import number
 
-PS, WORKERS, EXAMPLES, HOT_PERCENT = 2, 2, 1000, 30  # EXAMPLES: of a worker and step
+PS, HOT_PERCENT = 2, 30
 SLOWER_MOST = 1.3
 LOSS_MOST = 0.72  # of all epochs; of words that say less than they did, too
 LOOK_S = 0.02
@@ -29,15 +27,7 @@ model:
     - dense: {{inputs: [e, "I{{1..13}}"], units: 1}}
     - sigmoid
   loss: binary_crossentropy
-data:
-  format: csv
-  delimiter: tab
-  train: {log}
-  columns:
-    - label: y
-    - number: {{name: "I{{1..13}}", scale: standard, missing: {{value: 0}}}}
-    - key: "C{{1..26}}"
-optimizer: {{adagrad: {{learning_rate: 0.01}}}}
+""" + DATA + """\
 training: {{epochs: 2}}
 """
 
@@ -87,9 +77,8 @@ def make(options, folder):
     """The job of the log as drawn, and of the one with the hot word."""
     jobs = {}
     for name, percent in (("drawn", 0), ("hot", HOT_PERCENT)):
-        log, jobs[name] = os.path.join(folder, f"{name}.tsv"), os.path.join(folder, f"{name}.yaml")
-        measure(600, "click_log", "--rows", options.rows, "--keys", options.keys, "--batch", WORKERS * EXAMPLES,
-                "--hot", percent, "--output", log)
+        log, _ = write_log(options, folder, name, "--hot", percent)
+        jobs[name] = os.path.join(folder, f"{name}.yaml")
         with open(jobs[name], "w", encoding="utf-8") as file:
             file.write(JOB.format(log=log))
     return jobs
@@ -145,32 +134,13 @@ def show(case):
     print(f"  {told}: at most {SLOWER_MOST} x" + (f"; INVALID: {case['invalid']}" if case["invalid"] else ""), flush=True)
 
 
+def cases(options, folder, _):
+    jobs = make(options, folder)
+    for update in ("sync", "async"):
+        case = hot_case(options, jobs, update)
+        show(case)
+        yield case
+
+
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="gradwire bench hot-key", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=400000, help="default 400,000")
-    parser.add_argument("--keys", type=int, default=1200000, help="of all columns, default 1,200,000")
-    parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows: does it run at all?")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        options.rows, options.rounds = 20000, 1
-    if options.rows < WORKERS * EXAMPLES or options.keys < 26 or options.rounds < 1:
-        parser.exit(EXIT_INPUT, f"gradwire bench hot-key: --rows is at least {WORKERS * EXAMPLES}, --keys 26, --rounds 1\n")
-    report = {"configuration": configuration(options.rounds, rows=options.rows, keys=options.keys), "cases": []}
-    print_configuration(report)
-    folder = tempfile.mkdtemp(prefix="gradwire-hot-key-")
-    try:
-        jobs = make(options, folder)
-        for update in ("sync", "async"):
-            report["cases"].append(hot_case(options, jobs, update))
-            show(report["cases"][-1])
-    except Failed as failure:
-        print(f"gradwire bench hot-key: {failure}")
-        return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        write_json(options.json, report)
-    return 1 if any(case.get("failed") for case in report["cases"]) else 0
+    return run_cases(parser_of("hot-key", __doc__), arguments, cases)

@@ -3,17 +3,15 @@ what its parts cost alone on this machine: matrix products, gathering of rows, t
 code, and every process reads all of it first; rates are of the job behind that. A part's cost is in core-microseconds an example:
 what is left of the job's is its own. INVALID: a yardstick's quartiles are more than 20 % apart.
 """
-import argparse
 import os
-import shutil
-import tempfile
 
 from lib.cases import failed, finish
+from lib.click_jobs import DATA, EXAMPLES, WORKERS, parser_of, run_cases, write_log
 from lib.job import last_rate, summary_of
-from lib.programs import EXIT_INPUT, Failed, measure
-from lib.report import configuration, number, print_configuration, write_json
+from lib.programs import Failed, measure
+from lib.report import number
 
-PS, WORKERS, EXAMPLES, UNITS, LAYERS = 1, 2, 1000, 400, 3  # EXAMPLES: of a worker and step
+PS, UNITS, LAYERS = 1, 400, 3
 GEMM_WANTED = 0.70
 LOSS_MOST = 0.70  # of all epochs; a model that says nothing has about 0.69, one that went wrong more
 DEEP = "".join(f"    - dense: {{units: {UNITS}, activation: relu}}\n" for _ in range(LAYERS - 1))
@@ -36,27 +34,18 @@ model:
     - add: [deep, wide]
     - sigmoid
   loss: binary_crossentropy
-data:
-  format: csv
-  delimiter: tab
-  train: {folder}/log.tsv
-  columns:
-    - label: y
-    - number: {{name: "I{{1..13}}", scale: standard, missing: {{value: 0}}}}
-    - key: "C{{1..26}}"
-optimizer: {{adagrad: {{learning_rate: 0.01}}}}
+""" + DATA + """\
 training: {{epochs: 2, batch_size: {batch}{microbatches}}}
 """
 
 
 def make(options, folder, batch):
-    log = os.path.join(folder, "log.tsv")
-    made = measure(600, "click_log", "--rows", options.rows, "--keys", options.keys, "--batch", batch, "--output", log)
+    log, made = write_log(options, folder, "log")
     jobs = {}
     for name, microbatches in (("M=2", ", microbatches: 2"), ("default M", "")):
         jobs[name] = os.path.join(folder, f"{name[0]}.yaml")
         with open(jobs[name], "w", encoding="utf-8") as file:
-            file.write(JOB.format(layers=MODELS[options.model], folder=folder, batch=batch, microbatches=microbatches))
+            file.write(JOB.format(layers=MODELS[options.model], log=log, batch=batch, microbatches=microbatches))
     return made, jobs
 
 
@@ -106,7 +95,8 @@ def show(case, cores):
         print(f"  INVALID: {case['invalid']}")
 
 
-def run_cases(options, folder, cores):
+def cases(options, folder, cores):
+    options.milliseconds = 200 if options.quick else 1000
     batch = WORKERS * EXAMPLES
     made, jobs = make(options, folder, batch)
     for name, job in jobs.items():
@@ -132,30 +122,6 @@ def run_cases(options, folder, cores):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="gradwire bench roofline", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of("roofline", __doc__)
     parser.add_argument("--model", choices=MODELS, default="wide_deep")
-    parser.add_argument("--rows", type=int, default=400000, help="default 400,000")
-    parser.add_argument("--keys", type=int, default=1200000, help="of all columns, default 1,200,000")
-    parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
-    parser.add_argument("--quick", action="store_true", help="1 round of 20,000 rows: does it run at all?")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        options.rows, options.rounds = 20000, 1
-    if options.rows < WORKERS * EXAMPLES or options.keys < 26 or options.rounds < 1:
-        parser.exit(EXIT_INPUT, f"gradwire bench roofline: --rows is at least {WORKERS * EXAMPLES}, --keys 26, --rounds 1\n")
-    options.milliseconds = 200 if options.quick else 1000
-    report = {"configuration": configuration(options.rounds, rows=options.rows, keys=options.keys), "cases": []}
-    print_configuration(report)
-    folder = tempfile.mkdtemp(prefix="gradwire-roofline-")
-    try:
-        report["cases"].extend(run_cases(options, folder, report["configuration"]["cores"]))
-    except Failed as failure:
-        print(f"gradwire bench roofline: {failure}")
-        return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if options.json:
-        write_json(options.json, report)
-    return 1 if any(case.get("failed") for case in report["cases"]) else 0
+    return run_cases(parser, arguments, cases)

@@ -19,6 +19,7 @@ import roofline  # noqa: E402
 import stages  # noqa: E402
 import update_modes  # noqa: E402
 import update_modes_report as report  # noqa: E402
+from lib import click_jobs  # noqa: E402
 
 ROWS = 6400
 
@@ -210,6 +211,9 @@ class HarnessTest(unittest.TestCase):
             self.assertIn(why, err.getvalue())
             self.assertEqual(len(err.getvalue().splitlines()), 1)
 
+    def click_jobs(self, measure):
+        return mock.patch.multiple(click_jobs, measure=measure, configuration=lambda *_, **__: {"cores": 2})
+
     def roofline(self, gemm_core_s, loss=0.6):
         """Jobs of 2 core-seconds for 2,000 examples, with parts that cost gemm_core_s, 0.2, 0.1 and 0.1 of them."""
         summary = {"status": "done", "restarts": 0, "train": {"loss": loss}, "first_step_s": 4.0,
@@ -223,8 +227,8 @@ class HarnessTest(unittest.TestCase):
                     "core_s": {"gemm": gemm_core_s, "gather": 0.2, "apply": 0.1}.get(flags[1])}
 
         out = io.StringIO()
-        with mock.patch.multiple(roofline, summary_of=lambda *_: summary, measure=measure,
-                                 configuration=lambda *_, **__: {"cores": 2}), redirect_stdout(out):
+        with mock.patch.multiple(roofline, summary_of=lambda *_: summary, measure=measure), \
+                self.click_jobs(measure), redirect_stdout(out):
             code = roofline.main(["--rows", "400000", "--rounds", "2"])
         return code, out.getvalue(), asked
 
@@ -259,7 +263,7 @@ class HarnessTest(unittest.TestCase):
                     "history": [{"seconds": 1.0}, {"seconds": 1.0 + 20000 / rate}]}
 
         self.ran = []
-        with mock.patch.multiple(hot_key, summary_of=summary_of, measure=measure, configuration=lambda *_, **__: {}), \
+        with mock.patch.object(hot_key, "summary_of", summary_of), self.click_jobs(measure), \
                 redirect_stdout(io.StringIO()) as out:
             code = hot_key.main(["--rows", "20000", "--rounds", "2"])
         return code, out.getvalue()

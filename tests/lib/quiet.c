@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
 enum { TAG = 7 };
@@ -77,6 +78,24 @@ void quiet_before_write(void *ctx, const float *lo, uint64_t elems)
     (void)ctx, (void)lo, (void)elems;
 }
 
+void quiet_save(void *ctx, struct shard_image *take_image)
+{
+    (void)ctx;
+    shard_image_free(take_image);
+}
+
+bool quiet_save_room(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+enum err quiet_save_rows(void *ctx, const struct row_group *g)
+{
+    (void)ctx, (void)g;
+    return ERR_OK;
+}
+
 void quiet_save_end(void *ctx)
 {
     (void)ctx;
@@ -127,6 +146,22 @@ void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks)
     struct errmsg e;
     assert_int_equal(layout_add(layout, &t, &e), ERR_OK);
     assert_int_equal(msg_plan_set(plan, layout, &threads, 1), ERR_OK);
+}
+
+void quiet_tables(struct layout *layout, Gradwire__Plan *plan, uint32_t shards,
+                  const struct row_table_spec *table, uint32_t tables)
+{
+    struct tensor t = {.name = "w", .rank = 1, .shape = {QUIET_CHUNK}, .init = INIT_ZEROS};
+    struct errmsg e;
+    assert_int_equal(layout_add(layout, &t, &e), ERR_OK);
+    layout->rows = mem_zalloc(1, sizeof *layout->rows);
+    layout->rows->tables = tables;
+    for (uint32_t i = 0; i < tables; i++) {
+        layout->rows->table[i] = table[i];
+        if (layout->rows->lists <= table[i].list)
+            layout->rows->lists = table[i].list + 1;
+    }
+    assert_int_equal(msg_plan_set(plan, layout, &shards, 1), ERR_OK);
 }
 
 Gradwire__Generation quiet_generation(uint64_t number)

@@ -25,6 +25,10 @@ void quiet_ps_up(struct chief *chief, uint32_t ps, uint64_t generation, int64_t 
 /* ---- shard_io ---- */
 
 void quiet_before_write(void *ctx, const float *lo, uint64_t elems);
+/* A cut's copy is dropped. There is always room for rows, and they go nowhere. */
+void quiet_save(void *ctx, struct shard_image *take_image);
+bool quiet_save_room(void *ctx);
+enum err quiet_save_rows(void *ctx, const struct row_group *g);
 void quiet_save_end(void *ctx);
 enum err quiet_load_no_cut(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
                            struct errmsg *e);
@@ -39,6 +43,9 @@ const float *quiet_weights(const struct shard *s, uint64_t *first_elem, uint64_t
 /* One tensor w of zeros in so many whole chunks, all of one shard. */
 enum { QUIET_CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };
 void quiet_plan(struct layout *layout, Gradwire__Plan *plan, uint32_t chunks);
+/* A tensor w of zeros in one chunk, which is shard 0's, and those tables; the lists are those that they name. */
+void quiet_tables(struct layout *layout, Gradwire__Plan *plan, uint32_t shards,
+                  const struct row_table_spec *table, uint32_t tables);
 Gradwire__Generation quiet_generation(uint64_t number);
 /* The shard enters it; `cut` is what a restore starts from. */
 void quiet_enter(struct shard *shard, Gradwire__Plan *plan, Gradwire__Settings *settings,

@@ -160,17 +160,11 @@ static const struct shard_io io = {.send = io_send,
 static struct cluster *cluster_new(uint32_t shards)
 {
     struct cluster *c = calloc(1, sizeof *c);
-    struct tensor t = {.name = "w", .rank = 1, .shape = {QUIET_CHUNK}, .init = INIT_ZEROS};
-    struct errmsg e;
+    const struct row_table_spec table[TABLES] = {
+        {.name = "wide", .dim = 1},
+        {.name = "deep", .dim = 300, .admission = {.min_count = 5, .sketch_mb = 1}}};
     c->shards = shards;
-    assert_int_equal(layout_add(&c->layout, &t, &e), ERR_OK);
-    c->layout.rows = mem_zalloc(1, sizeof *c->layout.rows);
-    c->layout.rows->lists = 1;
-    c->layout.rows->tables = TABLES;
-    c->layout.rows->table[0] = (struct row_table_spec){.name = "wide", .dim = 1};
-    c->layout.rows->table[1] = (struct row_table_spec){
-        .name = "deep", .dim = 300, .admission = {.min_count = 5, .sketch_mb = 1}};
-    assert_int_equal(msg_plan_set(&c->plan, &c->layout, &shards, 1), ERR_OK);
+    quiet_tables(&c->layout, &c->plan, shards, table, TABLES);
     gradwire__settings__init(&c->settings);
     c->settings.optimizer = OPT_ADAGRAD;
     c->settings.learning_rate = 0.1f;

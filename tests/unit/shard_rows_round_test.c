@@ -89,12 +89,6 @@ static void io_save(void *ctx, struct shard_image *take_image)
     shard_image_free(take_image);
 }
 
-static bool io_save_room(void *ctx)
-{
-    (void)ctx;
-    return true;
-}
-
 static enum err io_save_rows(void *ctx, const struct row_group *g)
 {
     struct node *n = ctx;
@@ -115,7 +109,7 @@ static const struct shard_io io = {.send = io_send,
                                    .before_write = quiet_before_write,
                                    .tell = io_tell,
                                    .save = io_save,
-                                   .save_room = io_save_room,
+                                   .save_room = quiet_save_room,
                                    .save_rows = io_save_rows,
                                    .save_end = quiet_save_end,
                                    .load = quiet_load_no_cut,
@@ -142,17 +136,11 @@ static void enter(struct fixture *f, Gradwire__EnterMode mode)
 static struct fixture *begin(enum optimizer_kind optimizer, enum nan_guard guard)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct tensor t = {.name = "w", .rank = 1, .shape = {QUIET_CHUNK}, .init = INIT_ZEROS};
-    struct errmsg e;
-    const uint32_t shards = SHARDS;
-    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
-    struct row_layout *rows = f->layout.rows = mem_zalloc(1, sizeof *rows);
-    rows->lists = 1;
-    rows->tables = TABLES;
+    struct row_table_spec table[TABLES];
     for (uint32_t i = 0; i < TABLES; i++)
-        rows->table[i] = (struct row_table_spec){
+        table[i] = (struct row_table_spec){
             .name = {(char)('a' + i)}, .dim = dim_of[i], .init = INIT_ZEROS};
-    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &shards, 1), ERR_OK);
+    quiet_tables(&f->layout, &f->plan, SHARDS, table, TABLES);
     gradwire__settings__init(&f->settings);
     f->settings.optimizer = optimizer;
     f->settings.learning_rate = 1;

@@ -101,6 +101,37 @@ static void put_row_traffic(const struct server_http *w, struct metrics *m)
     }
 }
 
+static void put_table(const struct server_http *w, struct metrics *m, const char *name,
+                      enum metrics_type type, const char *help, size_t at_offset)
+{
+    const struct shard_report *r;
+    metrics_family(m, name, type, help);
+    for (uint32_t at = 0; (r = next_shard(w, &at));)
+        for (size_t i = 0; i < r->status->n_table; i++) {
+            const Gradwire__TableCounts *t = r->status->table[i];
+            uint64_t value = *(const uint64_t *)(const void *)((const char *)t + at_offset);
+            metrics_put_count(m, value, "table", t->name, "shard",
+                              metrics_number(r->status->shard).text, NULL);
+        }
+}
+
+#define PUT_TABLE(w, m, name, type, help, field)                                                   \
+    put_table(w, m, name, type, help, offsetof(Gradwire__TableCounts, field))
+
+static void put_tables(const struct server_http *w, struct metrics *m)
+{
+    PUT_TABLE(w, m, "gradwire_table_rows", METRICS_GAUGE, "Rows of the table that are there.",
+              rows);
+    PUT_TABLE(w, m, "gradwire_table_admitted_rows_total", METRICS_COUNTER, "Rows that were made.",
+              admitted);
+    PUT_TABLE(w, m, "gradwire_table_refused_gradients_total", METRICS_COUNTER,
+              "Gradients of rows that were not made, as ps.memory has no room.", refused);
+    PUT_TABLE(w, m, "gradwire_table_dropped_gradients_total", METRICS_COUNTER,
+              "Gradients of rows that admission has not made yet.", dropped);
+    PUT_TABLE(w, m, "gradwire_table_evicted_rows_total", METRICS_COUNTER, "Rows that have gone.",
+              evicted);
+}
+
 static void put_workers(const struct server_http *w, struct metrics *m)
 {
     const struct shard_report *r;
@@ -216,6 +247,7 @@ static void on_metrics(void *ctx, struct metrics *m)
     pending_metrics(f.pending, m);
     put_families(w, m);
     put_row_traffic(w, m);
+    put_tables(w, m);
     put_workers(w, m);
     put_snapshots(w, m);
     put_copies(w, m);
@@ -226,19 +258,34 @@ static void on_metrics(void *ctx, struct metrics *m)
 
 /* ---- /status ---- */
 
+/* What has become of each table's rows here. */
+static json_t *tables_json(const struct shard_report *r)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < r->status->n_table; i++) {
+        const Gradwire__TableCounts *t = r->status->table[i];
+        json_t *one = json_object();
+#define X(name) (void)json_object_set_new(one, #name, json_integer((json_int_t)t->name));
+        ROW_COUNTS(X)
+#undef X
+        (void)json_object_set_new(all, t->name, one);
+    }
+    return all;
+}
+
 static json_t *shard_json(const struct shard_report *r)
 {
     json_t *workers = json_array();
     for (size_t i = 0; i < r->workers; i++)
         (void)json_array_append_new(workers, json_integer(r->worker[i].worker));
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "shard",
+    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s}", "shard",
                      (int)r->status->shard, "generation", (json_int_t)r->facts.generation.number,
                      "step", (json_int_t)r->status->step, "updates", (json_int_t)r->status->t,
                      "elements", (json_int_t)r->facts.elems, "rows", (json_int_t)r->status->rows,
                      "row_bytes", (json_int_t)r->status->row_bytes, "duplicates",
                      (json_int_t)r->status->duplicates, "received_bytes",
                      (json_int_t)r->counts.in_bytes, "sent_bytes", (json_int_t)r->counts.out_bytes,
-                     "workers", workers, "waits_for", r->waits_for);
+                     "tables", tables_json(r), "workers", workers, "waits_for", r->waits_for);
 }
 
 static json_t *on_status(void *ctx)

@@ -45,6 +45,7 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
                               .redo = m->redo};
     memcpy(f->uuid, m->uuid, sizeof f->uuid);
     memcpy(f->epoch, m->epoch, sizeof f->epoch);
+    memcpy(f->table, m->table, sizeof f->table);
 }
 
 static bool loses_nothing(const struct job *job)
@@ -308,6 +309,21 @@ static json_t *planted(const struct planted *p)
     return json_pack("{s:o, s:o}", "auc", json_number(p->auc), "logloss", json_number(p->logloss));
 }
 
+/* What has become of each table's rows; null: the job has none. */
+static json_t *tables(const struct job *job, const struct chief_facts *f, bool *ok)
+{
+    json_t *all = job->model.tables ? json_object() : json_null();
+    for (uint32_t i = 0; i < job->model.tables; i++) {
+        const struct row_counts *of = &f->table[i];
+        json_t *one = json_object();
+#define X(name) put(one, #name, count(of->name), ok);
+        ROW_COUNTS(X)
+#undef X
+        put(all, job->model.table[i].name, one, ok);
+    }
+    return all;
+}
+
 /* Keys in the order in which they are read. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -352,6 +368,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
     put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
     put(all, "planted", planted(&what->planted), ok);
+    put(all, "tables", tables(job, f, ok), ok);
     return all;
 }
 

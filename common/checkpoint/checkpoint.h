@@ -18,6 +18,8 @@
 #include "common/base/err.h"
 #include "common/job/job.h"
 #include "common/math/optimizer.h"
+#include "common/rows/row_counts.h"
+#include "common/rows/row_layout.h"
 
 struct checkpoint_rows;
 struct checkpoint_rows_wanted;
@@ -95,6 +97,9 @@ struct manifest {
     char *identity_text; /* job_identity_compare */
     uint8_t data_fingerprint[32];
     bool tables; /* the files have rows */
+    uint32_t
+        counted; /* tables that `table` has the counts of, in their order; 0: none were written */
+    struct row_counts table[ROW_TABLES_MAX]; /* over all shards */
     uint32_t files;
     struct checkpoint_file *
         file; /* by first_elem; together they cover [0, total_elems) once, with tables all buckets */

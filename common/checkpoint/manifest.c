@@ -126,6 +126,7 @@ struct packed {
     Checkpoint__Redo redo;
     Checkpoint__Epoch epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
     Checkpoint__File *file, **files; /* heap: (m->files) each */
+    Checkpoint__TableCounts table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
 };
 
 static enum err pack_files(struct packed *p, const struct manifest *m)
@@ -191,6 +192,19 @@ static void pack_redo(struct packed *p, const struct manifest_redo *r)
     p->head.redo = &p->redo;
 }
 
+static void pack_counts(struct packed *p, const struct manifest *m)
+{
+    for (uint32_t i = 0; i < m->counted; i++) {
+        checkpoint__table_counts__init(&p->table[i]);
+#define X(name) p->table[i].name = m->table[i].name;
+        ROW_COUNTS(X)
+#undef X
+        p->tables[i] = &p->table[i];
+    }
+    p->head.n_table = m->counted;
+    p->head.table = p->tables;
+}
+
 /* m: a flat copy, whose arrays are borrowed. */
 static enum err pack(struct packed *p, struct manifest *m)
 {
@@ -212,6 +226,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->ps_threads = m->ps_threads;
     pack_sums(p, m);
     pack_redo(p, &m->redo);
+    pack_counts(p, m);
     return pack_files(p, m);
 }
 
@@ -313,6 +328,16 @@ static void unpack_sums(const Checkpoint__Manifest *h, struct manifest *m)
         m->eval.metric[j] = h->eval->metric[j];
 }
 
+static void unpack_counts(const Checkpoint__Manifest *h, struct manifest *m)
+{
+    m->counted = (uint32_t)h->n_table;
+    for (uint32_t i = 0; i < m->counted; i++) {
+#define X(name) m->table[i].name = h->table[i]->name;
+        ROW_COUNTS(X)
+#undef X
+    }
+}
+
 /* Does it fit struct manifest? Else what does not. */
 static const char *misfit(const Checkpoint__Manifest *h)
 {
@@ -331,6 +356,8 @@ static const char *misfit(const Checkpoint__Manifest *h)
             return "too many metrics";
     if (h->eval && h->eval->n_metric > METRICS_MAX)
         return "too many metrics";
+    if (h->n_table > ROW_TABLES_MAX || (h->n_table && !h->tables))
+        return "it counts the rows of tables that it cannot have";
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)
@@ -352,6 +379,7 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
     memcpy(made.run, h->run, strlen(h->run));
     memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);
     unpack_sums(h, &made);
+    unpack_counts(h, &made);
     char text[128];
     enum err err = unpack_arrays(h, &made);
     if (err)

@@ -83,6 +83,13 @@ static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg 
     return ERR_OK;
 }
 
+/* The lead shard has what was counted before, on all shards: theirs may have been others. */
+static void take_counts(struct shard *s, const struct manifest *m)
+{
+    for (uint32_t i = 0; s->index == 0 && i < m->counted && i < s->layout.rows->tables; i++)
+        row_counts_add(&s->rows.tables.counts[i], &m->table[i]);
+}
+
 /* ---- all of it ---- */
 
 static bool copy_blocks(const struct shard *s, struct checkpoint_shard *b)
@@ -141,6 +148,7 @@ enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, str
     if (!err && s->rows.on) {
         s->rows.clock_before = m->file[0].clock - m->step;
         row_tables_count(&s->rows.tables, m->file[0].clock);
+        take_counts(s, m);
     }
     return err;
 }

@@ -95,6 +95,7 @@ struct shard_told {
     Gradwire__ShardStatus status;
     Gradwire__CodecCost push, reply;
     Gradwire__EpochSums epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
+    Gradwire__TableCounts table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
     uint8_t window[IDS_WINDOW_BYTES];
 };
 

@@ -29,6 +29,22 @@ void shard_status_ids(struct shard *s, const struct ids *resolved)
     s->told.status.window.len = ids_pack(resolved, s->told.window);
 }
 
+static void status_tables(struct shard *s)
+{
+    uint32_t tables = s->rows.on ? s->layout.rows->tables : 0;
+    for (uint32_t i = 0; i < tables; i++) {
+        const struct row_counts counts = row_tables_counts(&s->rows.tables, i);
+        Gradwire__TableCounts *to = s->told.tables[i] = &s->told.table[i];
+        gradwire__table_counts__init(to);
+        to->name = s->layout.rows->table[i].name;
+#define X(name) to->name = counts.name;
+        ROW_COUNTS(X)
+#undef X
+    }
+    s->told.status.n_table = tables;
+    s->told.status.table = s->told.tables;
+}
+
 const Gradwire__ShardStatus *shard_status(struct shard *s)
 {
     gradwire__shard_status__init(&s->told.status);
@@ -40,6 +56,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->told.status.dropped = s->dropped;
     s->told.status.rows = s->rows.on ? row_tables_rows(&s->rows.tables) : 0;
     s->told.status.row_bytes = s->rows.on ? row_tables_bytes(&s->rows.tables) : 0;
+    status_tables(s);
     s->told.push = msg_codec_cost(&s->codec.push_cost);
     s->told.reply = msg_codec_cost(&s->reply.cost);
     s->told.status.push = &s->told.push;

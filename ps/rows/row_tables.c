@@ -201,7 +201,6 @@ struct touched {
     uint32_t *before[ROW_TABLES_MAX]; /* the same before rows were created */
     uint32_t *old[ROW_TABLES_MAX];    /* the same with rows that are gone and still in memory */
     uint32_t *undo[ROW_TABLES_MAX];   /* what takes back the touch that was counted */
-    struct row_counts counts;         /* to be added when all is done */
 };
 
 /* Up to this key: of a table, of its list. */
@@ -227,7 +226,6 @@ static enum err find_touched(const struct row_tables *t, const struct row_grads 
     size_t all = 0;
     for (uint32_t i = 0; i < l->tables; i++)
         all += g->keys[l->table[i].list];
-    of->counts = (struct row_counts){.admitted = 0};
     of->memory = buffer_acquire(t->pool, 4 * all);
     if (!of->memory)
         return ERR_NOMEM;
@@ -303,7 +301,8 @@ static enum err set_aside(struct row_tables *t, uint32_t part, const struct row_
 static void take_back(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old)
 {
     if (old != ROW_NONE)
-        t->counts.evicted += row_evict_leave(&t->evict[table], row_stamp(t->table[table], old));
+        t->counts[table].evicted +=
+            row_evict_leave(&t->evict[table], row_stamp(t->table[table], old));
     row_table_remove(t->table[table], mixed);
 }
 
@@ -347,7 +346,7 @@ static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixe
     uint32_t *row = &of->row[table][k], *undo = &of->undo[table][k];
     row_cut_keep_sketch(&t->cut, table, key_bucket(mixed));
     if (!row_admit_touch(&t->admit[table], mixed, clock, undo)) {
-        of->counts.dropped++;
+        t->counts[table].dropped++;
         return ERR_OK;
     }
     if (make_row(t, table, mixed, of->old[table][k], row)) {
@@ -355,7 +354,7 @@ static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixe
         *row = ROW_NONE;
         return ERR_NOMEM;
     }
-    of->counts.admitted++;
+    t->counts[table].admitted++;
     return ERR_OK;
 }
 
@@ -363,17 +362,19 @@ static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixe
 static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t clock,
                        struct touched *of)
 {
-    for (uint32_t i = 0; i < t->layout->tables; i++) {
+    struct row_counts before[ROW_TABLES_MAX];
+    uint32_t tables = t->layout->tables;
+    memcpy(before, t->counts, tables * sizeof *before);
+    for (uint32_t i = 0; i < tables; i++) {
         uint32_t list = t->layout->table[i].list;
         for (uint32_t k = 0; k < g->keys[list]; k++) {
             if (of->row[i][k] == ROW_NONE && touch_absent(t, i, g->mixed[list][k], k, clock, of)) {
+                memcpy(t->counts, before, tables * sizeof *before);
                 uncreate(t, g, of, (struct touched_end){i, k});
                 return ERR_NOMEM;
             }
         }
     }
-    t->counts.admitted += of->counts.admitted;
-    t->counts.dropped += of->counts.dropped;
     return ERR_OK;
 }
 
@@ -397,7 +398,7 @@ static void count_stamps(struct row_tables *t, const struct row_grads *g, const 
                 continue;
             bool left = of->old[i][k] != ROW_NONE &&
                         row_evict_leave(&t->evict[i], row_stamp(t->table[i], of->old[i][k]));
-            t->counts.evicted += left && of->before[i][k] == ROW_NONE;
+            t->counts[i].evicted += left && of->before[i][k] == ROW_NONE;
             row_evict_enter(&t->evict[i], clock);
         }
     }
@@ -462,7 +463,7 @@ enum err row_tables_begin_cut(struct row_tables *t, struct row_moment moment, ui
 void row_tables_advance(struct row_tables *t, uint64_t clock)
 {
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        t->counts.evicted += row_evict_advance(&t->evict[i], clock);
+        t->counts[i].evicted += row_evict_advance(&t->evict[i], clock);
 }
 
 void row_tables_sweep(struct row_tables *t, uint64_t clock)
@@ -481,11 +482,23 @@ void row_tables_count(struct row_tables *t, uint64_t clock)
 
 /* ---- numbers ---- */
 
+static uint64_t rows_of(const struct row_tables *t, uint32_t table)
+{
+    return t->evict[table].unseen_steps ? t->evict[table].rows : row_table_rows(t->table[table]);
+}
+
+struct row_counts row_tables_counts(const struct row_tables *t, uint32_t table)
+{
+    struct row_counts counts = t->counts[table];
+    counts.rows = rows_of(t, table);
+    return counts;
+}
+
 uint64_t row_tables_rows(const struct row_tables *t)
 {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        rows += t->evict[i].unseen_steps ? t->evict[i].rows : row_table_rows(t->table[i]);
+        rows += rows_of(t, i);
     return rows;
 }
 

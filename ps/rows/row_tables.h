@@ -10,19 +10,13 @@
 #include <stdbool.h>
 
 #include "common/math/optimizer.h"
+#include "common/rows/row_counts.h"
 #include "ps/rows/row_admit.h"
 #include "ps/rows/row_cut.h"
 #include "ps/rows/row_evict.h"
 #include "ps/rows/row_grads.h"
 #include "ps/rows/row_table.h"
 #include "ps/rows/row_traffic.h"
-
-/* Since the job began. */
-struct row_counts {
-    uint64_t admitted; /* rows made */
-    uint64_t dropped;  /* gradients of touches that made no row */
-    uint64_t evicted;  /* rows gone */
-};
 
 /* The rows that a part's last update touched, as they were before it. */
 struct row_aside {
@@ -41,7 +35,7 @@ struct row_tables {
     struct row_table *table[ROW_TABLES_MAX];
     struct row_admit admit[ROW_TABLES_MAX];
     struct row_evict evict[ROW_TABLES_MAX];
-    struct row_counts counts;
+    struct row_counts counts[ROW_TABLES_MAX]; /* of each table; but for `rows` */
     struct row_traffic traffic;
     struct row_aside aside[ROW_PARTS];
     struct row_cut cut;       /* that is being copied */
@@ -107,6 +101,8 @@ void row_tables_sweep(struct row_tables *t, uint64_t clock);
 /* All parts are at this clock, and rows were added (row_table_add): count them. */
 void row_tables_count(struct row_tables *t, uint64_t clock);
 
+/* Of one table. */
+struct row_counts row_tables_counts(const struct row_tables *t, uint32_t table);
 /* Of all tables. */
 uint64_t row_tables_rows(const struct row_tables *t);
 uint64_t row_tables_bytes(const struct row_tables *t); /* memory */

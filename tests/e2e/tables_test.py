@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Models over tables of rows by key, from the job file to the summary: held against a plain loop in Python, and equal
 however the work is split."""
+import json
 import math
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import DEADLINE_S, SANITIZED, SHORT, WORKER, TrainCase  # noqa: E402
+from watch import metrics, places, text  # noqa: E402
 
 ROWS, EVAL_ROWS, MEMBERS = 1200, 400, 150
 WIDE_DEEP = """[linear: {inputs: [member, tags], name: wide},
@@ -162,17 +165,47 @@ class TablesTest(TrainCase):
         for ps in (2,) if SHORT or SANITIZED else (2, 4):
             with self.subTest(ps=ps):
                 got = self.found("--ps", ps, "--workers=2", "--evaluator", keys=keys, out=f"ps{ps}")
-                for key in ("train", "digest", "steps"):
+                for key in ("train", "digest", "steps", "tables"):
                     self.assertEqual(got[key], want[key])
                 for key in want["eval"]:
                     self.assertTrue(math.isclose(got["eval"][key], want["eval"][key], rel_tol=1e-14), got["eval"])
+        counts = want["tables"]
+        self.assertEqual(sorted(counts), ["bag", "ids", "wide"])
+        self.assertTrue(counts["ids"]["evicted"] > 0 < counts["wide"]["dropped"], counts)
+        for table in counts.values():
+            self.assertEqual((table["admitted"], table["refused"]), (table["rows"] + table["evicted"], 0))
         job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "killed")
         job.until_cut(2)
         for name in ALL:
             job.kill(name)
         got = job.wait().summary()
-        for key in ("train", "eval", "digest", "steps"):
+        for key in ("train", "eval", "digest", "steps", "tables"):
             self.assertEqual(got[key], want[key], job.logs())
+        again = self.launch("--ps=2", "--workers=2", keys=keys, out=self.tmp / "killed").wait().summary()
+        self.assertEqual(again["tables"], counts)  # of a job that was done, from its last checkpoint
+
+    def test_the_counts_of_each_shard_are_those_of_the_summary(self):
+        keys = self.keys(WIDE_DEEP, tables="{ids: {min_count: 2, sketch_mb: 1, unseen_steps: 10}, bag: {min_count: 40}}", ps__threads=1)
+        job = self.launch("--ps=2", "--workers=1", "--evaluator", keys=keys)  # it ends when the evaluator has had its say
+        of = job.until("processes/http names all", lambda: len(p := places(self.out)) == 4 and p)
+        job.kill("evaluator-0", signal.SIGSTOP)
+
+        def all_learned():
+            planned = metrics(of["worker-0"]).get("gradwire_job_planned_steps")
+            shown = [metrics(of[f"ps-{i}"]) for i in (0, 1)]
+            made = [m.get("gradwire_shard_step", shard=i) for i, m in enumerate(shown)]
+            return planned and made == [planned] * 2 and shown
+        shown = job.until("all is learned", all_learned)
+        said = [json.loads(text(of[f"ps-{i}"], "/status"))["shards"][0]["tables"] for i in (0, 1)]
+        job.kill("evaluator-0", signal.SIGCONT)
+        counts = job.wait().summary()["tables"]
+        self.assertTrue(counts["ids"]["evicted"] > 0 < counts["bag"]["dropped"], counts)
+        families = {"rows": "rows", "admitted": "admitted_rows_total", "evicted": "evicted_rows_total",
+                    "dropped": "dropped_gradients_total", "refused": "refused_gradients_total"}
+        for table, want in counts.items():
+            for name, family in families.items():
+                self.assertEqual(sum(s[table][name] for s in said), want[name])
+                self.assertEqual(sum(m(f"gradwire_table_{family}", table=table, shard=i) for i, m in enumerate(shown)), want[name])
 
     def test_async_learns_what_sync_does(self):
         keys = self.keys(WIDE_DEEP, training__epochs=8)

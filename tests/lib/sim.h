@@ -101,6 +101,7 @@ struct sim_row {
 };
 struct sim_rows_state {
     struct sim_row row[SIM_TABLES][SIM_KEYS];
+    uint64_t admitted[SIM_TABLES], dropped[SIM_TABLES]; /* so far */
 };
 struct sim_rows {
     uint64_t mixed[SIM_LISTS][SIM_KEYS]; /* the keys that there are, ascending */

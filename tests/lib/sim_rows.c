@@ -161,8 +161,9 @@ static void read_row(const struct sim *sim, uint32_t table, uint32_t key, const 
 
 /* Does this touch make the row? Counts are each key's own: the few keys of a bucket share no four counters. */
 static bool is_admitted(const struct sim *sim, uint32_t table, uint32_t key, uint64_t clock,
-                        struct sim_row *r)
+                        struct sim_rows_state *s)
 {
+    struct sim_row *r = &s->row[table][key];
     const struct row_table_spec *spec = &sim->layout.rows->table[table];
     const struct row_admission *a = &spec->admission;
     uint64_t coins = rng_key(sim->config.settings.seed, RNG_ADMISSION, rng_name(spec->name), 0);
@@ -172,6 +173,8 @@ static bool is_admitted(const struct sim *sim, uint32_t table, uint32_t key, uin
                                    : r->touches >= a->min_count;
     sim_rows_seen.admitted += made;
     sim_rows_seen.dropped += !made;
+    s->admitted[table] += made;
+    s->dropped[table] += !made;
     return made;
 }
 
@@ -266,7 +269,7 @@ void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t ste
                 sim_rows_seen.evicted++;
             }
             if (sim_row_gradient(c, leaves_of_step(sim, step), root_of(c), t, key, w, g) &&
-                (r->there || is_admitted(sim, t, key, step + 1, r)))
+                (r->there || is_admitted(sim, t, key, step + 1, &sim->rows.state[step + 1])))
                 update_row(sim, o, sim->oracle.t[step + 1], t, key, g, f, step + 1, r);
         }
     }
@@ -406,6 +409,29 @@ static enum err take_group(void *ctx, const struct row_group *g, struct errmsg *
     return ERR_OK;
 }
 
+/* What the manifest counts: each row that was made is there, or has gone. In async, without admission and eviction. */
+static void check_counts(const struct cut_rows *c)
+{
+    struct sim *sim = c->sim;
+    const struct manifest *m = c->m;
+    for (uint32_t t = 0; t < SIM_TABLES; t++) {
+        struct row_counts want = {.rows = 0};
+        for (uint32_t key = 0; key < SIM_KEYS; key++)
+            want.rows += c->found[t][key];
+        want.admitted = c->sync ? c->want.admitted[t] : want.rows;
+        want.dropped = c->sync ? c->want.dropped[t] : 0;
+        want.evicted = want.admitted - want.rows;
+        if (m->counted != SIM_TABLES || memcmp(&m->table[t], &want, sizeof want) != 0)
+            sim_fail(sim,
+                     "cut %" PRIu64 " of step %" PRIu64 ", table %u: %" PRIu64 " rows, %" PRIu64
+                     " made, %" PRIu64 " dropped, %" PRIu64 " gone; should be %" PRIu64 ", %" PRIu64
+                     ", %" PRIu64 ", %" PRIu64,
+                     m->cut, m->step, t, m->table[t].rows, m->table[t].admitted,
+                     m->table[t].dropped, m->table[t].evicted, want.rows, want.admitted,
+                     want.dropped, want.evicted);
+    }
+}
+
 static bool all_buckets(const struct manifest *m)
 {
     uint32_t end = 0;
@@ -449,5 +475,7 @@ void sim_check_cut_rows(struct sim *sim, const struct manifest *m, const struct 
             !c.found[i / SIM_KEYS][i % SIM_KEYS])
             sim_fail(sim, "cut %" PRIu64 " of step %" PRIu64 " has no key %u of table %s", m->cut,
                      m->step, i % SIM_KEYS, sim_row_layout.table[i / SIM_KEYS].name);
+    if (!sim->failed)
+        check_counts(&c);
     sim_rows_seen.cuts++;
 }

@@ -155,7 +155,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
         json_unpack(json,
                     "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
                     "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:s s:n s:o s:o s:o s:n s:F "
-                    "s:b s:n !}",
+                    "s:b s:n s:n !}",
                     "status", &status, "exit_code", &code, "error", "job", &job, "update", &update,
                     "ps", &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps,
                     "epochs", &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate,
@@ -165,7 +165,8 @@ static void the_summary_reads_back_to_the_bit(void **state)
                     &clipped, "dropped", &dropped, "redone", &redone, "rejected", &rejected,
                     "recoveries", &recoveries, "exact", &exact, "digest", &digest, "staleness",
                     "history", &epochs_did, "per_worker", &workers_did, "compression", &compression,
-                    "evaluator", "learning_rate", &learning_rate, "averaged", &averaged, "planted"),
+                    "evaluator", "learning_rate", &learning_rate, "averaged", &averaged, "planted",
+                    "tables"),
         0);
     double ratio, encode_s, decode_s, l2, nothing;
     const char *push, *reply;
@@ -271,6 +272,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "per_worker",     "compression",
         "evaluator",      "learning_rate",
         "averaged",       "planted",
+        "tables",
     };
     json_t *json = written(full()), *value;
     const char *key;
@@ -281,6 +283,25 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         assert_string_equal(key, keys[i]);
         i++;
     }
+    json_decref(json);
+}
+
+static void the_summary_has_the_counts_of_each_table(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    k->job.model.tables = 2;
+    memcpy(k->job.model.table[0].name, "wide", 5);
+    memcpy(k->job.model.table[1].name, "ids", 4);
+    k->facts.table[1] = (struct row_counts){1, 2, 3, 4, 5};
+    json_t *json = written(k);
+    json_int_t none, rows, admitted, refused, dropped, evicted;
+    assert_int_equal(json_unpack(json, "{s:{s:{s:I} s:{s:I s:I s:I s:I s:I !} !}}", "tables",
+                                 "wide", "rows", &none, "ids", "rows", &rows, "admitted", &admitted,
+                                 "refused", &refused, "dropped", &dropped, "evicted", &evicted),
+                     0);
+    assert_true(none == 0 && rows == 1 && admitted == 2 && refused == 3 && dropped == 4 &&
+                evicted == 5);
     json_decref(json);
 }
 
@@ -387,6 +408,7 @@ int main(void)
         TEST(the_summary_reads_back_to_the_bit),
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_the_scores_of_a_planted_model),
+        TEST(the_summary_has_the_counts_of_each_table),
         TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),
         TEST(a_failed_job_has_an_error_and_no_digest),

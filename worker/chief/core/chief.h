@@ -128,6 +128,7 @@ struct chief_facts {
     uint64_t residuals_lost;    /* of workers that died with what they withheld; in this life */
     uint32_t residuals_away;    /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
+    struct row_counts table[ROW_TABLES_MAX]; /* of each table, over all shards, as they last said */
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };

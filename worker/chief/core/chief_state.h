@@ -56,6 +56,8 @@ struct chief_shard {
     uint64_t step, t, duplicates, clipped;
     struct codec_cost push, reply;
     struct checkpoint_file file;
+    uint32_t tables;
+    struct row_counts table[ROW_TABLES_MAX]; /* (tables) */
     union {
         struct {
             uint64_t dropped;

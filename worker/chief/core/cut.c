@@ -212,6 +212,7 @@ static void publish(struct chief *c)
                          .clipped = s->clipped,
                          .total_elems = c->plan.elems,
                          .tables = c->plan.tables,
+                         .counted = s->tables,
                          .slots = c->slots,
                          .microbatches = c->config.settings.microbatches,
                          .files = c->plan.shards,
@@ -225,6 +226,8 @@ static void publish(struct chief *c)
         files[i] = c->shard[i].file;
         if (c->shard[i].duplicates > m.duplicates)
             m.duplicates = c->shard[i].duplicates;
+        for (uint32_t k = 0; k < m.counted; k++)
+            row_counts_add(&m.table[k], &c->shard[i].table[k]);
     }
     assert(c->cut.stage == STAGE_SAVE && c->cut.resumed && shards_equal(c));
     c->cut.stage = STAGE_PUBLISH;

@@ -22,6 +22,16 @@ bool shards_equal(const struct chief *c)
     return true;
 }
 
+static void take_counts(struct chief_shard *s, const Gradwire__ShardStatus *m)
+{
+    s->tables = m->n_table < ROW_TABLES_MAX ? (uint32_t)m->n_table : ROW_TABLES_MAX;
+    for (uint32_t i = 0; i < s->tables; i++) {
+#define X(name) s->table[i].name = m->table[i]->name;
+        ROW_COUNTS(X)
+#undef X
+    }
+}
+
 void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m)
 {
     if (!m || m->shard >= c->plan.shards)
@@ -33,6 +43,7 @@ void shards_take_status(struct chief *c, const Gradwire__ShardStatus *m)
     s->clipped = m->clipped;
     s->push = msg_codec_cost_get(m->push);
     s->reply = msg_codec_cost_get(m->reply);
+    take_counts(s, m);
     c->mode->take_status(c, s, m);
     if (m->shard != 0)
         return;
@@ -67,6 +78,9 @@ static void from_cut(struct chief *c)
         s->t = m->t;
         s->duplicates = m->duplicates;
         s->clipped = m->clipped;
+        memset(s->table, 0, sizeof s->table);
+        if (i == 0)
+            memcpy(s->table, m->table, sizeof s->table);
         c->mode->from_cut(c, s);
     }
 }

@@ -17,7 +17,8 @@ LEAVES, BATCH = 4, 64
 class BackupTest(TrainCase):
     KEYS = {**TrainCase.KEYS, "data.synthetic_train_rows": 2000 if TSAN else 8000, "data.synthetic_eval_rows": 500,
             "training.epochs": 3, "training.microbatches": LEAVES, "training.batch_size": BATCH,
-            "checkpoint.every_steps": 50, "checkpoint.every_seconds": 0}
+            "checkpoint.every_steps": 50, "checkpoint.every_seconds": 0,
+            "timeouts.worker_rejoin_s": 100}  # who comes late, or again, is waited for: all take part
     STEPS = 3 * (-(-KEYS["data.synthetic_train_rows"] // BATCH))
 
     def assert_trained(self, job, slow):

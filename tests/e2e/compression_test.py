@@ -125,12 +125,12 @@ class CompressionTest(TrainCase):
 
     def test_what_top_k_withheld_is_lost_with_its_worker_and_counted(self):
         job = self.launch("--ps=1", "--workers=2", "--evaluator", out=self.tmp / "lost",
-                          keys={**KEYS, **self.SGD, "compression.push": "top_k"})
+                          keys={**KEYS, **self.SGD, "compression.push": "top_k", "timeouts.worker_rejoin_s": 100})  # both push
         job.until_cut(1)
         job.kill("evaluator-0", signal.SIGSTOP)  # the end waits for it
         job.kill("worker-1", signal.SIGKILL)
         chief = places(job.out)["worker-0"]
-        job.until("the metric says it", lambda: metrics(chief).get("gradwire_job_lost_residuals_total") == 1)
+        job.until("the metric says it", lambda: (m := metrics(chief)) and m.get("gradwire_job_lost_residuals_total") == 1)
         job.kill("evaluator-0", signal.SIGCONT)
         s = job.wait().summary()
         self.assertEqual(s["compression"]["push"]["residuals_lost"], 1, job.logs())

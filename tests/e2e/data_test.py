@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 900
 """What jobs read: csv (adult) and CIFAR-10, and that the cluster's shape changes nothing of it."""
 import gzip
 import json

@@ -248,7 +248,7 @@ class HandTest(HandCase):
 
     def test_told_to_go_at_any_moment_of_its_start_a_process_ends_with_143(self):
         for _ in range(5):
-            for p in (*(c := self.cluster(1, 1))[0], *c[1]):
+            for p in (*(c := self.cluster(1, 1, keys={"training.epochs": 100000}))[0], *c[1]):
                 self.until(lambda p=p: f"takes SIGTERM:\n{p.log()}", lambda p=p: p.takes(signal.SIGTERM))
                 p.process.send_signal(signal.SIGTERM)
                 p.wait(143)

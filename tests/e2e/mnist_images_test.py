@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 900
 """Convolutions on real digits, in the accuracy that Keras reaches with the same models; and the same bits for every split.
 
 GRADWIRE_LONG=1 trains for as many epochs as the examples do (a quarter of an hour on two busy cores)."""

@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# timeout: 900
 # labels: short
 """What every mode of training.update keeps: it trains to the end and ends by itself; who dies is replaced and the counts
 are right; what was stopped goes on; and where one worker makes the same updates as sync, the digest is the same."""

@@ -266,10 +266,6 @@ enum err job_check_tables(struct job_reader *r)
          "top_k does not go with tables of rows by key; take another"},
         {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
          "it does not go with tables of rows by key; leave it out"},
-        {job->sync.replicas_to_aggregate > 0, "sync.replicas_to_aggregate",
-         "backup workers are not supported yet with tables of rows by key; leave it out"},
-        {job->sync.dropped == DROPPED_REDO, "sync.dropped",
-         "redo is not supported yet with tables of rows by key; leave it out"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)

@@ -164,6 +164,20 @@ void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w)
     w->batch = w->epoch * e->per_epoch;
 }
 
+bool epochs_leaf(const struct epochs_work *w, uint64_t batch, uint32_t leaf, uint64_t *id,
+                 uint32_t *of)
+{
+    *id = batch;
+    *of = leaf;
+    if (!w || !w->redo)
+        return true;
+    if (leaf >= w->count)
+        return false;
+    *id = w->leaf[leaf] / w->leaves;
+    *of = (uint32_t)(w->leaf[leaf] % w->leaves);
+    return true;
+}
+
 void epochs_turn(struct epochs *e, uint64_t step)
 {
     uint64_t in = step - e->begin, extra = in - e->per_epoch;

@@ -56,6 +56,10 @@ bool epochs_is_extra(const struct epochs *e, uint64_t step);
 /* Of a step from the epoch's first one to the one behind its last, which is the next epoch's first; what comes before
  * it is noted. */
 void epochs_work(const struct epochs *e, uint64_t step, struct epochs_work *w);
+/* Which microbatch leaf `leaf` of a step is: leaf *of of batch *id. `w` NULL, or a regular step: the same leaf of `batch`.
+ * False: it is an empty leaf of an extra step, and *id and *of are these two. */
+bool epochs_leaf(const struct epochs_work *w, uint64_t batch, uint32_t leaf, uint64_t *id,
+                 uint32_t *of);
 /* `step` is made: the one behind it is the present one. */
 void epochs_turn(struct epochs *e, uint64_t step);
 

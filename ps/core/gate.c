@@ -168,7 +168,8 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     uint32_t bit = tree_node_bit(g->leaves, n->node);
     assert(chunk < g->chunks);
     assert(!g->picks || c->nodes > 0 || c->picked || tree_count_leaves(&c->there) == 0);
-    if (g->picks ? tree_has_node(&g->pick.has[chunk], bit) : tree_has_leaves(&c->there, first, end))
+    if (c->picked || (g->picks ? tree_has_node(&g->pick.has[chunk], bit)
+                               : tree_has_leaves(&c->there, first, end)))
         return GATE_DUPLICATE;
     if (!g->picks)
         drop_below(c, n->node);

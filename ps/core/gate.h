@@ -49,7 +49,8 @@ struct gate {
 
 enum gate_verdict {
     GATE_ADDED,
-    GATE_DUPLICATE, /* all of its leaves were there (where it picks: the node): nothing changed */
+    /* Nothing changed: all of its leaves were there; where it picks: the node was, or the chunk is picked. */
+    GATE_DUPLICATE,
 };
 
 /* leaves: a power of two up to TREE_LEAVES_MAX. Errors: ERR_NOMEM: *g is zeros. */

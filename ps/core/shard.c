@@ -129,8 +129,7 @@ static const char *refused_with_tables(const Gradwire__Settings *m, const struct
                    {optimizer_is_trusted(o), "lamb"},
                    {m->push_codec == CODEC_TOP_K, "top_k"},
                    {o->use_ema, "use_ema"},
-                   {o->accumulation_steps > 1, "gradient_accumulation_steps"},
-                   {m->replicas_to_aggregate || m->redo, "backup workers"}};
+                   {o->accumulation_steps > 1, "gradient_accumulation_steps"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].wanted)
             return refused[i].what;

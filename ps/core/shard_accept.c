@@ -1,7 +1,7 @@
 /* A shard where there are backup workers: which leaves a step is made of is decided once for all shards, by the chief.
  *
- * Happy path: nodes come in -> whenever one is whole (every chunk has it) a report to the chief -> its decision names
- * leaves -> of these every chunk is summed, and made as ever; what else came is dropped.
+ * Happy path: nodes come in -> whenever one is whole (every chunk and every part has it) a report to the chief -> its
+ * decision names leaves -> of these every chunk and every part is summed, and made as ever; what else came is dropped.
  * Failure modes: the chief is another one, or was away (it asks, and gets the report and the last decision again), a
  * cut holds the shard (the decision waits), a push that comes when the set is closed, or when its step is over
  * (answered with the new parameters, "dropped"), a decision that does not fit (left alone). */
@@ -56,8 +56,8 @@ void shard_accept_came(struct shard *s)
 
 static bool there(const struct shard *s, const struct tree_leaves *leaves)
 {
-    for (uint32_t c = 0; c < s->me.chunks; c++)
-        if (!gate_covers(&s->sync.gate, c, leaves))
+    for (uint32_t entry = 0; entry < s->sync.gate.chunks; entry++)
+        if (!gate_covers(&s->sync.gate, entry, leaves))
             return false;
     uint32_t n = tree_count_leaves(leaves);
     bool extra = s->sync.redo.on && epochs_is_extra(&s->sync.redo.epochs, s->step);
@@ -83,9 +83,9 @@ void shard_accept_pick(struct shard *s)
 {
     if (!s->sync.accept.on || !decided(s))
         return;
-    for (uint32_t c = 0; c < s->me.chunks; c++)
-        if (!s->sync.made[c])
-            gate_pick(&s->sync.gate, c, &s->sync.accept.last.leaves);
+    for (uint32_t entry = 0; entry < s->sync.gate.chunks; entry++)
+        if (!s->sync.made[entry])
+            gate_pick(&s->sync.gate, entry, &s->sync.accept.last.leaves);
 }
 
 void shard_accept_finish(struct shard *s)

@@ -275,12 +275,14 @@ static enum err on_rows_push(struct shard *s, struct shard_peer *peer, const Gra
     if (err)
         return err;
     subscribe(s, peer);
+    add_leaves(&peer->sync.pushed, node);
     for (uint32_t i = 0; i < m->parts; i++)
         if (admit_part(s, peer, m, m->first_part + i, sections.held, sections.at[i]))
             duplicate = false;
     buffer_unref(sections.held);
     if (duplicate)
         (void)count_idle_push(s, m->name, node);
+    shard_accept_came(s);
     if (shard_cut_holds(s))
         return ERR_OK;
     err = take_parts(s);

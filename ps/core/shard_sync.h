@@ -74,7 +74,7 @@ void shard_accept_came(struct shard *s); /* a push of the running step */
 void shard_accept_report(struct shard *s);
 /* True: it is taken, and the step may go on. */
 bool shard_accept_decide(struct shard *s, const Gradwire__StepDecision *m);
-void shard_accept_pick(struct shard *s); /* if it is decided: the chunks are complete */
+void shard_accept_pick(struct shard *s); /* if it is decided: chunks and parts are complete */
 void shard_accept_finish(struct shard *s);
 /* What became of these leaves of a step that is over, or being made. */
 Gradwire__Outcome shard_accept_outcome(const struct shard *s, uint64_t step,

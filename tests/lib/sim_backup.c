@@ -14,6 +14,18 @@ static bool is_on(const struct sim *sim)
     return sim->config.settings.replicas_to_aggregate > 0;
 }
 
+void sim_backup_random(struct sim_config *c, uint64_t r)
+{
+    c->workers = 2 + (uint32_t)(r % 3);
+    c->settings.microbatches = 4u << r / 4 % 2;
+    c->settings.batch_size = 4 * c->settings.microbatches;
+    c->settings.replicas_to_aggregate = 1 + (uint32_t)(r / 16 % (c->workers - 1));
+    c->slow = (uint32_t)(r / 64 % (c->workers + 1)); /* perhaps the chief, perhaps nobody */
+    c->settings.redo = r / 4096 % 2;
+    if (c->settings.redo && c->settings.nan_guard == NAN_GUARD_ROLLBACK)
+        c->settings.nan_guard = NAN_GUARD_SKIP; /* the two are refused together */
+}
+
 uint64_t sim_steps_max(const struct sim_config *config)
 {
     uint64_t batches = config->settings.epochs * config->settings.batches_per_epoch;
@@ -133,6 +145,18 @@ void sim_backup_decided(struct sim_thread *t, const Gradwire__StepDecision *m)
         return;
     note(t, h);
     note_rejected(t->sim, h, m);
+}
+
+void sim_backup_rows_push(const struct sim_thread *t, const Gradwire__RowsPush *m)
+{
+    const struct shard *s = t->core;
+    const struct shard_accept *a = &s->sync.accept;
+    if (!is_on(t->sim) || !shard_same_generation(s, m->generation))
+        return;
+    bool decided = a->last.there && a->last.step == s->step;
+    sim_rows_seen.too_late += m->name < s->step || decided;
+    for (uint32_t i = m->first_part; m->name == s->step && i < m->first_part + m->parts; i++)
+        sim_rows_seen.picked += s->sync.gate.chunk[s->me.chunks + i].picked;
 }
 
 void sim_backup_close(struct sim *sim)

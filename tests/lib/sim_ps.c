@@ -662,6 +662,8 @@ static void on_rows(struct sim *sim, struct sim_conn *c, const struct sim_messag
     const Gradwire__RowsPush *push = (const Gradwire__RowsPush *)head;
     if (!err && type == FRAME_ROWS_PUSH)
         sim_check_update(t, &c->peer, push->generation, push->name);
+    if (!err && type == FRAME_ROWS_PUSH)
+        sim_backup_rows_push(t, push);
     sim_async_rows_pushing(t);
     if (!err)
         err = shard_on_rows(t->core, &c->peer, type, head, body, m->body_bytes, &e);

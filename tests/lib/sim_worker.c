@@ -637,10 +637,10 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     k->rows_now = k->asked == &k->rows[1];
     for (uint32_t i = 0; i < terms->plan.shards; i++)
         sim_rows_seen.chunkless += terms->plan.shard[i].chunks == 0;
-    if (terms->tables)
-        sim_check_rows(sim_of(k), t->name, &k->rows[k->rows_now]);
-    if (terms->sync)
+    if (terms->sync) /* the plain loop has the step then */
         sim_check_parameters(sim_of(k), terms->generation, t->name, k->w);
+    if (terms->tables && !sim_of(k)->failed)
+        sim_check_rows(sim_of(k), t->name, &k->rows[k->rows_now]);
     for (uint32_t r = 0; r < t->runs; r++) {
         struct tree_node node[2 * TREE_LEVELS_MAX];
         uint32_t n = tree_cover(t->first[r], t->count[r], node);

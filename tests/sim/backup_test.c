@@ -20,16 +20,9 @@ static struct sim_config config_of(uint64_t seed, bool faults)
     struct sim_config c;
     uint64_t r = rng_u64(rng_key(seed, RNG_TEST, 300, 0), 0);
     sim_config_random(&c, seed, true);
-    c.workers = 2 + (uint32_t)(r % 3);
-    c.settings.microbatches = 4u << r / 4 % 2;
-    c.settings.batch_size = 4 * c.settings.microbatches;
-    c.settings.replicas_to_aggregate = 1 + (uint32_t)(r / 16 % (c.workers - 1));
-    c.slow = (uint32_t)(r / 64 % (c.workers + 1)); /* perhaps the chief, perhaps nobody */
+    sim_backup_random(&c, r);
     if (r / 1024 % 4 == 0)
         c.settings.reply_codec = CODEC_INT8;
-    c.settings.redo = r / 4096 % 2;
-    if (c.settings.redo && c.settings.nan_guard == NAN_GUARD_ROLLBACK)
-        c.settings.nan_guard = NAN_GUARD_SKIP; /* the two are refused together */
     if (faults)
         sim_faults_random(&c);
     return c;

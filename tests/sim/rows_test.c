@@ -39,6 +39,8 @@ static void config_of(struct sim_config *c, uint64_t seed, bool sync)
     }
     if (rng_u64(key, 1) % 3 == 0)
         c->elems = 16; /* one chunk: all shards but the lead have rows alone */
+    if (sync && rng_u64(key, 4) % 3 == 0)
+        sim_backup_random(c, rng_u64(key, 5));
 }
 
 /* Tables with admission and eviction, and one without now and then. */

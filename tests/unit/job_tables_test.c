@@ -379,8 +379,6 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
         {"training.gradient_accumulation_steps=2",
          "--set training.gradient_accumulation_steps: it does not go with tables of rows by key; "
          "leave it out"},
-        {"sync.replicas_to_aggregate=2", "--set sync.replicas_to_aggregate: backup workers are not "
-                                         "supported yet with tables of rows by key; leave it out"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -395,7 +393,10 @@ static void what_does_not_go_with_tables_is_refused_by_its_key(void **state)
 
 static void what_bounds_an_update_goes_with_tables(void **state)
 {
-    static const char *const sets[] = {"training.clip_norm=1", "training.nan_guard=skip",
+    static const char *const sets[] = {"training.clip_norm=1",
+                                       "training.nan_guard=skip",
+                                       "sync={replicas_to_aggregate: 2}",
+                                       "sync={replicas_to_aggregate: 2, dropped: redo}",
                                        "training={update: async, staleness_rate: true}",
                                        "training={update: async, clip_norm: 1, nan_guard: stop}"};
     (void)state;

@@ -237,12 +237,22 @@ static struct session_task task(struct session *s)
     return t;
 }
 
+/* Is the next step made of the batch behind this one's? Where dropped microbatches are trained again an epoch's last batch
+ * may have extra steps behind it, of leaves that are not known before its parameters are there. */
+static bool goes_on(const struct session *s)
+{
+    const struct sync_state *y = &s->sync;
+    return !s->terms.settings.redo ||
+           (y->knows && s->step + 1 - y->here.begin < s->terms.settings.batches_per_epoch);
+}
+
 /* The next step, of the same leaves. */
 static bool guess(const struct session *s, struct session_task *next)
 {
     const struct sync_state *y = &s->sync;
-    *next = (struct session_task){.kind = TASK_COMPUTE, .name = s->step + 1, .batch = s->step + 1};
-    if (y->my_leaves == 0 || next->name >= y->total)
+    uint64_t batch = s->terms.settings.redo ? y->here.batch : s->step;
+    *next = (struct session_task){.kind = TASK_COMPUTE, .name = s->step + 1, .batch = batch + 1};
+    if (y->my_leaves == 0 || next->name >= y->total || !goes_on(s))
         return false;
     next->first[0] = y->first_leaf;
     next->count[0] = y->my_leaves;

@@ -10,8 +10,9 @@ void batch_init(struct batch *b, const struct row_layout *layout)
 
 void batch_release(struct batch *b, struct loader *l)
 {
-    while (b->leaves)
-        loader_release(l, &b->microbatch[--b->leaves]);
+    for (; b->leaves; b->leaves--)
+        if (b->microbatch[b->leaves - 1].x)
+            loader_release(l, &b->microbatch[b->leaves - 1]);
     b->there = false;
 }
 
@@ -21,10 +22,17 @@ void batch_close(struct batch *b)
     row_values_close(&b->rows);
 }
 
-static enum err take_leaf(struct batch *b, struct loader *l, uint64_t id, uint32_t leaf,
-                          struct errmsg *e)
+/* An empty leaf of an extra step has no memory of the loader. */
+static enum err take_leaf(struct batch *b, struct loader *l, const struct session_task *task,
+                          uint32_t leaf, struct errmsg *e)
 {
-    enum err err = loader_get(l, id, leaf, &b->microbatch[b->leaves], e);
+    struct microbatch *m = &b->microbatch[b->leaves];
+    uint64_t id;
+    uint32_t of;
+    enum err err = ERR_OK;
+    *m = (struct microbatch){.n = 0};
+    if (epochs_leaf(task->work, task->batch, leaf, &id, &of))
+        err = loader_get(l, id, of, m, e);
     if (!err)
         b->leaf[b->leaves++] = leaf;
     return err;
@@ -45,7 +53,7 @@ enum err batch_take(struct batch *b, struct loader *l, const struct session_task
     batch_release(b, l);
     for (uint32_t run = 0; run < task->runs; run++)
         for (uint32_t i = 0; !err && i < task->count[run]; i++)
-            err = take_leaf(b, l, task->batch, task->first[run] + i, e);
+            err = take_leaf(b, l, task, task->first[run] + i, e);
     if (!err)
         err = gather_keys(b, e);
     if (err) {
@@ -53,13 +61,15 @@ enum err batch_take(struct batch *b, struct loader *l, const struct session_task
         return err;
     }
     b->task = *task;
+    b->task.work = NULL; /* it is the session's, and the next task's soon */
     b->there = true;
     return ERR_OK;
 }
 
 bool batch_is(const struct batch *b, const struct session_task *task)
 {
-    if (!b->there || b->task.batch != task->batch || b->task.runs != task->runs)
+    if (!b->there || b->task.name != task->name || b->task.batch != task->batch ||
+        b->task.runs != task->runs)
         return false;
     for (uint32_t i = 0; i < task->runs; i++)
         if (b->task.first[i] != task->first[i] || b->task.count[i] != task->count[i])

@@ -25,7 +25,7 @@ void batch_close(struct batch *b);
  * it is empty then. */
 enum err batch_take(struct batch *b, struct loader *l, const struct session_task *task,
                     struct errmsg *e) MUST_CHECK;
-/* It is of these leaves of this batch. */
+/* It is of these leaves of this step or batch. */
 bool batch_is(const struct batch *b, const struct session_task *task);
 /* Leaf `leaf` of the step, which it has. */
 const struct microbatch *batch_leaf(const struct batch *b, uint32_t leaf);

@@ -257,20 +257,6 @@ static void on_ready(void *ctx, uint64_t first, uint64_t n)
     }
 }
 
-/* Which microbatch of which batch a leaf is. False: an empty one. */
-static bool find_leaf(const struct gradient *g, uint32_t leaf, uint64_t *batch, uint32_t *of)
-{
-    *batch = g->batch;
-    *of = leaf;
-    if (!g->work || !g->work->redo)
-        return true;
-    if (leaf >= g->work->count)
-        return false;
-    *batch = g->work->leaf[leaf] / g->work->leaves;
-    *of = (uint32_t)(g->work->leaf[leaf] % g->work->leaves);
-    return true;
-}
-
 /* The leaf's rows, from those of its task, and room for their gradients. Errors: ERR_NOMEM. */
 static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
                           struct leaf_rows *rows)
@@ -296,7 +282,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     struct microbatch batch = {.n = 0};
     uint64_t id;
     uint32_t of;
-    bool there = find_leaf(g, leaf, &id, &of);
+    bool there = epochs_leaf(g->work, g->batch, leaf, &id, &of);
     enum err err = ERR_OK;
     if (g->held)
         batch = *batch_leaf(g->held, leaf);

@@ -59,7 +59,7 @@ static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e
     const float *from = g->values;
     for (uint32_t i = 0; i < g->rows; i++, from += t->dim + t->slot_floats) {
         uint32_t row;
-        enum err err = row_table_add(t, g->mixed[i], &row);
+        enum err err = row_table_load(t, g->mixed[i], &row);
         if (err)
             return err_set(e, err, "no memory for the rows of table %s",
                            s->layout.rows->table[g->table].name);
@@ -88,6 +88,14 @@ static void take_counts(struct shard *s, const struct manifest *m)
 {
     for (uint32_t i = 0; s->index == 0 && i < m->counted && i < s->layout.rows->tables; i++)
         row_counts_add(&s->rows.tables.counts[i], &m->table[i]);
+}
+
+static enum err end_rows(struct shard *s, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->layout.rows->tables && !err; i++)
+        err = row_table_loaded(s->rows.tables.table[i]);
+    return err ? err_set(e, err, "no memory for the keys of table rows") : ERR_OK;
 }
 
 /* ---- all of it ---- */
@@ -145,6 +153,8 @@ enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, str
         blocks.wanted = &wanted;
     }
     enum err err = s->io->load(s->ctx, cut, m, &blocks, e);
+    if (!err && s->rows.on)
+        err = end_rows(s, e);
     if (!err && s->rows.on) {
         s->rows.clock_before = m->file[0].clock - m->step;
         row_tables_count(&s->rows.tables, m->file[0].clock);

@@ -196,6 +196,57 @@ enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row)
     return ERR_OK;
 }
 
+/* ---- many at once ---- */
+
+enum err row_index_append(struct row_index *x, uint64_t mixed, uint32_t row)
+{
+    uint64_t n = x->entries;
+    assert(row != ROW_NONE && is_inside(x, mixed));
+    assert(x->places == x->grown && (n == 0 || x->entry[n - 1].mixed < mixed));
+    enum err e = make_room(x, n + 1);
+    if (e)
+        return e;
+    x->entry[x->entries++] = (struct row_entry){mixed, row + 1};
+    return ERR_OK;
+}
+
+/* How far the entries will reach that stand side by side from place 0 on. */
+static uint64_t end_when_spread(const struct row_index *x)
+{
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < x->entries; i++) {
+        uint64_t begin = home(x, x->entry[i].mixed);
+        end = (begin > end ? begin : end) + 1;
+    }
+    return end;
+}
+
+/* They go to the end of the range first: from there each comes down to its place, or stays. */
+enum err row_index_spread(struct row_index *x)
+{
+    uint64_t n = x->entries, places = x->places;
+    while (is_full(n, x->places))
+        x->places += x->places / 4;
+    x->grown = x->places;
+    uint64_t end = end_when_spread(x), from = end - n, to = 0;
+    enum err e = make_room(x, end > x->places ? end : x->places);
+    if (e) {
+        x->grown = x->places = places;
+        return e;
+    }
+    memmove(x->entry + from, x->entry, n * sizeof *x->entry);
+    memset(x->entry, 0, (from < n ? from : n) * sizeof *x->entry);
+    for (; from < end; from++) {
+        struct row_entry entry = x->entry[from];
+        x->entry[from] = (struct row_entry){0};
+        uint64_t begin = home(x, entry.mixed);
+        to = begin > to ? begin : to;
+        assert(to <= from);
+        x->entry[to++] = entry;
+    }
+    return ERR_OK;
+}
+
 uint32_t row_index_remove(struct row_index *x, uint64_t mixed)
 {
     uint64_t place = seek(x, home(x, mixed), mixed);

@@ -39,6 +39,13 @@ size_t row_index_find(const struct row_index *x, const uint64_t *mixed, size_t n
 /* Enter a key that is not there, with a row below ROW_NONE. Errors: ERR_NOMEM; nothing changes. */
 enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row) MUST_CHECK;
 
+/* Many keys at once, as a checkpoint has them: each one above all that are there, into an index that has only such.
+ * row_index_add would search and move a run that gets ever longer, as the least keys of many begin side by side; here
+ * each entry is written once, and moved once by row_index_spread, which must be called before anything but
+ * row_index_append and row_index_close. Errors: ERR_NOMEM; nothing changes. */
+enum err row_index_append(struct row_index *x, uint64_t mixed, uint32_t row) MUST_CHECK;
+enum err row_index_spread(struct row_index *x) MUST_CHECK;
+
 /* Take out a key that is there; returns its row. */
 uint32_t row_index_remove(struct row_index *x, uint64_t mixed);
 

@@ -139,6 +139,24 @@ enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row)
     return ERR_OK;
 }
 
+enum err row_table_load(struct row_table *t, uint64_t mixed, uint32_t *row)
+{
+    uint32_t next = 0;
+    enum err e = next_row(t, &next);
+    if (!e)
+        e = row_index_append(&t->index, mixed, next);
+    if (e)
+        return e;
+    take_row(t, next);
+    *row = next;
+    return ERR_OK;
+}
+
+enum err row_table_loaded(struct row_table *t)
+{
+    return row_index_spread(&t->index);
+}
+
 void row_table_remove(struct row_table *t, uint64_t mixed)
 {
     uint32_t row = row_index_remove(&t->index, mixed);

@@ -46,6 +46,12 @@ size_t row_table_find(const struct row_table *t, const uint64_t *mixed, size_t n
  * Errors: ERR_NOMEM: no memory, or 2^32 - 1 rows are there; the table is as it was. */
 enum err row_table_add(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
 
+/* As row_table_add, for keys in ascending order, as a checkpoint has them, in a table that has only such. Behind the last
+ * one comes row_table_loaded; before it the table takes nothing else but row_table_free. */
+enum err row_table_load(struct row_table *t, uint64_t mixed, uint32_t *row) MUST_CHECK;
+/* Errors: ERR_NOMEM. */
+enum err row_table_loaded(struct row_table *t) MUST_CHECK;
+
 /* The row of this key, which must be there, goes; its memory is the next one's that is added. */
 void row_table_remove(struct row_table *t, uint64_t mixed);
 

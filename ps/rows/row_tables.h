@@ -98,7 +98,7 @@ void row_tables_forget_aside(struct row_tables *t);
 void row_tables_advance(struct row_tables *t, uint64_t clock);
 /* Nobody reads as of a clock below this one: give some memory back of rows that are absent at it. */
 void row_tables_sweep(struct row_tables *t, uint64_t clock);
-/* All parts are at this clock, and rows were added (row_table_add): count them. */
+/* All parts are at this clock, and rows were loaded (row_table_loaded): count them. */
 void row_tables_count(struct row_tables *t, uint64_t clock);
 
 /* Of one table. */

@@ -171,6 +171,36 @@ static void run_oracle(const uint64_t *key, uint32_t keys, struct bucket_range b
     oracle_close(&o);
 }
 
+/* Some keys come as a checkpoint has them, the others later, and some go. */
+static void run_load(const uint64_t *key, uint32_t keys, uint32_t loaded_of_16,
+                     struct bucket_range buckets)
+{
+    struct row_table *t;
+    struct oracle o = oracle_of(key, keys);
+    assert_int_equal(row_table_new(&t, DIM, SLOTS, buckets), ERR_OK);
+    for (uint32_t i = 0; i < keys; i++) {
+        if (draw(i) % 16 >= loaded_of_16)
+            continue;
+        assert_int_equal(row_table_load(t, o.key[i], &o.row[i]), ERR_OK);
+        check_row(t, o.row[i], 0);
+        fill(t, o.row[i], i + 1);
+        o.there[i] = true;
+        o.value[i] = i + 1;
+    }
+    assert_int_equal(row_table_loaded(t), ERR_OK);
+    check_all(t, &o);
+    for (uint32_t step = 0; step < 2 * keys; step++) {
+        uint32_t i = (uint32_t)(draw(keys + step) % keys);
+        if (!o.there[i])
+            add(t, &o, i, step + 1);
+        else if (step % 3 == 0)
+            drop(t, &o, i);
+    }
+    check_all(t, &o);
+    row_table_free(t);
+    oracle_close(&o);
+}
+
 /* ---- the tests ---- */
 
 static void a_key_leads_to_its_row_whatever_was_added_and_removed(void **state)
@@ -198,6 +228,55 @@ static void keys_that_stand_side_by_side_are_found_as_well(void **state)
     }
     run_oracle(key, 2 * RUN, (struct bucket_range){0, ROW_BUCKETS}, SLOTS);
     run_oracle(key + RUN, RUN, (struct bucket_range){4095, ROW_BUCKETS}, SLOTS);
+}
+
+static void keys_that_are_loaded_in_order_are_found_and_make_room_for_others(void **state)
+{
+    (void)state;
+    static const struct bucket_range ranges[] = {{0, ROW_BUCKETS}, {1365, 2730}, {4095, 4096}};
+    static const uint32_t loaded_of_16[] = {0, 1, 10, 16};
+    enum { RUN = 600 };
+    static uint64_t key[KEYS], edge[2 * RUN];
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+        uint64_t first = row_bucket_first(ranges[r].first);
+        uint64_t keys = (ranges[r].end - ranges[r].first) * (UINT64_C(1) << 52);
+        for (uint32_t i = 0; i < KEYS; i++)
+            key[i] = first + (keys ? draw(i + (uint64_t)r * KEYS) % keys : draw(i));
+        for (size_t k = 0; k < sizeof loaded_of_16 / sizeof *loaded_of_16; k++)
+            run_load(key, KEYS, loaded_of_16[k], ranges[r]);
+    }
+    for (uint64_t i = 0; i < RUN; i++) {
+        edge[i] = i;
+        edge[RUN + i] = UINT64_MAX - i;
+    }
+    run_load(edge, 2 * RUN, 16, (struct bucket_range){0, ROW_BUCKETS});
+    run_load(edge + RUN, RUN, 10, (struct bucket_range){4095, ROW_BUCKETS});
+}
+
+/* A table that searched or moved a run of all that is there for each would not come to an end. */
+static void many_rows_are_loaded_into_at_most_1_3_times_the_payload(void **state)
+{
+    (void)state;
+    enum { ROWS = MANY_ROWS / 4 };
+    const uint64_t apart = UINT64_MAX / ROWS;
+    struct row_table *t;
+    uint32_t row;
+    assert_int_equal(row_table_new(&t, 16, 16, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        assert_int_equal(row_table_load(t, i * apart + draw(i) % apart, &row), ERR_OK);
+        row_set_stamp(t, row, i);
+    }
+    assert_int_equal(row_table_loaded(t), ERR_OK);
+    assert_int_equal(row_table_rows(t), ROWS);
+    assert_in_range(t->index.places, ROWS / 3 * 5, ROWS / 3 * 7);
+    assert_in_range(row_table_bytes(t), row_table_payload_bytes(t),
+                    row_table_payload_bytes(t) / 10 * 13);
+    for (uint64_t i = 0; i < ROWS; i += 997) {
+        uint64_t mixed = i * apart + draw(i) % apart;
+        assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
+        assert_int_equal(row_stamp(t, row), i);
+    }
+    row_table_free(t);
 }
 
 static void a_row_keeps_its_number_and_place_while_the_table_grows(void **state)
@@ -404,6 +483,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_leads_to_its_row_whatever_was_added_and_removed),
         cmocka_unit_test(keys_that_stand_side_by_side_are_found_as_well),
+        cmocka_unit_test(keys_that_are_loaded_in_order_are_found_and_make_room_for_others),
+        cmocka_unit_test(many_rows_are_loaded_into_at_most_1_3_times_the_payload),
         cmocka_unit_test(a_row_keeps_its_number_and_place_while_the_table_grows),
         cmocka_unit_test(a_key_outside_of_the_tables_buckets_is_not_there),
         cmocka_unit_test(no_memory_leaves_the_table_as_it_was),

@@ -133,6 +133,36 @@ static void gate_counts_a_leaf_without_examples(void **state)
     gate_close(&g);
 }
 
+/* Whatever comes behind: another leaf, one that was dropped, a node above what is picked. */
+static void gate_takes_nothing_when_it_is_picked(void **state)
+{
+    (void)state;
+    struct buffer_pool pool = {0};
+    struct tree_leaves picked = {{0}};
+    struct gate g;
+    assert_int_equal(gate_init(&g, 4, 1, true), ERR_OK);
+    assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 0}), GATE_ADDED);
+    assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 1}), GATE_ADDED);
+    assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 2}), GATE_ADDED);
+    tree_add_leaves(&picked, 0, 2);
+    assert_true(gate_covers(&g, 0, &picked));
+    assert_false(gate_complete(&g, 0));
+    gate_pick(&g, 0, &picked);
+    assert_true(gate_complete(&g, 0));
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 3}), GATE_DUPLICATE);
+        assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 2}), GATE_DUPLICATE);
+        assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){1, 0}), GATE_DUPLICATE);
+        assert_int_equal(g.chunk[0].nodes, 2);
+        gate_pick(&g, 0, &picked); /* said again */
+    }
+    assert_int_equal(gate_examples(&g, 0), examples_of((struct tree_node){1, 0}));
+    gate_clear(&g, 0);
+    assert_int_equal(admit(&g, &pool, 0, 1, (struct tree_node){0, 3}), GATE_ADDED);
+    gate_close(&g);
+    buffer_pool_close(&pool);
+}
+
 static void gate_says_so_when_memory_runs_out(void **state)
 {
     (void)state;
@@ -158,6 +188,7 @@ int main(void)
         cmocka_unit_test(gate_sums_to_the_same_bits_in_any_order_with_duplicates),
         cmocka_unit_test(gate_gives_all_buffers_back),
         cmocka_unit_test(gate_counts_a_leaf_without_examples),
+        cmocka_unit_test(gate_takes_nothing_when_it_is_picked),
         cmocka_unit_test(gate_says_so_when_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

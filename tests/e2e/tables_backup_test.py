@@ -5,6 +5,7 @@ all shards alike, and with `redo` each example is learned once in each epoch."""
 import collections
 import pathlib
 import sys
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "lib"), str(HERE)]
@@ -14,8 +15,10 @@ from tables_cut_test import tensors  # noqa: E402
 
 BATCH, LEAVES, STEPS = 64, 4, 50
 ROWS, LEAF = BATCH * STEPS, BATCH // LEAVES
-# Each sleeps, so that a step takes a while whatever the machine; the slow one longer, so that the other comes first.
-SLOW = ("--fault=worker-0=sleep:0.02", "--fault=worker-1=sleep:0.06")
+# Each sleeps, the slow one longer, so that the other comes first. Training begins with whoever is there: a step takes so long
+# that the slow one has time to start.
+STEP_S = 0.12 if SANITIZED else 0.03
+SLOW = (f"--fault=worker-0=sleep:{STEP_S}", f"--fault=worker-1=sleep:{3 * STEP_S}")
 FIRST = {"sync.replicas_to_aggregate": 1}
 REDO = {**FIRST, "sync.dropped": "redo"}
 
@@ -100,5 +103,4 @@ class TablesBackupTest(TrainCase):
 
 
 if __name__ == "__main__":
-    import unittest
     unittest.main()

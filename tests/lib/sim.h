@@ -132,8 +132,8 @@ struct sim_rows_seen {
     uint64_t stale;       /* async: parts whose rate was divided */
     uint64_t late;        /* decisions that found a shard with all parts summed held for a cut */
     uint64_t evicted;     /* rows of the plain loop that had gone by a later step */
-    uint64_t too_late,    /* backup workers: pushes of rows to a step that is over, or decided */
-        picked; /* of these while parts of it are picked, and wait for the copy of a cut */
+    uint64_t too_late;    /* backup workers: pushes of rows to a step that is over, or decided */
+    uint64_t torn;        /* nodes of which a shard had some chunks and parts when it was told */
 };
 extern struct sim_rows_seen sim_rows_seen;
 
@@ -528,8 +528,9 @@ extern struct sim_backup_seen sim_backup_seen;
 
 /* Backup workers, at random from r: perhaps a slow worker, perhaps what is dropped is trained again. */
 void sim_backup_random(struct sim_config *c, uint64_t r);
-/* A push of rows is about to come in. */
+/* A push of rows, a decision is about to come in. */
 void sim_backup_rows_push(const struct sim_thread *t, const Gradwire__RowsPush *m);
+void sim_backup_deciding(const struct sim_thread *t, const Gradwire__StepDecision *m);
 /* A shard has entered a generation (`before`: that it was in), it has taken a decision. */
 void sim_backup_entered(struct sim_thread *t, struct generation before, const Gradwire__Enter *m);
 void sim_backup_decided(struct sim_thread *t, const Gradwire__StepDecision *m);

@@ -155,8 +155,17 @@ void sim_backup_rows_push(const struct sim_thread *t, const Gradwire__RowsPush *
         return;
     bool decided = a->last.there && a->last.step == s->step;
     sim_rows_seen.too_late += m->name < s->step || decided;
-    for (uint32_t i = m->first_part; m->name == s->step && i < m->first_part + m->parts; i++)
-        sim_rows_seen.picked += s->sync.gate.chunk[s->me.chunks + i].picked;
+}
+
+void sim_backup_deciding(const struct sim_thread *t, const Gradwire__StepDecision *m)
+{
+    const struct shard *s = t->core;
+    const struct gate *g = &s->sync.gate;
+    if (!is_on(t->sim) || !shard_same_generation(s, m->generation) || m->step != s->step ||
+        m->round != GRADWIRE__ROUND__ACCEPT)
+        return;
+    for (uint32_t bit = 1; s->rows.on && bit < 2 * g->leaves; bit++)
+        sim_rows_seen.torn += g->pick.chunks[bit] > 0 && g->pick.chunks[bit] < g->chunks;
 }
 
 void sim_backup_close(struct sim *sim)

@@ -77,6 +77,7 @@ class ClipTest(TrainCase):
 class NanTest(TrainCase):
     """The NaN guard. --fault breaks batches of one worker; the oracle of sync is the same job with the same batches
     broken on one worker."""
+    KEYS = {**TrainCase.KEYS, "timeouts.worker_rejoin_s": 100}  # who breaks batches is waited for, however late it comes
     SKIP = {"training.nan_guard": "skip"}
     LONG = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 2, "checkpoint.every_steps": 20,
             "checkpoint.every_seconds": 0}

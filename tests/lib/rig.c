@@ -348,7 +348,7 @@ enum err rig_ask_of(struct rig *c, uint32_t shard, uint32_t worker, const Gradwi
     enum err err = shard_rows_fits(n->shard, FRAME_ROWS_ASK, &m->base, bytes, &wanted, e);
     if (err)
         return err;
-    struct buffer *b = wanted ? buffer_acquire(&c->pool, bytes / sizeof(float)) : NULL;
+    struct buffer *b = wanted ? buffer_acquire(&c->pool, bytes / sizeof(float) + 1) : NULL;
     if (b)
         memcpy(b->data, mixed, bytes);
     err = shard_on_rows(n->shard, &n->peer[worker], FRAME_ROWS_ASK, &m->base, b, bytes, e);

@@ -13,7 +13,8 @@ from cluster import PS, TSAN, WORKER  # noqa: E402
 from hand_test import HandCase  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": 4000, "training.epochs": 6, "checkpoint.every_steps": 20,
-        "checkpoint.every_seconds": 0}
+        "checkpoint.every_seconds": 0,
+        "timeouts.worker_rejoin_s": 100}  # a worker that came when all is over would see no folder that says so
 
 
 class StoreTest(HandCase):

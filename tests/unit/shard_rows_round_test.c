@@ -414,6 +414,37 @@ static void cut(struct fixture *f, uint32_t shard, bool at, uint64_t step)
     shard_on_chief(f->node[shard].shard, at ? FRAME_CUT_AT : FRAME_CUT, at ? &on.base : &m.base);
 }
 
+/* What the first part changes is already too much to keep: the others are decided, and wait until the cut is copied. */
+static void decided_parts_wait_where_too_much_is_kept_for_a_cut(void **state)
+{
+    (void)state;
+    struct fixture *f = begin(OPT_SGD, NAN_GUARD_OFF);
+    struct node *n = &f->node[1];
+    struct shard *s = n->shard;
+    assert_int_equal(push_rows(f, 1, 0, both, 7, 2), ERR_OK);
+    decide(f, 1, 0, false, 1);
+    s->rows.beside = (struct shard_beside){.least_bytes = 1};
+    cut(f, 1, false, 0);
+    cut(f, 1, true, 1);
+    assert_true(s->rows.tables.cut.on && !shard_held(s));
+    assert_int_equal(push_rows(f, 1, 1, both, 7, 2), ERR_OK);
+    decide(f, 1, 1, false, 1);
+    assert_true(shard_held(s) && s->sync.parts_made > 0 && s->sync.parts_made < ROW_PARTS);
+    assert_int_equal(step_of(f, 1), 1);
+    assert_int_equal(n->reports, 2);
+    read_rows(f, 1, 1); /* the step in the making changes nothing that is read */
+    assert_true(n->marks == 7 && n->row[0] == -1.0f && n->row[4] == -1.0f);
+    while (step_of(f, 1) == 1)
+        assert_true(shard_copy(s));
+    assert_true(!shard_held(s) && n->saved_rows > 0);
+    read_rows(f, 1, 2);
+    assert_true(n->marks == 7 && n->row[0] == -2.0f && n->row[4] == -2.0f);
+    assert_int_equal(shard_facts(s).holds, 1);
+    while (shard_copy(s))
+        ;
+    end(f);
+}
+
 static void a_cut_between_sum_and_decision_has_the_rows_of_before(void **state)
 {
     (void)state;
@@ -497,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_rejected_step_touches_no_row),
         cmocka_unit_test(the_guard_names_the_row_that_is_broken),
         cmocka_unit_test(the_guard_looks_at_the_slots_of_touched_rows),
+        cmocka_unit_test(decided_parts_wait_where_too_much_is_kept_for_a_cut),
         cmocka_unit_test(a_cut_between_sum_and_decision_has_the_rows_of_before),
         cmocka_unit_test(another_chief_finds_the_sums_and_their_report),
         cmocka_unit_test(without_memory_the_next_push_goes_on),

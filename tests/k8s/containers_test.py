@@ -73,7 +73,7 @@ class ContainersTest(PodCase):
         cluster = self.golden(case)
         if name in self.REFUSES:
             who, why = self.REFUSES[name]
-            self.assertRegex(cluster.run(60), f"Failed: {who}", cluster.all_logs())
+            self.assertRegex(cluster.run(300), f"Failed: {who}", cluster.all_logs())
             self.assertIn(why, cluster.all_logs())
             return
         summary = self.done(cluster)
@@ -125,7 +125,7 @@ class ContainersTest(PodCase):
     def test_the_upstream_example_runs_as_it_is(self):
         cluster = self.cluster("tfjob/overlays/dist-mnist", args=[], secrets={})
         cluster.start_all()
-        self.assertEqual(cluster.run(240), "Succeeded", cluster.all_logs())
+        self.assertEqual(cluster.run(600), "Succeeded", cluster.all_logs())
         self.all_end_with(cluster, 0)
 
     def test_names_come_and_go_as_readyz_answers(self):
@@ -210,7 +210,7 @@ class ContainersTest(PodCase):
                 self.assertNotEqual(pods.podman("exec", pod.container, "touch", path, check=False).returncode, 0, path)
         for pod in cluster.pods.values():
             cluster.kill(pod, "TERM")
-        self.assertEqual(set(cluster.wait_all(60).values()), {143}, cluster.all_logs())
+        self.assertEqual(set(cluster.wait_all(300).values()), {143}, cluster.all_logs())
         self.assertEqual(self.summary_of()["status"], "interrupted", cluster.log(chief))
 
     def test_threads_follow_the_cpu_limit_and_limits_are_told(self):
@@ -328,8 +328,8 @@ class ContainersTest(PodCase):
     def test_a_job_whose_ps_never_comes_ends_with_the_reason(self):
         cluster = self.cluster("tfjob/overlays/secure", [*SMALL, "--set=timeouts.start_s=5"])
         cluster.start_all(but=("mnist-ps-1",))
-        self.assertRegex(cluster.run(60), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
-        cluster.wait_all(60)
+        self.assertRegex(cluster.run(300), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
+        cluster.wait_all(300)
         self.assertRegex(cluster.all_logs(), r"ps 1 was not there for 5 s \(timeouts.start_s\): Name or service not known")
         words = {name: pod.last_words.read_text() for name, pod in cluster.pods.items() if pod.container}
         self.assertIn("ps 1 was not there for 5 s (timeouts.start_s)", words["mnist-worker-0"])
@@ -344,10 +344,10 @@ class ContainersTest(PodCase):
         cluster.unschedulable.add(ps.name)
         cluster.kill(ps)
         began = time.monotonic()
-        self.assertRegex(cluster.run(60), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
-        self.assertLess(time.monotonic() - began, 40)
+        self.assertRegex(cluster.run(180), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
+        self.assertLess(time.monotonic() - began, 150)  # far below the 600 s of the default
         self.assertEqual((ps.starts, ps.phase), (2, "Pending"), cluster.all_logs())
-        cluster.wait_all(60)
+        cluster.wait_all(300)
         self.assertIn("timeouts.ps_rejoin_s", cluster.pods["mnist-chief-0"].last_words.read_text(), cluster.all_logs())
 
     def test_a_running_pod_that_is_deleted_fails_the_job_and_the_rest_is_cleaned_up(self):
@@ -355,9 +355,9 @@ class ContainersTest(PodCase):
         cluster.start_all()
         cluster.until("a cut", self.cuts)
         cluster.delete(cluster.pods["mnist-ps-0"])
-        self.assertEqual(cluster.run(30, meanwhile=lambda: None), "Failed: PS 0 was deleted")
+        self.assertEqual(cluster.run(300, meanwhile=lambda: None), "Failed: PS 0 was deleted")
         cluster.clean()  # cleanPodPolicy Running
-        codes = cluster.wait_all(60)
+        codes = cluster.wait_all(300)
         self.assertFalse(any(pod.there and pod.phase == "Running" for pod in cluster.pods.values()), codes)
         self.assertEqual(codes["mnist-ps-0"], 143, cluster.all_logs())
         self.assertEqual(set(codes.values()), {143}, cluster.all_logs())
@@ -367,8 +367,8 @@ class ContainersTest(PodCase):
         of_kind(docs, "TFJob")["spec"]["runPolicy"]["activeDeadlineSeconds"] = 8
         cluster = self.cluster(docs, LONG)
         cluster.start_all()
-        self.assertEqual(cluster.run(60, meanwhile=lambda: None), "Failed: it was active longer than specified deadline")
-        self.assertEqual(set(cluster.wait_all(60).values()), {143}, cluster.all_logs())
+        self.assertEqual(cluster.run(300, meanwhile=lambda: None), "Failed: it was active longer than specified deadline")
+        self.assertEqual(set(cluster.wait_all(300).values()), {143}, cluster.all_logs())
         self.assertFalse(any(pod.there for pod in cluster.pods.values()))
 
     # ---- scaled ----

@@ -11,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import facts  # noqa: E402
 import render  # noqa: E402
-from cluster import Case, free_ports  # noqa: E402
+from cluster import DEADLINE_S, Case, free_ports  # noqa: E402
 
 NAME = re.compile(r"mnist-(\w+)-(\d+)\.mnist-\w+:2222")  # host:port of a pod
 
@@ -60,7 +60,7 @@ class ElasticTest(Case):
             self.until(f"{pod} is in", lambda: "generation 1" in self.log(pod))
 
     def ends(self, pod, code):
-        self.assertEqual(self.running[pod].wait(60), code, self.log(pod))
+        self.assertEqual(self.running[pod].wait(DEADLINE_S), code, self.log(pod))
 
     def all_learned(self):
         """The chief ends the job, and everybody with it."""
@@ -76,7 +76,7 @@ class ElasticTest(Case):
         return summary["digest"]
 
     def start_least(self, epochs):
-        self.start("worker", 1, f"--epochs={epochs}", "--fault=straggle:5")  # in sync all wait for it: time for the others
+        self.start("worker", 1, f"--epochs={epochs}", "--fault=sleep:0.05")  # in sync all wait for it: time for the others
         for kind, index in (("ps", 0), ("ps", 1), ("chief", 0), ("worker", 0)):
             self.start(kind, index, f"--epochs={epochs}")
 

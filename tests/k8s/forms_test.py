@@ -143,8 +143,8 @@ class FormsTest(PodCase):
     def test_a_certificate_for_another_namespace_is_refused_by_name(self):
         cluster = self.cluster("tfjob/overlays/tls", [*FEW, "--set=timeouts.start_s=3"], self.certificate("DNS:*.other.svc"))
         cluster.start_all()
-        self.assertRegex(cluster.run(60), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
-        cluster.wait_all(60)
+        self.assertRegex(cluster.run(300), r"Failed: \w+ \d exited with 1$", cluster.all_logs())
+        cluster.wait_all(300)
         self.assertRegex(cluster.all_logs(), r"its certificate names DNS:\*\.other\.svc, expected is mnist-ps-\d\.team\.svc")
 
     def test_a_stateful_set_and_a_job_train_with_tls(self):
@@ -239,9 +239,9 @@ class FormsTest(PodCase):
         worker["template"]["spec"]["template"]["spec"]["containers"][0]["args"].append("--set=training.epochs=none")
         cluster = self.cluster(docs, [], {})
         cluster.start_all()
-        self.assertEqual(cluster.run(60), "Failed: mnist-worker-0: a pod exited with 2", cluster.all_logs())
+        self.assertEqual(cluster.run(300), "Failed: mnist-worker-0: a pod exited with 2", cluster.all_logs())
         cluster.clean()
-        codes = cluster.wait_all(60)
+        codes = cluster.wait_all(300)
         self.assertEqual({codes[f"mnist-ps-0-{i}"] for i in (0, 1)}, {143}, cluster.all_logs())
         self.assertFalse(any(pod.there for pod in cluster.pods.values() if "-ps-" in pod.name))
 
@@ -269,7 +269,7 @@ class FormsTest(PodCase):
         (data / "raw").mkdir()
         (data / "raw/a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)))
         cluster.start_all()
-        self.assertEqual(cluster.run(60), "Succeeded", cluster.all_logs())
+        self.assertEqual(cluster.run(300), "Succeeded", cluster.all_logs())
         self.assertEqual({path.name for path in data.iterdir()},
                          {"raw", "eval.csv.gz", *(f"train-{i}.csv.gz" for i in range(8))}, cluster.all_logs())
 

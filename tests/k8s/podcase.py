@@ -47,13 +47,13 @@ class PodCase(Case):
     def cuts(self):
         return len(list((self.claim / "checkpoints").glob("cut-*/manifest.gw")))
 
-    def done(self, cluster, deadline_s=180, **more):
+    def done(self, cluster, deadline_s=400, **more):
         self.assertEqual(cluster.run(deadline_s, **more), "Succeeded", cluster.all_logs())
         summary = self.summary_of()
         self.assertEqual((summary["status"], summary["exit_code"]), ("done", 0))
         return summary
 
-    def all_end_with(self, cluster, *codes, deadline_s=60):
+    def all_end_with(self, cluster, *codes, deadline_s=300):
         self.assertLessEqual(set(cluster.wait_all(deadline_s).values()), set(codes), cluster.all_logs())
 
     def trains(self, name, **more):

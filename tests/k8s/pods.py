@@ -579,14 +579,14 @@ class Cluster:
             return controllers.finished(self.condition()) and self.condition()
         return self.wait("the job has ended", so, deadline_s, by_looks=bool(meanwhile))
 
-    def until(self, what, so, deadline_s=120):
+    def until(self, what, so, deadline_s=400):
         """Waits while the job runs; that it has ended is an error."""
         def either():
             self.case.assertFalse(controllers.finished(self.condition()), f"{self.condition()} before: {what}\n{self.all_logs()}")
             return so()
         return self.wait(what, either, deadline_s)
 
-    def until_said(self, pod, text, deadline_s=120):
+    def until_said(self, pod, text, deadline_s=400):
         return self.until(f"{pod.name} says {text!r}", lambda: text in self.log(pod), deadline_s)
 
     def wait_all(self, deadline_s):

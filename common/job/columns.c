@@ -51,7 +51,8 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
     const struct job_node *c = node->kind == NODE_LIST ? node->child : node;
     char *lines = NULL, **out = job_read_at(r, key);
     size_t bytes = 0;
-    enum err err = c ? ERR_OK : job_refuse_value(r, key, node);
+    enum err err =
+        c ? ERR_OK : job_refuse(r, node, key->path, "the list is empty; leave it out or fill it");
     for (; c && !err; c = node->kind == NODE_LIST ? c->next : NULL)
         err = is_text(c, TEXT_BYTES_MAX) ? append(r, &lines, &bytes, c->text)
                                          : job_refuse_value(r, key, c);
@@ -168,6 +169,10 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
                           "its space is a part of the hash, and hash is false; leave it out");
     if (c->kind == COLUMN_KEYS && !k->separator[0])
         return job_refuse(r, node, JOB_COLUMN_PREFIX, "its separator is empty");
+    if (k->weights && strcmp(k->separator, ":") == 0)
+        return job_refuse(r, node, JOB_COLUMN_PREFIX,
+                          "its separator is :, which stands before a value's weight; take another, "
+                          "or leave weights out");
     return ERR_OK;
 }
 
@@ -310,6 +315,15 @@ enum err job_read_columns(struct job_reader *r, const struct job_key *key,
 
 /* ---- what holds between keys ---- */
 
+const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
+{
+    const struct job_node *c = job_given(r, "data.columns")->child;
+    r->item = r->job->data.csv.column[column].item;
+    for (uint32_t i = 0; i < r->item; i++)
+        c = c->next;
+    return c;
+}
+
 /* Four bytes each, in memory: two for a key. */
 static uint64_t cells_of(const struct job_column *c)
 {
@@ -331,42 +345,16 @@ static enum err check_room(struct job_reader *r)
                       (unsigned long long)cells, JOB_ROW_CELLS_MAX);
 }
 
-/* The key column whose name is these bytes; csv->columns: there is none. */
-static uint32_t find_key(const struct job_csv *csv, const char *name, size_t bytes)
-{
-    uint32_t i = 0;
-    while (i < csv->columns &&
-           (csv->column[i].kind != COLUMN_KEY || strlen(csv->column[i].name) != bytes ||
-            memcmp(csv->column[i].name, name, bytes) != 0))
-        i++;
-    return i;
-}
-
-uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
-                           uint32_t of[JOB_CROSS_MAX])
-{
-    uint32_t n = 0;
-    for (const char *at = cross->words; at;) {
-        size_t bytes = strcspn(at, "\n");
-        uint32_t column = find_key(csv, at, bytes);
-        if (n == JOB_CROSS_MAX || column == csv->columns)
-            return 0;
-        of[n++] = column;
-        at = at[bytes] ? at + bytes + 1 : NULL;
-    }
-    return n < 2 ? 0 : n;
-}
-
-static enum err check_crosses(struct job_reader *r)
+/* A field that is not quoted has no delimiter in it. */
+static enum err check_separators(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
-    uint32_t of[JOB_CROSS_MAX];
-    for (uint32_t i = 0; i < csv->columns; i++)
-        if (csv->column[i].kind == COLUMN_CROSS && job_cross_columns(csv, &csv->column[i], of) == 0)
-            return job_refuse(r, NULL, "data.columns",
-                              "the cross %s is to be of the names of 2 to %d key columns, like of: "
-                              "[C1, C2]",
-                              csv->column[i].name, JOB_CROSS_MAX);
+    for (uint32_t i = 0; i < csv->columns && !csv->quotes; i++)
+        if (csv->column[i].kind == COLUMN_KEYS &&
+            strchr(csv->column[i].key.separator, job_delimiter_char(csv)))
+            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
+                              "its separator has data.delimiter in it, which no field has with "
+                              "data.quotes: false; take another");
     return ERR_OK;
 }
 
@@ -390,6 +378,12 @@ static enum err check_columns(struct job_reader *r)
             r, NULL, "data.columns",
             "no column is a number, a category or a key: there is nothing to learn from");
     return ERR_OK;
+}
+
+char job_delimiter_char(const struct job_csv *csv)
+{
+    static const char delimiters[] = {',', '\t', ';', '|', ' '};
+    return delimiters[csv->delimiter];
 }
 
 bool job_reads_csv(const struct job *job)
@@ -437,7 +431,9 @@ enum err job_check_csv(struct job_reader *r)
             libsvm ? "libsvm's values are taken as they are; leave it out"
                    : "csv columns have a scale of their own: - number: {scale: standard}");
     enum err err = libsvm ? job_check_libsvm(r) : check_columns(r);
+    if (!err && !libsvm)
+        err = check_separators(r);
     if (!err)
-        err = check_crosses(r);
+        err = job_check_crosses(r);
     return err ? err : check_room(r);
 }

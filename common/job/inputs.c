@@ -82,9 +82,11 @@ static enum err add_column(struct job_reader *r, const struct job_node *node, ui
     const struct job_column *c = &r->job->data.csv.column[column];
     const struct job_layer *layer = &r->job->model.layer[r->layer];
     bool is_key = job_column_has_keys(c);
-    if (c->kind == COLUMN_LABEL || c->kind == COLUMN_IGNORE)
+    if (c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT || c->kind == COLUMN_IGNORE)
         return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is no input: it is %s", c->name,
-                          c->kind == COLUMN_LABEL ? "the label" : "ignored");
+                          c->kind == COLUMN_LABEL    ? "the label"
+                          : c->kind == COLUMN_WEIGHT ? "the rows' weight"
+                                                     : "ignored");
     if (is_key && !job_layer_looks_up(layer))
         return job_refuse(r, node, JOB_LAYER_PREFIX,
                           "column %s holds keys: embedding, embedding_bag and linear look them up",

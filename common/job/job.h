@@ -337,6 +337,8 @@ static inline bool job_needs_data(const struct job *job)
 uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
                            uint32_t of[JOB_CROSS_MAX]);
 
+/* What data.delimiter means. */
+char job_delimiter_char(const struct job_csv *csv);
 /* Its rows come from csv text, of files or drawn. */
 bool job_reads_csv(const struct job *job);
 /* The same, or from libsvm text: data.columns says what is in a row. */

@@ -93,6 +93,12 @@ enum err job_read_texts(struct job_reader *r, const struct job_key *key,
 void job_note_otherwise(struct job_reader *r);
 enum err job_check_libsvm(struct job_reader *r) MUST_CHECK;
 
+/* cross.c: a cross is of key columns. */
+enum err job_check_crosses(struct job_reader *r) MUST_CHECK;
+
+/* Where the job says column `column`, which is there; JOB_COLUMN_PREFIX names its place in the list from now on. */
+const struct job_node *job_column_node(struct job_reader *r, uint32_t column);
+
 /* What holds between the keys of data.format: csv and libsvm. */
 enum err job_check_csv(struct job_reader *r) MUST_CHECK;
 

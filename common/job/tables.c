@@ -225,7 +225,7 @@ static enum err check_columns(struct job_reader *r)
         for (uint32_t k = 0; k < job->model.lookups && !used; k++)
             used = job->model.lookup[k].column == i;
         if (!used)
-            return job_refuse(r, NULL, "data.columns",
+            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
                               "no layer looks up the keys of %s: name it in the inputs of an "
                               "embedding, embedding_bag or linear, or say - ignore: %s",
                               c->name, c->name);

@@ -408,6 +408,26 @@ static void a_row_of_another_length_is_refused(void **state)
     refuses(NUMBER_LABEL, "\n\n", "it holds no row");
 }
 
+static void a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_model(void **state)
+{
+    struct fixture f;
+    char why[1024];
+    (void)state;
+    setup(&f, "columns: [number: a, label: y], header: skip", NULL, 0);
+    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    put(&f, "a.csv", "a,y\n0,1\n1,2\n", 12);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    snprintf(why, sizeof why,
+             "data.train: %s/a.csv: line 3: column 2 (y): label 2, the model has 2 classes (labels "
+             "0 to 1)",
+             f.files.dir);
+    assert_string_equal(f.e.text, why);
+    f.job.data.csv.bad_rows = BAD_ROWS_SKIP;
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
+    ROWS_ARE(&f.d, "0 : 1", "-");
+    teardown(&f);
+}
+
 static void bad_rows_keep_their_place_with_weight_0(void **state)
 {
     (void)state;
@@ -1073,6 +1093,7 @@ int main(void)
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),
         cmocka_unit_test(a_piece_does_not_end_within_quotes),
+        cmocka_unit_test(a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_model),
         cmocka_unit_test(bad_rows_keep_their_place_with_weight_0),
         cmocka_unit_test(bad_rows_are_skipped_up_to_a_limit),
         cmocka_unit_test(a_microbatch_has_fewer_rows_where_some_are_bad),

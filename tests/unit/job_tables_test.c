@@ -59,6 +59,15 @@ static void refused(const char *set, const char *why)
     assert_string_equal(e.text, why);
 }
 
+static void refused_with(const char *const *sets, size_t n, const char *why)
+{
+    struct job job;
+    struct errmsg e = {""};
+    assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", sets, n, &e),
+                     ERR_INPUT);
+    assert_string_equal(e.text, why);
+}
+
 static void a_range_in_a_name_is_as_many_names(void **state)
 {
     (void)state;
@@ -221,6 +230,13 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
             "integer from 1 to 4096");
     refused("data.columns[4].keys.separator=\"\"",
             "j.yaml:22: data.columns[4]: its separator is empty");
+    refused("data.columns[4].keys.separator=:",
+            "j.yaml:22: data.columns[4]: its separator is :, which stands before a value's weight; "
+            "take another, or leave weights out");
+    refused_with(
+        (const char *const[]){"data.quotes=false", "data.columns[4].keys.separator=\", \""}, 2,
+        "j.yaml:22: data.columns[4]: its separator has data.delimiter in it, which no "
+        "field has with data.quotes: false; take another");
     refused("data.columns[1].number.name=I{1..",
             "j.yaml:19: data.columns[1]: its name, I{1.., is no range of names; one is like "
             "C{1..26}");
@@ -252,14 +268,22 @@ static void a_cross_is_of_key_columns(void **state)
 
 static void a_cross_of_what_is_no_key_column_is_refused(void **state)
 {
-    static const char *const of[] = {"[C1]", "[C1, I1]", "[C1, tags]", "[C1, x]", "[C1, nobody]"};
+    static const char *const other[] = {"I1", "tags", "x", "nobody"};
     (void)state;
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-        char set[128];
-        (void)snprintf(set, sizeof set, "data.columns[5]={cross: {name: x, of: %s}}", of[i]);
-        refused(set, "j.yaml:17: data.columns: the cross x is to be of the names of 2 to 8 key "
-                     "columns, like of: [C1, C2]");
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        char set[128], why[128];
+        (void)snprintf(set, sizeof set, "data.columns[5]={cross: {name: x, of: [C1, %s]}}",
+                       other[i]);
+        (void)snprintf(why, sizeof why,
+                       "--set data.columns[5]: its of names %s, and no column is - key: %s",
+                       other[i], other[i]);
+        refused(set, why);
     }
+    refused("data.columns[5]={cross: {name: x, of: [C1]}}",
+            "--set data.columns[5]: its of is to name 2 to 8 key columns, like of: [C1, C2]");
+    refused("data.columns[5]={cross: {name: x, of: []}}",
+            "--set data.columns[5]: data.columns[5].cross.of: the list is empty; leave it out or "
+            "fill it");
     refused("data.columns[5]={cross: {name: x, of: [C1, C1]}}",
             "--set data.columns[5]: 'C1' stands twice in its of");
 }
@@ -281,6 +305,11 @@ static void columns_among_inputs_that_cannot_be_are_refused(void **state)
     refused("model.layers[3].dense.inputs=[e, bag, y]",
             "--set model.layers[3].dense.inputs: model.layers[3]: column y is no input: it is the "
             "label");
+    refused_with((const char *const[]){"data.columns[5]={weight: w}",
+                                       "model.layers[3].dense.inputs=[e, bag, w]"},
+                 2,
+                 "--set model.layers[3].dense.inputs: model.layers[3]: column w is no input: it is "
+                 "the rows' weight");
     refused("model.layers[0].linear.inputs=[I1]",
             "--set model.layers[0].linear.inputs: model.layers[0]: it looks up keys, and column I1 "
             "holds none: - key: I1 would be one");
@@ -296,9 +325,10 @@ static void columns_among_inputs_that_cannot_be_are_refused(void **state)
     refused("model.layers[1].embedding.inputs=[\"C{1..3}\", tags]",
             "--set model.layers[1].embedding.inputs: model.layers[1]: column tags has several keys "
             "a row: embedding_bag sums their rows up");
-    refused("model.layers[2].embedding_bag.inputs=[C1]",
-            "j.yaml:17: data.columns: no layer looks up the keys of tags: name it in the inputs of "
-            "an embedding, embedding_bag or linear, or say - ignore: tags");
+    refused(
+        "model.layers[2].embedding_bag.inputs=[C1]",
+        "j.yaml:22: data.columns[4]: no layer looks up the keys of tags: name it in the inputs of "
+        "an embedding, embedding_bag or linear, or say - ignore: tags");
 }
 
 static void tables_that_cannot_be_are_refused(void **state)

@@ -69,11 +69,10 @@ enum err csv_format_init(struct csv_format *out, const struct job_csv *job,
                          const struct table_schema *schema, bool learning, uint32_t classes,
                          struct errmsg *e)
 {
-    static const char delimiters[] = {',', '\t', ';', '|', ' '};
     struct csv_format f = {.job = job,
                            .schema = schema,
                            .comment_bytes = strlen(job->comment),
-                           .delimiter = delimiters[job->delimiter],
+                           .delimiter = job_delimiter_char(job),
                            .learning = learning,
                            .classes = classes,
                            .others = VOCABULARY_NONE};

@@ -137,8 +137,11 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     return ERR_OK;
 }
 
+/* `classes`: as the model says, which may not be there yet; of two classes the loss tells. */
 static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
 {
+    if (!classes && job->model.loss == LOSS_BINARY_CROSSENTROPY)
+        classes = 2;
     return (struct reading){.job = job,
                             .key = eval ? "data.eval" : "data.train",
                             .patterns = eval ? job->data.eval : job->data.train,

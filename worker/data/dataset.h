@@ -28,7 +28,7 @@ struct dataset {
 };
 
 /* Load job->data's train (eval = 0) or eval (eval = 1) part and check it against the model's input shape
- * and, for class labels, `classes` (labels must be < classes; 0: no check).
+ * and, for class labels, `classes` (labels must be < classes; 0: the loss tells, or no check).
  * Errors: ERR_INPUT naming the file, what is wrong (row, offset) and what would be right. */
 enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;

@@ -223,9 +223,12 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
         return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
                        what.text);
     }
-    return err_set(e, err,
-                   "%s: none of its cuts can be used: mend them, or start anew with --fresh",
-                   p->checkpoints);
+    const struct errmsg newest = *e;
+    return err_set(
+        e, err,
+        "none of its cuts can be used: mend them, or start anew with --fresh; the newest: "
+        "%.380s",
+        newest.text);
 }
 
 /* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */

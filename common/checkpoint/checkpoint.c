@@ -227,6 +227,21 @@ enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct err
     return ERR_OK;
 }
 
+enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut, struct errmsg *e)
+{
+    uint64_t *list, newest = above;
+    size_t folders;
+    enum err err = list_folders(dir, &list, &folders, e);
+    if (err)
+        return err;
+    for (size_t i = 0; i < folders; i++)
+        if (list[i] > newest && !is_published(dir, list[i]))
+            newest = list[i];
+    mem_free(list);
+    *cut = newest;
+    return ERR_OK;
+}
+
 /* ---- removing ---- */
 
 static void remove_file(const char *path)

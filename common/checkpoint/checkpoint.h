@@ -123,6 +123,10 @@ enum err checkpoint_publish(const char *dir, const struct manifest *m, struct er
 /* The cuts that have a manifest, newest first; *cuts is the caller's (mem_free). A missing dir is
  * none. */
 enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e) MUST_CHECK;
+/* *cut = the newest folder above the cut `above` that has no manifest: nobody finished it, or its manifest is lost; `above`
+ * if there is none. */
+enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut,
+                               struct errmsg *e) MUST_CHECK;
 
 /* Read and check a manifest, and that each file it names is there with its size and a head that
  * fits: what is read is little, whatever the size of the model. *m is the caller's

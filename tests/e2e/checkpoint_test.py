@@ -65,12 +65,14 @@ class CheckpointTest(TrainCase):
         self.goes_on_from(cuts[-2], want, f"cut {cuts[-1]} cannot be used, the one before it is tried: ")
 
     def test_where_no_checkpoint_can_be_used_the_job_fails_and_does_not_begin_anew(self):
-        self.stopped()
+        _, cuts = self.stopped()
         for manifest in self.out.glob("checkpoints/cut-*/manifest.gw"):
             manifest.write_bytes(manifest.read_bytes()[:-1])
         job = self.launch(keys=KEYS).wait(1)
-        self.assertIn("none of its cuts can be used", job.log("worker-0"))
-        self.assertEqual(job.summary()["status"], "failed")
+        summary = job.summary()
+        self.assertEqual(summary["status"], "failed")
+        self.assertIn("none of its cuts can be used", summary["error"])
+        self.assertIn(f"cut-{cuts[-1]:010}/manifest.gw: corrupt: ", summary["error"]) # the file, where a user looks
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
     def test_a_half_written_checkpoint_does_not_exist(self):
@@ -81,7 +83,7 @@ class CheckpointTest(TrainCase):
         (half / "manifest.gw").unlink()
         shard = sorted(half.glob("shard-*"))[0]
         shard.write_bytes(shard.read_bytes()[:100])
-        self.goes_on_from(cuts[-1], want)
+        self.goes_on_from(cuts[-1], want, f"cut {cuts[-1] + 1} has no manifest.gw, so it was not finished")
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
     def test_without_a_shard_of_the_newest_the_one_before_is_taken(self):

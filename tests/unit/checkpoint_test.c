@@ -547,6 +547,32 @@ static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
     assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_OK);
     assert_int_equal(m.cut, 1);
     manifest_close(&m);
+    set_format(1, "manifest.gw", '0');
+    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_CORRUPT);
+    assert_non_null(strstr(refused.text, "/cut-0000000002/manifest.gw: corrupt")); /* the newest */
+    blocks_free(&b);
+}
+
+static void a_cut_without_a_manifest_is_known_as_not_finished(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    char path[FILES_PATH_MAX + 64];
+    uint64_t cut;
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_ok(write_cut(&b, i, 1, &e));
+    assert_ok(checkpoint_unfinished(dir, 0, &cut, &e));
+    assert_int_equal(cut, 0);
+    for (uint64_t i = 2; i <= 3; i++) {
+        snprintf(path, sizeof path, "%s/cut-%010llu/manifest.gw", dir, (unsigned long long)i);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_ok(checkpoint_unfinished(dir, 1, &cut, &e));
+    assert_int_equal(cut, 3);
+    assert_ok(checkpoint_unfinished(dir, 3, &cut, &e));
+    assert_int_equal(cut, 3);
+    assert_ok(checkpoint_unfinished("/nonexistent/checkpoints", 0, &cut, &e));
+    assert_int_equal(cut, 0);
     blocks_free(&b);
 }
 
@@ -1171,6 +1197,7 @@ int main(void)
         TEST(a_checkpoint_of_three_shards_loads_into_any_number_of_ranges),
         TEST(a_newer_format_is_refused_naming_both),
         TEST(a_newer_cut_is_not_passed_over_for_an_older_one),
+        TEST(a_cut_without_a_manifest_is_known_as_not_finished),
         TEST(no_memory_is_no_reason_to_go_back_to_an_older_cut),
         TEST(fields_that_an_earlier_release_did_not_know_have_their_defaults),
         TEST(a_shard_of_several_frames_is_read_from_any_element_to_any),

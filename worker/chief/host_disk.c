@@ -32,13 +32,22 @@ static bool is_no_fault_of_it(enum err err)
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e)
 {
-    uint64_t *cuts = NULL;
+    uint64_t *cuts = NULL, newest = 0, unfinished = 0;
     size_t n = 0;
+    struct errmsg first = {""}; /* what is wrong with the newest one */
     enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
+    if (!err) {
+        newest = n ? cuts[0] : 0;
+        err = checkpoint_unfinished(checkpoints, newest, &unfinished, e);
+    }
     if (err) {
         log_warn("%s", e->text);
+        mem_free(cuts);
         return is_no_fault_of_it(err) ? err : ERR_CORRUPT;
     }
+    if (unfinished > newest)
+        log_info("cut %" PRIu64 " has no manifest.gw, so it was not finished: it is passed over",
+                 unfinished);
     err = ERR_NOTFOUND;
     for (size_t i = 0; i < n && err && !is_no_fault_of_it(err); i++) {
         if (cuts[i] >= below)
@@ -49,8 +58,12 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
         else if (err)
             log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
                      e->text);
+        if (err && !first.text[0])
+            first = *e;
     }
     mem_free(cuts);
+    if (err && !is_no_fault_of_it(err) && n)
+        *e = first;
     return err && !is_no_fault_of_it(err) && n ? ERR_CORRUPT : err;
 }
 

@@ -114,24 +114,25 @@ static void summary_print_head(FILE *out, const json_t *s)
         (void)fprintf(out, "  error: %s\n", error);
 }
 
-/* "  eval: loss 0.0712, accuracy 0.9789": what `key` has, in this unit, under this title. */
+/* "  eval: loss 0.0712, accuracy 0.9789": the numbers that `key` has, in this unit, under this title; none: nothing. */
 static void summary_print_numbers(FILE *out, const json_t *s, const char *key, const char *title,
                                   double unit, int digits, const char *unit_name)
 {
     json_t *numbers = json_object_get(s, key), *value;
-    const char *name, *before = "";
-    if (!json_is_object(numbers) || json_object_size(numbers) == 0)
-        return;
-    (void)fprintf(out, "  %s: ", title);
+    const char *name;
+    bool any = false;
     json_object_foreach(numbers, name, value)
     {
-        if (json_is_number(value)) {
-            (void)fprintf(out, "%s%s %.*f%s", before, name, digits, json_number_value(value) / unit,
-                          unit_name);
-            before = ", ";
-        }
+        if (!json_is_number(value))
+            continue;
+        if (!any)
+            (void)fprintf(out, "  %s: ", title);
+        (void)fprintf(out, "%s%s %.*f%s", any ? ", " : "", name, digits,
+                      json_number_value(value) / unit, unit_name);
+        any = true;
     }
-    (void)fprintf(out, "\n");
+    if (any)
+        (void)fprintf(out, "\n");
 }
 
 static void summary_print_cluster(FILE *out, const json_t *s)

@@ -1,5 +1,6 @@
 #include "launch/base/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,6 +64,19 @@ static enum err rundir_move_aside(const char *path, struct errmsg *e)
     return err_set(e, ERR_IO, "%s: %s.1 to .%d are all taken", path, path, RUNDIR_ASIDE_MAX - 1);
 }
 
+/* Is there anything but a lock? A folder that cannot be read counts as one with files. */
+static bool rundir_has_files(const char *path)
+{
+    DIR *d = opendir(path);
+    bool any = !d;
+    for (struct dirent *entry; d && !any && (entry = readdir(d)) != NULL;)
+        any = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+              strcmp(entry->d_name, "lock") != 0;
+    if (d)
+        (void)closedir(d);
+    return any;
+}
+
 /* The lock travels with the folder that is moved; the new one gets a lock of its own. */
 static enum err rundir_renew(struct rundir *r, struct errmsg *e)
 {
@@ -121,10 +135,8 @@ enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errm
     enum err err = rundir_set_path(r, path, e);
     if (err)
         return err;
-    struct stat there;
-    bool is_there = stat(r->path, &there) == 0;
     err = dirlock_take(r->path, &r->lock_fd, rundir_on_wait, e);
-    if (!err && fresh && is_there)
+    if (!err && fresh && rundir_has_files(r->path))
         err = rundir_renew(r, e);
     if (!err)
         err = rundir_prepare(r, e);

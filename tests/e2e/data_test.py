@@ -65,6 +65,16 @@ class CsvTest(TrainCase):
             self.assertEqual(self.digest(f"--workers={n}", "--ps=2", out=self.tmp / f"{n}-{threads}",
                                          keys={"worker.threads": threads}), undisturbed)
 
+    def test_a_job_without_an_eval_part_says_nothing_of_one_and_a_fresh_folder_stays_where_it_is(self):
+        self.JOB.write_text(JOB.replace("  eval: people.eval\n", ""))
+        self.train("--fresh", keys={"training.epochs": 1})
+        said = (self.tmp / "out.stdout").read_text()
+        self.assertIn("  train: loss ", said)
+        self.assertNotIn("eval:", said)
+        self.assertFalse((self.tmp / "out.1").exists())
+        self.train("--fresh", keys={"training.epochs": 1})
+        self.assertTrue((self.tmp / "out.1/summary.json").exists())
+
     def test_what_was_learned_of_the_columns_is_beside_the_model(self):
         self.train(keys={"training.epochs": 1})
         encoding = json.loads((self.out / "model/encoding.json").read_text())

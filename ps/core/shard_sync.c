@@ -177,16 +177,21 @@ static void answer_late(struct shard *s, struct shard_peer *peer, uint64_t step,
     peer->holds = s->step + 1;
 }
 
-/* From now on the peer gets each run of the step; those that are made already come at once. */
+/* From now on the peer gets each run of the step in the making; those that are made already come at once. */
+static void want_next(struct shard *s, struct shard_peer *peer, bool pulled)
+{
+    peer->sync.want_step = s->step + 1;
+    peer->sync.want_pulled = pulled;
+    peer->sync.pushed = (struct tree_leaves){{0}};
+    for (uint32_t i = 0; i < s->sync.runs; i++)
+        shard_step_send(s, peer, &s->sync.run[i]);
+}
+
 static void subscribe(struct shard *s, struct shard_peer *peer)
 {
     if (peer->sync.want_step == s->step + 1)
         return;
-    peer->sync.want_step = s->step + 1;
-    peer->sync.want_pulled = false;
-    peer->sync.pushed = (struct tree_leaves){{0}};
-    for (uint32_t i = 0; i < s->sync.runs; i++)
-        shard_step_send(s, peer, &s->sync.run[i]);
+    want_next(s, peer, false);
 }
 
 /* The step is over, or was not yet there when the body came. */
@@ -322,9 +327,8 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
     if (!m->any && m->step > s->step + 1)
         return err_set(e, ERR_PROTO, "step %" PRIu64 " is pulled, %" PRIu64 " is present", m->step,
                        s->step);
-    if (!m->any && m->step == s->step + 1) {
-        peer->sync.want_step = m->step;
-        peer->sync.want_pulled = true;
+    if (!m->any && m->step == s->step + 1) { /* its chunks may be made, and parts wait */
+        want_next(s, peer, true);
         return ERR_OK;
     }
     send_step(s, peer, m, !m->any && m->step + 1 == s->step && s->before_there);

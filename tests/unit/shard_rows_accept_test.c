@@ -27,6 +27,7 @@ struct node {
     int dropped;    /* times that all peers were */
     struct {
         int made; /* answers that end a step */
+        uint32_t chunks;
         uint64_t step;
         Gradwire__Outcome outcome;
     } answer[PEERS];
@@ -51,6 +52,7 @@ static void io_send(void *ctx, struct shard_peer *to, enum frame_type type,
     const Gradwire__Reply *head = quiet_reply(type, m);
     (void)body, (void)bytes;
     n->answer[to->worker].made += head->made;
+    n->answer[to->worker].chunks += head->chunks;
     n->answer[to->worker].step = head->step;
     n->answer[to->worker].outcome = head->outcome;
 }
@@ -425,6 +427,41 @@ static void what_comes_when_parts_are_picked_is_not_taken(void **state)
     assert_true(failures > 0);
 }
 
+/* The chunk is made, and parts wait. Who comes late, and knows from another shard that the step is made, pulls it. */
+static void a_pull_of_a_step_whose_parts_wait_gets_what_is_made(void **state)
+{
+    (void)state;
+    bool fired = true;
+    uint32_t waited = 0;
+    for (long n = 0; fired; n++) {
+        struct fixture *f = begin(0, 0);
+        struct node *of = &f->node[0];
+        push_block(f, 0, 0, 1, 0);
+        push_rows(f, 0, 0, 0, 1, 0);
+        mem_fail_at(n);
+        accept(f, 0, 0, 0x03);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        waited += step_of(f, 0) == 0;
+        for (uint32_t again = 1; step_of(f, 0) == 0 && again <= 2; again++) {
+            Gradwire__Pull m = GRADWIRE__PULL__INIT;
+            Gradwire__Generation g = quiet_generation(f->generation);
+            struct errmsg e = {""};
+            m.generation = &g;
+            m.step = 1;
+            assert_int_equal(shard_on_worker(of->shard, &of->peer[2], FRAME_PULL, &m.base, &e),
+                             ERR_OK);
+            assert_true(of->answer[2].chunks == again && of->answer[2].made == 0);
+            if (again == 2)
+                push_rows(f, 0, 0, 0, 1, 0);
+        }
+        assert_int_equal(step_of(f, 0), 1);
+        assert_int_equal(of->answer[2].made, of->answer[2].chunks > 0);
+        end(f);
+    }
+    assert_true(waited > 0);
+}
+
 static void the_norm_is_of_the_rows_that_are_accepted(void **state)
 {
     (void)state;
@@ -516,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_decision_of_leaves_that_a_part_lacks_is_left_alone),
         cmocka_unit_test(rows_are_made_of_what_is_accepted_and_a_late_push_changes_none),
         cmocka_unit_test(what_comes_when_parts_are_picked_is_not_taken),
+        cmocka_unit_test(a_pull_of_a_step_whose_parts_wait_gets_what_is_made),
         cmocka_unit_test(the_norm_is_of_the_rows_that_are_accepted),
         cmocka_unit_test(a_cut_holds_the_decision_and_a_takeover_keeps_the_rows),
         cmocka_unit_test(an_extra_step_waits_for_the_parts_of_all_leaves),

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
 
 EMA = {"optimizer": "{adam: {use_ema: true, ema_momentum: 0.9, ema_overwrite_frequency: 7}}", "training.epochs": 2}
 
@@ -83,7 +83,7 @@ class AverageTest(TrainCase):
         keys = {**EMA, "data.synthetic_train_rows": 16000, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0,
                 "training.clip_norm": 0.5}
         want = self.undisturbed(keys=keys)
-        job = self.launch("--ps=2", "--workers=2", keys=keys)
+        job = self.launch("--ps=2", "--workers=2", *slow(0.005), keys=keys)
         job.until_cut(1)
         job.kill("worker-0", signal.SIGKILL)
         job.until_cut(3)

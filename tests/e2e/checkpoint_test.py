@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import LONG_ROWS, SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import LONG_ROWS, SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 4,
         "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
@@ -158,7 +158,7 @@ class CheckpointTest(TrainCase):
 
     def test_a_run_that_was_not_done_goes_on_under_the_next_ones_name(self):
         want = self.undisturbed(keys=KEYS)
-        job = self.launch("--fault=worker-1=sleep:0.02", keys={**KEYS, "checkpoint.run": "monday"})
+        job = self.launch(*slow(0.02), keys={**KEYS, "checkpoint.run": "monday"})
         job.until_cut(2)
         job.signal(signal.SIGTERM)
         job.wait(143)

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import ROOT, SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import ROOT, SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
 
 JOB = """name: clicks
 model:
@@ -32,8 +32,8 @@ optimizer: {adagrad: {initial_accumulator_value: 0.000001}}
 training: {epochs: 1, batch_size: 200, learning_rate: 0.05}
 """
 EXAMPLES = ROOT / "examples/clicks"
-# Long enough that somebody can be killed in it: a worker that sleeps holds each step up.
-SLOW = "--fault=worker-1=sleep:0.02"
+# Long enough that somebody can be killed in it.
+SLOW = slow(0.02)
 DISTURBED = {"data.synthetic_train_rows": 8000 if SANITIZED else 60000, "checkpoint.every_steps": 20,
              "checkpoint.every_seconds": 0}
 
@@ -56,7 +56,7 @@ class ClicksTest(TrainCase):
                 self.assertTrue(s["exact"])
 
     def disturbed(self, *names):
-        job = self.launch("--ps=2", "--workers=2", SLOW, keys=DISTURBED, out=self.tmp / "-".join(names))
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED, out=self.tmp / "-".join(names))
         job.until_cut(1)
         for name in names:
             job.kill(name)
@@ -74,7 +74,7 @@ class ClicksTest(TrainCase):
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_checkpoint_goes_on_with_another_number_of_ps(self):
         want = self.train("--ps=1", "--workers=1", keys=DISTURBED, out=self.tmp / "whole").summary()
-        job = self.launch("--ps=2", "--workers=2", SLOW, keys=DISTURBED)
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)
         job.until_cut(1)
         job.signal(signal.SIGTERM)
         self.assertLess(job.wait(143).summary()["steps"], want["steps"])

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TSAN, TrainCase  # noqa: E402
+from cluster import TSAN, TrainCase, slow  # noqa: E402
 from watch import metrics, places  # noqa: E402
 
 KEYS = {"data.synthetic_train_rows": 2000 if TSAN else 10000, "data.synthetic_eval_rows": 1000, "training.epochs": 2, "checkpoint.every_steps": 20,
@@ -49,7 +49,7 @@ class CompressionTest(TrainCase):
 
     def test_whoever_is_killed_the_retry_sends_the_same(self):
         want = self.pushed("int8")
-        job = self.launch("--ps=2", "--workers=2", keys={**KEYS, "compression.push": "int8"}, out=self.tmp / "kill")
+        job = self.launch("--ps=2", "--workers=2", *slow(0.005), keys={**KEYS, "compression.push": "int8"}, out=self.tmp / "kill")
         job.until_cut(1)
         job.kill("worker-1", signal.SIGKILL)
         s = job.wait().summary()
@@ -61,7 +61,8 @@ class CompressionTest(TrainCase):
         want = None
         for ps, workers, kill in ((1, 1, None), (2, 2, None), (2, 3, "worker-2")):
             with self.subTest(ps=ps, workers=workers, kill=kill):
-                job = self.launch(f"--ps={ps}", f"--workers={workers}", keys={**KEYS, "compression.reply": "int8"},
+                job = self.launch(f"--ps={ps}", f"--workers={workers}", *(slow(0.005, workers) if kill else ()),
+                                  keys={**KEYS, "compression.reply": "int8"},
                                   out=self.tmp / f"reply-{ps}-{workers}")
                 if kill:
                     job.until_cut(1)
@@ -81,8 +82,8 @@ class CompressionTest(TrainCase):
         self.assertTrue(packed["exact"])
 
     def test_a_restored_job_goes_on_from_what_workers_held(self):
-        job = self.launch("--ps=2", "--workers=2", keys={**KEYS, "compression.push": "int8",
-                                                         "compression.reply": "int8"}, out=self.tmp / "restore")
+        job = self.launch("--ps=2", "--workers=2", *slow(0.005), out=self.tmp / "restore",
+                          keys={**KEYS, "compression.push": "int8", "compression.reply": "int8"})
         job.until_cut(1)
         job.kill("ps-1", signal.SIGKILL)
         s = job.wait().summary()
@@ -125,7 +126,7 @@ class CompressionTest(TrainCase):
                 self.assertGreater(s["eval"]["accuracy"], 0.2 if TSAN else accuracy)
 
     def test_what_top_k_withheld_is_lost_with_its_worker_and_counted(self):
-        job = self.launch("--ps=1", "--workers=2", "--evaluator", out=self.tmp / "lost",
+        job = self.launch("--ps=1", "--workers=2", "--evaluator", *slow(0.005), out=self.tmp / "lost",
                           keys={**KEYS, **self.SGD, "compression.push": "top_k"})
         job.until_cut(1)
         job.kill("evaluator-0", signal.SIGSTOP)  # the end waits for it

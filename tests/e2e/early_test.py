@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import BUILD, DEADLINE_S, PS, ROOT, WORKER, TrainCase  # noqa: E402
+from cluster import BUILD, DEADLINE_S, PS, ROOT, WORKER, TrainCase, slow  # noqa: E402
 
 # A rate at which the evaluation soon gets no better.
 KEYS = {"data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 400, "training.epochs": 60,
@@ -55,7 +55,7 @@ class EarlyTest(TrainCase):
         keys = {**KEYS, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
         calm = self.tmp / "calm"
         want = self.train(keys=keys, out=calm).summary()
-        job = self.launch(keys=keys)
+        job = self.launch(*slow(0.01), keys=keys)
         job.until_cut(3)
         job.kill("worker-0", signal.SIGKILL)
         got = job.wait().summary()

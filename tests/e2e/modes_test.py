@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
 
 ROWS, BATCH, EPOCHS = 8000 if SANITIZED else 16000, 64, 3
 TOTAL = EPOCHS * (ROWS // BATCH)
@@ -63,7 +63,7 @@ class ModesTest(TrainCase):
         return s
 
     def disturbed(self, mode, *names, sig=signal.SIGKILL):
-        job = self.launch("--ps=2", "--workers=3", keys=self.keys(mode), out=self.tmp / "-".join((mode, *names)))
+        job = self.launch("--ps=2", "--workers=3", *slow(0.002, 3), keys=self.keys(mode), out=self.tmp / "-".join((mode, *names)))
         job.until_cut(1)
         for name in names:
             job.kill(name, sig)
@@ -98,7 +98,7 @@ class ModesTest(TrainCase):
     def test_it_goes_on_from_where_it_was_stopped_with_other_numbers_of_ps_and_workers(self):
         for mode in self.each(*(("ssp-2",) if SHORT or SANITIZED else ())):
             out = self.tmp / f"{mode}-stopped"
-            job = self.launch("--ps=2", "--workers=3", keys=self.keys(mode), out=out)
+            job = self.launch("--ps=2", "--workers=3", *slow(0.002, 3), keys=self.keys(mode), out=out)
             job.until_cut(1)
             job.signal(signal.SIGTERM)
             s = job.wait(143).summary()

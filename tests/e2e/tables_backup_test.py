@@ -41,7 +41,7 @@ class TablesBackupTest(TrainCase):
                 "model.loss": "mae", "model.metrics": "[mae]",
                 "optimizer": f"{{sgd: {{learning_rate: {BATCH}}}}}", "training.epochs": epochs,
                 "training.batch_size": BATCH, "training.microbatches": LEAVES, "checkpoint.every_steps": 20,
-                "checkpoint.every_seconds": 0, "timeouts.worker_rejoin_s": 2,
+                "checkpoint.every_seconds": 0, "timeouts.worker_rejoin_s": 100,  # who comes late is waited for
                 **{k.replace("__", "."): v for k, v in more.items()}}
 
     def table(self, job, name):

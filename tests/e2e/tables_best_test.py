@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
 
 # So few rows, and so large a rate, that the evaluation soon gets worse.
 JOB = """
@@ -39,7 +39,7 @@ early_stopping: {patience: 3, restore_best_weights: true}
 timeouts: {worker_rejoin_s: 2}
 checkpoint: {every_steps: 0, every_seconds: 0, keep: 1}
 """
-SLOW = "--fault=worker-1=sleep:0.01"
+SLOW = slow(0.03)
 
 
 @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
@@ -117,7 +117,7 @@ class TablesBestTest(TrainCase):
 
     def disturbed(self, name):
         keys = {"checkpoint.every_steps": 7}
-        job = self.launch("--ps=2", "--workers=2", SLOW, job=self.job, keys=keys, out=self.tmp / name)
+        job = self.launch("--ps=2", "--workers=2", *SLOW, job=self.job, keys=keys, out=self.tmp / name)
         job.until("an epoch was the best", (self.tmp / name / "best/weights.safetensors").exists)
         job.kill(name)
         got = job.wait().summary()

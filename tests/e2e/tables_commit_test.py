@@ -68,7 +68,7 @@ class TablesCommitTest(TrainCase):
         want = self.found("--ps=1", "--workers=1", keys=keys, out="undisturbed")
         for names in (("ps-1",),) if SHORT or SANITIZED else (("ps-1",), ("worker-0",), tables_test.ALL):
             with self.subTest(names):
-                job = self.launch("--ps=2", "--workers=2", tables_test.SLOW, keys=keys, out=self.tmp / "-".join(names))
+                job = self.launch("--ps=2", "--workers=2", *tables_test.SLOW, keys=keys, out=self.tmp / "-".join(names))
                 job.until_cut(2)
                 for name in names:
                     job.kill(name)

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import TrainCase  # noqa: E402
+from cluster import TrainCase, slow  # noqa: E402
 
 JOB = """
 name: lr
@@ -97,7 +97,7 @@ class TablesCutTest(TrainCase):
     def test_a_ps_that_is_killed_changes_nothing(self):
         keys = {"training.epochs": 60}
         whole = self.undisturbed(job=self.job, keys=keys)
-        job = self.launch("--ps=2", "--workers=2", "--fault=worker-1=sleep:0.003", job=self.job, keys=keys)
+        job = self.launch("--ps=2", "--workers=2", *slow(0.003), job=self.job, keys=keys)
         job.until_cut(3)
         job.kill("ps-1")
         job.until_cut(8)

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import DEADLINE_S, SANITIZED, SHORT, WORKER, TrainCase  # noqa: E402
+from cluster import DEADLINE_S, SANITIZED, SHORT, WORKER, TrainCase, slow  # noqa: E402
 from watch import metrics, places, text  # noqa: E402
 
 ROWS, EVAL_ROWS, MEMBERS = 1200, 400, 150
@@ -26,7 +26,7 @@ OWN = """{wide: {regularizer: {l1_l2: {l1: 1.0e-5, l2: 1.0e-4}}, optimizer: {ftr
     ids: {optimizer: {adagrad: {learning_rate: 0.1, rowwise: true}}, warmup_steps: 5},
     bag: {optimizer: {adam: {learning_rate: 0.03}},
           learning_rate_schedule: {exponential_decay: {decay_steps: 20, decay_rate: 0.9}}}}"""
-SLOW = "--fault=worker-1=sleep:0.003"  # a job that somebody can be killed in
+SLOW = slow(0.003)  # a job that somebody can be killed in
 ALL = ("worker-0", "worker-1", "ps-0", "ps-1")
 OPTIMIZERS = {"{sgd: {learning_rate: 2}}": (2, None), "{adagrad: {learning_rate: 0.3}}": (0.3, 0.1)}
 
@@ -147,7 +147,7 @@ class TablesTest(TrainCase):
         whole = (("worker-1",), ("worker-0",), ("ps-1",), ("ps-0", "worker-1"), ALL)
         for names in whole[1:3] if SHORT or SANITIZED else whole:
             with self.subTest(names):
-                job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "-".join(names))
+                job = self.launch("--ps=2", "--workers=2", *SLOW, keys=keys, out=self.tmp / "-".join(names))
                 job.until_cut(2)
                 for name in names:
                     job.kill(name)
@@ -174,7 +174,7 @@ class TablesTest(TrainCase):
         self.assertTrue(counts["ids"]["evicted"] > 0 < counts["wide"]["dropped"], counts)
         for table in counts.values():
             self.assertEqual((table["admitted"], table["refused"]), (table["rows"] + table["evicted"], 0))
-        job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "killed")
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=keys, out=self.tmp / "killed")
         job.until_cut(2)
         for name in ALL:
             job.kill(name)
@@ -225,7 +225,7 @@ class TablesTest(TrainCase):
     def test_ssp_learns_what_sync_does_whoever_is_killed(self):
         keys = self.keys(WIDE_DEEP, training__epochs=60, checkpoint__every_steps=150, checkpoint__every_seconds=0,
                          training__update="ssp", training__staleness=1)
-        job = self.launch("--ps=2", "--workers=2", SLOW, keys=keys, out=self.tmp / "ssp")
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=keys, out=self.tmp / "ssp")
         job.until_cut(2)
         job.kill("ps-1")
         job.kill("worker-1")

@@ -28,6 +28,11 @@ DEADLINE_S = 900 if SANITIZED else 400  # of what must come, on a machine with m
 LONG_ROWS = 2000 if TSAN else 5000 if SANITIZED else 16000  # an epoch with time to look at, and to be killed in
 
 
+def slow(seconds, workers=2):
+    """Flags of a job that lasts, whoever comes late: each computation takes so long. In sync that is a step's."""
+    return [f"--fault=worker-{i}=sleep:{seconds}" for i in range(workers)]
+
+
 def command_line(pid):
     """As bytes with NULs; empty for a process that is gone."""
     try:

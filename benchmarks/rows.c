@@ -86,6 +86,7 @@ static void add_row(struct rows *r, uint64_t i)
     if (took > r->longest_add_s)
         r->longest_add_s = took;
     row_update_begin(r->table, &ADAGRAD, row);
+    row_set_stamp(r->table, row, 1); /* all of its memory is in use */
     for (uint32_t d = 0; d < RAW_DIM; d++)
         row_weights(r->table, row)[d] = weight_of(i);
 }

@@ -10,7 +10,7 @@ enum {
     SLAB_SHIFT_MAX = 20,
     SMALL_PAGES_BYTES = 4 << 20, /* of a table's first rows */
     SLABS_MIN = 16,
-    BATCH = 64 /* rows that memory is asked for while as many before them are copied */
+    BATCH = 8 /* rows that memory is asked for while as many before them are copied */
 };
 
 /* ---- slabs ---- */
@@ -180,7 +180,7 @@ ask(const struct row_table *t, const uint32_t *row, size_t n, uint32_t dim, cons
     for (size_t i = 0; i < n; i++) {
         w[i] = row[i] == ROW_NONE ? NULL : row_weights(t, row[i]);
         if (w[i])
-            row_ask(w[i], dim);
+            row_ask(w[i], dim, ROW_FIRST_CACHE);
     }
 }
 

@@ -109,16 +109,30 @@ static inline void row_copy(float *restrict out, const float *restrict w, uint32
 
 enum { ROW_LINE_BYTES = 64 };
 
-/* `floats` from `at` on come to the cache. Most rows have a line or two. Inlined always: gcc drops calls of a function that
- * only prefetches, as without effect. */
-__attribute__((always_inline)) static inline void row_ask(const float *at, uint32_t floats)
+/* The cache that memory is asked to come to. A core waits for some 20 lines to its first cache; a request for more than
+ * that stops it. More can be on their way to the second one. */
+enum row_cache { ROW_FIRST_CACHE, ROW_SECOND_CACHE };
+
+/* The line of `at` comes to the cache. Inlined always, as row_ask: gcc drops calls of a function that only prefetches, as
+ * without effect. */
+__attribute__((always_inline)) static inline void row_ask_line(const void *at, enum row_cache to)
+{
+    if (to == ROW_FIRST_CACHE)
+        __builtin_prefetch(at, 0, 3);
+    else
+        __builtin_prefetch(at, 0, 2);
+}
+
+/* `floats` from `at` on come to the cache. Most rows have a line or two. */
+__attribute__((always_inline)) static inline void row_ask(const float *at, uint32_t floats,
+                                                          enum row_cache to)
 {
     enum { LINE_FLOATS = ROW_LINE_BYTES / sizeof *at };
-    __builtin_prefetch(at);
+    row_ask_line(at, to);
     if (floats > LINE_FLOATS)
-        __builtin_prefetch(at + LINE_FLOATS);
+        row_ask_line(at + LINE_FLOATS, to);
     for (uint32_t i = 2 * LINE_FLOATS; i < floats; i += LINE_FLOATS)
-        __builtin_prefetch(at + i);
+        row_ask_line(at + i, to);
 }
 
 enum { ROW_HEAD_COUNT = 8, ROW_HEAD_SLOT = 12 }; /* bytes of the head, behind the stamp */

@@ -38,8 +38,8 @@ __attribute__((always_inline)) static inline void ask(struct batch *b, const str
             continue;
         float *w = row_weights(t, row[i]);
         char *head = row_head(t, row[i]);
-        __builtin_prefetch(head);
-        row_ask(w, t->body_floats);
+        row_ask_line(head, ROW_SECOND_CACHE);
+        row_ask(w, t->body_floats, ROW_SECOND_CACHE);
         b->row[rows].w = w;
         b->row[rows].g = g + i * t->dim;
         b->head[rows++] = head;

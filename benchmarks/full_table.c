@@ -1,11 +1,11 @@
 /* What a step costs a ps (ps/rows) as its table grows: the table has --rows rows of 16 floats with adagrad, and a step
- * reads STEP_ROWS distinct ones, drawn uniformly from all of them, and updates them, part by part and with what they were
+ * reads BATCH_ROWS distinct ones, drawn uniformly from all of them, and updates them, part by part and with what they were
  * set aside. Beside it the same lookups and updates by the yardstick of rows.c.
  *
  * full_table [--rows N] [--rounds R]
  *
  * Times are the thread's processor time, which others on the machine disturb less. `asked`, `touched` and their bytes are
- * what the ps's own counters say of a step. The check: they are STEP_ROWS a step. */
+ * what the ps's own counters say of a step. The check: they are BATCH_ROWS a step. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,12 +14,13 @@
 
 #include "benchmarks/bench.h"
 #include "benchmarks/raw_rows.h"
+#include "benchmarks/row_batches.h"
 #include "common/base/rng.h"
 #include "common/math/kernels.h"
 #include "ps/rows/row_tables.h"
 #include "ps/rows/row_update.h"
 
-enum { ROUNDS_MAX = 101, STEPS = 128, STEP_ROWS = 8192, SEED = 1 };
+enum { ROUNDS_MAX = 101, STEPS = 128, SEED = 1 };
 
 static const struct optimizer ADAGRAD = {.kind = OPT_ADAGRAD,
                                          .learning_rate = 0.01F,
@@ -33,16 +34,11 @@ struct full {
     struct buffer_pool pool;
     struct row_tables tables;
     struct raw_rows raw;
-    uint64_t *key; /* (STEPS, STEP_ROWS): mixed, of each step ascending */
-    float *g;      /* (STEP_ROWS, RAW_DIM) */
+    uint64_t *key; /* (STEPS, BATCH_ROWS): mixed, of each step ascending */
+    float *g;      /* (BATCH_ROWS, RAW_DIM) */
     float *out;    /* an answer */
     uint64_t t;
 };
-
-static uint64_t key_of(uint64_t row)
-{
-    return key_mix(row + 1); /* 0 is no key of the yardstick */
-}
 
 /* ---- set up ---- */
 
@@ -56,47 +52,23 @@ static void build(struct full *f)
     raw_rows_init(&f->raw, f->rows);
     for (uint64_t i = 0; i < f->rows; i++) {
         uint32_t row;
-        if (row_table_add(f->tables.table[0], key_of(i), &row))
+        if (row_table_add(f->tables.table[0], row_batch_key(i), &row))
             bench_die("out of memory at row %lu", (unsigned long)i);
         row_update_begin(f->tables.table[0], &ADAGRAD, row);
-        memset(raw_rows_add(&f->raw, key_of(i), ADAGRAD.initial_accumulator_value), 0,
+        memset(raw_rows_add(&f->raw, row_batch_key(i), ADAGRAD.initial_accumulator_value), 0,
                RAW_DIM * sizeof(float));
     }
 }
 
-static int by_key(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void draw_steps(struct full *f)
-{
-    uint8_t *taken = bench_pages(f->rows);
-    uint64_t at = 0;
-    for (size_t step = 0; step < STEPS; step++) {
-        uint64_t *key = f->key + step * STEP_ROWS;
-        memset(taken, 0, f->rows);
-        for (size_t n = 0; n < STEP_ROWS;) {
-            uint64_t row = rng_u64(rng_key(SEED, RNG_TEST, 0, 0), at++) % f->rows;
-            if (!taken[row])
-                key[n++] = key_of(row);
-            taken[row] = 1;
-        }
-        qsort(key, STEP_ROWS, sizeof *key, by_key);
-    }
-    free(taken);
-}
-
 static void full_init(struct full *f)
 {
-    f->key = bench_pages((size_t)STEPS * STEP_ROWS * sizeof *f->key);
-    f->g = bench_pages(STEP_ROWS * RAW_DIM * sizeof *f->g);
-    f->out = bench_pages(STEP_ROWS * (RAW_DIM + 1) * sizeof *f->out);
-    for (size_t i = 0; i < STEP_ROWS * RAW_DIM; i++)
+    f->key = bench_pages((size_t)STEPS * BATCH_ROWS * sizeof *f->key);
+    f->g = bench_pages(BATCH_ROWS * RAW_DIM * sizeof *f->g);
+    f->out = bench_pages(BATCH_ROWS * (RAW_DIM + 1) * sizeof *f->out);
+    for (size_t i = 0; i < BATCH_ROWS * RAW_DIM; i++)
         f->g[i] = rng_unit(SEED, i) - 0.5F;
     build(f);
-    draw_steps(f);
+    row_batches_draw(f->key, STEPS, f->rows, SEED);
 }
 
 static void full_close(struct full *f)
@@ -123,13 +95,13 @@ static void update_part(struct full *f, uint32_t part, const uint64_t *key, size
 
 static void step(struct full *f, const uint64_t *key)
 {
-    const struct row_keys of = {.keys = {STEP_ROWS}, .mixed = {key}};
+    const struct row_keys of = {.keys = {BATCH_ROWS}, .mixed = {key}};
     size_t first = 0;
     (void)row_tables_read(&f->tables, &of, (struct row_reading){.aside = false}, f->out);
     row_tables_forget_aside(&f->tables);
     f->t++;
     for (uint32_t part = 0; part < ROW_PARTS; part++) {
-        size_t end = key_below(key, STEP_ROWS, bucket_part(f->tables.buckets, part).end);
+        size_t end = key_below(key, BATCH_ROWS, bucket_part(f->tables.buckets, part).end);
         update_part(f, part, key, first, end);
         first = end;
     }
@@ -139,7 +111,7 @@ static double steps_per_s(struct full *f)
 {
     double start = bench_cpu_s();
     for (size_t i = 0; i < STEPS; i++)
-        step(f, f->key + i * STEP_ROWS);
+        step(f, f->key + i * BATCH_ROWS);
     return STEPS / (bench_cpu_s() - start);
 }
 
@@ -147,8 +119,8 @@ static double raw_steps_per_s(struct full *f)
 {
     double start = bench_cpu_s();
     for (size_t i = 0; i < STEPS; i++) {
-        raw_rows_lookup(&f->raw, f->key + i * STEP_ROWS, STEP_ROWS, f->out);
-        raw_rows_update(&f->raw, f->key + i * STEP_ROWS, STEP_ROWS, f->g, ADAGRAD.learning_rate);
+        raw_rows_lookup(&f->raw, f->key + i * BATCH_ROWS, BATCH_ROWS, f->out);
+        raw_rows_update(&f->raw, f->key + i * BATCH_ROWS, BATCH_ROWS, f->g, ADAGRAD.learning_rate);
     }
     return STEPS / (bench_cpu_s() - start);
 }
@@ -171,7 +143,7 @@ static void full_run(struct full *f)
         raw[i] = raw_steps_per_s(f);
     }
     const struct row_traffic *traffic = &f->tables.traffic;
-    uint64_t rows = f->t * STEP_ROWS;
+    uint64_t rows = f->t * BATCH_ROWS;
     bool valid = traffic->asked == rows && traffic->read == rows && traffic->touched == rows;
     printf("{\"rows\":%u,\"dim\":%d,\"seed\":%d", f->rows, RAW_DIM, SEED);
     print_list("steps_per_s", ours, f->rounds);
@@ -195,8 +167,8 @@ int main(int argc, char **argv)
         else
             exit(1);
     }
-    if (f.rows < 2 * STEP_ROWS || !f.rounds || f.rounds > ROUNDS_MAX)
-        bench_die("--rows is at least %d, --rounds 1 to %d", 2 * STEP_ROWS, ROUNDS_MAX);
+    if (f.rows < 2 * BATCH_ROWS || !f.rounds || f.rounds > ROUNDS_MAX)
+        bench_die("--rows is at least %d, --rounds 1 to %d", 2 * BATCH_ROWS, ROUNDS_MAX);
     kernels_flush_denormals();
     full_init(&f);
     full_run(&f);

@@ -4,13 +4,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "benchmarks/bench.h"
 #include "common/net/tls.h"
 
-enum { HEAD_MAX = 4096, INCARNATION = 1 };
+enum { HEAD_MAX = 4096, PAGE_MAX = 1 << 20, INCARNATION = 1 };
 #define UUID "00000000-0000-4000-8000-000000000001"
 /* What the job file is loaded with, here and in the ps. */
 static const char *const SETS[] = {"training.update=async", "ps.threads=1"};
@@ -53,6 +54,25 @@ double one_ps_cpu_s(const struct one_ps *x)
     if (clock_getcpuclockid(x->process, &clock) || clock_gettime(clock, &t))
         bench_die("the ps's processor time cannot be read");
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+uint64_t one_ps_metric(const struct one_ps *x, const char *series)
+{
+    static char page[PAGE_MAX];
+    char ask[] = "GET /metrics HTTP/1.1\r\nHost: ps\r\nConnection: close\r\n\r\n";
+    struct iovec part = {ask, sizeof ask - 1};
+    int fd = bench_dial(x->http_port, BENCH_BUFFER_BYTES);
+    size_t bytes = 0;
+    ssize_t n;
+    bench_write(fd, &part, 1);
+    while ((n = read(fd, page + bytes, sizeof page - 1 - bytes)) > 0)
+        bytes += (size_t)n;
+    close(fd);
+    page[bytes] = 0;
+    const char *at = strstr(page, series);
+    if (n < 0 || !at)
+        bench_die("the ps's /metrics have no %s", series);
+    return strtoull(at + strlen(series), NULL, 10);
 }
 
 /* ---- the handshake ---- */
@@ -223,23 +243,25 @@ static void on_deadline(void *arg)
 /* ---- the process ---- */
 
 /* In the child: become the ps, on the listening socket. */
-static void become_ps(const struct one_ps *x, int listener)
+static void become_ps(const struct one_ps *x, int listener, int http)
 {
     const struct one_ps_options *o = x->options;
-    char hosts[64], fd[32], job[4096];
+    char hosts[64], fd[32], http_fd[32], job[4096];
     char tls[3][sizeof x->cert + 16];
-    const char *argv[12 + 2 * N_SETS] = {o->ps,
+    const char *argv[13 + 2 * N_SETS] = {o->ps,
                                          "--job_name=ps",
                                          "--task_index=0",
                                          "--worker_hosts=127.0.0.1:1",
                                          "--log_level=warn",
                                          hosts,
                                          fd,
+                                         http_fd,
                                          job};
     snprintf(hosts, sizeof hosts, "--ps_hosts=%s", x->address);
     snprintf(fd, sizeof fd, "--listen_fd=%d", listener);
+    snprintf(http_fd, sizeof http_fd, "--http_fd=%d", http);
     snprintf(job, sizeof job, "--job=%s", o->job);
-    size_t n = 8;
+    size_t n = 9;
     for (size_t i = 0; i < N_SETS; i++) {
         argv[n++] = "--set";
         argv[n++] = SETS[i];
@@ -252,6 +274,7 @@ static void become_ps(const struct one_ps *x, int listener)
             argv[n++] = tls[i];
     }
     fcntl(listener, F_SETFD, 0);
+    fcntl(http, F_SETFD, 0);
     execv(o->ps, (char *const *)(uintptr_t)argv);
     bench_die("%s cannot be run", o->ps);
 }
@@ -259,11 +282,13 @@ static void become_ps(const struct one_ps *x, int listener)
 static void start_ps(struct one_ps *x)
 {
     int listener = bench_listen(BENCH_BUFFER_BYTES, &x->port);
+    int http = bench_listen(BENCH_BUFFER_BYTES, &x->http_port);
     snprintf(x->address, sizeof x->address, "127.0.0.1:%u", x->port);
     x->process = bench_fork();
     if (!x->process)
-        become_ps(x, listener);
+        become_ps(x, listener, http);
     close(listener);
+    close(http);
 }
 
 /* The product's own way: this process holds it, and so does the ps. */

@@ -52,7 +52,7 @@ struct one_ps {
     struct loop_timer deadline;
     struct conn *control;
     pid_t process;
-    uint16_t port;
+    uint16_t port, http_port;
     char address[32];
     uint16_t type; /* of the frame that comes in */
     ProtobufCMessage *message;
@@ -75,5 +75,7 @@ void one_ps_send(struct one_ps *x, enum frame_type type, const ProtobufCMessage 
 Gradwire__Generation one_ps_generation(void);
 /* Seconds of processor time that the ps has had. */
 double one_ps_cpu_s(const struct one_ps *x);
+/* What its /metrics say now of a series: NAME{LABELS} and a space. Blocks until they are read. */
+uint64_t one_ps_metric(const struct one_ps *x, const char *series);
 
 #endif

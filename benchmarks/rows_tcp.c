@@ -1,13 +1,15 @@
 /* Rows over loopback against a real ps process with one shard thread (one_ps.h), beside the least that memory asks for
- * (raw_rows.c) in this process: pulls of STEP_ROWS distinct rows of 16 floats, drawn uniformly from all of the table, and
+ * (raw_rows.c) in this process: pulls of BATCH_ROWS distinct rows of 16 floats, drawn uniformly from all of the table, and
  * adagrad pushes of as many, `window` batches in flight. Async; a batch's push is a frame of rows with their keys, and one of
  * the block that the plan must have.
  *
  * rows_tcp --ps PATH --job FILE [--rows N] [--rounds R] [--window W]
  *
- * The table is filled by pushes of zeros. A round is STEPS batches of pulls, as many of pushes, and the same by the yardstick,
- * whose time is processor time. Told beside the rate are rows a second of the ps's own processor time, which is what the clock
- * would show if nothing else wanted its core. The check: every row is there in every answer, and both tables hold the same. */
+ * The table is filled by pushes of zeros. A round is STEPS batches of pulls, as many of pushes, as many steps, and the same by
+ * the yardstick, whose time is processor time. A step is what a worker exchanges for a batch: its push, and the ask for the
+ * rows of a later batch in the same write; `a_step` is what the ps's /metrics count of it. Told beside the rate are rows a second of the ps's own processor time, which is what the clock
+ * would show if nothing else wanted its core. The check: every row is there in every answer, a step
+ * has BATCH_ROWS rows by the ps, and both tables hold the same. */
 #include <getopt.h>
 #include <math.h>
 #include <stdbool.h>
@@ -17,36 +19,33 @@
 
 #include "benchmarks/bench.h"
 #include "benchmarks/one_ps.h"
+#include "benchmarks/ps_rows.h"
 #include "benchmarks/raw_rows.h"
+#include "benchmarks/row_batches.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/math/kernels.h"
 #include "common/math/optimizer.h"
-#include "common/rows/key.h"
 #include "common/rows/row_layout.h"
 
 enum {
     ROUNDS_MAX = 101,
     STEPS = 128,
-    STEP_ROWS = 8192,
     BLOCK = 16,
     WINDOW_MAX = 64,
     SEED = 1,
     DEADLINE_S = 560,
-    ROW_BYTES = sizeof(uint64_t) + RAW_DIM * sizeof(float),
-    PART_HEAD_BYTES = 8,
-    BODY_MAX = ROW_PARTS * PART_HEAD_BYTES + STEP_ROWS * ROW_BYTES,
-    ANSWER_MAX = STEP_ROWS / 8 + STEP_ROWS * RAW_DIM * sizeof(float),
+    ANSWER_MAX = BATCH_ROWS / 8 + BATCH_ROWS * RAW_DIM * sizeof(float),
 };
 #define RATE 0.01F
 #define ACCUMULATOR 0.1F
 
-enum phase { FILL, PULL, PUSH, CHECK };
+enum phase { FILL, PULL, PUSH, STEP, CHECK };
 
 struct body {
-    uint8_t *at; /* (BODY_MAX) */
+    uint8_t *at; /* (BATCH_BODY_MAX) */
     size_t bytes;
 };
 
@@ -62,8 +61,8 @@ struct rows_tcp {
     struct one_ps ps;
     struct layout layout;
     struct raw_rows raw;
-    uint64_t *key;           /* (STEPS, STEP_ROWS): mixed, of each batch ascending */
-    float *g, *out;          /* (STEP_ROWS, RAW_DIM) */
+    uint64_t *key;           /* (STEPS, BATCH_ROWS): mixed, of each batch ascending */
+    float *g, *out;          /* (BATCH_ROWS, RAW_DIM) */
     struct body push[STEPS]; /* of the batches */
     struct body fill[WINDOW_MAX];
     float block[BLOCK]; /* zeros: what every batch pushes of the block */
@@ -75,72 +74,33 @@ struct rows_tcp {
     uint32_t replies;                 /* to the oldest batch in flight */
     uint64_t pushes, asks;            /* all that were sent */
     double start, cpu_start;
-    struct rates pull, update;
+    struct rates pull, update, step;
+    struct ps_rows before, a_step; /* what the ps counts, of the steps of a round */
     bool valid;
 };
 
 /* ---- batches ---- */
 
-static uint64_t key_of(uint64_t row)
+static uint64_t fill_batches(const struct rows_tcp *x)
 {
-    return key_mix(row + 1); /* 0 is no key of the yardstick */
-}
-
-static int ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void draw_batch(const struct rows_tcp *x, uint8_t *taken, uint64_t *at, uint64_t *key)
-{
-    memset(taken, 0, x->rows);
-    for (size_t n = 0; n < STEP_ROWS;) {
-        uint64_t row = rng_u64(rng_key(SEED, RNG_TEST, 0, 0), (*at)++) % x->rows;
-        if (!taken[row])
-            key[n++] = key_of(row);
-        taken[row] = 1;
-    }
-    qsort(key, STEP_ROWS, sizeof *key, ascending);
-}
-
-/* The sections of all parts. g NULL: zeros. */
-static void fill_body(struct body *b, const uint64_t *key, size_t n, const float *g)
-{
-    const struct bucket_range all = {0, ROW_BUCKETS};
-    uint8_t *to = b->at;
-    size_t first = 0;
-    for (uint32_t part = 0; part < ROW_PARTS; part++) {
-        size_t end = key_below(key, n, bucket_part(all, part).end);
-        uint32_t head[2] = {(uint32_t)(end - first), 0};
-        size_t keys = head[0] * sizeof *key, values = head[0] * RAW_DIM * sizeof *g;
-        memcpy(to, head, sizeof head);
-        memcpy(to + sizeof head, key + first, keys);
-        if (g)
-            memcpy(to + sizeof head + keys, g + first * RAW_DIM, values);
-        else
-            memset(to + sizeof head + keys, 0, values);
-        to += sizeof head + keys + values;
-        first = end;
-    }
-    b->bytes = (size_t)(to - b->at);
+    return ((uint64_t)x->rows + BATCH_ROWS - 1) / BATCH_ROWS;
 }
 
 static size_t fill_rows(const struct rows_tcp *x, uint64_t batch)
 {
-    uint64_t left = x->rows - batch * STEP_ROWS;
-    return left < STEP_ROWS ? (size_t)left : STEP_ROWS;
+    uint64_t left = x->rows - batch * BATCH_ROWS;
+    return left < BATCH_ROWS ? (size_t)left : BATCH_ROWS;
 }
 
 static const struct body *next_fill(struct rows_tcp *x)
 {
-    static uint64_t key[STEP_ROWS];
+    static uint64_t key[BATCH_ROWS];
     struct body *b = &x->fill[x->sent % x->window]; /* the batch before it there is answered */
     size_t n = fill_rows(x, x->sent);
     for (size_t i = 0; i < n; i++)
-        key[i] = key_of(x->sent * STEP_ROWS + i);
-    qsort(key, n, sizeof *key, ascending);
-    fill_body(b, key, n, NULL);
+        key[i] = row_batch_key(x->sent * BATCH_ROWS + i);
+    row_batch_sort(key, n);
+    b->bytes = row_batch_body(b->at, key, n, NULL);
     return b;
 }
 
@@ -167,13 +127,22 @@ static void send_ask(struct rows_tcp *x, const uint64_t *key)
 {
     Gradwire__Generation g = one_ps_generation();
     Gradwire__RowsAsk m = GRADWIRE__ROWS_ASK__INIT;
-    uint32_t keys = STEP_ROWS;
+    uint32_t keys = BATCH_ROWS;
     m.generation = &g;
     m.number = ++x->asks;
     m.any = true;
     m.keys = &keys;
     m.n_keys = 1;
-    one_ps_send(&x->ps, FRAME_ROWS_ASK, &m.base, key, STEP_ROWS * sizeof *key);
+    one_ps_send(&x->ps, FRAME_ROWS_ASK, &m.base, key, BATCH_ROWS * sizeof *key);
+}
+
+/* As a worker: the push of a batch, and the ask for the rows of its next one, in one write. */
+static void send_step(struct rows_tcp *x, uint64_t batch)
+{
+    conn_cork(x->ps.link);
+    send_push(x, &x->push[batch]);
+    send_ask(x, x->key + (batch + x->window) % STEPS * BATCH_ROWS);
+    conn_uncork(x->ps.link);
 }
 
 static void send_batch(struct rows_tcp *x)
@@ -183,8 +152,10 @@ static void send_batch(struct rows_tcp *x)
         send_push(x, next_fill(x));
     else if (x->phase == PUSH)
         send_push(x, &x->push[batch]);
+    else if (x->phase == STEP)
+        send_step(x, batch);
     else
-        send_ask(x, x->key + batch * STEP_ROWS);
+        send_ask(x, x->key + batch * BATCH_ROWS);
     x->sent++;
 }
 
@@ -201,18 +172,53 @@ static void phase_begin(struct rows_tcp *x, enum phase phase, uint64_t batches)
 
 /* ---- the yardstick ---- */
 
-static const double MROWS = STEPS * STEP_ROWS / 1e6; /* of a phase */
+static const double MROWS = STEPS * BATCH_ROWS / 1e6; /* of a phase */
 
-static void measure_raw(struct rows_tcp *x)
+static double raw_lookups_s(struct rows_tcp *x)
 {
     double start = bench_cpu_s();
     for (size_t i = 0; i < STEPS; i++)
-        raw_rows_lookup(&x->raw, x->key + i * STEP_ROWS, STEP_ROWS, x->out);
-    double between = bench_cpu_s();
+        raw_rows_lookup(&x->raw, x->key + i * BATCH_ROWS, BATCH_ROWS, x->out);
+    return bench_cpu_s() - start;
+}
+
+static double raw_updates_s(struct rows_tcp *x)
+{
+    double start = bench_cpu_s();
     for (size_t i = 0; i < STEPS; i++)
-        raw_rows_update(&x->raw, x->key + i * STEP_ROWS, STEP_ROWS, x->g, RATE);
-    x->pull.raw[x->round] = MROWS / (between - start);
-    x->update.raw[x->round] = MROWS / (bench_cpu_s() - between);
+        raw_rows_update(&x->raw, x->key + i * BATCH_ROWS, BATCH_ROWS, x->g, RATE);
+    return bench_cpu_s() - start;
+}
+
+/* As many updates as the ps had, and a check of both sides at the end. */
+static void measure_raw(struct rows_tcp *x)
+{
+    double lookups_s = raw_lookups_s(x);
+    x->pull.raw[x->round] = MROWS / lookups_s;
+    x->update.raw[x->round] = MROWS / raw_updates_s(x);
+    x->step.raw[x->round] = MROWS / (lookups_s + raw_updates_s(x));
+}
+
+/* ---- what the ps counts ---- */
+
+static struct ps_rows counted(const struct rows_tcp *x)
+{
+    uint64_t fills = fill_batches(x), updates = x->pushes - fills;
+    return ps_rows_of(&x->ps, x->asks * BATCH_ROWS, x->rows + updates * BATCH_ROWS);
+}
+
+/* In the last round alone: the ps's page is slow. The check: all rows are there. */
+static bool counts_steps(const struct rows_tcp *x)
+{
+    return x->round + 1 == x->rounds;
+}
+
+static void count_steps(struct rows_tcp *x)
+{
+    const struct ps_rows now = counted(x);
+    x->a_step = ps_rows_a_step(&now, &x->before, STEPS);
+    x->valid = x->valid && x->a_step.asked == BATCH_ROWS && x->a_step.read == BATCH_ROWS &&
+               x->a_step.touched == BATCH_ROWS;
 }
 
 /* ---- what comes in ---- */
@@ -223,21 +229,34 @@ static void note(struct rows_tcp *x, struct rates *r)
     r->ps_cpu[x->round] = MROWS / (one_ps_cpu_s(&x->ps) - x->cpu_start);
 }
 
+/* Nothing is in flight. */
 static void phase_over(struct rows_tcp *x)
 {
-    if (x->phase == PULL)
+    switch (x->phase) {
+    case PULL:
         note(x, &x->pull);
-    if (x->phase == PUSH) {
+        phase_begin(x, PUSH, STEPS);
+        return;
+    case PUSH:
         note(x, &x->update);
+        if (counts_steps(x))
+            x->before = counted(x);
+        phase_begin(x, STEP, STEPS);
+        return;
+    case STEP:
+        note(x, &x->step);
+        if (counts_steps(x))
+            count_steps(x);
         measure_raw(x);
         x->round++;
-    }
-    if (x->phase == CHECK)
+        break;
+    case CHECK:
         one_ps_done(&x->ps);
-    else if (x->phase == PULL)
-        phase_begin(x, PUSH, STEPS);
-    else
-        phase_begin(x, x->round < x->rounds ? PULL : CHECK, STEPS);
+        return;
+    case FILL:
+        break;
+    }
+    phase_begin(x, x->round < x->rounds ? PULL : CHECK, STEPS);
 }
 
 static void batch_answered(struct rows_tcp *x)
@@ -257,9 +276,9 @@ static bool near(float a, float b)
 
 static void check_answer(struct rows_tcp *x)
 {
-    const float *w = (const float *)(const void *)(x->answer + STEP_ROWS / 8);
-    raw_rows_lookup(&x->raw, x->key + x->answered * STEP_ROWS, STEP_ROWS, x->out);
-    for (size_t i = 0; i < STEP_ROWS * RAW_DIM; i++)
+    const float *w = (const float *)(const void *)(x->answer + BATCH_ROWS / 8);
+    raw_rows_lookup(&x->raw, x->key + x->answered * BATCH_ROWS, BATCH_ROWS, x->out);
+    for (size_t i = 0; i < BATCH_ROWS * RAW_DIM; i++)
         x->valid = x->valid && near(w[i], x->out[i]);
 }
 
@@ -282,32 +301,36 @@ static enum err space(void *owner, const ProtobufCMessage *m, uint64_t at, uint6
     return ERR_OK;
 }
 
-static void on_reply(struct rows_tcp *x, const Gradwire__Reply *m)
+static void check_reply(const Gradwire__Reply *m)
 {
     if (m->outcome != GRADWIRE__OUTCOME__APPLIED || (m->parts != ROW_PARTS && m->chunks != 1))
         bench_die("a push is not applied");
-    if (++x->replies == 2) /* to the block and to the rows */
-        batch_answered(x);
+}
+
+/* To a batch: a push's block and its rows are answered each by itself. */
+static uint32_t answers_of(enum phase phase)
+{
+    return phase == STEP ? 3 : phase == PUSH || phase == FILL ? 2 : 1;
 }
 
 static void answer(void *owner, enum frame_type type, const ProtobufCMessage *m)
 {
     struct rows_tcp *x = owner;
     bool pulls = x->phase == PULL || x->phase == CHECK;
-    if (pulls != (type == FRAME_ROWS))
+    if (x->phase != STEP && pulls != (type == FRAME_ROWS))
         bench_die("%s was not asked for", frame_type_str((uint16_t)type));
     if (x->phase == CHECK)
         check_answer(x);
-    if (pulls)
+    if (type != FRAME_ROWS)
+        check_reply((const Gradwire__Reply *)m);
+    if (++x->replies == answers_of(x->phase))
         batch_answered(x);
-    else
-        on_reply(x, (const Gradwire__Reply *)m);
 }
 
 static void joined(void *owner)
 {
     struct rows_tcp *x = owner;
-    phase_begin(x, FILL, (x->rows + STEP_ROWS - 1) / STEP_ROWS);
+    phase_begin(x, FILL, fill_batches(x));
 }
 
 static const struct one_ps_ops OPS = {
@@ -341,30 +364,27 @@ static void make_layout(struct layout *l)
 
 static void make_batches(struct rows_tcp *x)
 {
-    uint8_t *taken = bench_pages(x->rows);
-    uint64_t at = 0;
-    x->key = bench_pages((size_t)STEPS * STEP_ROWS * sizeof *x->key);
-    x->g = bench_pages(STEP_ROWS * RAW_DIM * sizeof *x->g);
-    x->out = bench_pages(STEP_ROWS * RAW_DIM * sizeof *x->out);
+    x->key = bench_pages((size_t)STEPS * BATCH_ROWS * sizeof *x->key);
+    x->g = bench_pages(BATCH_ROWS * RAW_DIM * sizeof *x->g);
+    x->out = bench_pages(BATCH_ROWS * RAW_DIM * sizeof *x->out);
     x->answer = bench_pages(ANSWER_MAX);
-    for (size_t i = 0; i < STEP_ROWS * RAW_DIM; i++)
+    for (size_t i = 0; i < BATCH_ROWS * RAW_DIM; i++)
         x->g[i] = rng_unit(SEED, i) - 0.5F;
+    row_batches_draw(x->key, STEPS, x->rows, SEED);
     for (size_t i = 0; i < STEPS; i++) {
-        uint64_t *key = x->key + i * STEP_ROWS;
-        draw_batch(x, taken, &at, key);
-        x->push[i].at = bench_pages(BODY_MAX);
-        fill_body(&x->push[i], key, STEP_ROWS, x->g);
+        const uint64_t *key = x->key + i * BATCH_ROWS;
+        x->push[i].at = bench_pages(BATCH_BODY_MAX);
+        x->push[i].bytes = row_batch_body(x->push[i].at, key, BATCH_ROWS, x->g);
     }
     for (size_t i = 0; i < x->window; i++)
-        x->fill[i].at = bench_pages(BODY_MAX);
-    free(taken);
+        x->fill[i].at = bench_pages(BATCH_BODY_MAX);
 }
 
 static void make_yardstick(struct rows_tcp *x)
 {
     raw_rows_init(&x->raw, x->rows);
     for (uint64_t i = 0; i < x->rows; i++)
-        memset(raw_rows_add(&x->raw, key_of(i), ACCUMULATOR), 0, RAW_DIM * sizeof(float));
+        memset(raw_rows_add(&x->raw, row_batch_key(i), ACCUMULATOR), 0, RAW_DIM * sizeof(float));
 }
 
 static void rows_tcp_init(struct rows_tcp *x)
@@ -411,6 +431,14 @@ static void print_rates(const char *what, const struct rates *r, size_t n)
     print_list(what, "_raw", r->raw, n);
 }
 
+static void print_a_step(const struct ps_rows *s)
+{
+    printf(",\"a_step\":{\"asked\":%lu,\"read\":%lu,\"read_bytes\":%lu,\"touched\":%lu,\"touched_"
+           "bytes\":%lu}",
+           (unsigned long)s->asked, (unsigned long)s->read, (unsigned long)s->read_bytes,
+           (unsigned long)s->touched, (unsigned long)s->touched_bytes);
+}
+
 static void options_parse(struct rows_tcp *x, int argc, char **argv)
 {
     static const struct option known[] = {{"ps", 1, NULL, 'p'},     {"job", 1, NULL, 'j'},
@@ -432,9 +460,9 @@ static void options_parse(struct rows_tcp *x, int argc, char **argv)
     }
     if (!x->options.ps || !x->options.job)
         bench_die("--ps and --job are wanted");
-    if (x->rows < 2 * STEP_ROWS || !x->rounds || x->rounds > ROUNDS_MAX || !x->window ||
+    if (x->rows < 2 * BATCH_ROWS || !x->rounds || x->rounds > ROUNDS_MAX || !x->window ||
         x->window > WINDOW_MAX)
-        bench_die("--rows is at least %d, --rounds 1 to %d, --window 1 to %d", 2 * STEP_ROWS,
+        bench_die("--rows is at least %d, --rounds 1 to %d, --window 1 to %d", 2 * BATCH_ROWS,
                   ROUNDS_MAX, WINDOW_MAX);
 }
 
@@ -449,9 +477,11 @@ int main(int argc, char **argv)
     rows_tcp_init(&x);
     one_ps_run(&x.ps);
     printf("{\"rows\":%u,\"dim\":%d,\"seed\":%d,\"window\":%lu,\"batch_rows\":%d", x.rows, RAW_DIM,
-           SEED, (unsigned long)x.window, STEP_ROWS);
+           SEED, (unsigned long)x.window, BATCH_ROWS);
     print_rates("pull", &x.pull, x.rounds);
     print_rates("push", &x.update, x.rounds);
+    print_rates("step", &x.step, x.rounds);
+    print_a_step(&x.a_step);
     printf(",\"valid\":%s}\n", x.valid ? "true" : "false");
     rows_tcp_close(&x);
     return 0;

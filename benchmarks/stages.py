@@ -145,6 +145,9 @@ ROWS_TCP_WANTED = {"pull": 0.49, "push": 0.40}  # of what memory allows, over lo
 ROWS_TCP_JUDGED_MIN = 10_000_000  # of a smaller table the yardstick has more in the caches
 ROWS_MEMORY_MAX = 1.3  # peak to payload: keys, weights and slots
 FULL_TABLE_MIN = 20_000
+TURNS = 3
+FULL_TABLE_JUDGED = 10_000_000
+FULL_TABLE_WANTED = 0.6  # its rate of steps over the exchange, of the smallest table's
 ROWS_MEASURED_MAX = 30_000_000  # larger tables stand alone: two of them would want the machine's memory
 
 
@@ -177,6 +180,22 @@ def rows_memory_case(once):
     return case
 
 
+def in_turns(sizes, rounds, once):
+    """rows -> a call that gives what `once(rows, rounds)` measured: all sizes in turn, some times, as the machine's speed
+    changes from minute to minute."""
+    @cache
+    def all_sizes():
+        results = {}
+        for _ in range(min(TURNS, rounds)):
+            for rows in sizes:
+                result, so_far = once(rows, -(-rounds // TURNS)), results.get(rows)
+                results[rows] = result if so_far is None else {
+                    name: so_far[name] + value if isinstance(value, list) else value for name, value in result.items()}
+        return results
+
+    return {rows: lambda rows=rows: all_sizes()[rows] for rows in sizes}
+
+
 def full_table_case(once, smallest):
     """Beside the yardstick, and beside the smallest table's steps: rows and bytes a step must be the same."""
     case = {"unit": "steps/s"}
@@ -184,11 +203,32 @@ def full_table_case(once, smallest):
         result, base = once(), smallest()
     except Failed as failure:
         return failed(case, failure)
-    against = {"raw": result["raw_steps_per_s"]}
+    return against_smallest(case, result, base, "steps_per_s", "raw_steps_per_s")
+
+
+def full_table_tcp_case(once, smallest):
+    """The same over the exchange with a real ps; its fall is promised."""
+    case = {"unit": "Mrows/s"}
+    try:
+        result, base = once(), smallest()
+    except Failed as failure:
+        return failed(case, failure)
+    against_smallest(case, result, base, "step_mrows_per_s", "step_raw_mrows_per_s")
+    case["ps_cpu"] = statistics.median(result["step_ps_cpu_mrows_per_s"])
+    case["ps_cpu_ratio"] = case["ps_cpu"] / case["against"]["raw"]["yardstick"]["median"]
+    if "smallest" in case["against"] and result["rows"] == FULL_TABLE_JUDGED:
+        case["wanted"] = "smallest", FULL_TABLE_WANTED
+        case["missed"] = not case["invalid"] and case["against"]["smallest"]["ratio"] < FULL_TABLE_WANTED
+    return case
+
+
+def against_smallest(case, result, base, ours, raw):
+    against = {"raw": result[raw]}
     if result["rows"] != base["rows"]:
-        against["smallest"] = base["steps_per_s"]
-    finish(case, result["steps_per_s"], against)
+        against["smallest"] = base[ours]
+    finish(case, result[ours], against)
     case["a_step"] = result["a_step"]
+    case["raw_to_smallest"] = statistics.median(result[raw]) / statistics.median(base[raw])
     if result["a_step"] != base["a_step"]:
         case["invalid"] = f"a step has {result['a_step']}, of the smallest {base['a_step']}"
     return case
@@ -206,16 +246,19 @@ def bench_rows(options):
                 yield f"{what} {rows:,} rows", partial(rows_case, once, what)
         if rows >= 1_000_000:
             yield f"peak memory {rows:,} rows", partial(rows_memory_case, once)
-    for rows in sizes if options.rows else sizes[-1:]:
-        if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX:
-            once = cache(partial(measure, 600, "rows_tcp", "--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB, "--rows", rows,
-                                 "--rounds", options.rounds))
-            for what, wanted in ROWS_TCP_WANTED.items():
-                yield f"tcp {what} {rows:,} rows", partial(rows_case, once, what, wanted if rows >= ROWS_TCP_JUDGED_MIN else None)
-    measured = {rows: cache(partial(measure, 600, "full_table", "--rows", rows, "--rounds", options.rounds))
-                for rows in sizes if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX}
-    for rows, once in measured.items():
-        yield f"full table {rows:,} rows", partial(full_table_case, once, measured[min(measured)])
+    sizes = [rows for rows in sizes if FULL_TABLE_MIN <= rows <= ROWS_MEASURED_MAX]
+    over_tcp = in_turns(sizes, options.rounds, lambda rows, rounds: measure(
+        600, "rows_tcp", "--ps", os.path.join(BUILD, "ps", "ps"), "--job", JOB, "--rows", rows, "--rounds", rounds))
+    for rows in sizes[-1:]:
+        for what, wanted in ROWS_TCP_WANTED.items():
+            yield (f"tcp {what} {rows:,} rows",
+                   partial(rows_case, over_tcp[rows], what, wanted if rows >= ROWS_TCP_JUDGED_MIN else None))
+    alone = in_turns(sizes, options.rounds,
+                     lambda rows, rounds: measure(600, "full_table", "--rows", rows, "--rounds", rounds))
+    for rows in sizes:
+        yield f"full table {rows:,} rows", partial(full_table_case, alone[rows], alone[min(sizes)])
+    for rows in sizes:
+        yield f"full table, tcp {rows:,} rows", partial(full_table_tcp_case, over_tcp[rows], over_tcp[min(sizes)])
 
 
 # ---- csv ----
@@ -394,6 +437,10 @@ def print_case(case):
             f"{case[side + '_p50_us']:.1f}/{case[side + '_p99_us']:.1f}" for side in ("ours", "raw")))
     if "ps_cpu" in case:
         cells.append(f"by the ps's CPU time {number(case['ps_cpu'])}, ratio {case['ps_cpu_ratio']:.2f}")
+    if "a_step" in case:
+        s = case["a_step"]
+        cells.append(f"raw itself {case['raw_to_smallest']:.2f} of smallest; a step reads {s['asked']} rows, "
+                     f"{s['read_bytes']} bytes, and touches {s['touched']} rows, {s['touched_bytes']} bytes")
     if "p50_ms" in case:
         within = f"MISSED: not within {case['p50_ms_max']} ms" if case["missed"] else f"within {case['p50_ms_max']} ms"
         cells.append(f"p50 {case['p50_ms']:.1f} ms, {within}")

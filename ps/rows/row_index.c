@@ -11,6 +11,8 @@ enum {
     ROOM_MIN_BYTES = 16 << 10,
     HUGE_ROOM_BYTES = 4 << 20,
     MOVED_A_TIME = 32, /* places looked at for each entry added */
+    RUN_MAX = 512,     /* places: keys that are spread evenly make no such run */
+    PLACES_MOST = 256, /* for each entry, for keys that are not */
     AHEAD =
         16 /* keys whose places are asked of memory before the first of them is read: more wait in line */
 };
@@ -157,9 +159,8 @@ static enum err grow_some(struct row_index *x)
     return ERR_OK;
 }
 
-static enum err grow_begin(struct row_index *x)
+static enum err grow_begin(struct row_index *x, uint64_t grown)
 {
-    uint64_t grown = x->places + x->places / 4;
     enum err e = make_room(x, grown);
     if (e)
         return e;
@@ -174,8 +175,36 @@ static enum err grow(struct row_index *x)
     bool grows = x->places != x->grown;
     if (!grows && !is_full(x->entries + 1, x->places))
         return ERR_OK;
-    enum err e = grows ? ERR_OK : grow_begin(x);
+    enum err e = grows ? ERR_OK : grow_begin(x, x->places + x->places / 4);
     return e ? e : grow_some(x);
+}
+
+static enum err grow_to_the_end(struct row_index *x)
+{
+    enum err e = ERR_OK;
+    while (x->places != x->grown && !e)
+        e = grow_some(x);
+    return e;
+}
+
+/* The new keys of a step come in ascending order, part by part: where they are many beside those that are there, they
+ * begin side by side and make one run, and each add would search and move all of it. The entries from `begin` to `gap` are
+ * such a run: how close their keys are says how many places it takes until they stand as far apart as others. Where there
+ * is no memory for so many, they stay in the run. */
+static void spread_run(struct row_index *x, uint64_t begin, uint64_t gap)
+{
+    uint64_t close = home(x, x->entry[gap - 1].mixed) - home(x, x->entry[begin].mixed) + 1;
+    uint64_t most = PLACES_MOST * (x->entries + 1);
+    unsigned __int128 wanted = (unsigned __int128)x->grown * (gap - begin) * 5 / (3 * close);
+    uint64_t grown = wanted < most ? (uint64_t)wanted : most;
+    if (grown <= x->grown + x->grown / 4)
+        return;
+    enum err e = grow_to_the_end(x);
+    if (!e)
+        e = grow_begin(x, grown);
+    if (!e)
+        e = grow_to_the_end(x);
+    (void)e;
 }
 
 enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row)
@@ -184,7 +213,12 @@ enum err row_index_add(struct row_index *x, uint64_t mixed, uint32_t row)
     enum err e = grow(x);
     if (e)
         return e;
-    uint64_t place = seek(x, home(x, mixed), mixed), gap = next_free(x, place);
+    uint64_t begin = home(x, mixed), place = seek(x, begin, mixed), gap = next_free(x, place);
+    if (gap - begin > RUN_MAX) {
+        spread_run(x, begin, gap);
+        place = seek(x, home(x, mixed), mixed);
+        gap = next_free(x, place);
+    }
     assert(!x->entry[place].row_1 || x->entry[place].mixed != mixed);
     e = make_room(x, gap + 1);
     if (e)

@@ -1,7 +1,8 @@
 /* Which row a mixed key has: one array of (mixed key, row), open addressing with linear probing. The first place of a key
  * grows with the key and entries stand in ascending order of it, so a range of keys is a run of the array. An array that
  * is full grows in place, from its upper end down, some places with each entry that is added: no add waits for a whole
- * one, and there is no second array. Pure. */
+ * one, and there is no second array. But where a run of new keys grows long (the first steps of large batches), the array
+ * grows at once to what such keys take. Pure. */
 #ifndef GRADWIRE_PS_ROWS_ROW_INDEX_H
 #define GRADWIRE_PS_ROWS_ROW_INDEX_H
 

@@ -279,6 +279,34 @@ static void many_rows_are_loaded_into_at_most_1_3_times_the_payload(void **state
     row_table_free(t);
 }
 
+/* The first step of a large batch: its keys come part by part, in each in ascending order. */
+static void a_step_of_many_new_keys_spreads_them_from_its_first_part_on(void **state)
+{
+    (void)state;
+    enum { PARTS = 16, ROWS = MANY_ROWS / 40, OF_PART = ROWS / PARTS };
+    const uint64_t apart = UINT64_MAX / ROWS;
+    struct row_table *t;
+    uint32_t row;
+    assert_int_equal(row_table_new(&t, 16, 16, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+    for (uint64_t p = 0; p < PARTS; p++) {
+        uint64_t first = p * 7 % PARTS * OF_PART; /* parts come in any order */
+        for (uint64_t i = first; i < first + OF_PART; i++) {
+            assert_int_equal(row_table_add(t, i * apart + draw(i) % apart, &row), ERR_OK);
+            row_set_stamp(t, row, i);
+        }
+        if (OF_PART >= 10000)
+            assert_in_range(t->index.places, ROWS, 3 * ROWS);
+    }
+    assert_in_range(row_table_bytes(t), row_table_payload_bytes(t),
+                    row_table_payload_bytes(t) / 10 * 13);
+    for (uint64_t i = 0; i < PARTS * OF_PART; i++) {
+        uint64_t mixed = i * apart + draw(i) % apart;
+        assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
+        assert_int_equal(row_stamp(t, row), i);
+    }
+    row_table_free(t);
+}
+
 static void a_row_keeps_its_number_and_place_while_the_table_grows(void **state)
 {
     (void)state;
@@ -346,6 +374,37 @@ static void no_memory_leaves_the_table_as_it_was(void **state)
         row_table_free(t);
     }
     mem_fail_at(-1);
+}
+
+static void no_memory_leaves_a_run_of_keys_as_it_was(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    const uint64_t apart = UINT64_MAX / 16 / ROWS;
+    bool fired = true;
+    long n = 0;
+    for (; fired; n++) {
+        struct row_table *t = NULL;
+        uint32_t row, errors = 0;
+        assert_int_equal(row_table_new(&t, 4, 0, (struct bucket_range){0, ROW_BUCKETS}), ERR_OK);
+        mem_fail_at(n);
+        for (uint64_t i = 0; i < ROWS; i++) {
+            enum err e = row_table_add(t, i * apart, &row);
+            errors += e != ERR_OK;
+            if (e)
+                assert_int_equal(row_table_add(t, i * apart, &row), ERR_OK);
+        }
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_in_range(errors, 0, fired);
+        for (uint64_t i = 0; i < ROWS; i++) {
+            uint64_t mixed = i * apart;
+            assert_int_equal(row_table_find(t, &mixed, 1, &row), 1);
+        }
+        assert_int_equal(row_table_rows(t), ROWS);
+        row_table_free(t);
+    }
+    assert_true(n > 5);
 }
 
 /* Bytes of this process that are in memory. */
@@ -485,9 +544,11 @@ int main(void)
         cmocka_unit_test(keys_that_stand_side_by_side_are_found_as_well),
         cmocka_unit_test(keys_that_are_loaded_in_order_are_found_and_make_room_for_others),
         cmocka_unit_test(many_rows_are_loaded_into_at_most_1_3_times_the_payload),
+        cmocka_unit_test(a_step_of_many_new_keys_spreads_them_from_its_first_part_on),
         cmocka_unit_test(a_row_keeps_its_number_and_place_while_the_table_grows),
         cmocka_unit_test(a_key_outside_of_the_tables_buckets_is_not_there),
         cmocka_unit_test(no_memory_leaves_the_table_as_it_was),
+        cmocka_unit_test(no_memory_leaves_a_run_of_keys_as_it_was),
         cmocka_unit_test(memory_is_at_most_1_3_times_the_payload_while_it_grows),
         cmocka_unit_test(tables_of_few_rows_take_little),
         cmocka_unit_test(no_add_moves_more_than_some_places),

@@ -42,6 +42,7 @@ static void facts_from_base(const struct manifest *m, struct chief_facts *f)
                               .lost = m->lost,
                               .clipped = m->clipped,
                               .dropped = m->dropped,
+                              .squeezed = m->squeezed,
                               .redo = m->redo};
     memcpy(f->uuid, m->uuid, sizeof f->uuid);
     memcpy(f->epoch, m->epoch, sizeof f->epoch);
@@ -60,6 +61,15 @@ static bool loses_nothing(const struct job *job)
             job->model.table[i].reply != ROW_CODEC_NONE)
             return false;
     return true;
+}
+
+/* ps.memory has left no row out. */
+static bool had_room(const struct job *job, const struct chief_facts *f)
+{
+    uint64_t without = f->squeezed;
+    for (uint32_t i = 0; i < job->model.tables; i++)
+        without += f->table[i].refused;
+    return without == 0;
 }
 
 static bool has_backups(const struct summarize *what)
@@ -334,7 +344,8 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const struct eval_result *judged =
         what->evaluator ? eval_log_last(what->evaluator, f->uuid) : NULL;
     const struct evaluation *own = l->has_eval ? &l->eval : NULL;
-    bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && !has_backups(what);
+    bool exact = job->training.update == UPDATE_SYNC && loses_nothing(job) && had_room(job, f) &&
+                 !has_backups(what);
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";

@@ -7,12 +7,13 @@
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/table_room.h"
 
-static void warn_of_room(const struct table_room *room, const struct cluster *cluster,
-                         int progress_fd)
+static void warn_of_room(const struct table_room *room, const struct job *job,
+                         const struct cluster *cluster, int progress_fd)
 {
     char needed[24], there[24], text[200];
     uint32_t here = table_room_ps_here(cluster);
-    uint64_t bytes = here * table_room_ps_bytes(room->all.memory_bytes, cluster->n_ps);
+    uint64_t bytes =
+        here * table_room_ps_bytes(room->all.memory_bytes, cluster->n_ps, job->ps.memory);
     uint64_t free_bytes = table_room_free_bytes();
     if (bytes <= free_bytes)
         return;
@@ -39,5 +40,9 @@ void tables_ahead_say(const struct job *job, const struct cluster *cluster,
     table_room_text(&room, cluster->n_ps, text, sizeof text);
     log_info("tables: %s", text);
     progress_say(progress_fd, "tables: %s", text);
-    warn_of_room(&room, cluster, progress_fd);
+    if (!table_room_fits(&room, job, cluster->n_ps, text, sizeof text)) {
+        log_warn("tables: %s", text);
+        progress_say(progress_fd, "warning: tables: %s", text);
+    }
+    warn_of_room(&room, job, cluster, progress_fd);
 }

@@ -99,6 +99,7 @@ struct manifest {
     bool tables; /* the files have rows */
     uint32_t
         counted; /* tables that `table` has the counts of, in their order; 0: none were written */
+    uint64_t squeezed; /* rows that ps.memory had no room for any more, over all shards */
     struct row_counts table[ROW_TABLES_MAX]; /* over all shards */
     uint32_t files;
     struct checkpoint_file *

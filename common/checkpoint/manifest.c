@@ -32,6 +32,7 @@ enum { UUID_CHARACTERS = 36 };
     X(mark)                                                                                        \
     X(seconds)                                                                                     \
     X(restarts)                                                                                    \
+    X(squeezed)                                                                                    \
     X(tables)
 
 void manifest_close(struct manifest *m)

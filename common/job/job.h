@@ -270,8 +270,13 @@ struct job {
         bool tensorboard, histograms;
     } logs;
     struct {
+        uint32_t threads;        /* 0: the cores it may use */
+        uint32_t memory;         /* MiB of rows; 0: no bound */
+        enum row_full when_full; /* what is done then */
+    } ps;
+    struct {
         uint32_t threads; /* 0: the cores it may use */
-    } ps, worker;
+    } worker;
     /* where what is checked later was given, for job_blame */
     char file[JOB_FILE_SHOWN];
     uint32_t line[JOB_PLACES],

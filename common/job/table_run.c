@@ -50,6 +50,23 @@ static const struct job_word allow_words[] = {
         LAST_WORD,
 };
 
+static const struct job_word full_words[] = {
+    {"stop", ROW_FULL_STOP, NULL},
+    {"evict", ROW_FULL_EVICT, NULL},
+    {"refuse", ROW_FULL_REFUSE, NULL},
+    LAST_WORD,
+};
+
+static bool has_tables(const struct job *job)
+{
+    return job_has_tables(job);
+}
+
+static bool has_row_memory(const struct job *job)
+{
+    return job->ps.memory > 0;
+}
+
 static bool in_sync(const struct job *job)
 {
     return job->training.update == UPDATE_SYNC;
@@ -134,7 +151,21 @@ static const struct job_key keys[] = {
     JOB_KEY("ps.threads", U32, ps.threads, "shards of a ps, a thread each; 0: the cores it may use",
             RANGE(0, 1024), .fallback = "0"),
     NOT_YET("ps.replicas", "0", "copies of each shard on another ps"),
-    NOT_YET("ps.memory", NULL, "memory for embedding rows"),
+    JOB_KEY("ps.memory", U32, ps.memory,
+            "MiB that the rows of tables may take on a ps, with their index and sketches, in equal "
+            "parts of its shards; 0: no bound",
+            RANGE(0, 1 << 30), .fallback = "0",
+            HEEDED(has_tables,
+                   "it is of tables of rows by key, and no layer looks up in one; leave "
+                   "it out"),
+            .setting = "row_memory"),
+    JOB_KEY("ps.when_full", WORD, ps.when_full,
+            "what is done when they take that: `stop`, the job ends; `evict`, the rows whose last "
+            "touch is the oldest go, 5 % at a time; `refuse`, no row is made until there is room. "
+            "With rows that are gone or refused `exact` is false in the summary",
+            .words = full_words, .fallback = "stop",
+            HEEDED(has_row_memory, "it is of ps.memory; give that, too, or leave it out"),
+            .setting = "row_full"),
 
     JOB_KEY("worker.threads", U32, worker.threads,
             "compute threads of a worker; 0: the cores it may use", RANGE(0, 1024),

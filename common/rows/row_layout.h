@@ -43,6 +43,13 @@ struct row_table_spec {
 };
 enum { ROW_UNSEEN_STEPS_MAX = 1 << 24 };
 
+/* What becomes of a row that is to be made, where the memory for rows (ps.memory) is full; the numbers travel. */
+enum row_full {
+    ROW_FULL_STOP,   /* the job ends */
+    ROW_FULL_EVICT,  /* the rows whose last touch is the oldest go */
+    ROW_FULL_REFUSE, /* it is not made */
+};
+
 /* row_codec.h; the numbers travel. */
 enum row_codec { ROW_CODEC_NONE, ROW_CODEC_FP16, ROW_CODEC_BF16, ROW_CODEC_INT8 };
 

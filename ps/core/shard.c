@@ -24,6 +24,7 @@ enum err shard_new(struct shard **out, uint32_t ps, uint32_t thread, const struc
     s->ps = ps;
     s->thread = thread;
     s->wire_generation = msg_generation(s->generation);
+    s->rows.memory_unit = 1 << 20;
     s->rows.beside =
         (struct shard_beside){(uint64_t)ROW_CUT_BESIDE_LEAST << 20, ROW_CUT_BESIDE_PERCENT};
     *out = s;
@@ -235,6 +236,9 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
     if (err)
         return err_set(e, err, "no memory for %" PRIu64 " parameters with %u slots", s->me.elems,
                        s->slots);
+    err = shard_rows_check_budget(s, e);
+    if (err)
+        return err;
     if (m->mode != GRADWIRE__ENTER_MODE__INIT)
         return fill_from_cut(s, m->cut, e);
     fill_initial(s);
@@ -274,6 +278,7 @@ static enum err take_over(struct shard *s, const Gradwire__Enter *m, struct errm
     if (err)
         return err;
     s->settings = msg_settings(m->settings);
+    shard_rows_take_budget(s);
     s->optimizer.learning_rate = s->optimizer_undecayed.learning_rate = optimizer.learning_rate;
     s->optimizer.schedule = s->optimizer_undecayed.schedule = optimizer.schedule;
     if (s->planned && s->mode->take_over)

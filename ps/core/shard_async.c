@@ -140,7 +140,7 @@ static enum err update_part(struct shard *s, const struct shard_peer *peer, uint
                                .staleness = shard_stale_divisor(s, staleness),
                                .clock = s->rows.clock_before + s->async.part_clock[part] + 1};
     row_grads_view(&g, s->layout.rows, section);
-    enum err err = row_tables_update(&s->rows.tables, part, &g, &u);
+    enum err err = shard_rows_updated(s, row_tables_update(&s->rows.tables, part, &g, &u));
     if (err)
         return err;
     shard_stale_part_count(s, peer->worker, part, staleness);

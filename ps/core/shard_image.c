@@ -43,7 +43,8 @@ static uint64_t kept_most(const struct shard *s)
 static enum err begin_rows(struct shard *s, struct shard_image *image)
 {
     struct row_tables *t = &s->rows.tables;
-    const struct row_moment now = {.clock = s->rows.clock_before + s->step, .evict = t->evict};
+    const struct row_moment now = {
+        .clock = s->rows.clock_before + s->step, .floor = t->budget.floor, .evict = t->evict};
     image->rows = (struct checkpoint_rows){.buckets = t->buckets,
                                            .clock = now.clock,
                                            .tables = list_tables(s, image->table),
@@ -59,7 +60,12 @@ static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e
     const float *from = g->values;
     for (uint32_t i = 0; i < g->rows; i++, from += t->dim + t->slot_floats) {
         uint32_t row;
-        enum err err = row_table_load(t, g->mixed[i], &row);
+        enum err err = row_load_takes(s->rows.load, &s->rows.tables, g->table, g->stamp[i]);
+        if (err == ERR_NOTFOUND)
+            continue;
+        if (err)
+            return shard_rows_say_full(s, g->table, e);
+        err = row_table_load(t, g->mixed[i], &row);
         if (err)
             return err_set(e, err, "no memory for the rows of table %s",
                            s->layout.rows->table[g->table].name);
@@ -86,6 +92,7 @@ static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg 
 /* The lead shard has what was counted before, on all shards: theirs may have been others. */
 static void take_counts(struct shard *s, const struct manifest *m)
 {
+    s->rows.tables.budget.squeezed += s->index == 0 ? m->squeezed : 0;
     for (uint32_t i = 0; s->index == 0 && i < m->counted && i < s->layout.rows->tables; i++)
         row_counts_add(&s->rows.tables.counts[i], &m->table[i]);
 }
@@ -137,6 +144,28 @@ struct shard_image *shard_image_new(struct shard *s)
     return image;
 }
 
+/* Where not all rows have room, the oldest are left out: which they are is known when all have come. */
+static enum err load(struct shard *s, uint64_t cut, struct manifest *m,
+                     struct checkpoint_shard *blocks, struct errmsg *e)
+{
+    struct row_load rows;
+    s->rows.load = &rows;
+    if (s->rows.on)
+        row_load_begin(&rows, &s->rows.tables);
+    enum err err = s->io->load(s->ctx, cut, m, blocks, e);
+    if (!err && s->rows.on && rows.full) {
+        manifest_close(m);
+        shard_rows_close(s);
+        err = shard_rows_open(s);
+        if (!err)
+            row_load_again(&rows, &s->rows.tables);
+        err =
+            err ? err_set(e, err, "no memory for tables") : s->io->load(s->ctx, cut, m, blocks, e);
+    }
+    s->rows.load = NULL;
+    return err;
+}
+
 enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, struct errmsg *e)
 {
     struct checkpoint_table table[ROW_TABLES_MAX];
@@ -152,7 +181,7 @@ enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, str
         wanted.tables = list_tables(s, table);
         blocks.wanted = &wanted;
     }
-    enum err err = s->io->load(s->ctx, cut, m, &blocks, e);
+    enum err err = load(s, cut, m, &blocks, e);
     if (!err && s->rows.on)
         err = end_rows(s, e);
     if (!err && s->rows.on) {

@@ -38,6 +38,7 @@ static enum err make(struct shard *s, uint32_t part, const struct row_grads *g, 
     if (s->sync.parts_made == 0)
         begin_step(s);
     enum err err = examples ? row_tables_update(&s->rows.tables, part, g, &u) : ERR_OK;
+    err = shard_rows_updated(s, err);
     if (!err)
         s->sync.parts_made++;
     return err;

@@ -18,6 +18,7 @@ enum err shard_rows_open(struct shard *s)
                         &s->optimizer, s->settings.seed, &s->rows.pool);
     s->rows.on = err == ERR_OK;
     s->rows.clock_before = 0;
+    shard_rows_take_budget(s);
     return err;
 }
 
@@ -26,6 +27,67 @@ void shard_rows_close(struct shard *s)
     if (s->rows.on)
         row_tables_close(&s->rows.tables);
     s->rows.on = s->rows.before_there = false;
+}
+
+/* ---- the memory that rows may take ---- */
+
+static uint32_t shards_of_ps(const struct shard *s)
+{
+    uint32_t shards = 0;
+    for (uint32_t i = 0; i < s->plan.shards; i++)
+        shards += s->plan.shard[i].ps == s->plan.shard[s->index].ps;
+    return shards;
+}
+
+void shard_rows_take_budget(struct shard *s)
+{
+    struct row_budget *b = &s->rows.tables.budget;
+    if (!s->rows.on)
+        return;
+    b->bytes = s->settings.row_memory * s->rows.memory_unit / shards_of_ps(s);
+    b->full = (enum row_full)s->settings.row_full;
+    b->closed &= b->bytes > 0;
+}
+
+enum err shard_rows_check_budget(const struct shard *s, struct errmsg *e)
+{
+    uint64_t bytes = s->rows.on ? s->rows.tables.budget.bytes : 0;
+    uint64_t least = bytes ? row_budget_fixed_bytes(&s->rows.tables) : 0;
+    if (bytes == 0 || bytes > least)
+        return ERR_OK;
+    return err_set(e, ERR_TOOBIG,
+                   "ps.memory is %" PRIu32 " MiB, of which shard %" PRIu32 " has %" PRIu64
+                   " bytes; its tables take %" PRIu64
+                   " without any row (most of it their sketch_mb): raise ps.memory",
+                   s->settings.row_memory, s->index, bytes, least);
+}
+
+enum err shard_rows_say_full(const struct shard *s, uint32_t table, struct errmsg *e)
+{
+    const struct row_tables *t = &s->rows.tables;
+    return err_set(e, ERR_TOOBIG,
+                   "table %s: no room for another row: shard %" PRIu32 " has %" PRIu64
+                   " rows of it, and its tables take %" PRIu64 " bytes of the %" PRIu64
+                   " that ps.memory (%" PRIu32
+                   " MiB) allows it; raise ps.memory, take more ps, or set ps.when_full to "
+                   "evict or refuse",
+                   t->layout->table[table].name, s->index, row_tables_counts(t, table).rows,
+                   row_tables_bytes(t), t->budget.bytes, s->settings.row_memory);
+}
+
+enum err shard_rows_updated(struct shard *s, enum err err)
+{
+    struct errmsg e;
+    Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+    if (err != ERR_TOOBIG)
+        return err;
+    err = shard_rows_say_full(s, s->rows.tables.budget.full_table, &e);
+    m.generation = &s->wire_generation;
+    m.shard = s->index;
+    m.error = e.text;
+    m.ends = true;
+    s->io->tell(s->ctx, FRAME_ENTERED, &m.base);
+    return err;
 }
 
 static bool same_tables(const struct row_layout *a, const struct row_layout *b)
@@ -237,7 +299,8 @@ enum err shard_rows_check_ask(const struct shard *s, const Gradwire__RowsAsk *m,
 /* Of an answer as of this step; without steps, as of now. */
 static struct row_clocks clocks_at(const struct shard *s, uint64_t step)
 {
-    struct row_clocks at;
+    const struct row_budget *b = &s->rows.tables.budget;
+    struct row_clocks at = {.floor = s->mode->steps && step < s->step ? b->floor_before : b->floor};
     for (uint32_t i = 0; i < ROW_PARTS; i++)
         at.of[i] = s->rows.clock_before + (s->mode->steps ? step : s->async.part_clock[i]);
     return at;

@@ -17,8 +17,10 @@ struct shard_rows {
     bool
         before_there; /* steps: what is set aside is of step - 1, and nothing of step + 1 is made */
     struct row_tables tables;
+    struct row_load *load; /* while a cut is read */
     struct shard_beside beside;
-    bool held; /* steps: a complete part waits for the copy of a cut */
+    uint64_t memory_unit; /* bytes of a MiB of Settings.row_memory; tests have smaller ones */
+    bool held;            /* steps: a complete part waits for the copy of a cut */
     uint64_t kept_rows, kept_most_bytes, holds; /* for cuts so far */
     uint64_t clock_before;                      /* the table clock is so much ahead of the steps */
     struct buffer_pool pool;                    /* of answers, sums, and what is set aside */
@@ -26,6 +28,14 @@ struct shard_rows {
 
 enum err shard_rows_open(struct shard *s) MUST_CHECK; /* for a generation's plan; ERR_NOMEM */
 void shard_rows_close(struct shard *s);
+/* The memory that its rows may take becomes that of s->settings. */
+void shard_rows_take_budget(struct shard *s);
+/* Errors: ERR_TOOBIG: that is less than tables without rows take. */
+enum err shard_rows_check_budget(const struct shard *s, struct errmsg *e) MUST_CHECK;
+/* This table's rows have no room. Returns ERR_TOOBIG. */
+enum err shard_rows_say_full(const struct shard *s, uint32_t table, struct errmsg *e) MUST_CHECK;
+/* What an update of rows has come to. ERR_TOOBIG: the chief is told to end the job. Returns it. */
+enum err shard_rows_updated(struct shard *s, enum err err) MUST_CHECK;
 /* Rates and schedules become a new chief's, from its plan and its optimizer, and the plan says how rows travel from now on.
  * Errors: ERR_PROTO: its tables are others. */
 enum err shard_rows_take_over(struct shard *s, const Gradwire__Plan *m, const struct optimizer *o,

@@ -57,6 +57,7 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->told.status.rows = s->rows.on ? row_tables_rows(&s->rows.tables) : 0;
     s->told.status.row_bytes = s->rows.on ? row_tables_bytes(&s->rows.tables) : 0;
     status_tables(s);
+    s->told.status.squeezed = s->rows.on ? s->rows.tables.budget.squeezed : 0;
     s->told.push = msg_codec_cost(&s->codec.push_cost);
     s->told.reply = msg_codec_cost(&s->reply.cost);
     s->told.status.push = &s->told.push;

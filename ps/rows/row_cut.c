@@ -111,7 +111,7 @@ uint32_t row_cut_most_rows(uint32_t width)
 /* Does the cut have a row as it is, with this stamp? */
 static bool has(const struct row_moment *m, uint32_t table, uint64_t stamp)
 {
-    return stamp <= m->clock &&
+    return stamp <= m->clock && row_is_above(m->floor, stamp) &&
            (!m->evict || row_is_there(m->evict[table].unseen_steps, stamp, m->clock));
 }
 

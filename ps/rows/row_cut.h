@@ -32,7 +32,7 @@ enum {
 
 /* Which rows the cut has. */
 struct row_moment {
-    uint64_t clock;                /* of the tables */
+    uint64_t clock, floor;         /* of the tables */
     const struct row_evict *evict; /* (tables) which rows are too old then; NULL: none */
 };
 

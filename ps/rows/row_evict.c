@@ -49,10 +49,11 @@ bool row_evict_leave(struct row_evict *e, uint64_t stamp)
     return true;
 }
 
-uint64_t row_evict_advance(struct row_evict *e, uint64_t clock)
+/* Rows are counted by their stamps. */
+static uint64_t go_to(struct row_evict *e, uint64_t floor)
 {
-    uint64_t floor = clock > e->unseen_steps ? clock - e->unseen_steps : 0, gone = 0;
-    if (!e->with || floor <= e->floor)
+    uint64_t gone = 0;
+    if (floor <= e->floor)
         return 0;
     uint64_t first = floor - e->floor > e->span ? floor - e->span + 1 : e->floor + 1;
     for (uint64_t stamp = first; stamp <= floor; stamp++) {
@@ -62,6 +63,38 @@ uint64_t row_evict_advance(struct row_evict *e, uint64_t clock)
     e->floor = floor;
     e->rows -= gone;
     return gone;
+}
+
+uint64_t row_evict_advance(struct row_evict *e, uint64_t clock)
+{
+    return e->with && clock > e->unseen_steps ? go_to(e, clock - e->unseen_steps) : 0;
+}
+
+uint64_t row_evict_raise(struct row_evict *e, const struct row_table *t, uint64_t floor)
+{
+    uint64_t gone = 0;
+    if (floor <= e->floor)
+        return 0;
+    if (e->with)
+        return go_to(e, floor);
+    for (uint32_t row = 0; row < t->used; row++)
+        gone += row_stamp(t, row) <= floor && row_is_above(e->floor, row_stamp(t, row));
+    e->floor = floor;
+    e->waiting += gone;
+    return gone;
+}
+
+uint64_t row_evict_rows(const struct row_evict *e, const struct row_table *t)
+{
+    return e->with ? e->rows : row_table_rows(t) - e->waiting;
+}
+
+void row_evict_left(struct row_evict *e)
+{
+    if (e->with)
+        return;
+    assert(e->waiting > 0);
+    e->waiting--;
 }
 
 void row_evict_count(struct row_evict *e, const struct row_table *t, uint64_t clock)
@@ -78,15 +111,23 @@ void row_evict_count(struct row_evict *e, const struct row_table *t, uint64_t cl
     } while (n == SWEEP_ROWS && first != 0);
 }
 
-void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock)
+static bool is_absent(const struct row_evict *e, uint64_t stamp, uint64_t clock, uint64_t floor)
+{
+    return !row_is_there(e->unseen_steps, stamp, clock) || !row_is_above(floor, stamp);
+}
+
+void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock, uint64_t floor)
 {
     uint64_t mixed[SWEEP_ROWS];
     uint32_t row[SWEEP_ROWS];
-    for (int times = 0; e->with && times < SWEEP_TIMES; times++) {
+    for (int times = 0; (e->with || e->waiting) && times < SWEEP_TIMES; times++) {
         size_t n = row_table_scan(t, e->next, UINT64_MAX, mixed, row, SWEEP_ROWS);
-        for (size_t i = 0; i < n; i++)
-            if (!row_is_there(e->unseen_steps, row_stamp(t, row[i]), clock))
-                row_table_remove(t, mixed[i]);
+        for (size_t i = 0; i < n; i++) {
+            if (!is_absent(e, row_stamp(t, row[i]), clock, floor))
+                continue;
+            row_table_remove(t, mixed[i]);
+            row_evict_left(e);
+        }
         e->next = n == SWEEP_ROWS ? mixed[n - 1] + 1 : 0;
         if (n < SWEEP_ROWS)
             return;

@@ -8,9 +8,11 @@
 
 #include "ps/rows/row_table.h"
 
-/* The table clock of each part of a shard at the moment that is read. In sync they are equal. */
+/* The table clock of each part of a shard at the moment that is read, and its floor (row_budget.h). In sync the clocks are
+ * equal. */
 struct row_clocks {
     uint64_t of[ROW_PARTS];
+    uint64_t floor;
 };
 
 /* Is a row with this stamp there at this clock? unseen_steps 0: rows stay. */
@@ -19,10 +21,17 @@ static inline bool row_is_there(uint32_t unseen_steps, uint64_t stamp, uint64_t 
     return unseen_steps == 0 || stamp + unseen_steps > clock;
 }
 
+/* A floor: rows with a stamp up to it are gone; 0: none are. */
+static inline bool row_is_above(uint64_t floor, uint64_t stamp)
+{
+    return floor == 0 || stamp > floor;
+}
+
 struct row_evict {
-    uint32_t unseen_steps; /* 0: rows stay, and nothing here is used */
+    uint32_t unseen_steps; /* 0: rows stay, but for those below a floor */
     uint64_t floor;        /* rows with a stamp up to this are gone */
-    uint64_t rows;         /* that are there: with a stamp above the floor */
+    uint64_t waiting;      /* unseen_steps 0: rows that are gone and still in memory */
+    uint64_t rows;         /* else: that are there, with a stamp above the floor */
     uint64_t span;
     uint32_t *with; /* (span) how many have stamp s, at s % span */
     uint64_t next;  /* the sweeper's next key */
@@ -40,9 +49,16 @@ void row_evict_enter(struct row_evict *e, uint64_t stamp);
 bool row_evict_leave(struct row_evict *e, uint64_t stamp);
 /* No part's clock is below this one. Returns how many rows have gone since. */
 uint64_t row_evict_advance(struct row_evict *e, uint64_t clock);
+/* Rows of the table with a stamp up to this one are gone. Returns how many have gone by that: without unseen_steps all rows
+ * are looked at. */
+uint64_t row_evict_raise(struct row_evict *e, const struct row_table *t, uint64_t floor);
+/* Rows that are there. */
+uint64_t row_evict_rows(const struct row_evict *e, const struct row_table *t);
+/* A row that is gone leaves its memory: it was removed, or a new one takes its place. */
+void row_evict_left(struct row_evict *e);
 
-/* Give back the memory of rows that are absent at this clock: a bounded number of rows is looked at, in the order of
+/* Give back the memory of rows that are absent at this clock and floor: a bounded number of rows is looked at, in the order of
  * their keys, beginning behind the last call's. */
-void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock);
+void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock, uint64_t floor);
 
 #endif

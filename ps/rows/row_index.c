@@ -159,6 +159,16 @@ static enum err grow_some(struct row_index *x)
     return ERR_OK;
 }
 
+uint64_t row_index_growth_bytes(const struct row_index *x, uint64_t entries)
+{
+    uint64_t places = x->grown;
+    if (entries == 1 && x->places != x->grown)
+        return 0; /* it grows already */
+    while (is_full(x->entries + entries, places))
+        places += places / 4;
+    return (places - x->grown) * sizeof *x->entry;
+}
+
 static enum err grow_begin(struct row_index *x, uint64_t grown)
 {
     enum err e = make_room(x, grown);
@@ -197,6 +207,8 @@ static void spread_run(struct row_index *x, uint64_t begin, uint64_t gap)
     uint64_t most = PLACES_MOST * (x->entries + 1);
     unsigned __int128 wanted = (unsigned __int128)x->grown * (gap - begin) * 5 / (3 * close);
     uint64_t grown = wanted < most ? (uint64_t)wanted : most;
+    if (x->most_places && grown > x->most_places)
+        grown = x->most_places;
     if (grown <= x->grown + x->grown / 4)
         return;
     enum err e = grow_to_the_end(x);

@@ -28,6 +28,7 @@ struct row_index {
     /* Keys up to `kept` are spread over `places` places, those above over `grown`; the two are equal unless it grows. It
      * grows from the largest key down: no place from `cursor` on has a key up to `kept`. */
     uint64_t places, grown, kept, cursor;
+    uint64_t most_places; /* that a long run may make it grow to at once; 0: any */
 };
 
 /* An index for keys of `buckets`. Errors: ERR_NOMEM. Free with row_index_close. */
@@ -56,5 +57,7 @@ size_t row_index_scan(const struct row_index *x, uint64_t first, uint64_t last, 
 
 /* Bytes of the array that are in use. */
 uint64_t row_index_bytes(const struct row_index *x);
+/* How many more it takes with so many more entries; the next one alone: exactly. */
+uint64_t row_index_growth_bytes(const struct row_index *x, uint64_t entries);
 
 #endif

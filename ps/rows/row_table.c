@@ -54,13 +54,11 @@ static enum err add_slab(struct row_table *t)
     return ERR_OK;
 }
 
-/* ---- free rows: each has the next one's number in its head ---- */
+/* ---- free rows: each has the next one's number in its stamp ---- */
 
 static uint32_t next_of_free(const struct row_table *t, uint32_t row)
 {
-    uint32_t next;
-    memcpy(&next, row_head(t, row), sizeof next);
-    return next;
+    return (uint32_t)row_stamp(t, row);
 }
 
 static void clear(struct row_table *t, uint32_t row)
@@ -160,7 +158,7 @@ enum err row_table_loaded(struct row_table *t)
 void row_table_remove(struct row_table *t, uint64_t mixed)
 {
     uint32_t row = row_index_remove(&t->index, mixed);
-    memcpy(row_head(t, row), &t->free, sizeof t->free);
+    row_set_stamp(t, row, ROW_FREE_STAMP | t->free);
     t->free = row;
 }
 
@@ -226,9 +224,32 @@ uint64_t row_table_payload_bytes(const struct row_table *t)
     return row_table_rows(t) * row_bytes;
 }
 
+static uint64_t row_bytes_of(const struct row_table *t)
+{
+    return t->body_floats * sizeof(float) + t->head_bytes;
+}
+
+uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows)
+{
+    uint64_t free_rows = t->used - row_table_rows(t);
+    return (rows > free_rows ? (rows - free_rows) * row_bytes_of(t) : 0) +
+           row_index_growth_bytes(&t->index, rows);
+}
+
+uint64_t row_table_load_bytes(const struct row_table *t)
+{
+    return (row_table_rows(t) + 1) * row_bytes_of(t) + row_index_growth_bytes(&t->index, 1);
+}
+
+/* The index grows by a quarter when 0.6 of it are full: then it has 12 * 1.25 / 0.6 bytes for each row. */
+uint64_t row_table_row_bytes(const struct row_table *t)
+{
+    return row_bytes_of(t) + sizeof(struct row_entry) * 5 * 5 / (4 * 3);
+}
+
 uint64_t row_table_bytes(const struct row_table *t)
 {
-    uint64_t row_bytes = t->body_floats * sizeof(float) + t->head_bytes;
+    uint64_t row_bytes = row_bytes_of(t);
     return sizeof *t + t->slabs_room * sizeof *t->slab + t->used * row_bytes +
            row_index_bytes(&t->index);
 }

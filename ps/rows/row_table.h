@@ -82,6 +82,15 @@ static inline uint64_t row_table_rows(const struct row_table *t)
 uint64_t row_table_payload_bytes(const struct row_table *t);
 /* Bytes of memory that the table takes, as far as it is in use; what rows took stays when they go. */
 uint64_t row_table_bytes(const struct row_table *t);
+/* How many more it takes with so many more rows; those that have gone left their memory. The next one alone: exactly. */
+uint64_t row_table_growth_bytes(const struct row_table *t, uint64_t rows);
+/* While it is loaded (row_table_load): what it takes with one more row, beyond a table without rows. */
+uint64_t row_table_load_bytes(const struct row_table *t);
+/* At most so many bytes of memory a row, its share of the index included, but for the first few rows. */
+uint64_t row_table_row_bytes(const struct row_table *t);
+
+/* A row below t->used that is free has a stamp from this one on. */
+#define ROW_FREE_STAMP (UINT64_MAX << 32)
 
 /* ---- a row: of a number that row_table_find, _add or _scan gave ---- */
 

@@ -125,11 +125,12 @@ static bool is_there(const struct row_tables *t, uint32_t table, uint64_t mixed,
                      const struct row_clocks *at, uint32_t *part)
 {
     uint32_t unseen = t->evict[table].unseen_steps;
-    if (row == ROW_NONE || unseen == 0)
+    if (row == ROW_NONE || (unseen == 0 && at->floor == 0))
         return row != ROW_NONE;
     while (key_bucket(mixed) >= bucket_part(t->buckets, *part).end)
         ++*part;
-    return row_is_there(unseen, row_stamp(t->table[table], row), at->of[*part]);
+    uint64_t stamp = row_stamp(t->table[table], row);
+    return row_is_above(at->floor, stamp) && row_is_there(unseen, stamp, at->of[*part]);
 }
 
 /* w[i] = the row of mixed[i] as it stands in the table, or NULL; on its way to the cache. */
@@ -213,9 +214,13 @@ static void drop_absent(const struct row_tables *t, uint32_t table, uint64_t clo
                         uint32_t n)
 {
     uint32_t unseen = t->evict[table].unseen_steps;
-    for (uint32_t k = 0; unseen && k < n; k++)
-        if (row[k] != ROW_NONE && !row_is_there(unseen, row_stamp(t->table[table], row[k]), clock))
+    uint64_t floor = t->budget.floor;
+    for (uint32_t k = 0; (unseen || floor) && k < n; k++) {
+        uint64_t stamp = row[k] == ROW_NONE ? 0 : row_stamp(t->table[table], row[k]);
+        if (row[k] != ROW_NONE &&
+            (!row_is_above(floor, stamp) || !row_is_there(unseen, stamp, clock)))
             row[k] = ROW_NONE;
+    }
 }
 
 /* As of this clock. */
@@ -331,6 +336,7 @@ static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, u
         return ERR_NOMEM;
     if (old != ROW_NONE) { /* a cut of an earlier moment may have it */
         row_cut_keep(&t->cut, table, &mixed, &old, 1);
+        row_evict_left(&t->evict[table]);
         *row = old;
         row_set_count(to, old, 0);
     }
@@ -339,22 +345,37 @@ static enum err make_row(struct row_tables *t, uint32_t table, uint64_t mixed, u
     return ERR_OK;
 }
 
-/* Key k of a table's list is touched, and not there: make its row if it is admitted. */
+/* Is there room for the row? *err: the job is to end for want of it. */
+static bool has_room(struct row_tables *t, uint32_t table, uint32_t old, enum err *err)
+{
+    if (!t->budget.closed && (old != ROW_NONE || row_budget_takes(t, table)))
+        return true;
+    t->budget.full_table = table;
+    *err = t->budget.full == ROW_FULL_STOP ? ERR_TOOBIG : ERR_OK;
+    return false;
+}
+
+/* Key k of a table's list is touched, and not there: make its row if it is admitted, and there is room. */
 static enum err touch_absent(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t k,
                              uint64_t clock, struct touched *of)
 {
-    uint32_t *row = &of->row[table][k], *undo = &of->undo[table][k];
+    uint32_t *row = &of->row[table][k], *undo = &of->undo[table][k], old = of->old[table][k];
+    enum err err = ERR_OK;
     row_cut_keep_sketch(&t->cut, table, key_bucket(mixed));
     if (!row_admit_touch(&t->admit[table], mixed, clock, undo)) {
         t->counts[table].dropped++;
         return ERR_OK;
     }
-    if (make_row(t, table, mixed, of->old[table][k], row)) {
+    bool made = has_room(t, table, old, &err);
+    if (made)
+        err = make_row(t, table, mixed, old, row);
+    if (err) {
         row_admit_undo(&t->admit[table], mixed, *undo);
         *row = ROW_NONE;
-        return ERR_NOMEM;
+        return err;
     }
-    t->counts[table].admitted++;
+    t->counts[table].admitted += made;
+    t->counts[table].refused += !made;
     return ERR_OK;
 }
 
@@ -368,10 +389,13 @@ static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t
     for (uint32_t i = 0; i < tables; i++) {
         uint32_t list = t->layout->table[i].list;
         for (uint32_t k = 0; k < g->keys[list]; k++) {
-            if (of->row[i][k] == ROW_NONE && touch_absent(t, i, g->mixed[list][k], k, clock, of)) {
+            enum err err = of->row[i][k] == ROW_NONE
+                               ? touch_absent(t, i, g->mixed[list][k], k, clock, of)
+                               : ERR_OK;
+            if (err) {
                 memcpy(t->counts, before, tables * sizeof *before);
                 uncreate(t, g, of, (struct touched_end){i, k});
-                return ERR_NOMEM;
+                return err;
             }
         }
     }
@@ -433,6 +457,7 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
 {
     struct touched of;
     assert(part < ROW_PARTS && u->t > 0);
+    row_budget_begin(t, g);
     enum err err = find_touched(t, g, u->clock - 1, &of);
     if (err)
         return err;
@@ -464,33 +489,33 @@ void row_tables_advance(struct row_tables *t, uint64_t clock)
 {
     for (uint32_t i = 0; i < t->layout->tables; i++)
         t->counts[i].evicted += row_evict_advance(&t->evict[i], clock);
+    row_budget_step(t, clock);
 }
 
 void row_tables_sweep(struct row_tables *t, uint64_t clock)
 {
+    uint64_t floor = t->budget.floor;
     if (t->cut.on && t->cut.moment.clock < clock)
         clock = t->cut.moment.clock;
+    if (t->cut.on && t->cut.moment.floor < floor)
+        floor = t->cut.moment.floor;
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        row_evict_sweep(&t->evict[i], t->table[i], clock);
+        row_evict_sweep(&t->evict[i], t->table[i], clock, floor);
 }
 
 void row_tables_count(struct row_tables *t, uint64_t clock)
 {
     for (uint32_t i = 0; i < t->layout->tables; i++)
         row_evict_count(&t->evict[i], t->table[i], clock);
+    row_budget_step(t, clock);
 }
 
 /* ---- numbers ---- */
 
-static uint64_t rows_of(const struct row_tables *t, uint32_t table)
-{
-    return t->evict[table].unseen_steps ? t->evict[table].rows : row_table_rows(t->table[table]);
-}
-
 struct row_counts row_tables_counts(const struct row_tables *t, uint32_t table)
 {
     struct row_counts counts = t->counts[table];
-    counts.rows = rows_of(t, table);
+    counts.rows = row_evict_rows(&t->evict[table], t->table[table]);
     return counts;
 }
 
@@ -498,7 +523,7 @@ uint64_t row_tables_rows(const struct row_tables *t)
 {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < t->layout->tables; i++)
-        rows += rows_of(t, i);
+        rows += row_evict_rows(&t->evict[i], t->table[i]);
     return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
 #include "ps/rows/row_admit.h"
+#include "ps/rows/row_budget.h"
 #include "ps/rows/row_cut.h"
 #include "ps/rows/row_evict.h"
 #include "ps/rows/row_grads.h"
@@ -36,6 +37,7 @@ struct row_tables {
     struct row_admit admit[ROW_TABLES_MAX];
     struct row_evict evict[ROW_TABLES_MAX];
     struct row_counts counts[ROW_TABLES_MAX]; /* of each table; but for `rows` */
+    struct row_budget budget;
     struct row_traffic traffic;
     struct row_aside aside[ROW_PARTS];
     struct row_cut cut;       /* that is being copied */
@@ -83,7 +85,8 @@ struct row_step {
 };
 
 /* Each row of `g`, which is of this part's buckets, is touched: updated once, if it is there or admitted. Errors:
- * ERR_NOMEM: no row has changed, and no touch is counted. */
+ * ERR_NOMEM, and ERR_TOOBIG, the budget is full, and the job is to end (ROW_FULL_STOP): no row has changed, and no touch is
+ * counted. */
 enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row_grads *g,
                            const struct row_step *u) MUST_CHECK;
 /* A cut of all rows as they are now; row_cut_end ends it. Errors: ERR_NOMEM. */
@@ -94,9 +97,10 @@ void row_tables_forget_aside(struct row_tables *t);
 
 /* ---- eviction ---- */
 
-/* No part's clock is below this one: what is gone by it is counted. */
+/* A step is made, or a batch resolved, and no part's clock is below this one: what is gone by it is counted, and what is to
+ * go for want of room goes. */
 void row_tables_advance(struct row_tables *t, uint64_t clock);
-/* Nobody reads as of a clock below this one: give some memory back of rows that are absent at it. */
+/* Nobody reads as of a clock below this one, but a cut: give some memory back of rows that are absent at it. */
 void row_tables_sweep(struct row_tables *t, uint64_t clock);
 /* All parts are at this clock, and rows were loaded (row_table_loaded): count them. */
 void row_tables_count(struct row_tables *t, uint64_t clock);

@@ -191,8 +191,11 @@ class TablesTest(TrainCase):
         job.kill("evaluator-0", signal.SIGSTOP)
 
         def all_learned():
-            planned = metrics(of["worker-0"]).get("gradwire_job_planned_steps")
+            last = metrics(of["worker-0"])
             shown = [metrics(of[f"ps-{i}"]) for i in (0, 1)]
+            if not last or not all(shown):
+                return None  # one that does not answer yet
+            planned = last.get("gradwire_job_planned_steps")
             made = [m.get("gradwire_shard_step", shard=i) for i, m in enumerate(shown)]
             return planned and made == [planned] * 2 and shown
         shown = job.until("all is learned", all_learned)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/checkpoint/checkpoint_rows.h"
+#include "common/parameters/plan.h"
 #include "common/wire/msg.h"
 #include "ps/core/gate.h"
 #include "ps/core/shard.h"
@@ -101,11 +102,16 @@ struct sim_row {
 };
 struct sim_rows_state {
     struct sim_row row[SIM_TABLES][SIM_KEYS];
-    uint64_t admitted[SIM_TABLES], dropped[SIM_TABLES]; /* so far */
+    uint64_t admitted[SIM_TABLES], dropped[SIM_TABLES], refused[SIM_TABLES]; /* so far */
+    uint64_t squeezed;
+    /* ps.memory, of each shard: rows with a stamp up to the floor are gone; no row is made */
+    uint64_t floor[SIM_SHARDS_MAX];
+    bool closed[SIM_SHARDS_MAX];
 };
 struct sim_rows {
     uint64_t mixed[SIM_LISTS][SIM_KEYS]; /* the keys that there are, ascending */
     struct sim_rows_state *state;        /* sync: after each number of steps */
+    struct plan plan; /* with a bound for rows: whose shards have it, from begin to end */
 };
 
 /* Over all runs of the program, for tests to see that what they are about has come up. */
@@ -134,6 +140,8 @@ struct sim_rows_seen {
     uint64_t evicted;     /* rows of the plain loop that had gone by a later step */
     uint64_t too_late;    /* backup workers: pushes of rows to a step that is over, or decided */
     uint64_t torn;        /* nodes of which a shard had some chunks and parts when it was told */
+    uint64_t squeezed,
+        refused; /* rows of it that had no room any more; touches that made none for that */
 };
 extern struct sim_rows_seen sim_rows_seen;
 

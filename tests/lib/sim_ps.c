@@ -206,6 +206,7 @@ void sim_ps_start(struct sim *sim, struct sim_ps *ps)
         *t = (struct sim_thread){.sim = sim, .ps = ps, .index = i};
         if (shard_new(&t->core, ps->proc.index, i, &io, t))
             abort();
+        t->core->rows.memory_unit = 1;
         if (sim->config.kept_bytes)
             t->core->rows.beside = (struct shard_beside){.least_bytes = sim->config.kept_bytes};
     }

@@ -44,6 +44,12 @@ void sim_rows_own_optimizers(struct row_layout *l)
         .schedule = {.kind = SCHEDULE_EXPONENTIAL_DECAY, .decay_steps = 7, .decay_rate = 0.5f}};
 }
 
+/* ps.memory */
+static bool is_bounded(const struct sim *sim)
+{
+    return sim->config.settings.row_memory > 0;
+}
+
 /* Half of the keys lie close together, so that some parts have many and some have none. */
 void sim_rows_init(struct sim *sim)
 {
@@ -56,11 +62,15 @@ void sim_rows_init(struct sim *sim)
         qsort(sim->rows.mixed[list], SIM_KEYS, sizeof(uint64_t), ascending);
     }
     sim->rows.state = calloc(sim->oracle.steps + 1, sizeof *sim->rows.state);
+    struct errmsg e;
+    if (is_bounded(sim) && plan_init_tables(&sim->rows.plan, c->elems, c->threads, c->ps, &e))
+        abort();
 }
 
 void sim_rows_close(struct sim *sim)
 {
     free(sim->rows.state);
+    plan_close(&sim->rows.plan);
 }
 
 bool sim_leaf_has(const struct sim_config *c, uint64_t batch, uint32_t leaf, uint32_t list,
@@ -142,18 +152,29 @@ bool sim_row_gradient(const struct sim_config *c, struct sim_leaves of, struct t
 
 /* ---- the plain loop ---- */
 
+/* The shard that has the key's row in this table. */
+static uint32_t shard_of(const struct sim *sim, uint32_t table, uint32_t key)
+{
+    uint32_t bucket = key_bucket(sim->rows.mixed[sim_row_layout.table[table].list][key]), i = 0;
+    while (bucket >= bucket_shard(i, sim->rows.plan.shards).end)
+        i++;
+    return i;
+}
+
 /* After so many steps. */
-static bool is_there(const struct sim *sim, uint32_t table, const struct sim_row *r, uint64_t step)
+static bool is_there(const struct sim *sim, uint32_t table, uint32_t key, const struct sim_row *r,
+                     uint64_t step)
 {
     uint32_t unseen = sim->config.unseen_steps[table];
-    return r->there && (unseen == 0 || step < r->stamp + unseen);
+    uint64_t floor = is_bounded(sim) ? sim->rows.state[step].floor[shard_of(sim, table, key)] : 0;
+    return r->there && r->stamp > floor && (unseen == 0 || step < r->stamp + unseen);
 }
 
 static void read_row(const struct sim *sim, uint32_t table, uint32_t key, const struct sim_row *r,
                      uint64_t step, float *w)
 {
     const struct row_table_spec *spec = &sim->layout.rows->table[table];
-    if (is_there(sim, table, r, step))
+    if (is_there(sim, table, key, r, step))
         memcpy(w, r->w, spec->dim * sizeof *w);
     else
         row_absent_value(spec, sim->config.settings.seed, sim->rows.mixed[spec->list][key], w);
@@ -253,6 +274,70 @@ long double sim_rows_squares(const struct sim *sim, uint64_t step)
     return squares;
 }
 
+/* A touch of a row that is not there after `step` steps. */
+static bool is_made(const struct sim *sim, uint32_t table, uint32_t key, uint64_t step,
+                    struct sim_rows_state *s)
+{
+    bool closed = is_bounded(sim) && s->closed[shard_of(sim, table, key)];
+    if (!is_admitted(sim, table, key, step + 1, s))
+        return false;
+    if (!closed)
+        return true;
+    s->admitted[table]--;
+    s->refused[table]++;
+    sim_rows_seen.refused++;
+    return false;
+}
+
+/* Bytes of the shard's rows after so many steps: values, stamp and count, and 25 of the index. Only those with a stamp up
+ * to this one. */
+static uint64_t bytes_of(const struct sim *sim, const struct optimizer *o, uint32_t shard,
+                         uint64_t step, uint64_t stamp, uint64_t *rows)
+{
+    uint64_t bytes = 0;
+    *rows = 0;
+    for (uint32_t t = 0; t < SIM_TABLES; t++) {
+        const struct optimizer of = optimizer_at(sim, t, o, 1);
+        uint32_t dim = sim_row_layout.table[t].dim;
+        for (uint32_t key = 0; key < SIM_KEYS; key++) {
+            const struct sim_row *r = &sim->rows.state[step].row[t][key];
+            if (shard_of(sim, t, key) != shard || !is_there(sim, t, key, r, step) ||
+                r->stamp > stamp)
+                continue;
+            ++*rows;
+            bytes += (dim + optimizer_row_slots(&of, dim)) * sizeof(float) + 12 + 25;
+        }
+    }
+    return bytes;
+}
+
+/* What the shard does about its rows behind step `step`: nothing up to 95 % of the bound. */
+static void hold_to_bound(const struct sim *sim, const struct optimizer *o, uint32_t shard,
+                          uint64_t step)
+{
+    struct sim_rows_state *s = &sim->rows.state[step];
+    const struct plan *p = &sim->rows.plan;
+    uint64_t rows, shards = sim->config.threads[p->shard[shard].ps];
+    uint64_t bound = sim->config.settings.row_memory / shards - SIM_TABLES * 8192;
+    uint64_t bytes = bytes_of(sim, o, shard, step, UINT64_MAX, &rows), fits = bound * 95 / 100;
+    uint64_t wanted = bound * 5 / 100;
+    bool full = bytes > fits;
+    if (bytes > fits + wanted)
+        wanted = bytes - fits;
+    s->closed[shard] = full && sim->config.settings.row_full == ROW_FULL_REFUSE;
+    if (!full || sim->config.settings.row_full != ROW_FULL_EVICT)
+        return;
+    uint64_t floor = s->floor[shard] + 1;
+    while (floor < step - 1 && bytes_of(sim, o, shard, step, floor, &rows) < wanted)
+        floor++;
+    if (floor >= step)
+        return;
+    (void)bytes_of(sim, o, shard, step, floor, &rows);
+    s->floor[shard] = floor;
+    s->squeezed += rows;
+    sim_rows_seen.squeezed += rows;
+}
+
 void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t step,
                         uint32_t examples, float scale)
 {
@@ -264,15 +349,17 @@ void sim_rows_next_step(struct sim *sim, const struct optimizer *o, uint64_t ste
             struct sim_row *r = &sim->rows.state[step + 1].row[t][key];
             float w[SIM_DIM_MAX], g[SIM_DIM_MAX];
             read_row(sim, t, key, r, step, w);
-            if (r->there && !is_there(sim, t, r, step)) {
+            if (r->there && !is_there(sim, t, key, r, step)) {
                 *r = (struct sim_row){.touches = r->touches};
                 sim_rows_seen.evicted++;
             }
             if (sim_row_gradient(c, leaves_of_step(sim, step), root_of(c), t, key, w, g) &&
-                (r->there || is_admitted(sim, t, key, step + 1, &sim->rows.state[step + 1])))
+                (r->there || is_made(sim, t, key, step, &sim->rows.state[step + 1])))
                 update_row(sim, o, sim->oracle.t[step + 1], t, key, g, f, step + 1, r);
         }
     }
+    for (uint32_t i = 0; is_bounded(sim) && i < sim->rows.plan.shards; i++)
+        hold_to_bound(sim, o, i, step + 1);
 }
 
 /* ---- what is right ---- */
@@ -377,12 +464,15 @@ static bool same_row(const struct cut_rows *c, uint32_t t, const struct sim_row 
     uint32_t dim = sim_row_layout.table[t].dim;
     uint32_t slots = c->slots[t];
     const float *is = g->values + (size_t)i * (dim + slots);
-    bool same = is_there(c->sim, t, want, c->m->step) && g->count[i] == want->count &&
-                (sim_stale_on(&c->sim->config) || /* each update was recomputed as it was made */
-                 memcmp(is, want->w, dim * sizeof *is) == 0) &&
-                memcmp(is + dim, want->slots, slots * sizeof *is) == 0 &&
-                (c->sync ? g->stamp[i] == want->stamp
-                         : g->stamp[i] >= want->count && g->stamp[i] <= c->m->step);
+    bool same =
+        is_there(c->sim, t, sim_rows_place(c->sim, sim_row_layout.table[t].list, g->mixed[i]), want,
+                 c->m->step) &&
+        g->count[i] == want->count &&
+        (sim_stale_on(&c->sim->config) || /* each update was recomputed as it was made */
+         memcmp(is, want->w, dim * sizeof *is) == 0) &&
+        memcmp(is + dim, want->slots, slots * sizeof *is) == 0 &&
+        (c->sync ? g->stamp[i] == want->stamp
+                 : g->stamp[i] >= want->count && g->stamp[i] <= c->m->step);
     return same;
 }
 
@@ -420,8 +510,10 @@ static void check_counts(const struct cut_rows *c)
             want.rows += c->found[t][key];
         want.admitted = c->sync ? c->want.admitted[t] : want.rows;
         want.dropped = c->sync ? c->want.dropped[t] : 0;
+        want.refused = c->sync ? c->want.refused[t] : 0;
         want.evicted = want.admitted - want.rows;
-        if (m->counted != SIM_TABLES || memcmp(&m->table[t], &want, sizeof want) != 0)
+        if (m->counted != SIM_TABLES || m->squeezed != (c->sync ? c->want.squeezed : 0) ||
+            memcmp(&m->table[t], &want, sizeof want) != 0)
             sim_fail(sim,
                      "cut %" PRIu64 " of step %" PRIu64 ", table %u: %" PRIu64 " rows, %" PRIu64
                      " made, %" PRIu64 " dropped, %" PRIu64 " gone; should be %" PRIu64 ", %" PRIu64
@@ -471,7 +563,8 @@ void sim_check_cut_rows(struct sim *sim, const struct manifest *m, const struct 
         sim_fail(sim, "cut %" PRIu64 " of step %" PRIu64 ": %s", m->cut, m->step,
                  e.text[0] ? e.text : "its files have other buckets, or another clock");
     for (uint32_t i = 0; i < SIM_TABLES * SIM_KEYS && !sim->failed; i++)
-        if (is_there(sim, i / SIM_KEYS, &c.want.row[i / SIM_KEYS][i % SIM_KEYS], m->step) &&
+        if (is_there(sim, i / SIM_KEYS, i % SIM_KEYS, &c.want.row[i / SIM_KEYS][i % SIM_KEYS],
+                     m->step) &&
             !c.found[i / SIM_KEYS][i % SIM_KEYS])
             sim_fail(sim, "cut %" PRIu64 " of step %" PRIu64 " has no key %u of table %s", m->cut,
                      m->step, i % SIM_KEYS, sim_row_layout.table[i / SIM_KEYS].name);

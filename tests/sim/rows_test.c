@@ -177,6 +177,43 @@ static void sync_admission_and_eviction_are_the_plain_loops_through_kills_and_cu
                  sim_rows_seen.evicted > 1000));
 }
 
+/* Each shard has room for some rows. What it evicts, or refuses, follows from its rows at the end of a step: it is what the
+ * plain loop does, and who comes back from a cut goes on with that. */
+static void bound(struct sim_config *c)
+{
+    uint64_t key = rng_key(c->seed, RNG_TEST, 604, 0);
+    admit_some(c);
+    for (uint32_t i = 0; i < SIM_TABLES; i++)
+        if (c->admission[i].min_count > 1) /* a sketch takes memory, and its share is not even */
+            c->admission[i] = (struct row_admission){.probability = 0.5f};
+    uint32_t rows = 4 + (uint32_t)(rng_u64(key, 0) % 40);
+    c->settings.row_memory = SIM_TABLES * 8192 * SIM_THREADS_MAX + rows * 60;
+    c->settings.row_full = rng_u64(key, 1) % 3 ? ROW_FULL_EVICT : ROW_FULL_REFUSE;
+    c->reshape = false;
+}
+
+static void sync_rows_that_have_no_room_are_the_plain_loops_through_kills_and_cuts(void **state)
+{
+    (void)state;
+    uint64_t runs = sim_runs(600, 150);
+    sim_rows_seen = (struct sim_rows_seen){.cuts = 0};
+    for (uint64_t seed = 7000; seed < 7000 + runs; seed++) {
+        struct sim_config c;
+        config_of(&c, sim_number("GRADWIRE_SIM_SEED", seed), true);
+        sim_faults_random(&c);
+        bound(&c);
+        sim_try(&c, __func__, c.seed);
+    }
+    print_cuts();
+    print_message("%llu rows evicted for want of room, %llu gradients refused, %llu rows too old\n",
+                  (unsigned long long)sim_rows_seen.squeezed,
+                  (unsigned long long)sim_rows_seen.refused,
+                  (unsigned long long)sim_rows_seen.evicted);
+    assert_true(getenv("GRADWIRE_SIM_SEED") ||
+                (sim_rows_seen.cut_rows > 1000 && sim_rows_seen.squeezed > 1000 &&
+                 sim_rows_seen.refused > 1000));
+}
+
 static void async_rows_have_every_batch_once(void **state)
 {
     (void)state;
@@ -255,6 +292,7 @@ int main(void)
         cmocka_unit_test(sync_rows_survive_workers_chiefs_and_connections),
         cmocka_unit_test(sync_rows_come_back_out_of_cuts),
         cmocka_unit_test(sync_admission_and_eviction_are_the_plain_loops_through_kills_and_cuts),
+        cmocka_unit_test(sync_rows_that_have_no_room_are_the_plain_loops_through_kills_and_cuts),
         cmocka_unit_test(async_rows_have_every_batch_once),
         cmocka_unit_test(async_rows_have_every_batch_once_under_faults),
         cmocka_unit_test(an_async_batch_of_which_some_parts_are_applied_is_redone_by_another),

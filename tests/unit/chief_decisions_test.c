@@ -707,6 +707,30 @@ static void chief_says_once_what_momentum_async_and_ssp_add(void **state)
     assert_momentum(GRADWIRE__UPDATE__GEO, 0.9f, NULL);
 }
 
+/* Of this generation: an older one's was another job's state. */
+static void a_shard_that_has_no_room_for_rows_ends_the_job(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, NULL);
+    start(&f);
+    f.no_base = ERR_NOTFOUND; /* it may end */
+    Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+    Gradwire__Generation g = generation(&f), old = g;
+    old.number--;
+    m.shard = 1;
+    m.error = (char *)"table ids: no room for another row";
+    m.ends = true;
+    m.generation = &old;
+    chief_on_ps(f.chief, 1, FRAME_ENTERED, &m.base, f.now_ms);
+    assert_int_equal(f.said.ps_done, 0);
+    m.generation = &g;
+    chief_on_ps(f.chief, 1, FRAME_ENTERED, &m.base, f.now_ms);
+    assert_int_equal(f.said.ps_done, PS);
+    assert_int_equal(f.said.ended, 1);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -718,6 +742,7 @@ int main(void)
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),
         cmocka_unit_test(generation_is_on_when_every_shard_has_entered),
+        cmocka_unit_test(a_shard_that_has_no_room_for_rows_ends_the_job),
         cmocka_unit_test(after_a_restore_what_the_cut_resolved_is_not_dealt),
         cmocka_unit_test(cut_waits_until_what_some_shards_have_is_done_on_all),
         cmocka_unit_test(a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for),

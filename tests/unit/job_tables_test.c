@@ -211,6 +211,20 @@ static void what_is_written_of_tables_reads_back_the_same(void **state)
     }
 }
 
+static void rows_have_a_bound_and_what_is_done_at_it(void **state)
+{
+    (void)state;
+    struct job job = parsed("ps={memory: 4096, when_full: evict}");
+    assert_int_equal(job.ps.memory, 4096);
+    assert_int_equal(job.ps.when_full, ROW_FULL_EVICT);
+    job_close(&job);
+    job = parsed("ps.memory=1");
+    assert_int_equal(job.ps.when_full, ROW_FULL_STOP);
+    job_close(&job);
+    refused("ps.when_full=refuse",
+            "--set ps.when_full: it is of ps.memory; give that, too, or leave it out");
+}
+
 static void key_columns_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -766,6 +780,7 @@ int main(void)
         cmocka_unit_test(tables_of_the_same_columns_share_a_list),
         cmocka_unit_test(two_layers_may_share_a_table),
         cmocka_unit_test(what_is_written_of_tables_reads_back_the_same),
+        cmocka_unit_test(rows_have_a_bound_and_what_is_done_at_it),
         cmocka_unit_test(key_columns_that_make_no_sense_are_refused),
         cmocka_unit_test(a_cross_is_of_key_columns),
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),

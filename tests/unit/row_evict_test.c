@@ -61,7 +61,7 @@ static void rows_are_counted_by_their_stamps_whenever_the_sweeper_comes(void **s
         assert_int_equal(before - e.rows, gone);
         assert_int_equal(e.rows, rows_there(stamp, clock));
         if (rand() % 3 == 0)
-            row_evict_sweep(&e, t, clock);
+            row_evict_sweep(&e, t, clock, 0);
         touch_some(&e, t, stamp, clock);
         assert_int_equal(e.rows, rows_there(stamp, clock));
     }
@@ -88,12 +88,12 @@ static void the_sweeper_looks_at_a_bounded_number_of_rows_and_comes_to_all(void 
         assert_int_equal(row_table_add(t, key_mix(k), &row), ERR_OK);
         row_set_stamp(t, row, k % 2 ? 1 : 100);
     }
-    row_evict_sweep(&e, t, 1 + UNSEEN - 1);
+    row_evict_sweep(&e, t, 1 + UNSEEN - 1, 0);
     assert_int_equal(row_table_rows(t), 10000); /* none is absent yet */
-    row_evict_sweep(&e, t, 1 + UNSEEN);
+    row_evict_sweep(&e, t, 1 + UNSEEN, 0);
     assert_in_range(row_table_rows(t), 7900, 9999);
     for (int i = 0; i < 6; i++)
-        row_evict_sweep(&e, t, 1 + UNSEEN);
+        row_evict_sweep(&e, t, 1 + UNSEEN, 0);
     assert_int_equal(row_table_rows(t), 5000);
     row_evict_close(&e);
     row_table_free(t);

@@ -305,6 +305,31 @@ static void the_summary_has_the_counts_of_each_table(void **state)
     json_decref(json);
 }
 
+static bool is_exact(const struct known *k)
+{
+    json_t *json = written(k);
+    bool exact = json_is_true(json_object_get(json, "exact"));
+    json_decref(json);
+    return exact;
+}
+
+static void a_job_whose_rows_had_no_room_is_not_exact(void **state)
+{
+    (void)state;
+    struct known *k = full();
+    k->job.compression.push = CODEC_RAW;
+    k->job.model.tables = 2;
+    memcpy(k->job.model.table[0].name, "wide", 5);
+    memcpy(k->job.model.table[1].name, "ids", 4);
+    k->facts.table[1].dropped = k->facts.table[1].evicted = 7; /* by rules of the job */
+    assert_true(is_exact(k));
+    k->facts.table[1].refused = 1;
+    assert_false(is_exact(k));
+    k->facts.table[1].refused = 0;
+    k->facts.squeezed = 1;
+    assert_false(is_exact(k));
+}
+
 static void the_summary_says_how_far_the_evaluator_came(void **state)
 {
     (void)state;
@@ -409,6 +434,7 @@ int main(void)
         TEST(the_summary_has_its_keys_in_the_order_of_the_contract),
         TEST(the_summary_has_the_scores_of_a_planted_model),
         TEST(the_summary_has_the_counts_of_each_table),
+        TEST(a_job_whose_rows_had_no_room_is_not_exact),
         TEST(the_summary_says_how_far_the_evaluator_came),
         TEST(the_summary_has_the_staleness_of_each_worker_and_of_all),
         TEST(a_failed_job_has_an_error_and_no_digest),

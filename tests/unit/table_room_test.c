@@ -202,11 +202,31 @@ static void a_row_takes_what_is_estimated(void **state)
 static void a_ps_has_its_share_and_what_a_checkpoint_takes(void **state)
 {
     (void)state;
-    assert_int_equal(table_room_ps_bytes(1000, 0), 2000);
-    assert_int_equal(table_room_ps_bytes(1000, 1), 2000);
-    assert_in_range(table_room_ps_bytes(1000, 2), 1000, 1100);
-    assert_int_equal(table_room_ps_bytes(100 * 0x1p20, 1), 164 << 20);
-    assert_int_equal(table_room_ps_bytes(1e10, 1), 11500000000);
+    assert_int_equal(table_room_ps_bytes(1000, 0, 0), 2000);
+    assert_int_equal(table_room_ps_bytes(1000, 1, 0), 2000);
+    assert_in_range(table_room_ps_bytes(1000, 2, 0), 1000, 1100);
+    assert_int_equal(table_room_ps_bytes(100 * 0x1p20, 1, 0), 164 << 20);
+    assert_int_equal(table_room_ps_bytes(1e10, 1, 0), 11500000000);
+    assert_int_equal(table_room_ps_bytes(1e10, 1, 1000), 1150 << 20);
+    assert_int_equal(table_room_ps_bytes(100 * 0x1p20, 1, 1000), 164 << 20);
+}
+
+static void a_bound_that_has_no_room_for_all_is_said(void **state)
+{
+    (void)state;
+    static struct job job;
+    char text[200] = "";
+    const struct table_room room = {.all.memory_bytes = 100 * 0x1p20};
+    assert_true(table_room_fits(&room, &job, 1, text, sizeof text));
+    job.ps.memory = 100;
+    assert_true(table_room_fits(&room, &job, 1, text, sizeof text));
+    job.ps.memory = 50;
+    job.ps.when_full = ROW_FULL_EVICT;
+    assert_false(table_room_fits(&room, &job, 2, text, sizeof text)); /* a share may be 5 % more */
+    assert_string_equal(text, "ps.memory has 50 MiB on each ps for what may become 52 MiB: rows "
+                              "whose last touch is the oldest will go (ps.when_full: evict)");
+    job.ps.memory = 53;
+    assert_true(table_room_fits(&room, &job, 2, text, sizeof text));
 }
 
 static void ps_on_this_host_are_known_by_their_address(void **state)
@@ -233,6 +253,7 @@ int main(void)
         cmocka_unit_test(no_memory_to_count_is_an_error),
         cmocka_unit_test(a_row_takes_what_is_estimated),
         cmocka_unit_test(a_ps_has_its_share_and_what_a_checkpoint_takes),
+        cmocka_unit_test(a_bound_that_has_no_room_for_all_is_said),
         cmocka_unit_test(ps_on_this_host_are_known_by_their_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

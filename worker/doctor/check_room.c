@@ -95,7 +95,8 @@ static uint64_t needed_bytes(const struct check *p)
 
 static uint64_t rows_bytes(const struct check *p, const struct table_room_size *size)
 {
-    return has_share(p) ? table_room_ps_bytes(size->memory_bytes, p->cluster.n_ps) : 0;
+    return has_share(p) ? table_room_ps_bytes(size->memory_bytes, p->cluster.n_ps, p->job.ps.memory)
+                        : 0;
 }
 
 static void judge_memory(const struct check *p, struct finding *f, uint64_t limit,

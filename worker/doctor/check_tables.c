@@ -3,7 +3,7 @@
 
 void check_tables(struct check *p, struct finding *f)
 {
-    char text[400];
+    char text[400], full[200];
     if (!p->has_job || !p->has_cluster || !job_has_tables(&p->job))
         return;
     if (!p->looked || p->train.keys.lists == 0) {
@@ -12,5 +12,8 @@ void check_tables(struct check *p, struct finding *f)
     }
     p->tables = table_room_of(&p->job, &p->train.keys);
     table_room_text(&p->tables, p->cluster.n_ps, text, sizeof text);
-    finding_say(f, VERDICT_OK, "%s", text);
+    bool fits = table_room_fits(&p->tables, &p->job, p->cluster.n_ps, full, sizeof full);
+    finding_say(f, fits ? VERDICT_OK : VERDICT_WARN, "%s%s%s", text, fits ? "" : "; ",
+                fits ? "" : full);
+    finding_mend(f, VERDICT_WARN, "raise ps.memory, or take more ps");
 }

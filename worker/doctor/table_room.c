@@ -69,9 +69,33 @@ struct table_room table_room_of(const struct job *job, const struct key_growth *
     return r;
 }
 
-uint64_t table_room_ps_bytes(double bytes, uint32_t ps)
+static double share_of(double bytes, uint32_t ps)
 {
-    double share = ps > 1 ? bytes / ps * UNEVEN : bytes;
+    return ps > 1 ? bytes / ps * UNEVEN : bytes;
+}
+
+bool table_room_fits(const struct table_room *r, const struct job *job, uint32_t ps, char *out,
+                     size_t bytes)
+{
+    static const char *const then[] = {
+        [ROW_FULL_STOP] = "the job will end when they are full (ps.when_full: stop)",
+        [ROW_FULL_EVICT] = "rows whose last touch is the oldest will go (ps.when_full: evict)",
+        [ROW_FULL_REFUSE] = "the other rows will not be made (ps.when_full: refuse)",
+    };
+    char needed[24];
+    double share = share_of(r->all.memory_bytes, ps);
+    if (job->ps.memory == 0 || share <= job->ps.memory * 0x1p20)
+        return true;
+    (void)snprintf(out, bytes, "ps.memory has %u MiB on each ps for what may become %s: %s",
+                   job->ps.memory, estimate_text(needed, (uint64_t)share), then[job->ps.when_full]);
+    return false;
+}
+
+uint64_t table_room_ps_bytes(double bytes, uint32_t ps, uint32_t memory_mb)
+{
+    double share = share_of(bytes, ps);
+    if (memory_mb)
+        share = fmin(share, memory_mb * 0x1p20);
     double aside = fmax(CUT_SHARE * share, CUT_LEAST_BYTES);
     return (uint64_t)(share + fmin(aside, share));
 }
@@ -79,7 +103,7 @@ uint64_t table_room_ps_bytes(double bytes, uint32_t ps)
 void table_room_text(const struct table_room *r, uint32_t ps, char *out, size_t bytes)
 {
     char memory[24], where[48] = "of a ps";
-    (void)estimate_text(memory, table_room_ps_bytes(r->all.memory_bytes, ps));
+    (void)estimate_text(memory, table_room_ps_bytes(r->all.memory_bytes, ps, 0));
     if (ps > 1)
         (void)snprintf(where, sizeof where, "of each of %u ps", ps);
     const char *about = r->admits ? "at most" : "about";

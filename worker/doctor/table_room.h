@@ -26,8 +26,12 @@ uint64_t table_room_row_cut_bytes(const struct job *job, uint32_t table);
 /* Of a growth with the job's lists. */
 struct table_room table_room_of(const struct job *job, const struct key_growth *g);
 
-/* A ps's share of `bytes`, and what a checkpoint takes beside it while it is written. */
-uint64_t table_room_ps_bytes(double bytes, uint32_t ps);
+/* A ps's share of `bytes`, up to ps.memory (memory_mb; 0: no bound), and what a checkpoint takes beside it while it is
+ * written. */
+uint64_t table_room_ps_bytes(double bytes, uint32_t ps, uint32_t memory_mb);
+/* Has ps.memory room for all rows that are expected? False: `out` says what will become of the others. */
+bool table_room_fits(const struct table_room *r, const struct job *job, uint32_t ps, char *out,
+                     size_t bytes);
 
 /* "about 700 rows in 3 tables: about 62 KiB of memory on each of 2 ps". Of sampled rows also how many that is at least. */
 void table_room_text(const struct table_room *r, uint32_t ps, char *out, size_t bytes);

@@ -129,6 +129,7 @@ struct chief_facts {
     uint32_t residuals_away;    /* lost as well, should their workers not come back */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     struct row_counts table[ROW_TABLES_MAX]; /* of each table, over all shards, as they last said */
+    uint64_t squeezed;                       /* rows that ps.memory had no room for any more */
     struct codec_cost push, reply; /* the shards' part, of this life of each, as they last said */
     char uuid[37];
 };

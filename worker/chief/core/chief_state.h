@@ -56,6 +56,7 @@ struct chief_shard {
     uint64_t step, t, duplicates, clipped;
     struct codec_cost push, reply;
     struct checkpoint_file file;
+    uint64_t squeezed; /* rows */
     uint32_t tables;
     struct row_counts table[ROW_TABLES_MAX]; /* (tables) */
     union {

@@ -226,6 +226,7 @@ static void publish(struct chief *c)
         files[i] = c->shard[i].file;
         if (c->shard[i].duplicates > m.duplicates)
             m.duplicates = c->shard[i].duplicates;
+        m.squeezed += c->shard[i].squeezed;
         for (uint32_t k = 0; k < m.counted; k++)
             row_counts_add(&m.table[k], &c->shard[i].table[k]);
     }

@@ -41,6 +41,7 @@ struct chief_facts chief_facts(const struct chief *c)
         if (s->step > f.applied_max)
             f.applied_max = s->step;
         f.duplicates += s->duplicates;
+        f.squeezed += s->squeezed;
         for (uint32_t k = 0; k < ROW_TABLES_MAX; k++)
             row_counts_add(&f.table[k], &s->table[k]);
         codec_cost_add(&f.push, &s->push);

@@ -199,6 +199,10 @@ static void entered_all(struct chief *c)
 
 void generation_on_entered(struct chief *c, const Gradwire__Entered *m)
 {
+    if (m->ends && c->entered && chief_is_ours(c, m->generation)) {
+        chief_fail(c, "%s", m->error);
+        return;
+    }
     if (c->phase != CHIEF_ENTER || !chief_is_ours(c, m->generation))
         return;
     if (m->error[0] && m->corrupt && c->begins == BEGINS_RESTORE) {

@@ -24,6 +24,7 @@ bool shards_equal(const struct chief *c)
 
 static void take_counts(struct chief_shard *s, const Gradwire__ShardStatus *m)
 {
+    s->squeezed = m->squeezed;
     s->tables = m->n_table < ROW_TABLES_MAX ? (uint32_t)m->n_table : ROW_TABLES_MAX;
     for (uint32_t i = 0; i < s->tables; i++) {
 #define X(name) s->table[i].name = m->table[i]->name;
@@ -79,6 +80,7 @@ static void from_cut(struct chief *c)
         s->duplicates = m->duplicates;
         s->clipped = m->clipped;
         memset(s->table, 0, sizeof s->table);
+        s->squeezed = i == 0 ? m->squeezed : 0;
         if (i == 0)
             memcpy(s->table, m->table, sizeof s->table);
         c->mode->from_cut(c, s);

@@ -1,0 +1,220 @@
+#include "ps/rows/row_budget.h"
+
+#include <string.h>
+
+#include "ps/rows/row_tables.h"
+
+enum { BINS = 4096, SCAN_ROWS = 256 };
+
+uint64_t row_budget_fixed_bytes(const struct row_tables *t)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        bytes += ROW_BUDGET_TABLE_BYTES + row_admit_bytes(&t->admit[i]);
+    return bytes;
+}
+
+uint64_t row_budget_bytes(const struct row_tables *t)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        bytes += row_evict_rows(&t->evict[i], t->table[i]) * row_table_row_bytes(t->table[i]);
+    return bytes;
+}
+
+/* Of what the budget has for rows. */
+static uint64_t percent(const struct row_tables *t, uint64_t of_100)
+{
+    uint64_t fixed = row_budget_fixed_bytes(t);
+    return t->budget.bytes > fixed ? (t->budget.bytes - fixed) * of_100 / 100 : 0;
+}
+
+/* ---- the floor ---- */
+
+/* bytes[k] += those of rows with a stamp in (lo + k width, lo + (k + 1) width], up to hi; those up to `gone` are gone. */
+static void count_bytes(const struct row_table *t, uint64_t gone, uint64_t lo, uint64_t hi,
+                        uint64_t width, uint64_t *bytes)
+{
+    uint64_t each = row_table_row_bytes(t);
+    for (uint32_t row = 0; row < t->used; row++) {
+        uint64_t stamp = row_stamp(t, row);
+        if (stamp > lo && stamp <= hi && stamp > gone)
+            bytes[(stamp - lo - 1) / width] += each;
+    }
+}
+
+/* The least floor up to `most` that frees so many bytes; `most`: none does. */
+static uint64_t find_floor(const struct row_tables *t, uint64_t most, uint64_t wanted)
+{
+    uint64_t lo = t->budget.floor, hi = most;
+    while (lo < hi) {
+        uint64_t bytes[BINS] = {0}, width = (hi - lo - 1) / BINS + 1;
+        for (uint32_t i = 0; i < t->layout->tables; i++)
+            count_bytes(t->table[i], t->evict[i].floor, lo, hi, width, bytes);
+        uint32_t bin = 0;
+        while (bin < BINS && bytes[bin] < wanted)
+            wanted -= bytes[bin++];
+        if (bin == BINS)
+            return most;
+        lo += bin * width;
+        hi = hi - lo > width ? lo + width : hi;
+        if (width == 1)
+            return hi;
+    }
+    return most;
+}
+
+/* Rows with the newest stamp stay. */
+static void squeeze(struct row_tables *t, uint64_t clock)
+{
+    struct row_budget *b = &t->budget;
+    uint64_t gone = 0, most = clock ? clock - 1 : 0;
+    uint64_t bytes = row_budget_bytes(t), fits = percent(t, ROW_BUDGET_PERCENT);
+    uint64_t wanted = percent(t, ROW_BUDGET_FREE_PERCENT);
+    if (bytes >
+        fits + wanted) /* then nothing is left to do for one who is restored behind this step */
+        wanted = bytes - fits;
+    uint64_t floor = find_floor(t, most, wanted);
+    if (floor <= b->floor)
+        return;
+    for (uint32_t i = 0; i < t->layout->tables; i++) {
+        uint64_t of_table = row_evict_raise(&t->evict[i], t->table[i], floor);
+        t->counts[i].evicted += of_table;
+        gone += of_table;
+    }
+    b->floor = floor;
+    b->squeezed += gone;
+}
+
+void row_budget_step(struct row_tables *t, uint64_t clock)
+{
+    struct row_budget *b = &t->budget;
+    b->floor_before = b->floor;
+    if (b->bytes == 0 || b->full == ROW_FULL_STOP)
+        return;
+    bool full = row_budget_bytes(t) > percent(t, ROW_BUDGET_PERCENT) || b->lacked;
+    b->lacked = false;
+    b->closed = full && b->full == ROW_FULL_REFUSE;
+    if (full && b->full == ROW_FULL_EVICT)
+        squeeze(t, clock);
+}
+
+/* ---- the bound ---- */
+
+static uint64_t left(const struct row_tables *t)
+{
+    uint64_t bytes = row_tables_bytes(t);
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        bytes +=
+            ROW_BUDGET_TABLE_BYTES / 2; /* the index's last run of entries, and lists of slabs */
+    return bytes < t->budget.bytes ? t->budget.bytes - bytes : 0;
+}
+
+/* Rows that are gone and still in memory leave it, some at a time, in the order of their keys. A cut may have them yet. */
+static void reclaim_some(struct row_tables *t, uint32_t table)
+{
+    struct row_table *of = t->table[table];
+    struct row_evict *e = &t->evict[table];
+    uint64_t mixed[SCAN_ROWS];
+    uint32_t row[SCAN_ROWS];
+    size_t n = row_table_scan(of, e->next, UINT64_MAX, mixed, row, SCAN_ROWS);
+    for (size_t i = 0; i < n; i++) {
+        if (row_is_above(e->floor, row_stamp(of, row[i])))
+            continue;
+        row_cut_keep(&t->cut, table, &mixed[i], &row[i], 1);
+        row_table_remove(of, mixed[i]);
+        row_evict_left(e);
+    }
+    e->next = n == SCAN_ROWS ? mixed[n - 1] + 1 : 0;
+}
+
+void row_budget_begin(struct row_tables *t, const struct row_grads *g)
+{
+    if (t->budget.bytes == 0)
+        return;
+    uint64_t bytes = t->budget.left = left(t);
+    t->budget.of = UINT32_MAX;
+    for (uint32_t i = 0; i < t->layout->tables; i++) {
+        const struct row_table *of = t->table[i];
+        uint64_t rows = g->keys[t->layout->table[i].list];
+        while (row_table_growth_bytes(of, rows) > bytes &&
+               row_table_rows(of) > row_evict_rows(&t->evict[i], of))
+            reclaim_some(t, i);
+        uint64_t taken = row_table_growth_bytes(of, rows);
+        bytes -= taken < bytes ? taken : bytes;
+        t->table[i]->index.most_places =
+            of->index.grown + t->budget.left / (2 * sizeof(struct row_entry) * t->layout->tables);
+    }
+}
+
+bool row_budget_takes(struct row_tables *t, uint32_t table)
+{
+    struct row_budget *b = &t->budget;
+    if (b->bytes == 0)
+        return true;
+    if (b->of != table || b->grown != t->table[table]->index.grown)
+        b->left = left(t);
+    b->of = table;
+    b->grown = t->table[table]->index.grown;
+    uint64_t bytes = row_table_growth_bytes(t->table[table], 1);
+    b->lacked |= bytes > b->left;
+    if (bytes > b->left)
+        return false;
+    b->left -= bytes;
+    return true;
+}
+
+/* ---- a checkpoint that is read ---- */
+
+void row_load_begin(struct row_load *l, struct row_tables *t)
+{
+    *l = (struct row_load){.width = 1};
+    t->budget.left = left(t);
+}
+
+static void count_load(struct row_load *l, uint64_t stamp, uint64_t bytes)
+{
+    while (stamp / l->width >= ROW_LOAD_PLACES) {
+        for (uint32_t i = 0; i < ROW_LOAD_PLACES; i += 2)
+            l->bytes[i / 2] = l->bytes[i] + l->bytes[i + 1];
+        memset(l->bytes + ROW_LOAD_PLACES / 2, 0, sizeof l->bytes / 2);
+        l->width *= 2;
+    }
+    l->bytes[stamp / l->width] += bytes;
+}
+
+enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table, uint64_t stamp)
+{
+    struct row_budget *b = &t->budget;
+    if (b->bytes == 0)
+        return ERR_OK;
+    uint64_t with = row_table_load_bytes(t->table[table]);
+    count_load(l, stamp, row_table_row_bytes(t->table[table]));
+    if (row_is_above(b->floor, stamp) && l->all - l->taken[table] + with <= b->left) {
+        l->all += with - l->taken[table];
+        l->taken[table] = with;
+        return ERR_OK;
+    }
+    if (b->full != ROW_FULL_EVICT)
+        return ERR_TOOBIG;
+    l->full = true;
+    t->counts[table].evicted++;
+    b->squeezed++;
+    return ERR_NOTFOUND;
+}
+
+void row_load_again(struct row_load *l, struct row_tables *t)
+{
+    uint64_t all = 0, fits = percent(t, ROW_BUDGET_PERCENT);
+    uint32_t newest = 0, place = 0;
+    for (uint32_t i = 0; i < ROW_LOAD_PLACES; i++) {
+        all += l->bytes[i];
+        newest = l->bytes[i] ? i : newest;
+    }
+    while (place < newest && all > fits)
+        all -= l->bytes[place++];
+    t->budget.floor = place ? place * l->width - 1 : 0;
+    for (uint32_t i = 0; i < t->layout->tables; i++)
+        t->evict[i].floor = t->budget.floor;
+    row_load_begin(l, t);
+}

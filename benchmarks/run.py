@@ -10,12 +10,13 @@ import hot_key
 import instructions
 import roofline
 import stages
+import table_sizes
 import update_modes
 from lib.programs import EXIT_INTERRUPTED
 
 PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
             "instructions": instructions, "roofline": roofline, "cut-stalls": cut_stalls,
-            "hot-key": hot_key}
+            "hot-key": hot_key, "table-sizes": table_sizes}
 
 
 def main(arguments):

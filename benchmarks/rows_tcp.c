@@ -7,9 +7,9 @@
  *
  * The table is filled by pushes of zeros. A round is STEPS batches of pulls, as many of pushes, as many steps, and the same by
  * the yardstick, whose time is processor time. A step is what a worker exchanges for a batch: its push, and the ask for the
- * rows of a later batch in the same write; `a_step` is what the ps's /metrics count of it. Told beside the rate are rows a second of the ps's own processor time, which is what the clock
- * would show if nothing else wanted its core. The check: every row is there in every answer, a step
- * has BATCH_ROWS rows by the ps, and both tables hold the same. */
+ * rows of a later batch in the same write; `a_step` is what the ps's /metrics count of it. Told beside the rate are rows a
+ * second of the ps's own processor time, which is what the clock would show if nothing else wanted its core. The check:
+ * every row is there in every answer, a step has BATCH_ROWS rows by the ps, and both tables hold the same. */
 #include <getopt.h>
 #include <math.h>
 #include <stdbool.h>

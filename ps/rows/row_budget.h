@@ -59,13 +59,14 @@ enum { ROW_LOAD_PLACES = 4096 };
 struct row_load {
     uint64_t width, bytes[ROW_LOAD_PLACES];
     bool full; /* some rows had no room */
-    uint64_t taken[ROW_TABLES_MAX],
-        all; /* bytes of the rows that have come in, of each table and together */
+    /* Bytes of the rows that have come in. */
+    uint64_t taken[ROW_TABLES_MAX], all;
 };
 
 /* Rows of a checkpoint come in, in any order of their stamps; row_budget_step follows. `l` is the caller's. */
 void row_load_begin(struct row_load *l, struct row_tables *t);
-/* May this one come in? Then it does (row_table_load). What fitted when the cut was taken fits. Errors: ERR_NOTFOUND: it is left out; ERR_TOOBIG: it has no room, and none may be left out. */
+/* May this one come in? Then it does (row_table_load). If all rows fitted when the cut was taken, they fit now. Errors:
+ * ERR_NOTFOUND: it is left out; ERR_TOOBIG: it has no room, and none may be left out. */
 enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table,
                         uint64_t stamp) MUST_CHECK;
 /* All have come, and l->full: into `t`, where no row is, they come once more, but for the oldest. */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/checkpoint/beginnings.h"
 #include "common/job/job.h"
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
@@ -101,6 +102,7 @@ struct manifest {
         counted; /* tables that `table` has the counts of, in their order; 0: none were written */
     uint64_t squeezed; /* rows that ps.memory had no room for any more, over all shards */
     struct row_counts table[ROW_TABLES_MAX]; /* over all shards */
+    struct beginnings begun;                 /* with tables */
     uint32_t files;
     struct checkpoint_file *
         file; /* by first_elem; together they cover [0, total_elems) once, with tables all buckets */

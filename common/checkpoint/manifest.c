@@ -42,6 +42,7 @@ void manifest_close(struct manifest *m)
     mem_free(m->file);
     mem_free(m->ps_threads);
     mem_free(m->redo.dropped);
+    beginnings_close(&m->begun);
     *m = (struct manifest){0};
 }
 
@@ -228,6 +229,9 @@ static enum err pack(struct packed *p, struct manifest *m)
     pack_sums(p, m);
     pack_redo(p, &m->redo);
     pack_counts(p, m);
+    h->n_begun_date = h->n_begun_clock = m->begun.runs;
+    h->begun_date = m->begun.date;
+    h->begun_clock = m->begun.clock;
     return pack_files(p, m);
 }
 
@@ -289,6 +293,8 @@ static enum err unpack_arrays(const Checkpoint__Manifest *h, struct manifest *m)
         if (h->redo->dropped.len)
             memcpy(m->redo.dropped, h->redo->dropped.data, h->redo->dropped.len);
     }
+    if (beginnings_copy(&m->begun, (uint32_t)h->n_begun_date, h->begun_date, h->begun_clock))
+        return ERR_NOMEM;
     m->ps = (uint32_t)h->n_ps_threads;
     if (h->n_ps_threads)
         memcpy(m->ps_threads, h->ps_threads, h->n_ps_threads * sizeof *m->ps_threads);
@@ -359,6 +365,9 @@ static const char *misfit(const Checkpoint__Manifest *h)
         return "too many metrics";
     if (h->n_table > ROW_TABLES_MAX || (h->n_table && !h->tables))
         return "it counts the rows of tables that it cannot have";
+    if (h->n_begun_date != h->n_begun_clock || h->n_begun_date > BEGINNINGS_MAX ||
+        (h->n_begun_date && !h->tables))
+        return "it does not say when the runs before it began";
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)

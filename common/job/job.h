@@ -24,6 +24,7 @@ enum {
     JOB_NAMES_BYTES = 256,
     JOB_CLICK_FIELDS_MAX = 64, /* data.synthetic: clicks */
     JOB_LOOKUPS_MAX = 65536,
+    JOB_UNSEEN_DAYS_MAX = 36500,
     JOB_CROSS_MAX = 8,           /* columns of a cross */
     JOB_ROW_CELLS_MAX = 1 << 15, /* of four bytes, that a row of csv has in memory */
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
@@ -149,7 +150,7 @@ struct job_table {
     struct job_weights init;    /* of a kind that looks at no fans; and the regularizer of rows */
     struct optimizer optimizer; /* of its rows, whole: the job's where it has none of its own */
     bool own_optimizer, own_rate, own_schedule, own_warmup;
-    uint32_t min_count, sketch_mb, unseen_steps;
+    uint32_t min_count, sketch_mb, unseen_steps, unseen_days;
     float probability;
     enum row_unadmitted unadmitted;
     enum row_codec push, reply; /* how its gradients and its rows travel */

@@ -2,11 +2,14 @@
 """Checkpoints of jobs with tables: rows come back on any number of ps, whoever was killed, and model/ has them."""
 import json
 import pathlib
+import shutil
 import struct
 import sys
 import unittest
+import zlib
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("lib", "compare")]
+import cut  # noqa: E402
 from cluster import TrainCase, slow  # noqa: E402
 
 JOB = """
@@ -53,6 +56,37 @@ def tensors(path):
         begin, end = header[name]["data_offsets"]
         return struct.unpack_from(f"<{(end - begin) // struct.calcsize(kind)}{kind}", data, 8 + size + begin)
     return values("keys", "Q"), values("rows", "f"), values("counts", "I")
+
+
+BEGUN_DATE, BEGUN_CLOCK, DAY_S = 124, 125, 24 * 60 * 60
+
+
+def newest_manifest(out):
+    return sorted((out / "checkpoints").glob("cut-*/manifest.gw"))[-1]
+
+
+def begun(path):
+    """When the runs began, by a manifest: dates, table clocks."""
+    fields = cut.head(path, path.read_bytes())
+    return [cut.numbers(fields[number][0]) for number in (BEGUN_DATE, BEGUN_CLOCK)]
+
+
+def packed(dates):
+    """Five bytes each: true of seconds from 1978 to 2242."""
+    values = b"".join(bytes(date >> 7 * i & 127 | (128 if i < 4 else 0) for i in range(5)) for date in dates)
+    key = BEGUN_DATE << 3 | cut.BYTES
+    return bytes((key & 127 | 128, key >> 7, len(values))) + values
+
+
+def set_begun(path, dates):
+    """Gives a manifest other dates, as if its runs had begun then."""
+    data = path.read_bytes()
+    head = data[cut.MAGIC_BYTES:-cut.TAIL.size]
+    was = packed(begun(path)[0])
+    assert head.count(was) == 1, head
+    head = head.replace(was, packed(dates))
+    magic = data[:cut.MAGIC_BYTES]
+    path.write_bytes(magic + head + cut.TAIL.pack(len(head), zlib.crc32(head), magic))
 
 
 class TablesCutTest(TrainCase):
@@ -122,6 +156,51 @@ class TablesCutTest(TrainCase):
         learned = tensors(self.out / "model/tables/wide.safetensors")
         self.assertEqual(learned[:2], was[:2])
         self.assertEqual(max(learned[2]), 20)  # updates of this run alone
+
+    def test_rows_go_that_were_not_seen_since_a_run_began_so_many_days_ago(self):
+        still = {"training.learning_rate": 1e-30, "data.synthetic_train_rows": 200}
+        days = {"tables": "{wide: {unseen_days: 30}}"}
+        nothing_goes = "table wide keeps all of its rows: no run is known that began 30 days ago or earlier (unseen_days)"
+        old, recent = self.tmp / "old", self.tmp / "recent"
+        self.train("--ps=1", "--workers=1", job=self.job, out=old, keys={"checkpoint.run": "monday"})
+        job = self.train("--ps=2", "--workers=1", job=self.job, out=old, keys={"checkpoint.run": "tuesday", **still, **days})
+        self.assertIn(nothing_goes, job.log("worker-0"))
+        keys, rows, counts = tensors(old / "model/tables/wide.safetensors")
+        seen = [(key, row) for key, row, count in zip(keys, rows, counts) if count]
+        gone = len(keys) - len(seen)
+        self.assertTrue(gone > 100 < len(seen), (gone, len(seen)))
+        dates, clocks = begun(newest_manifest(old))  # of a cut behind the first one
+        self.assertEqual((len(dates), clocks), (1, [60]))
+        self.lock_is_free(old)
+        shutil.copytree(old, recent)
+        set_begun(newest_manifest(old), [dates[0] - 30 * DAY_S])
+        for name in "whole", "killed":
+            shutil.copytree(old, self.tmp / name)
+
+        days = {"checkpoint.run": "wednesday", "training.epochs": 20, **days}
+        job = self.train("--ps=1", "--workers=2", job=self.job, out=old, keys={**still, **days})
+        self.assertIn(f"table wide: {gone} of {len(keys)} rows go (unseen_days 30)", job.log("worker-0"))
+        self.assertEqual(list(zip(*tensors(old / "model/tables/wide.safetensors")[:2])), seen)
+        self.assertEqual({k: job.summary()["tables"]["wide"][k] for k in ("rows", "admitted", "evicted")},
+                         {"rows": len(seen), "admitted": 0, "evicted": gone})
+        self.assertEqual(begun(newest_manifest(old))[1], [60, 63])
+
+        job = self.train("--ps=1", "--workers=1", job=self.job, out=recent, keys=days)
+        self.assertIn(nothing_goes, job.log("worker-0"))
+        self.assertEqual(job.summary()["tables"]["wide"]["evicted"], 0)
+        whole = self.train("--ps=1", "--workers=1", job=self.job, out=self.tmp / "whole", keys=days).summary()
+        self.assertNotEqual(whole["digest"], job.summary()["digest"])
+        killed = self.tmp / "killed"
+        last = int(newest_manifest(killed).parent.name[4:])
+        job = self.launch("--ps=2", "--workers=2", *slow(0.003), job=self.job, out=killed, keys=days)
+        job.until_cut(last + 2)
+        job.kill("worker-0")
+        job.until_cut(last + 5)
+        job.kill("ps-1")
+        got = job.wait().summary()
+        self.assertGreaterEqual(got["restarts"], 2)
+        for key in "digest", "tables", "steps":
+            self.assertEqual(got[key], whole[key], job.logs())
 
     def test_in_async_rows_are_in_the_cut_too(self):
         keys = {"training.update": "async"}

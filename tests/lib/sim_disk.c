@@ -285,6 +285,7 @@ static struct manifest manifest_copy(const struct manifest *m)
     to.file = bytes_copy(m->file, m->files * sizeof *m->file);
     to.ps_threads = bytes_copy(m->ps_threads, m->ps * sizeof *m->ps_threads);
     to.identity_text = NULL;
+    to.begun = (struct beginnings){.runs = 0}; /* no run is another's sequel */
     return to;
 }
 

@@ -33,6 +33,7 @@ struct said {
     int ended;          /* the exit code, -1: not yet */
     int kept[KEPT_FAILED + 1];
     uint64_t kept_ask, kept_cut; /* of the last one */
+    uint64_t begun_clocks;       /* of the last manifest, summed */
 };
 
 struct fixture {
@@ -93,13 +94,17 @@ static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m)
     *m = *f->base;
     m->window_bits = mem_zalloc(1, 1);
     m->window_bits[0] = f->base->window_bits ? f->base->window_bits[0] : 0;
-    return ERR_OK;
+    const struct beginnings *b = &f->base->begun;
+    return beginnings_copy(&m->begun, b->runs, b->date, b->clock);
 }
 
 static void io_publish(void *ctx, const struct manifest *m)
 {
-    (void)m;
-    ((struct fixture *)ctx)->said.published++;
+    struct said *said = &((struct fixture *)ctx)->said;
+    said->published++;
+    said->begun_clocks = 0;
+    for (uint32_t i = 0; i < m->begun.runs; i++)
+        said->begun_clocks += m->begun.clock[i];
 }
 
 static void io_discard(void *ctx, uint64_t cut)
@@ -591,6 +596,32 @@ static void a_new_generation_drops_what_was_asked_for(void **state)
     close_fixture(&f);
 }
 
+/* The list is that of the cut which the generation began with. */
+static void a_cut_says_when_the_runs_before_it_began(void **state)
+{
+    (void)state;
+    uint64_t date[] = {1000, 2000}, clock[] = {60, 63};
+    struct manifest base = {.cut = 3,
+                            .generation = 41,
+                            .uuid = "job",
+                            .total_elems = 4096,
+                            .begun = {.runs = 2, .date = date, .clock = clock}};
+    const struct manifest *const bases[] = {NULL, &base};
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        open_fixture(&f, bases[i]);
+        start(&f);
+        Gradwire__Going going = GRADWIRE__GOING__INIT;
+        chief_on_ps(f.chief, 0, FRAME_GOING, &going.base, f.now_ms);
+        chief_tick(f.chief, f.now_ms);
+        copy_cut(&f, 0);
+        save_cut(&f);
+        assert_int_equal(f.said.published, 1);
+        assert_int_equal(f.said.begun_clocks, i == 0 ? 0 : 60 + 63);
+        close_fixture(&f);
+    }
+}
+
 /* A push that nobody waited for any more reached one of them between its two reports. */
 static void cut_is_dropped_where_the_copies_differ(void **state)
 {
@@ -751,6 +782,7 @@ int main(void)
         cmocka_unit_test(the_last_cut_of_a_job_that_is_done_is_the_final_one),
         cmocka_unit_test(a_new_generation_drops_what_was_asked_for),
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),
+        cmocka_unit_test(a_cut_says_when_the_runs_before_it_began),
         cmocka_unit_test(worker_counts_as_held_when_every_ps_has_fenced_it),
         cmocka_unit_test(ps_that_is_connected_again_is_told_who_is_gone),
     };

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/checkpoint/row_copy.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
@@ -192,6 +193,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static struct beginnings begun; /* of the job that is done */
+static uint64_t floors[2];      /* stamps of rows are above it, in each table */
+
 /* Key k of table t: weights k + t + j, a stamp of k % 50, and k + 1 updates. */
 static void write_final_tables(uint64_t dense, uint32_t keys)
 {
@@ -235,6 +239,7 @@ static void write_final_tables(uint64_t dense, uint32_t keys)
                          .run = "monday",
                          .identity_text = was,
                          .files = 1,
+                         .begun = begun,
                          .file = &file};
     if (checkpoint_write_shard(checkpoints, 7, &s, &file, &e) ||
         checkpoint_publish(checkpoints, &m, &e))
@@ -267,6 +272,7 @@ static enum err take_row(void *ctx, const struct row_group *g, struct errmsg *e)
     for (uint32_t i = 0; i < g->rows; i++, (*rows)++) {
         uint64_t k = key_unmix(g->mixed[i]);
         assert_int_equal(g->stamp[i], k % 50);
+        assert_true(g->stamp[i] > floors[g->table] || floors[g->table] == 0);
         assert_int_equal(g->count[i], 0);
         const float *row = g->values + (size_t)i * (dim + 1);
         for (uint32_t j = 0; j < dim; j++)
@@ -305,6 +311,64 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
         manifest_close(&old);
         assert_int_equal(remove_cut(8), 0);
     }
+}
+
+/* Keys 0 to KEYS - 1 have stamps up to `floor`: so many. */
+static uint32_t keys_up_to(uint64_t floor)
+{
+    return floor ? KEYS / 50 * (uint32_t)(floor + 1) : 0;
+}
+
+static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **state)
+{
+    (void)state;
+    enum { DAY = 86400 };
+    uint64_t now = (uint64_t)clock_wall_ms() / 1000, clock[] = {10, 30, 49};
+    uint64_t date[] = {now - 100 * DAY, now - 40 * DAY, now - 10 * DAY};
+    /* unseen_days of wide and deep, and the clocks up to which they go; `deep` stands first in the checkpoint */
+    static const struct {
+        uint32_t wide, deep;
+        uint64_t wide_floor, deep_floor;
+    } t[] = {{0, 0, 0, 0},    {30, 0, 30, 0}, {0, 60, 0, 10},
+             {5, 30, 49, 30}, {5, 5, 49, 49}, {11, 101, 30, 0}};
+    begun = (struct beginnings){.runs = 3, .date = date, .clock = clock};
+    write_final_tables(64, KEYS);
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
+        struct job job = job_of_tables();
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+        struct errmsg e = {""};
+        uint32_t rows = 0, wide = keys_up_to(t[i].wide_floor), deep = keys_up_to(t[i].deep_floor);
+        job.model.table[0].unseen_days = t[i].wide;
+        job.model.table[1].unseen_days = t[i].deep;
+        floors[0] = t[i].deep_floor;
+        floors[1] = t[i].wide_floor;
+        struct manifest old = loaded(7);
+        int hold;
+        assert_int_equal(checkpoint_hold(checkpoints, 7, &hold, &e), ERR_OK);
+        if (warm_start_begin(&s, &old, &e))
+            fail_msg("%s", e.text);
+        checkpoint_release(hold);
+        struct manifest m = loaded(8);
+        assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
+        if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
+                                 &(struct row_sink){.take = take_row, .ctx = &rows}, &e))
+            fail_msg("%s", e.text);
+        assert_int_equal(rows, 2 * KEYS - wide - deep);
+        assert_int_equal(m.counted, 2);
+        assert_int_equal(m.table[0].evicted, wide);
+        assert_int_equal(m.table[0].rows, KEYS - wide);
+        assert_int_equal(m.table[1].evicted, deep);
+        assert_int_equal(m.table[1].rows, KEYS - deep);
+        assert_int_equal(m.begun.runs, 4); /* this run's own comes behind them */
+        assert_memory_equal(m.begun.date, date, sizeof date);
+        assert_memory_equal(m.begun.clock, clock, sizeof clock);
+        assert_true(m.begun.date[3] >= now && m.begun.clock[3] == CLOCK);
+        manifest_close(&m);
+        manifest_close(&old);
+        assert_int_equal(remove_cut(8), 0);
+    }
+    memset(floors, 0, sizeof floors);
+    begun = (struct beginnings){.runs = 0};
 }
 
 static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
@@ -453,6 +517,7 @@ int main(void)
         TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
         TEST(rows_of_tables_keep_their_weights_and_stamps_alone),
+        TEST(rows_that_were_not_seen_since_an_old_enough_run_began_go),
         TEST(no_memory_for_rows_leaves_the_old_job_as_it_was),
         TEST(a_job_without_a_table_of_the_old_one_is_refused),
         TEST(one_that_could_not_be_written_leaves_the_old_job_as_it_was),

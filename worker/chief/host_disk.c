@@ -140,6 +140,8 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);
     p->m.redo.dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
     p->m.ps_threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
+    p->m.begun = (struct beginnings){.runs = 0};
+    bool listed = !beginnings_copy(&p->m.begun, m->begun.runs, m->begun.date, m->begun.clock);
     p->m.identity_text = h->control->config.job->identity_text;
     (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
     p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
@@ -148,7 +150,7 @@ static struct publication *publication_new(struct host *h, const struct manifest
     p->m.eval.step = h->eval.step;
     p->m.eval.loss = h->eval.loss;
     memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
-    if (p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads)
+    if (p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads && listed)
         return p;
     publication_free(p);
     return NULL;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/checkpoint/ending.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/uuid.h"
@@ -129,6 +130,23 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s,
     return err;
 }
 
+/* The new run's beginning is noted, too: at its date rows of a later run may be too old. */
+static enum err write_with_rows(struct piece *p, const struct warm_start *s,
+                                const struct manifest *from, struct manifest *to, struct errmsg *e)
+{
+    struct warm_rows rows;
+    uint64_t now = (uint64_t)clock_wall_ms() / 1000;
+    enum err err = warm_rows_init(&rows, s->checkpoints, from, s->job, now, e);
+    if (!err && beginnings_after(&to->begun, &from->begun, now, rows.tables.clock))
+        err = err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
+    if (!err)
+        err = write_pieces(p, s, from, &rows, to, e);
+    if (!err)
+        warm_rows_count(&rows, s->job, to);
+    warm_rows_close(&rows);
+    return err;
+}
+
 static enum err write_cut(const struct warm_start *s, const struct manifest *from,
                           struct manifest *to, struct errmsg *e)
 {
@@ -137,11 +155,8 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
         return err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
     to->slots = p.slots;
     to->tables = from->tables;
-    struct warm_rows rows = {.values = NULL};
-    enum err err = from->tables ? warm_rows_init(&rows, s->checkpoints, from, s->job, e) : ERR_OK;
-    if (!err)
-        err = write_pieces(&p, s, from, from->tables ? &rows : NULL, to, e);
-    warm_rows_close(&rows);
+    enum err err =
+        from->tables ? write_with_rows(&p, s, from, to, e) : write_pieces(&p, s, from, NULL, to, e);
     piece_close(&p);
     if (!err) /* a full disk has been met by now */
         err = forget(s, e);
@@ -199,6 +214,7 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     (void)snprintf(to.run, sizeof to.run, "%s", s->job->checkpoint.run);
     memcpy(to.data_fingerprint, s->data_fingerprint, sizeof to.data_fingerprint);
     err = write_cut(s, newest, &to, e);
+    beginnings_close(&to.begun);
     if (err)
         return err;
     checkpoint_prune(s->checkpoints, 1); /* going back behind it would go back into the old job */

@@ -221,6 +221,8 @@ static void publish(struct chief *c)
                          .ps_threads = c->threads};
     memcpy(m.uuid, c->uuid, sizeof m.uuid);
     memcpy(m.epoch, c->epoch, sizeof m.epoch);
+    if (c->has_base)
+        m.begun = c->base.begun; /* borrowed: who publishes copies it */
     c->mode->put_manifest(c, &m, window);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         files[i] = c->shard[i].file;

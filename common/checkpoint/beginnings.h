@@ -12,8 +12,8 @@ enum { BEGINNINGS_MAX = 4096 };
 
 struct beginnings {
     uint32_t runs;
-    uint64_t *
-        date; /* (runs) seconds since 1970, by the clock of the chief's host, which may have been set back */
+    /* (runs) seconds since 1970, by the clock of the chief's host, which may have been set back */
+    uint64_t *date;
     uint64_t *clock; /* (runs) of the tables, ascending; several runs may have begun at one */
 };
 

@@ -124,8 +124,7 @@ static const struct job_key keys[] = {
         RANGE(0, ROW_UNSEEN_STEPS_MAX), .identity = true, .fallback = "0"),
     TABLE_KEY(".unseen_days", U32, unseen_days,
               "when `checkpoint.run` begins a run, rows go that were not touched since the newest "
-              "run that "
-              "began at least so many days ago; 0: rows stay",
+              "run that began at least so many days ago; 0: rows stay",
               RANGE(0, JOB_UNSEEN_DAYS_MAX), .fallback = "0"),
     TABLE_KEY(".compression.push", WORD, push,
               "how gradients of its rows travel; `int8` has a scale for each row. `compression` "

@@ -25,8 +25,8 @@ struct warm_rows {
     size_t values_room, keys_room;
 };
 
-/* `w` does not move from here on. now: seconds since 1970, for unseen_days. Owns: warm_rows_close, also on error. Errors: as checkpoint_load; ERR_INPUT: the job has
- * other tables. */
+/* `w` does not move from here on. now: seconds since 1970, for unseen_days. Owns: warm_rows_close, also on error. Errors: as
+ * checkpoint_load; ERR_INPUT: the job has other tables. */
 enum err warm_rows_init(struct warm_rows *w, const char *checkpoints, const struct manifest *from,
                         const struct job *job, uint64_t now, struct errmsg *e) MUST_CHECK;
 /* What a file of these buckets has; valid until the next call. */

@@ -6,18 +6,17 @@ quartiles that are more than 20 % apart, or a result is wrong; then the rate is 
 """
 import os
 import statistics
-import threading
 
 from lib.cases import failed, finish
 from lib.click_jobs import DATA, EXAMPLES, WORKERS, parser_of, run_cases, write_log
 from lib.job import last_rate, summary_of
+from lib.look import Looks
 from lib.programs import Failed
 from lib.report import number
 
 PS, HOT_PERCENT = 2, 30
 SLOWER_MOST = 1.3
 LOSS_MOST = 0.72  # of all epochs; of words that say less than they did, too
-LOOK_S = 0.02
 JOB = """\
 name: hot-key
 model:
@@ -32,26 +31,13 @@ training: {{epochs: 2}}
 """
 
 
-class PsCpu:
+class PsCpu(Looks):
     """CPU seconds of each ps of a running job, as its last look in /proc had them."""
 
     def __init__(self, folder):
+        super().__init__(every_s=0.02)
         self.pids = os.path.join(folder, "processes", "pids")
         self.seconds = {}
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.watch)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-    def watch(self):
-        while not self.over.wait(LOOK_S):
-            self.look()
 
     def look(self):
         try:

@@ -9,11 +9,11 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import urllib.request
 
 from lib.cases import failed, finish
 from lib.job import summary_of
+from lib.look import Looks
 from lib.programs import EXIT_INPUT, Failed
 from lib.report import configuration, number, print_configuration, write_json
 
@@ -22,7 +22,6 @@ STEP_ROWS = COLUMNS * EXAMPLES
 SIZES = {"20,000": 3, "200,000": 30, "1,000,000": 150, "10,000,000": 1502}  # steps of an epoch: STEP_ROWS rows each
 STEPS = 3000  # behind the first epoch, at least: some seconds, and the ps's page is up to one old
 WANTED = 0.6
-LOOK_S = 0.2
 COUNTS = {what: re.compile(rf'^gradwire_shard_rows{what}_total\{{.*what="touched".*\}} (\d+)$', re.M) for what in ("", "_bytes")}
 UPDATES = re.compile(r"^gradwire_shard_updates_total\{.*\} (\d+)$", re.M)
 JOB = """\
@@ -45,27 +44,14 @@ training: {{batch_size: {examples}, microbatches: 2}}
 """
 
 
-class PsRows:
+class PsRows(Looks):
     """What the ps of a running job counted for a step, as the last look at its /metrics had it."""
 
     def __init__(self, folder):
+        super().__init__(every_s=0.2)
         self.http = os.path.join(folder, "processes", "http")
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.a_step = {}
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.watch)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-    def watch(self):
-        while not self.over.wait(LOOK_S):
-            self.look()
 
     def look(self):
         try:

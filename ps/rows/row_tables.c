@@ -144,7 +144,7 @@ static void look_up(const struct row_tables *t, uint32_t table, const uint64_t *
                    ? row_weights(t->table[table], row[i])
                    : NULL;
         if (w[i])
-            row_ask(w[i], t->layout->table[table].dim, ROW_SECOND_CACHE);
+            row_ask(w[i], t->layout->table[table].dim, ROW_FIRST_CACHE);
     }
 }
 

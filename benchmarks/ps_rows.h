@@ -1,4 +1,4 @@
-/* What the ps of one_ps.h counts of the rows that are read and updated, by its /metrics. */
+/* Counts of the rows that the ps of one_ps.h has read and updated, from its /metrics. */
 #ifndef GRADWIRE_BENCHMARKS_PS_ROWS_H
 #define GRADWIRE_BENCHMARKS_PS_ROWS_H
 

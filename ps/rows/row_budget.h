@@ -54,7 +54,7 @@ bool row_budget_takes(struct row_tables *t, uint32_t table);
 
 /* ---- a checkpoint that is read ---- */
 
-/* What its rows take, by their stamps: `width` stamps a place. */
+/* Bytes of its rows, by their stamps: `width` stamps a place. */
 enum { ROW_LOAD_PLACES = 4096 };
 struct row_load {
     uint64_t width, bytes[ROW_LOAD_PLACES];

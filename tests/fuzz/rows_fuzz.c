@@ -1,5 +1,5 @@
 /* libFuzzer: what a worker may send about rows, any bytes, to a shard; and any bytes as the shard's answer, to a worker.
- * The first byte chooses sync or async and the codecs. What follows is a run of messages, each of a kind, a length and that
+ * The first byte chooses sync or async and the codecs. Behind it is a run of messages, each of a kind, a length and that
  * many bytes. Must hold: a message is taken or refused as the protocol's; what is refused changes nothing that a good ask
  * needs, which is answered behind it; a body that a shard made is read, and nothing is read or written outside of one. */
 #include <stdbool.h>

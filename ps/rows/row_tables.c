@@ -61,10 +61,8 @@ void row_tables_take_rates(struct row_tables *t, const struct row_layout *l,
 
 void row_tables_forget_aside(struct row_tables *t)
 {
-    for (uint32_t part = 0; part < ROW_PARTS; part++) {
-        buffer_unref(t->aside[part].memory);
-        t->aside[part].memory = NULL;
-    }
+    for (uint32_t part = 0; part < ROW_PARTS; part++)
+        row_aside_forget(&t->aside[part]);
 }
 
 /* Where a reader with ascending keys stands in what is set aside. */
@@ -72,24 +70,13 @@ struct aside_at {
     uint32_t part, key;
 };
 
-/* Is the key set aside? Then *w is the row that it had, NULL: none. */
+/* As row_aside_find, in the key's part. */
 static bool aside_find(const struct row_tables *t, uint32_t table, uint64_t mixed,
                        struct aside_at *at, const float **w)
 {
-    const struct row_table_spec *spec = &t->layout->table[table];
     while (key_bucket(mixed) >= bucket_part(t->buckets, at->part).end)
         *at = (struct aside_at){.part = at->part + 1};
-    const struct row_aside *a = &t->aside[at->part];
-    if (!a->memory)
-        return false;
-    uint32_t keys = a->keys[spec->list];
-    const uint64_t *has = a->mixed[spec->list];
-    while (at->key < keys && has[at->key] < mixed)
-        at->key++;
-    if (at->key == keys || has[at->key] != mixed)
-        return false;
-    *w = a->there[table][at->key] ? a->w[table] + (size_t)at->key * spec->dim : NULL;
-    return true;
+    return row_aside_find(&t->aside[at->part], t->layout, table, mixed, &at->key, w);
 }
 
 /* ---- reading ---- */
@@ -246,57 +233,6 @@ static enum err find_touched(const struct row_tables *t, const struct row_grads 
         drop_absent(t, i, clock, of->row[i], n);
         memcpy(of->before[i], of->row[i], n * sizeof *at);
         at += 4 * (size_t)n;
-    }
-    return ERR_OK;
-}
-
-static uint64_t aside_bytes(const struct row_layout *l, const struct row_grads *g)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < l->lists; i++)
-        bytes += (uint64_t)g->keys[i] * sizeof(uint64_t);
-    for (uint32_t i = 0; i < l->tables; i++)
-        bytes += (uint64_t)g->keys[l->table[i].list] * (l->table[i].dim * sizeof(float) + 1);
-    return bytes;
-}
-
-/* Point to keys, then rows, then marks in a->memory; a->keys is set. */
-static void aside_lay_out(struct row_aside *a, const struct row_layout *l)
-{
-    uint8_t *at = (uint8_t *)a->memory->data;
-    for (uint32_t i = 0; i < l->lists; i++) {
-        a->mixed[i] = (const uint64_t *)(void *)at;
-        at += a->keys[i] * sizeof(uint64_t);
-    }
-    for (uint32_t i = 0; i < l->tables; i++) {
-        a->w[i] = (const float *)(void *)at;
-        at += (size_t)a->keys[l->table[i].list] * l->table[i].dim * sizeof(float);
-    }
-    for (uint32_t i = 0; i < l->tables; i++) {
-        a->there[i] = at;
-        at += a->keys[l->table[i].list];
-    }
-}
-
-static enum err set_aside(struct row_tables *t, uint32_t part, const struct row_grads *g,
-                          const struct touched *of)
-{
-    const struct row_layout *l = t->layout;
-    struct row_aside *a = &t->aside[part];
-    assert(!a->memory);
-    a->memory = buffer_acquire(t->pool, aside_bytes(l, g) / sizeof(float) + 1);
-    if (!a->memory)
-        return ERR_NOMEM;
-    memcpy(a->keys, g->keys, l->lists * sizeof *a->keys);
-    aside_lay_out(a, l);
-    for (uint32_t i = 0; i < l->lists; i++)
-        memcpy((uint64_t *)a->mixed[i], g->mixed[i], g->keys[i] * sizeof(uint64_t));
-    for (uint32_t i = 0; i < l->tables; i++) {
-        uint32_t n = g->keys[l->table[i].list];
-        uint8_t *there = (uint8_t *)a->there[i];
-        for (uint32_t k = 0; k < n; k++)
-            there[k] = of->before[i][k] != ROW_NONE;
-        row_table_gather(t->table[i], of->before[i], n, (float *)a->w[i]);
     }
     return ERR_OK;
 }
@@ -462,7 +398,7 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
     if (err)
         return err;
     if (u->aside)
-        err = set_aside(t, part, g, &of);
+        err = row_aside_set(&t->aside[part], t->layout, t->table, g, of.before, t->pool);
     if (!err)
         err = create(t, g, u->clock, &of);
     if (!err) {
@@ -470,8 +406,7 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
         count_stamps(t, g, &of, u->clock);
         update(t, g, &of, u);
     } else {
-        buffer_unref(t->aside[part].memory);
-        t->aside[part].memory = NULL;
+        row_aside_forget(&t->aside[part]);
     }
     buffer_unref(of.memory);
     return err;

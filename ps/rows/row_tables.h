@@ -12,21 +12,13 @@
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
 #include "ps/rows/row_admit.h"
+#include "ps/rows/row_aside.h"
 #include "ps/rows/row_budget.h"
 #include "ps/rows/row_cut.h"
 #include "ps/rows/row_evict.h"
 #include "ps/rows/row_grads.h"
 #include "ps/rows/row_table.h"
 #include "ps/rows/row_traffic.h"
-
-/* The rows that a part's last update touched, as they were before it. */
-struct row_aside {
-    struct buffer *memory; /* NULL: nothing is set aside */
-    uint32_t keys[ROW_TABLES_MAX];
-    const uint64_t *mixed[ROW_TABLES_MAX]; /* of each list: (keys), ascending */
-    const float *w[ROW_TABLES_MAX];        /* of each table: (keys, dim) */
-    const uint8_t *there[ROW_TABLES_MAX];  /* of each table: (keys); 0: the row was not there */
-};
 
 struct row_tables {
     const struct row_layout *layout; /* the caller's, for as long */

@@ -28,6 +28,8 @@ enum {
     CONTROL_LOGS_NAMED = 16 /* where none is of the wanted name */
 };
 
+enum { STATUS_RUNS = 0, STATUS_FAILED = 1, STATUS_DONE = 3, STATUS_TO_RESUME = 4 };
+
 /* DIR of the command line, or NULL after one line on stderr. */
 static const char *control_dir(const char *command, int argc, char **argv)
 {
@@ -91,6 +93,31 @@ static void control_print_progress(const char *dir)
     json_decref(kept);
 }
 
+/* Of a job that does not run. */
+static int control_last_run(const char *dir)
+{
+    switch (summary_end(dir)) {
+    case SUMMARY_NONE:
+        (void)printf("%s: not running; the last run left no summary (its launcher was killed): "
+                     "run train again to resume\n",
+                     dir);
+        return STATUS_TO_RESUME;
+    case SUMMARY_DONE:
+        (void)printf("%s: not running; the last run:\n", dir);
+        summary_print(stdout, dir);
+        return STATUS_DONE;
+    case SUMMARY_INTERRUPTED:
+        (void)printf("%s: not running, run train again to resume; the last run:\n", dir);
+        summary_print(stdout, dir);
+        return STATUS_TO_RESUME;
+    case SUMMARY_FAILED:
+        break;
+    }
+    (void)printf("%s: not running; the last run:\n", dir);
+    summary_print(stdout, dir);
+    return STATUS_FAILED;
+}
+
 int control_status(int argc, char **argv)
 {
     const char *dir = control_dir("status", argc, argv);
@@ -98,24 +125,13 @@ int control_status(int argc, char **argv)
         return EXIT_INPUT;
     bool launcher_lives;
     pid_t holder = dirlock_holder(dir, &launcher_lives);
-    if (holder > 0) {
-        (void)printf("%s: %s, launcher pid %ld\n", dir,
-                     launcher_lives ? "running" : "ending, its launcher is gone", (long)holder);
-        control_print_processes(dir);
-        control_print_progress(dir);
-        return 0;
-    }
-    struct stat s;
-    char summary[PATH_MAX];
-    if (!rundir_file(dir, "summary.json", summary, NULL) && stat(summary, &s) == 0) {
-        (void)printf("%s: not running; the last run:\n", dir);
-        summary_print(stdout, dir);
-    } else {
-        (void)printf("%s: not running; the last run left no summary (its launcher was killed): "
-                     "run train again to resume\n",
-                     dir);
-    }
-    return 0;
+    if (holder <= 0)
+        return control_last_run(dir);
+    (void)printf("%s: %s, launcher pid %ld\n", dir,
+                 launcher_lives ? "running" : "ending, its launcher is gone", (long)holder);
+    control_print_processes(dir);
+    control_print_progress(dir);
+    return STATUS_RUNS;
 }
 
 /* ---- stop ---- */

@@ -5,6 +5,7 @@
 
 /* argv[0] is the command. Each returns its exit code: 0; 1 it did not work; 2 DIR is not a job's
  * folder. */
+/* 0: it runs. It does not: 1 the last run failed, 3 it was done, 4 train again to resume. */
 int control_status(int argc, char **argv);
 /* SIGTERM to the launcher, and wait until the job has ended. Nothing to stop is fine: 0. */
 int control_stop(int argc, char **argv);

@@ -103,6 +103,8 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
         policy_made_step(m->policy);
         if (isnan(m->result->first_step_s))
             m->result->first_step_s = clock_now_s() - m->plan->start_s;
+        if (m->plan->on_first_step)
+            m->plan->on_first_step(m->plan->arg);
         break;
     case PROGRESS_CHECKPOINT:
         m->checkpoint = event;

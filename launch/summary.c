@@ -52,7 +52,12 @@ static void summary_agree_on_status(json_t *summary, const struct supervisor_res
     const char *error = json_string_value(json_object_get(summary, "error"));
     if (!was || strcmp(was, status) != 0)
         summary_set(summary, "status", json_string(status));
-    if (*result->error && (!error || !*error))
+    if (!*result->error)
+        return;
+    bool both = error && *error;
+    if (both && strcmp(status, summary_status(SUPERVISOR_EXIT_INT)) == 0)
+        summary_set(summary, "error", json_sprintf("%s; %s", result->error, error));
+    else if (!both)
         summary_set(summary, "error", json_string(result->error));
 }
 
@@ -90,6 +95,24 @@ bool summary_restore(const char *dir)
     bool done = status && strcmp(status, summary_status(0)) == 0;
     json_decref(summary);
     return done && rename(before, path) == 0;
+}
+
+enum summary_end summary_end(const char *dir)
+{
+    char path[PATH_MAX];
+    if (rundir_file(dir, "summary.json", path, NULL))
+        return SUMMARY_FAILED;
+    if (access(path, F_OK) != 0)
+        return SUMMARY_NONE;
+    json_t *summary = json_load_file(path, 0, NULL);
+    const char *status = json_string_value(json_object_get(summary, "status"));
+    enum summary_end end = SUMMARY_FAILED;
+    if (status && strcmp(status, summary_status(0)) == 0)
+        end = SUMMARY_DONE;
+    else if (status && strcmp(status, summary_status(SUPERVISOR_EXIT_INT)) == 0)
+        end = SUMMARY_INTERRUPTED;
+    json_decref(summary);
+    return end;
 }
 
 /* ---- for people ---- */

@@ -23,6 +23,15 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
  * False: it does not, or this run's chief has written one, and nothing was done. */
 bool summary_restore(const char *dir);
 
+/* How DIR's last run ended, by its summary.json. */
+enum summary_end {
+    SUMMARY_NONE, /* there is none */
+    SUMMARY_DONE,
+    SUMMARY_INTERRUPTED,
+    SUMMARY_FAILED /* or it cannot be read */
+};
+enum summary_end summary_end(const char *dir);
+
 /* The final lines for people. A missing file prints nothing. */
 void summary_print(FILE *out, const char *dir);
 

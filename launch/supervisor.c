@@ -347,8 +347,6 @@ static void supervisor_announce(struct supervisor *s)
     for (uint32_t i = 0; i < c->n; i++)
         say_info("%s: pid %ld on %s", c->process[i].name, (long)c->process[i].pid,
                  c->process[i].address);
-    if (s->plan->on_started)
-        s->plan->on_started(s->plan->arg);
 }
 
 static void remote_started(void *arg, struct process *p)

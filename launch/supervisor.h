@@ -29,8 +29,8 @@ struct supervisor_plan {
     const char *dir;
     int progress_fd; /* the reading end */
     uint32_t restarts_max;
-    double start_s;                /* clock_now_s of the launcher's start */
-    void (*on_started)(void *arg); /* all processes run and the pids are written; may be NULL */
+    double start_s;                   /* clock_now_s of the launcher's start */
+    void (*on_first_step)(void *arg); /* the job has made a step, once or more; may be NULL */
     void *arg;
 };
 

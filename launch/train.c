@@ -3,7 +3,7 @@
  * anything is touched; so is a DIR that cannot be made; a locked DIR, or one that cannot be written, is
  * one line and 1; from then on the supervisor's result is the exit code, and there is a summary.
  * --detach: a fork before DIR is locked, so that the lock and the processes belong to the one that
- * stays. The one in front waits until the processes run, or passes the exit code on. */
+ * stays. The one in front waits until the first step is made, or passes the exit code on. */
 #include "launch/train.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ struct train {
     struct rundir dir;
     char output[PATH_MAX];
     int progress[2]; /* the chief's pipe */
-    int started_fd;  /* --detach: the one in front waits for it; -1: none */
+    int front_fd;    /* --detach: the one in front waits for a byte; -1: none */
     double start_s;
     bool refused; /* before the first step: DIR still has the summary of the job that is done */
 };
@@ -101,11 +101,11 @@ static void train_tell_problems(const struct problems *p, struct errmsg *e)
 
 /* ---- the run ---- */
 
-/* --detach: all runs, so leave the terminal and let the one in front go. */
-static void train_on_started(void *arg)
+/* --detach: it trains, so leave the terminal and let the one in front go. */
+static void train_on_first_step(void *arg)
 {
     struct train *t = arg;
-    if (t->started_fd < 0)
+    if (t->front_fd < 0)
         return;
     char log[PATH_MAX];
     int fd = rundir_file(t->dir.path, "processes/launcher.log", log, NULL)
@@ -119,10 +119,10 @@ static void train_on_started(void *arg)
     (void)close(fd >= 0 ? fd : null);
     say_init();
     char byte = 0;
-    ssize_t written = write(t->started_fd, &byte, 1);
+    ssize_t written = write(t->front_fd, &byte, 1);
     (void)written; /* nobody waits any more: then nobody needs it */
-    (void)close(t->started_fd);
-    t->started_fd = -1;
+    (void)close(t->front_fd);
+    t->front_fd = -1;
 }
 
 /* processes/http: "role index address" of each process, for its whole life however often it starts. */
@@ -164,7 +164,7 @@ static enum err train_supervise(struct train *t, struct supervisor_result *resul
                                    .progress_fd = t->progress[0],
                                    .restarts_max = t->options.restarts,
                                    .start_s = t->start_s,
-                                   .on_started = train_on_started,
+                                   .on_first_step = train_on_first_step,
                                    .arg = t};
     enum err err = supervisor_run(result, &plan, e);
     if (err)
@@ -267,8 +267,8 @@ static int train_run(struct train *t)
 
 /* ---- --detach ---- */
 
-/* The one in front: until the job runs in the background, or ended before it could. */
-static int train_wait_started(const struct train *t, pid_t launcher, int fd)
+/* The one in front: until the job trains in the background, or ended before it could. */
+static int train_wait_in_front(const struct train *t, pid_t launcher, int fd)
 {
     char byte;
     ssize_t n;
@@ -300,16 +300,16 @@ static int train_detached(struct train *t)
     }
     if (launcher > 0) {
         (void)close(started[1]);
-        return train_wait_started(t, launcher, started[0]);
+        return train_wait_in_front(t, launcher, started[0]);
     }
     (void)close(started[0]);
-    t->started_fd = started[1];
+    t->front_fd = started[1];
     return train_run(t);
 }
 
 int train_main(int argc, char **argv)
 {
-    struct train t = {.started_fd = -1, .start_s = clock_now_s(), .dir = {.lock_fd = -1}};
+    struct train t = {.front_fd = -1, .start_s = clock_now_s(), .dir = {.lock_fd = -1}};
     struct errmsg e = {""};
     int exit_code = 0;
     (void)signal(SIGPIPE, SIG_IGN);

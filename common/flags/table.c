@@ -114,7 +114,7 @@ const struct flag flags_table[] = {
     ROW("restarts", FLAG_NUMBER, FLAGS_TRAIN, "N", "restarts of dead processes in all (default 10)",
         .preset = "10", .most = RESTARTS_MAX),
     ROW("fresh", FLAG_ON, FLAGS_TRAIN, NULL, "move DIR aside (DIR.1, DIR.2, ..) and start anew"),
-    ROW("detach", FLAG_ON, FLAGS_TRAIN, NULL, "go to the background once all are started"),
+    ROW("detach", FLAG_ON, FLAGS_TRAIN, NULL, "go to the background when the first step is made"),
     ROW("fault", FLAG_LIST, FLAGS_TRAIN, "PROCESS=FAULT",
         "for tests and benchmarks: worker-1=nan:7"),
     ROW("bin_dir", FLAG_TEXT, FLAGS_CLUSTER, "DIR",

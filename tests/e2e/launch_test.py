@@ -296,6 +296,14 @@ class LaunchTest(Case):
             for file in self.tmp.glob("*.ready"):
                 file.unlink()
 
+    def test_an_interrupted_jobs_error_names_what_the_user_did_and_what_the_chief_says(self):
+        self.scripts(worker_0=[['summary {"status":"interrupted","error":"told to end: cut 3"}', "run"]])
+        with self.background() as launcher:
+            self.ready()
+            launcher.send_signal(signal.SIGINT)
+            self.assertEqual(launcher.wait(DEADLINE_S), 130, self.stderr())
+        self.assertEqual(self.summary()["error"], "interrupted by Ctrl-C; told to end: cut 3")
+
     def test_children_stand_in_process_groups_of_their_own(self):
         with self.background():
             self.ready()
@@ -524,10 +532,41 @@ class LaunchTest(Case):
         follow.stdout.close()
         self.assertEqual(self.summary()["exit_code"], 143)
         self.assertIn("interrupted", (self.out / "processes/launcher.log").read_text())
-        self.assertIn("not running", self.control("status", str(self.out)).stdout)
+        ended = self.control("status", str(self.out))
+        self.assertIn("not running, run train again to resume", ended.stdout)
+        self.assertEqual(ended.returncode, 4)
         self.assertIn("nothing to stop", self.control("stop", str(self.out)).stdout)
 
+    def test_status_of_a_job_that_does_not_run_tells_scripts_how_it_ended(self):
+        (self.out / "processes").mkdir(parents=True)
+        for summary, code in ((None, 4), ('{"status":"done"}', 3), ('{"status":"interrupted"}', 4),
+                              ('{"status":"failed"}', 1), ('{"status":"do', 1)):
+            with self.subTest(summary):
+                if summary:
+                    (self.out / "summary.json").write_text(summary)
+                self.assertEqual(self.control("status", str(self.out)).returncode, code)
+
+    def test_detach_waits_for_the_first_step(self):
+        self.scripts(worker_0=[["await go", 'progress {"type":"first_step"}', "run"]])
+        self.addCleanup(self.control, "stop", str(self.out))
+        with self.background("--detach") as front:
+            self.there("ps-0.ready", "ps-1.ready", "worker-1.ready")
+            self.until("all are told of", lambda: "worker 1: pid" in self.stderr())
+            self.assertIsNone(front.poll())
+            self.assertFalse((self.out / "processes/launcher.log").exists())
+            (self.tmp / "go").touch()
+            self.assertEqual(front.wait(DEADLINE_S), 0, self.stderr())
+        self.assertEqual(self.control("status", str(self.out)).returncode, 0)
+        self.assertEqual(self.control("stop", str(self.out)).returncode, 0)
+
+    def test_detach_passes_on_how_a_job_ended_without_a_step(self):
+        self.scripts(worker_0=[["say E the data is not there", "exit 1"]])
+        got = self.train("--detach")
+        self.assertEqual(got.returncode, 1)
+        self.assertIn("the data is not there", got.stderr)
+
     def test_it_detaches_without_standard_descriptors_too(self):
+        self.scripts(worker_0=[['progress {"type":"first_step"}', "run"]])
         command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *self.command("--detach")]
         self.assertEqual(subprocess.run(command, env=self.environment(), cwd=self.tmp, timeout=DEADLINE_S).returncode, 0)
         self.ready()

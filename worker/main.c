@@ -767,7 +767,7 @@ int main(int argc, char **argv)
     struct process *p = &process;
     mem_init();
     signals_init();
-    flags_parse("worker", argc, argv);
+    flags_parse(argc > 1 && strcmp(argv[1], "--doctor") == 0 ? "doctor" : "worker", argc, argv);
     flags_process(&p->flags);
     signals_last_words(p->flags.termination_message, BEFORE_TRAINING);
     cgroup_set_root(p->flags.cgroup_root);

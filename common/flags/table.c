@@ -12,6 +12,13 @@ const struct flags_program flags_programs[] = {
     {"worker", FLAGS_WORKER, FLAGS_WORKER, "worker --job=FILE",
      "Computes gradients; also the chief, or the evaluator, by its role.",
      "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n", NULL, 0},
+    {"doctor", FLAGS_WORKER, FLAGS_WORKER, "gradwire doctor [JOB]",
+     "Before a job starts: would the process of these flags find what it needs?",
+     "  --json                 one object, not a line for each check\n"
+     "  --certificates=CERT,KEY,CA\n"
+     "                         these files, in the place of those of --tls_..\n"
+     "Exit: 0 it would, 2 something is to be mended first.\n",
+     NULL, 0},
     {"entrypoint", FLAGS_ENTRYPOINT, FLAGS_ENTRYPOINT | FLAGS_PROCESS,
      "gradwire-entrypoint [doctor]",
      "Becomes ps or worker, whichever TF_CONFIG says; without one a lone worker.",
@@ -30,7 +37,8 @@ const struct flags_program flags_programs[] = {
     {"rank", FLAGS_RANK, FLAGS_RANK, "gradwire rank JOB",
      "This rank of a job that srun or mpirun starts.", "", "JOB", 1},
     {"status", FLAGS_STATUS, FLAGS_STATUS, "gradwire status DIR",
-     "Is the job of DIR running, and where does it stand?", "", "DIR", 1},
+     "Is the job of DIR running, and where does it stand?",
+     "Exit: 0 it runs; if not: 3 done, 1 failed, 4 train again to resume.\n", "DIR", 1},
     {"stop", FLAGS_STOP, FLAGS_STOP, "gradwire stop DIR",
      "End the job of DIR after a checkpoint; train again to resume.", "", "DIR", 1},
     {"logs", FLAGS_LOGS, FLAGS_LOGS, "gradwire logs DIR [PROCESS]...",

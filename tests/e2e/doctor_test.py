@@ -85,6 +85,12 @@ class DoctorTest(TrainCase):
         for text in texts:
             self.assertIn(text, lines[name][1])
 
+    def test_its_help_is_its_own(self):
+        got = subprocess.run([str(WORKER), "--doctor", "--help"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        for what in ("Usage: gradwire doctor [JOB]", "--json", "--certificates=", "--job=FILE", "Exit: 0"):
+            self.assertIn(what, got.stdout)
+
     def test_a_lone_worker_finds_all_that_it_needs(self):
         lines = self.doctor()
         self.assertEqual(list(lines), [c for c in CHECKS if c not in ("versions", "clocks")])

@@ -114,6 +114,10 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
     case PROGRESS_LOG:
         say_info("%s", event.text);
         break;
+    case PROGRESS_UNTRAINED: /* a chief that was started again did not see what was trained before */
+        if (isnan(m->result->first_step_s))
+            say_info("%s", event.text);
+        break;
     }
 }
 

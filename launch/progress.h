@@ -6,6 +6,7 @@
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"train_metric":..,"eval_loss":..,"eval_metric":..,
  *    "metric_name":..,"seconds":..}
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
+ *   {"type":"untrained","text":".."}                               there is nothing to train, and why
  * A number may be missing or null. Unknown types are skipped. */
 #ifndef GRADWIRE_LAUNCH_PROGRESS_H
 #define GRADWIRE_LAUNCH_PROGRESS_H
@@ -23,7 +24,8 @@ enum progress_type {
     PROGRESS_EPOCH,
     PROGRESS_FIRST_STEP,
     PROGRESS_CHECKPOINT,
-    PROGRESS_LOG
+    PROGRESS_LOG,
+    PROGRESS_UNTRAINED
 };
 
 struct progress_event {

@@ -31,12 +31,14 @@
 #include "worker/tensorboard/curves.h"
 #include "worker/doctor/doctor.h"
 #include "worker/chief/journal_file.h"
+#include "worker/chief/resume.h"
 #include "worker/chief/tables_end.h"
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluator_role.h"
 #include "worker/control/idle.h"
 #include "worker/control/interim.h"
 #include "worker/control/chief_link.h"
+#include "worker/control/progress.h"
 #include "worker/lr_finder.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
@@ -253,6 +255,51 @@ static enum err find_base(struct process *p, struct errmsg *e)
     return newest_cut(p, e);
 }
 
+/* Of a job that changed. */
+static const char *ways_out(const struct process *p)
+{
+    struct errmsg e;
+    return resume_ways(
+        p->base.final &&
+        job_identity_compare_model(p->base.identity_text, p->job.identity_text, &e) == ERR_OK);
+}
+
+static void say_done(const struct process *p, uint64_t per_epoch, uint64_t epochs)
+{
+    char text[RESUME_WORDS_BYTES];
+    bool early = epochs < p->job.training.epochs;
+    resume_words_done(text, &p->base, &p->job, per_epoch,
+                      early ? best_waited(&p->best, epochs) : 0);
+    log_info("%s", text);
+    progress_untrained(p->flags.progress_fd, text);
+}
+
+/* Is the cut that the chief found of this job? */
+static enum err check_base(const struct process *p, uint64_t per_epoch, struct errmsg *e)
+{
+    if (job_identity_compare(p->base.identity_text, p->job.identity_text, e)) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT,
+                       "%.150s goes on from cut %" PRIu64
+                       ", which is of another job: %.150s; give it back what it had%s",
+                       p->output, p->base.cut, what.text, ways_out(p));
+    }
+    if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%.150s goes on from cut %" PRIu64
+                       ", which was trained on other data: give it the same%s",
+                       p->output, p->base.cut, ways_out(p));
+    uint64_t epochs = manifest_epochs(&p->base, per_epoch);
+    if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
+        epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
+        return err_set(e, ERR_INPUT,
+                       "%.150s goes on from cut %" PRIu64
+                       ", whose steps are not all of a batch of their own: sync.dropped must be "
+                       "redo, as it was%s",
+                       p->output, p->base.cut, resume_ways(false));
+    return ERR_OK;
+}
+
 /* The chief: is there something to go on from, and is it of this job? */
 static enum err look_back(struct process *p, struct errmsg *e)
 {
@@ -265,27 +312,14 @@ static enum err look_back(struct process *p, struct errmsg *e)
         err = journal_read(&p->journal, p->checkpoints, e);
     if (err || !p->has_base)
         return err;
-    err = job_identity_compare(p->base.identity_text, p->job.identity_text, e);
+    uint64_t per_epoch = order_batches(&p->order), epochs = manifest_epochs(&p->base, per_epoch);
+    err = check_base(p, per_epoch, e);
     if (err)
-        return err_wrap(e, ERR_INPUT,
-                        "%s goes on from cut %" PRIu64 ", which is of another job: ", p->output,
-                        p->base.cut);
-    if (memcmp(p->base.data_fingerprint, p->data.fingerprint, sizeof p->data.fingerprint) != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s goes on from cut %" PRIu64 ", which was trained on other data: give the "
-                       "same data, or start anew with --fresh",
-                       p->output, p->base.cut);
-    uint64_t per_epoch = order_batches(&p->order);
-    uint64_t epochs = manifest_epochs(&p->base, per_epoch);
-    if (p->base.redo.there && p->job.sync.dropped != DROPPED_REDO &&
-        epochs_regular(per_epoch, epochs, p->base.redo.begin, p->base.step) != p->base.step)
-        return err_set(
-            e, ERR_INPUT,
-            "%s goes on from cut %" PRIu64 ", whose steps are not all of a batch of "
-            "their own: sync.dropped must be redo, as it was, or start anew with --fresh",
-            p->output, p->base.cut);
+        return err;
     p->finished =
         p->base.final && (epochs >= p->job.training.epochs || best_stops(&p->best, epochs));
+    if (p->finished)
+        say_done(p, per_epoch, epochs);
     return ERR_OK;
 }
 

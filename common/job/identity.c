@@ -458,6 +458,13 @@ static bool line_is_default(const struct line *l)
            memcmp(key->fallback, l->value, (size_t)l->value_bytes) == 0;
 }
 
+/* A list of words may be long, and what follows it in a message has to be read, too. */
+static int value_shown(const struct line *l)
+{
+    enum { SHOWN_BYTES = 60 };
+    return l->value_bytes < SHOWN_BYTES ? l->value_bytes : SHOWN_BYTES;
+}
+
 /* `folders`: beginnings of the keys that count, the last one NULL; or NULL: all. */
 static enum err compare(const char *was, const char *is, const char *const *folders,
                         struct errmsg *e)
@@ -469,16 +476,16 @@ static enum err compare(const char *was, const char *is, const char *const *fold
             continue;
         if (!line_find_next(is, &next, &a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
-                           a.value_bytes, a.value);
+                           value_shown(&a), a.value);
         if (!same_value(&a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is %.*s", a.key_bytes, a.key,
-                           a.value_bytes, a.value, b.value_bytes, b.value);
+                           value_shown(&a), a.value, value_shown(&b), b.value);
     }
     next = was;
     for (const char *at = is; line_next(&at, &b);)
         if (line_is_of(&b, folders) && !line_find_next(was, &next, &b, &a) && !line_is_default(&b))
             return err_set(e, ERR_INPUT, "%.*s was not there, is %.*s", b.key_bytes, b.key,
-                           b.value_bytes, b.value);
+                           value_shown(&b), b.value);
     return ERR_OK;
 }
 

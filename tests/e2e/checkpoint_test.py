@@ -3,6 +3,7 @@
 """Checkpoints on disks that are full, torn, or of another job. Older ones stay intact, and the job goes on from them."""
 import hashlib
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -102,8 +103,53 @@ class CheckpointTest(TrainCase):
                 job = self.launch(keys={**KEYS, key: new}).wait(2)
                 self.assertIn(f"goes on from cut {cuts[-1]}, which is of another job: {key} was {old}, is {new}",
                               job.stderr())
+                self.assertNotIn("checkpoint.run", job.stderr())  # which begins where a job is done
                 self.assertEqual(job.summary()["exit_code"], 2)
         self.assertEqual(contents(self.out / "checkpoints"), before)
+
+    def test_a_changed_job_names_the_ways_out(self):
+        self.train(keys={"training.epochs": 1})
+        anew, run = "or begin anew with --fresh or another --output", "; a new checkpoint.run begins with what is learned"
+        for keys, has_run in (({"training.seed": 2}, True), ({"model.layers[1].dense.units": 64}, False)):
+            with self.subTest(keys):
+                said = self.launch(keys={"training.epochs": 1, **keys}).wait(2).stderr()
+                self.assertIn("give it back what it had, " + anew, said)
+                self.assertEqual(run in said, has_run, said)  # weights of another shape are of no use to it
+
+    def test_a_resume_says_on_the_terminal_from_where_it_goes_on(self):
+        _, cuts = self.stopped()
+        job = self.launch(keys=KEYS).wait()
+        per_epoch = job.summary()["steps"] // 4
+        said = re.search(r"going on from checkpoint (\d+): epoch (\d)/4, after step (\d+)/(\d+) \(step (\d+) in all\)",
+                         job.stderr())
+        self.assertTrue(said, job.stderr())
+        cut, epoch, at, of, step = map(int, said.groups())
+        self.assertEqual((cut, of, (epoch - 1) * per_epoch + at), (cuts[-1], per_epoch, step))
+        self.assertGreaterEqual(step, 40)
+        self.assertIn(said[0], job.log("worker-0"))
+        self.assertNotIn("nothing was trained", job.stderr())
+
+    def test_a_rerun_that_trains_nothing_says_so_and_why_and_what_to_do(self):
+        first = self.train(keys={"training.epochs": 2}).summary()
+        for epochs, rate in ((2, 0.5), (1, 0.001)):
+            with self.subTest(epochs):
+                job = self.launch(keys={"training.epochs": epochs, "training.learning_rate": rate}).wait()
+                words = (f"nothing was trained: training.epochs asks for {epochs}, and checkpoint {job.cuts()[-1]} (step "
+                         f"{first['steps']}) has 2; to train on, set it above 2; to train anew (with another rate, say), give "
+                         "--fresh or another --output")
+                self.assertIn(words, job.stderr())
+                self.assertIn(words, job.log("worker-0"))
+                self.assertEqual(job.summary()["digest"], first["digest"])
+
+    def test_an_interrupted_job_that_is_to_end_before_where_it_stands_trains_nothing(self):
+        job = self.launch(*slow(0.005), keys={**KEYS, "training.epochs": 100})
+        steps = int(LONG_ROWS) // 64
+        job.until_cut(steps // 20 + 2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        job = self.launch(keys={**KEYS, "training.epochs": 1}).wait()
+        self.assertIn("nothing was trained: training.epochs asks for 1, and checkpoint ", job.stderr())
+        self.assertNotIn("going on from checkpoint", job.stderr())
 
     def test_fresh_starts_anew(self):
         self.stopped()

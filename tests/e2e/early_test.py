@@ -50,6 +50,8 @@ class EarlyTest(TrainCase):
         self.assertEqual(len(digests), 1)
         again = self.train(keys=KEYS)  # it is done: nothing is trained
         self.assertEqual((again.summary()["digest"], again.summary()["history"]), (digests.pop(), []))
+        self.assertIn(f"nothing was trained: training was stopped early, with {s['epochs']} of 60 epochs (checkpoint "
+                      f"{again.cuts()[-1]}, step {s['steps']}); to train on, set early_stopping.patience above 3; ", again.stderr())
 
     def test_a_chief_that_is_killed_stops_at_the_same_epoch(self):
         keys = {**KEYS, "checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}

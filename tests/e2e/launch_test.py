@@ -255,6 +255,14 @@ class LaunchTest(Case):
         self.assertIn("worker 0: killed by signal 9 (Killed); all 3 restarts are used", got.stderr)
         self.assertEqual(len(self.starts("worker-0")), 4)
 
+    def test_a_chief_that_dies_when_all_is_learned_does_not_say_that_nothing_was_trained(self):
+        nothing = "progress " + json.dumps({"type": "untrained", "text": "nothing was trained: why"})
+        for first, times in ((['progress {"type":"first_step"}', "kill 9"], 0), (["kill 9"], 1)):
+            self.scripts(ps=[["exit 0"]], worker_0=[first, [nothing, "exit 0"]], worker_1=[["exit 0"]])
+            got = self.train("--fresh")
+            self.assertEqual((got.returncode, got.stderr.count("nothing was trained: why")), (0, times), got.stderr)
+            (self.tmp / "worker-0.starts").unlink()
+
     def test_once_the_chief_is_done_nobody_is_started_again(self):
         self.scripts(ps=[["await worker-1.starts", "await over", "exit 0"]],
                      worker_0=[["exit 0"]], worker_1=[["await over", "kill 9"]])

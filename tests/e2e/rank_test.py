@@ -58,8 +58,10 @@ class RankTest(TrainCase):
         for i in range(3):
             (old / str(i)).write_text("127.0.0.1:1\n")
         for job in (17, 18):  # the second goes on from where the first ended
-            for r in self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job)):
+            ranks = self.all(3, "--ps=1", env=lambda rank, size, job=job: slurm(rank, size, job))
+            for r in ranks:
                 r.wait(0)
+            self.assertEqual("nothing was trained: training.epochs asks for 1, and " in ranks[1].log(), job == 18)
             self.assertEqual([p.name for p in (self.out / "rendezvous").iterdir()], [f"slurm-{job}-0-0"])
         self.assertEqual(self.summary()["digest"], self.undisturbed())
 

@@ -44,6 +44,11 @@ void quiet_say(void *ctx, int is_warning, const char *text)
     (void)ctx, (void)is_warning, (void)text;
 }
 
+void quiet_restored(void *ctx, const struct manifest *m)
+{
+    (void)ctx, (void)m;
+}
+
 uint64_t quiet_random(void *ctx)
 {
     (void)ctx;

@@ -14,6 +14,7 @@ void quiet_publish(void *ctx, const struct manifest *m);
 void quiet_discard(void *ctx, uint64_t cut);
 void quiet_finish(void *ctx);
 void quiet_say(void *ctx, int is_warning, const char *text);
+void quiet_restored(void *ctx, const struct manifest *m);
 uint64_t quiet_random(void *ctx); /* 7 */
 void quiet_journal(void *ctx, const struct journal_entry *entry);
 /* The job must not end. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "tests/lib/quiet.h"
 #include "tests/lib/sim.h"
 
 static struct sim *sim_of(const struct sim_worker *k)
@@ -162,6 +163,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .finish = io_finish,
                                    .ended = io_ended,
                                    .say = io_say,
+                                   .restored = quiet_restored,
                                    .random = io_random,
                                    .journal = io_journal,
                                    .kept = io_kept};

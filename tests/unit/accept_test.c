@@ -48,6 +48,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .finish = quiet_finish,
                                    .ended = quiet_never_ends,
                                    .say = quiet_say,
+                                   .restored = quiet_restored,
                                    .random = quiet_random,
                                    .journal = quiet_journal};
 

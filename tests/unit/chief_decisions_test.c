@@ -171,6 +171,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .finish = io_finish,
                                    .ended = io_ended,
                                    .say = io_say,
+                                   .restored = quiet_restored,
                                    .random = quiet_random,
                                    .journal = io_journal,
                                    .await_evaluator = io_await_evaluator};

@@ -70,6 +70,7 @@ static const struct chief_io io = {.to_ps = io_to_ps,
                                    .finish = quiet_finish,
                                    .ended = io_ended,
                                    .say = quiet_say,
+                                   .restored = quiet_restored,
                                    .random = quiet_random,
                                    .journal = io_journal};
 

@@ -1436,6 +1436,21 @@ static void identity_keys_that_differ_are_named_with_both_values(void **state)
     assert_string_equal(e.text, "b was not there, is 2");
 }
 
+static void a_long_value_leaves_room_for_what_follows(void **state)
+{
+    (void)state;
+    char was[700], is[700];
+    struct errmsg e;
+    (void)snprintf(was, sizeof was, "a = %0600d\nb = 1\n", 1);
+    (void)snprintf(is, sizeof is, "a = %0600d\nb = 1\n", 2);
+    assert_int_equal(job_identity_compare(was, is, &e), ERR_INPUT);
+    assert_in_range(strlen(e.text), 1, 150);
+    assert_int_equal(job_identity_compare(was, "b = 1\n", &e), ERR_INPUT);
+    assert_in_range(strlen(e.text), 1, 150);
+    assert_int_equal(job_identity_compare("b = 1\n", is, &e), ERR_INPUT);
+    assert_in_range(strlen(e.text), 1, 150);
+}
+
 /* What an older release wrote does not have the keys of a newer one. */
 static void a_key_that_was_not_there_is_the_same_job_with_its_default(void **state)
 {
@@ -1634,6 +1649,7 @@ int main(void)
         cmocka_unit_test(synthetic_rows_are_identity_of_synthetic_data_alone),
         cmocka_unit_test(keys_of_clicks_are_identity_of_clicks_alone),
         cmocka_unit_test(identity_keys_that_differ_are_named_with_both_values),
+        cmocka_unit_test(a_long_value_leaves_room_for_what_follows),
         cmocka_unit_test(a_key_that_was_not_there_is_the_same_job_with_its_default),
         cmocka_unit_test(a_file_is_read_from_its_folder),
         cmocka_unit_test(the_example_is_a_job),

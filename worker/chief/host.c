@@ -12,6 +12,7 @@
 #include "common/job/keys.h"
 #include "common/peers/msg_send.h"
 #include "worker/chief/host_state.h"
+#include "worker/chief/resume.h"
 #include "worker/model/metric.h"
 #include "worker/control/progress.h"
 
@@ -132,6 +133,21 @@ static void io_say(void *ctx, int is_warning, const char *text)
         log_info("%s", text);
 }
 
+/* Of a job that was done before, its words are said already. */
+static void io_restored(void *ctx, const struct manifest *m)
+{
+    const struct host *h = ctx;
+    char text[RESUME_WORDS_BYTES];
+    if (h->config.finished)
+        return;
+    bool goes_on = resume_words(text, m, h->control->config.job, h->config.batches_per_epoch);
+    log_info("%s", text);
+    if (goes_on)
+        progress_say(h->config.progress_fd, "%s", text);
+    else
+        progress_untrained(h->config.progress_fd, text);
+}
+
 static uint64_t io_random(void *ctx)
 {
     (void)ctx;
@@ -152,6 +168,7 @@ static const struct chief_io chief_io = {
     .await_evaluator = host_await_evaluator,
     .ended = io_ended,
     .say = io_say,
+    .restored = io_restored,
     .random = io_random,
     .journal = host_journal,
 };

@@ -131,9 +131,14 @@ void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
                step);
 }
 
+void progress_untrained(int fd, const char *text)
+{
+    write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);
+}
+
 void progress_say(int fd, const char *fmt, ...)
 {
-    char text[256];
+    char text[384];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);

@@ -33,6 +33,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
 
+/* Why this process has nothing to train. Thread: any; `fd` as in progress_init. */
+void progress_untrained(int fd, const char *text);
+
 /* A line for people. Thread: any; `fd` as in progress_init. */
 void progress_say(int fd, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -60,11 +60,16 @@ static bool better(const struct best *b, double value)
     return larger_is_better(b->job) ? value - delta > b->value : value + delta < b->value;
 }
 
+uint64_t best_waited(const struct best *b, uint64_t epoch)
+{
+    uint64_t since = b->has ? b->epoch : b->job->early_stopping.start_from_epoch;
+    return epoch > since ? epoch - since : 0;
+}
+
 bool best_stops(const struct best *b, uint64_t epoch)
 {
     uint64_t patience = b->job->early_stopping.patience;
-    uint64_t since = b->has ? b->epoch : b->job->early_stopping.start_from_epoch;
-    return monitors(b) && patience > 0 && epoch > since && epoch - since >= patience;
+    return monitors(b) && patience > 0 && best_waited(b, epoch) >= patience;
 }
 
 /* ---- the file ---- */

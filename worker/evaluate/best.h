@@ -43,7 +43,8 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
 enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *eval, uint64_t cut,
                        int take_hold, struct errmsg *e) MUST_CHECK;
 
-/* Nothing was better for early_stopping.patience epochs, `epoch` being the last one. */
+/* Epochs since the best one, `epoch` being the last one; and were they early_stopping.patience? */
+uint64_t best_waited(const struct best *b, uint64_t epoch);
 bool best_stops(const struct best *b, uint64_t epoch);
 
 /* The weights that are kept, into w (layout->elems; gaps zero). Errors: ERR_NOTFOUND there are none; ERR_CORRUPT,

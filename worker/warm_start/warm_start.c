@@ -32,9 +32,10 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
         err = err_set(e, ERR_INPUT, "it has %" PRIu64 " parameters, this one %" PRIu64,
                       newest->total_elems, s->elems);
     if (err)
-        return err_wrap(e, ERR_INPUT,
-                        "run \"%s\" would begin with what %s has learned, whose model is another: ",
-                        s->job->checkpoint.run, s->output);
+        return err_wrap(
+            e, ERR_INPUT,
+            "run \"%s\" would begin with what %.150s has learned, whose model is another: ",
+            s->job->checkpoint.run, s->output);
     return ERR_OK;
 }
 

@@ -52,6 +52,8 @@ struct chief_io {
     void (*ended)(void *ctx, int exit_code, const char *text);
     /* A line for people. */
     void (*say)(void *ctx, int is_warning, const char *text);
+    /* A generation has begun with what this cut has. */
+    void (*restored)(void *ctx, const struct manifest *m);
     uint64_t (*random)(void *ctx);
     /* Append to the journal on another thread, in the order of the calls; answer each with chief_on_journaled. */
     void (*journal)(void *ctx, const struct journal_entry *entry);

@@ -14,11 +14,7 @@ const struct flags_program flags_programs[] = {
      "Exit codes: 0 done, 1 failed, 2 wrong input, 138 start again, 143 SIGTERM.\n", NULL, 0},
     {"doctor", FLAGS_WORKER, FLAGS_WORKER, "gradwire doctor [JOB]",
      "Before a job starts: would the process of these flags find what it needs?",
-     "  --json                 one object, not a line for each check\n"
-     "  --certificates=CERT,KEY,CA\n"
-     "                         these files, in the place of those of --tls_..\n"
-     "Exit: 0 it would, 2 something is to be mended first.\n",
-     NULL, 0},
+     "Its own: --json, --certificates=CERT,KEY,CA. Exit: 0 it would, 2 mend it first.\n", NULL, 0},
     {"entrypoint", FLAGS_ENTRYPOINT, FLAGS_ENTRYPOINT | FLAGS_PROCESS,
      "gradwire-entrypoint [doctor]",
      "Becomes ps or worker, whichever TF_CONFIG says; without one a lone worker.",

@@ -112,6 +112,14 @@ class AsyncTest(TrainCase):
             with self.subTest(name):
                 self.disturbed(name, sig=signal.SIGTERM)
 
+    def test_each_epoch_is_evaluated_however_short_it_is(self):
+        # Of 8 batches: a worker that trains alone gets none of the next ones before it has heard that an epoch is over.
+        for update in ("async", "ssp"):
+            keys = {"training.update": update, "training.epochs": 30, "training.batch_size": 4, "training.microbatches": 1,
+                    "data.synthetic_train_rows": 32, "data.synthetic_eval_rows": 4, "model.layers": "[flatten, dense: 10]"}
+            job = self.train("--ps=1", "--workers=1", job=None, keys=keys, out=self.tmp / update)
+            self.assertEqual([h["epoch"] for h in job.summary()["history"]], list(range(1, 31)), job.logs())
+
     @unittest.skipIf(SANITIZED, "a large model")
     def test_after_a_rollback_from_its_end_epochs_are_evaluated_again(self):
         keys = {"training.update": "async", "training.epochs": 2, "data.synthetic_train_rows": 256,

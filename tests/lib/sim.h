@@ -414,7 +414,8 @@ struct sim_worker {
     uint64_t keep_asks, kept_step; /* the ask of the cut of kept_step, in kept_generation */
     struct generation kept_generation;
     bool keeping;
-    int64_t journal_us; /* when the last entry is on disk */
+    uint64_t epochs_told; /* async: by its chief, of the batches that are done */
+    int64_t journal_us;   /* when the last entry is on disk */
     bool finishing;
 };
 

@@ -77,6 +77,15 @@ static void io_finish(void *ctx)
     (void)letter(k, DIALER, on_finish);
 }
 
+static void io_epoch(void *ctx, uint64_t epoch)
+{
+    struct sim_worker *k = ctx;
+    sim_trace(sim_of(k), "chief: epoch %" PRIu64 " is over", epoch);
+    if (epoch <= k->epochs_told)
+        sim_fail(sim_of(k), "it was told twice that epoch %" PRIu64 " is over", epoch);
+    k->epochs_told = epoch;
+}
+
 static void on_ended(struct sim *sim, struct sim_event *e)
 {
     struct sim_worker *k = &sim->worker[0];
@@ -155,7 +164,8 @@ static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut,
         letter(k, DIALER, on_kept)->a = ask;
 }
 
-static const struct chief_io io = {.to_ps = io_to_ps,
+static const struct chief_io io = {.epoch = io_epoch,
+                                   .to_ps = io_to_ps,
                                    .to_worker = io_to_worker,
                                    .find_cut = io_find_cut,
                                    .publish = io_publish,
@@ -349,9 +359,24 @@ bool sim_chief_between(struct sim *sim, struct sim_worker *k)
     return !keeps(sim, k);
 }
 
+/* The event that ends an epoch tells it, and no later one; a rollback may go behind some that were told. */
+static void check_epochs(struct sim *sim, struct sim_worker *k)
+{
+    const Gradwire__Settings *s = &sim->config.settings;
+    const struct chief_facts f = chief_facts(k->chief);
+    uint64_t over = f.steps / s->batches_per_epoch;
+    if (s->update == GRADWIRE__UPDATE__SYNC || !f.running || over >= s->epochs)
+        return;
+    if (over > k->epochs_told)
+        sim_fail(sim, "epoch %" PRIu64 " is over with batch %" PRIu64 ", and it was not told", over,
+                 f.steps);
+    k->epochs_told = over;
+}
+
 void sim_chief_pump(struct sim *sim, struct sim_worker *k)
 {
     tell_step(k);
+    check_epochs(sim, k);
     const struct session *s = k->session;
     bool averaged = sim->config.settings.use_ema;
     if (!k->finishing ||
@@ -397,6 +422,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
         return;
     }
     k->finishing = k->keeping = false;
+    k->epochs_told = 0;
     k->told_generation = k->averaged_generation = (struct generation){0, 0};
     k->member = sim_connect(sim, CONN_MEMBER, 0, 0, &k->proc, &k->proc);
     k->chief_up_due = true;

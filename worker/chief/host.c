@@ -108,6 +108,12 @@ static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut,
     control_kept_to_train(h->control, &kept);
 }
 
+static void io_epoch(void *ctx, uint64_t epoch)
+{
+    struct host *h = ctx;
+    control_to_train(h->control, TRAIN_EPOCH, epoch);
+}
+
 static void io_finish(void *ctx)
 {
     struct host *h = ctx;
@@ -164,6 +170,7 @@ static const struct chief_io chief_io = {
     .publish = host_publish,
     .discard = io_discard,
     .kept = io_kept,
+    .epoch = io_epoch,
     .finish = io_finish,
     .await_evaluator = host_await_evaluator,
     .ended = io_ended,
@@ -310,26 +317,12 @@ static void host_on_letter(void *role, struct mail *m)
     }
 }
 
-/* Async: each epoch's end is an evaluation; the last one's is the final one. */
-static void tell_epochs(struct host *h)
-{
-    const struct chief_facts f = chief_facts(h->chief);
-    const struct job *job = h->control->config.job;
-    if (!f.running || job->training.update == UPDATE_SYNC)
-        return;
-    uint64_t epoch = f.steps / h->config.batches_per_epoch;
-    if (epoch > h->epochs_told && epoch < job->training.epochs)
-        control_to_train(h->control, TRAIN_EPOCH, epoch);
-    h->epochs_told = epoch;
-}
-
 static void host_on_tick(void *role, int64_t now)
 {
     struct host *h = role;
     chief_tick(h->chief, now);
     if (h->control->ended)
         return;
-    tell_epochs(h);
     host_look(h, now);
     pending_tick(&h->pending, now);
 }

@@ -63,7 +63,7 @@ struct host {
     int64_t looked_ms;
     uint64_t looked_for; /* with uuid: of the disk's thread while looking */
     char uuid[37];
-    uint64_t epochs_told, cut_told;
+    uint64_t cut_told;
     int64_t started_ms;
     struct chief_facts facts;
     uint64_t published, not_published; /* cuts, by this process */

@@ -17,7 +17,7 @@ struct meter;
 enum train_letter {
     TRAIN_CHIEF,  /* number: frame type; data: a message of the chief */
     TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
-    TRAIN_EPOCH,  /* async: epoch `number` is done: evaluate */
+    TRAIN_EPOCH,  /* not in sync: epoch `number` is over: evaluate */
     TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
     TRAIN_KEPT,   /* data: struct train_kept */
     TRAIN_GO,     /* SIGTERM */

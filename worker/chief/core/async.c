@@ -59,6 +59,8 @@ void async_welcomed(struct chief *c, uint32_t worker, struct chief_came how)
 {
     if (!how.keeps_state)
         leases_repeat(c, worker);
+    if (worker == 0) /* the own session, which forgets with its welcome what it was told before */
+        leases_tell_epoch(c);
 }
 
 static void async_gone(struct chief *c, uint32_t worker)

@@ -46,6 +46,9 @@ struct chief_io {
     /* Of the cut that chief_keep asked for as `ask`. Behind KEPT_COPIED updates do not get into it any more; then it is
      * published, or it has failed. A new generation drops it without a word. */
     void (*kept)(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step);
+    /* Not in sync: as many batches are done as the first `epoch` epochs have; not said of the last epoch. Said once, and
+     * again where a rollback went behind it. */
+    void (*epoch)(void *ctx, uint64_t epoch);
     /* All is learned: get the final parameters, evaluate them, then chief_on_evaluated. */
     void (*finish)(void *ctx);
     /* The job is over for this process: 0 done, 1 failed, 143 going; `text` says why where it failed. */

@@ -162,7 +162,8 @@ struct sync_state {
 struct chief_leases {
     struct ids done;
     uint64_t next_id, redo;
-    uint64_t unsettled; /* the least id that died since the last cut; UINT64_MAX: none */
+    uint64_t epochs_told; /* by this process, of the batches that are done */
+    uint64_t unsettled;   /* the least id that died since the last cut; UINT64_MAX: none */
     uint32_t owner[IDS_WINDOW];
 };
 
@@ -372,6 +373,7 @@ void stale_join(const struct chief *c, uint32_t worker, struct staleness *out);
 /* By what the shards have: done is what all have resolved, or, by_some, any. */
 void leases_start(struct chief *c, bool by_some);
 void leases_done(struct chief *c, uint64_t id);
+void leases_tell_epoch(struct chief *c); /* the last that is over, if it is news */
 void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges);
 void leases_own(struct chief *c, uint32_t worker, const Gradwire__Range *r); /* it says so */
 void leases_return(struct chief *c, uint32_t worker);                        /* to be dealt again */

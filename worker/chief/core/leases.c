@@ -26,6 +26,15 @@ static void set_owner(struct chief *c, uint64_t id, uint32_t owner)
     *owner_of(c, id) = owner;
 }
 
+void leases_tell_epoch(struct chief *c)
+{
+    struct chief_leases *l = &c->async.leases;
+    uint64_t over = l->done.count / c->config.settings.batches_per_epoch;
+    if (over > l->epochs_told && over < c->config.settings.epochs)
+        c->io->epoch(c->ctx, over);
+    l->epochs_told = over;
+}
+
 void leases_done(struct chief *c, uint64_t id)
 {
     struct chief_leases *l = &c->async.leases;
@@ -35,6 +44,8 @@ void leases_done(struct chief *c, uint64_t id)
     guard_batch_done(c, id);
     if (ids_add(&l->done, id))
         chief_fail(c, "batch %" PRIu64 " was reported done beyond the window", id);
+    else
+        leases_tell_epoch(c);
 }
 
 /* One above the largest id that a shard has in part or whole. */

@@ -32,9 +32,9 @@ def summary_of(job, ps, workers, keys, deadline_s, more=(), prefix=(), beside=nu
 
 
 def last_rate(summary, rows):
-    """Of the last epoch: no row is made in it, and nothing is read."""
-    history = summary["history"]
-    return rows / (history[-1]["seconds"] - history[-2]["seconds"])
+    """Of the last epoch: no row is made in it, and nothing is read. Of the last ones, where async has passed over some."""
+    before, last = summary["history"][-2:]
+    return rows * (last["epoch"] - before["epoch"]) / (last["seconds"] - before["seconds"])
 
 
 def check_summary(summary, update):

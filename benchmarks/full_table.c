@@ -55,6 +55,7 @@ static void build(struct full *f)
         if (row_table_add(f->tables.table[0], row_batch_key(i), &row))
             bench_die("out of memory at row %lu", (unsigned long)i);
         row_update_begin(f->tables.table[0], &ADAGRAD, row);
+        row_set_stamp(f->tables.table[0], row, 0); /* all of its memory is in use */
         memset(raw_rows_add(&f->raw, row_batch_key(i), ADAGRAD.initial_accumulator_value), 0,
                RAW_DIM * sizeof(float));
     }

@@ -42,6 +42,7 @@
 #include "worker/lr_finder.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
+#include "worker/taught.h"
 #include "worker/tables_ahead.h"
 
 static const char BEFORE_TRAINING[] = "told to go before training began";
@@ -65,7 +66,9 @@ struct process {
     bool known_over;      /* the job, as its file was read last, was done when we looked */
     struct manifest base; /* the chief: the newest usable cut */
     bool has_base, finished;
-    struct journal journal;       /* the chief: of the runs before */
+    struct taught taught;   /* by the newest cut: what rows mean */
+    char *encoding;         /* what they mean, for the cuts that follow; NULL: the format says it */
+    struct journal journal; /* the chief: of the runs before */
     struct disk_thread logs_disk; /* DIR/logs, and eval.json */
     struct driver_result result;
     struct epoch_end_result learned;
@@ -101,6 +104,42 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
     return http_place_check(&p->flags.http, serves ? p->cluster.bind : NULL, e);
 }
 
+static void say_lock_waits(const char *dir, pid_t holder)
+{
+    log_info("%s is in use by pid %d: waiting", dir, (int)holder);
+}
+
+/* A chief that no launcher started holds DIR by itself, to its end; a launcher's lock is its own. */
+static enum err lock_output(const struct process *p, struct errmsg *e)
+{
+    int fd; /* stays open as long as the process */
+    if (!p->cluster.is_chief || p->flags.progress_fd >= 0)
+        return ERR_OK;
+    return dirlock_take(p->output, &fd, say_lock_waits, e);
+}
+
+/* None: has_base is false. */
+static enum err newest_cut(struct process *p, struct errmsg *e)
+{
+    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
+    p->has_base = err == ERR_OK;
+    if (err == ERR_OK || err == ERR_NOTFOUND)
+        return ERR_OK;
+    if (err == ERR_NOMEM)
+        return err;
+    if (err == ERR_NEWER) {
+        const struct errmsg what = *e;
+        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
+                       what.text);
+    }
+    const struct errmsg newest = *e;
+    return err_set(
+        e, err,
+        "none of its cuts can be used: mend them, or start anew with --fresh; the newest: "
+        "%.380s",
+        newest.text);
+}
+
 /* The model first, which says what labels may be; the data first, where they say what the model is. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
@@ -108,7 +147,7 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     bool data_first = job_needs_data(job);
     enum err err = ERR_OK;
     if (data_first) {
-        err = dataset_load(&p->data, job, 0, 0, e);
+        err = dataset_load_given(&p->data, job, taught_given(&p->taught), 0, e);
         if (err)
             return err;
         dataset_tell(&p->data, job);
@@ -117,7 +156,8 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
     if (err)
         return err;
     if (!data_first)
-        return dataset_load(&p->data, job, 0, model_classes(p->model), e);
+        return dataset_load_given(&p->data, job, taught_given(&p->taught), model_classes(p->model),
+                                  e);
     err = dataset_check_classes(&p->data, model_classes(p->model), e);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
@@ -148,9 +188,38 @@ static enum err measure_planted(struct process *p, struct errmsg *e)
     return planted_measure(&p->job, &p->planted.auc, &p->planted.logloss, e);
 }
 
+/* The chief's newest cut stays its base. */
+static enum err find_taught(struct process *p, struct errmsg *e)
+{
+    const struct manifest *base = NULL;
+    if (p->flags.find_learning_rate)
+        return ERR_OK;
+    enum err err = ERR_OK;
+    if (p->cluster.is_chief) {
+        err = lock_output(p, e);
+        if (!err)
+            err = newest_cut(p, e);
+        base = p->has_base ? &p->base : NULL;
+        if (err || !base)
+            return err;
+    }
+    return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
+}
+
+/* And what its rows mean from here on. */
+static enum err load_rows(struct process *p, struct errmsg *e)
+{
+    enum err err = find_taught(p, e);
+    if (!err)
+        err = load_model_and_data(p, e);
+    if (!err)
+        err = taught_agree(&p->taught, &p->job, &p->data, &p->encoding, e);
+    return err;
+}
+
 static enum err load(struct process *p, struct errmsg *e)
 {
-    enum err err = load_model_and_data(p, e);
+    enum err err = load_rows(p, e);
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
         tables_ahead_say(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)
@@ -197,42 +266,6 @@ static enum err open_port(struct process *p, struct errmsg *e)
     return err ? err : auth_check_listener(p->flags.auth, p->listen_fd, e);
 }
 
-static void say_lock_waits(const char *dir, pid_t holder)
-{
-    log_info("%s is in use by pid %d: waiting", dir, (int)holder);
-}
-
-/* A chief that no launcher started holds DIR by itself, to its end; a launcher's lock is its own. */
-static enum err lock_output(const struct process *p, struct errmsg *e)
-{
-    int fd; /* stays open as long as the process */
-    if (!p->cluster.is_chief || p->flags.progress_fd >= 0)
-        return ERR_OK;
-    return dirlock_take(p->output, &fd, say_lock_waits, e);
-}
-
-/* None: has_base is false. */
-static enum err newest_cut(struct process *p, struct errmsg *e)
-{
-    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
-    p->has_base = err == ERR_OK;
-    if (err == ERR_OK || err == ERR_NOTFOUND)
-        return ERR_OK;
-    if (err == ERR_NOMEM)
-        return err;
-    if (err == ERR_NEWER) {
-        const struct errmsg what = *e;
-        return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
-                       what.text);
-    }
-    const struct errmsg newest = *e;
-    return err_set(
-        e, err,
-        "none of its cuts can be used: mend them, or start anew with --fresh; the newest: "
-        "%.380s",
-        newest.text);
-}
-
 /* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
@@ -240,15 +273,15 @@ static enum err find_base(struct process *p, struct errmsg *e)
                                      .data_fingerprint = p->data.fingerprint,
                                      .output = p->output,
                                      .checkpoints = p->checkpoints,
-                                     .elems = model_layout(p->model)->elems};
-    enum err err = newest_cut(p, e);
-    if (err || !p->has_base)
-        return err;
+                                     .elems = model_layout(p->model)->elems,
+                                     .encoding = p->encoding};
+    if (!p->has_base)
+        return ERR_OK;
     if (!warm_start_is_due(&p->job, &p->base)) {
         warm_start_settle(&start, &p->base);
         return ERR_OK;
     }
-    err = warm_start_begin(&start, &p->base, e);
+    enum err err = warm_start_begin(&start, &p->base, e);
     if (err)
         return err;
     manifest_close(&p->base);
@@ -425,6 +458,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .batches_per_epoch = order_batches(&p->order),
                                       .output = p->output,
                                       .data_fingerprint = p->data.fingerprint,
+                                      .encoding = p->encoding,
                                       .listen_fd = p->listen_fd,
                                       .progress_fd = p->flags.progress_fd,
                                       .journal = &p->journal,
@@ -707,9 +741,7 @@ static enum err live(struct process *p, struct alone *alone, struct errmsg *e)
         return find_learning_rate(p, e);
     if (p->cluster.role == ROLE_EVALUATOR)
         return run_evaluator(p, e);
-    enum err err = lock_output(p, e);
-    if (!err)
-        err = look_back(p, e);
+    enum err err = look_back(p, e);
     if (!err && p->cluster.n_ps == 0)
         err = alone_start(alone, &p->cluster, &p->flags, p->output, e);
     return err ? err : run(p, e);
@@ -721,6 +753,9 @@ static void forget(struct process *p)
     mem_free(p->learned.history);
     best_close(&p->best);
     manifest_close(&p->base);
+    taught_close(&p->taught);
+    free(p->encoding);
+    p->encoding = NULL;
     journal_close(&p->journal);
     dataset_close(&p->data);
     dataset_close(&p->eval);

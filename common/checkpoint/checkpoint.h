@@ -65,6 +65,12 @@ struct manifest_redo {
     uint8_t *dropped;
 };
 
+/* The cut's encoding.json: what rows mean, as the learned weights want them. bytes 0: it has none. */
+struct manifest_encoding {
+    uint64_t bytes;
+    uint32_t crc;
+};
+
 /* Formats that are read: proto/README.md, "Checkpoints of other releases". A checkpoint with tables is written in
  * CHECKPOINT_FORMAT, another one in the first format, byte by byte as ever. */
 enum { CHECKPOINT_FORMAT_FIRST = 1, CHECKPOINT_FORMAT_TABLES = 2, CHECKPOINT_FORMAT = 2 };
@@ -103,6 +109,7 @@ struct manifest {
     uint64_t squeezed; /* rows that ps.memory had no room for any more, over all shards */
     struct row_counts table[ROW_TABLES_MAX]; /* over all shards */
     struct beginnings begun;                 /* with tables */
+    struct manifest_encoding encoding;
     uint32_t files;
     struct checkpoint_file *
         file; /* by first_elem; together they cover [0, total_elems) once, with tables all buckets */
@@ -117,6 +124,14 @@ uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
  * ("...: No space left on device"), ERR_NOMEM. Thread: any; about 4 MiB of memory beside s. */
 enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct checkpoint_shard *s,
                                 struct checkpoint_file *f, struct errmsg *e) MUST_CHECK;
+
+/* Write the cut's encoding.json in the same way, before its manifest, which names it by *f. */
+enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
+                                   struct manifest_encoding *f, struct errmsg *e) MUST_CHECK;
+/* Read and check the encoding.json of a manifest that has one. *text is the caller's (mem_free), with a NUL behind it.
+ * Errors: ERR_CORRUPT (it is missing, too); ERR_IO; ERR_NOMEM. */
+enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
+                                  size_t *bytes, struct errmsg *e) MUST_CHECK;
 
 /* Write the manifest in the same way: the checkpoint exists from here on. On error it does not,
  * unless it did before. Errors: ERR_STATE where m's files do not cover [0, total_elems) once in

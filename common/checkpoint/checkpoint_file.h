@@ -28,6 +28,8 @@ enum {
 #define CHECKPOINT_SHARD_KIND "GWSHARD"
 #define CHECKPOINT_MANIFEST_KIND "GWMANIF"
 #define CHECKPOINT_MANIFEST "manifest.gw"
+#define CHECKPOINT_ENCODING "encoding.json"
+#define CHECKPOINT_ENCODING_MAX (UINT64_C(1) << 36)
 
 /* DIR/cut-<10 digits>, and a file in it (name may be NULL). ERR_IO if the path is too long. */
 enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,

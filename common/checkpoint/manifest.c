@@ -126,6 +126,7 @@ struct packed {
     Checkpoint__Manifest head;
     Checkpoint__Eval eval;
     Checkpoint__Redo redo;
+    Checkpoint__Encoding encoding;
     Checkpoint__Epoch epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
     Checkpoint__File *file, **files; /* heap: (m->files) each */
     Checkpoint__TableCounts table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
@@ -194,6 +195,16 @@ static void pack_redo(struct packed *p, const struct manifest_redo *r)
     p->head.redo = &p->redo;
 }
 
+static void pack_encoding(struct packed *p, const struct manifest_encoding *n)
+{
+    if (!n->bytes)
+        return;
+    checkpoint__encoding__init(&p->encoding);
+    p->encoding.bytes = n->bytes;
+    p->encoding.crc = n->crc;
+    p->head.encoding = &p->encoding;
+}
+
 static void pack_counts(struct packed *p, const struct manifest *m)
 {
     for (uint32_t i = 0; i < m->counted; i++) {
@@ -228,6 +239,7 @@ static enum err pack(struct packed *p, struct manifest *m)
     h->ps_threads = m->ps_threads;
     pack_sums(p, m);
     pack_redo(p, &m->redo);
+    pack_encoding(p, &m->encoding);
     pack_counts(p, m);
     h->n_begun_date = h->n_begun_clock = m->begun.runs;
     h->begun_date = m->begun.date;
@@ -368,6 +380,8 @@ static const char *misfit(const Checkpoint__Manifest *h)
     if (h->n_begun_date != h->n_begun_clock || h->n_begun_date > BEGINNINGS_MAX ||
         (h->n_begun_date && !h->tables))
         return "it does not say when the runs before it began";
+    if (h->encoding && (!h->encoding->bytes || h->encoding->bytes > CHECKPOINT_ENCODING_MAX))
+        return "its encoding.json has an impossible size";
     if (h->n_file > CHECKPOINT_FILES_MAX)
         return "too many files";
     for (size_t i = 0; i < h->n_file; i++)
@@ -390,6 +404,8 @@ static enum err unpack(const Checkpoint__Manifest *h, const char *path, struct m
     memcpy(made.data_fingerprint, h->data_fingerprint.data, sizeof made.data_fingerprint);
     unpack_sums(h, &made);
     unpack_counts(h, &made);
+    if (h->encoding)
+        made.encoding = (struct manifest_encoding){h->encoding->bytes, h->encoding->crc};
     char text[128];
     enum err err = unpack_arrays(h, &made);
     if (err)

@@ -90,6 +90,8 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
+/* What a new run (checkpoint.run) takes of the words and scales of the one before it. */
+enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 
 /* One column of a csv file. */
 struct job_column {
@@ -173,6 +175,7 @@ struct job_csv {
     char *missing;              /* markers of a missing value, joined by '\n' */
     enum bad_rows bad_rows;
     uint32_t bad_rows_max;
+    enum data_encoding encoding;
 };
 
 /* What is done to a training image each time it is drawn. */
@@ -283,7 +286,9 @@ struct job {
     uint32_t line[JOB_PLACES],
         layer_line[JOB_LAYERS_MAX]; /* 0: not given; JOB_LINE_SET: by --set */
     uint8_t identity
-        [32]; /* SHA-256 over the canonical text of the identity keys, data paths excluded */
+        [32];     /* SHA-256 over the canonical text of the identity keys, data paths excluded */
+    bool encoded; /* the rows are read, and what they mean has the digest: */
+    uint8_t encoding[32]; /* SHA-256 of encoding.json; all processes must have the same */
     char
         *canonical; /* the job as it is run, YAML with every key resolved: goes to model/job.yaml */
     char *

@@ -90,6 +90,13 @@ static const struct job_word bad_rows_words[] = {
     LAST_WORD,
 };
 
+static const struct job_word encoding_words[] = {
+    {"extend", ENCODING_EXTEND, NULL},
+    {"keep", ENCODING_KEEP, NULL},
+    {"learn", ENCODING_LEARN, NULL},
+    LAST_WORD,
+};
+
 static const struct job_word synthetic_words[] = {
     {"digits", SYNTHETIC_DIGITS, NULL},
     {"census", SYNTHETIC_CENSUS, NULL},
@@ -285,6 +292,13 @@ static const struct job_key keys[] = {
             "`csv`, `libsvm`: more bad rows than that, of `skip`, in a part end the job all the "
             "same",
             RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
+    JOB_KEY("data.encoding", WORD, data.csv.encoding,
+            "`csv`, `libsvm`: what a run that `checkpoint.run` begins takes from the last "
+            "checkpoint of the words, scales and buckets that were learned. `extend`: all of them; "
+            "new words get numbers behind those that are there. `keep`: all of them; a new word is "
+            "unknown. `learn`: none, they are learned from this data alone, so the weights must "
+            "fit them",
+            .words = encoding_words, .fallback = "extend", OF_COLUMNS),
     JOB_KEY("data.memory_mb", U32, data.memory_mb,
             "`csv`, `libsvm`: MiB of rows that a process keeps in memory, of both parts; the rest "
             "is in a "

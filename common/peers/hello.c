@@ -16,6 +16,10 @@ void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster 
     m->job = (char *)job->name;
     m->identity.data = (uint8_t *)job->identity;
     m->identity.len = sizeof job->identity;
+    if (job->encoded) {
+        m->encoding.data = (uint8_t *)job->encoding;
+        m->encoding.len = sizeof job->encoding;
+    }
     m->worker = cluster->worker_id;
     m->role = cluster->is_chief ? GRADWIRE__ROLE__CHIEF : GRADWIRE__ROLE__WORKER;
     m->shard = -1;
@@ -42,6 +46,14 @@ static bool same_identity(const struct job *job, const Gradwire__Hello *m)
 {
     return m->identity.len == sizeof job->identity &&
            memcmp(m->identity.data, job->identity, sizeof job->identity) == 0;
+}
+
+/* Who reads no rows says nothing of them. */
+static bool same_encoding(const struct job *job, const Gradwire__Hello *m)
+{
+    return !job->encoded || m->encoding.len == 0 ||
+           (m->encoding.len == sizeof job->encoding &&
+            memcmp(m->encoding.data, job->encoding, sizeof job->encoding) == 0);
 }
 
 static bool same_ps_list(const struct cluster *own, const Gradwire__Hello *m,
@@ -93,6 +105,11 @@ static bool chief_takes(const struct hello_host *host, const Gradwire__Hello *m,
         return refuse(why, GRADWIRE__REASON__OTHER_JOB,
                       "a worker of job %.64s dialed the chief of job %s%s", m->job, job->name,
                       other_name ? "" : "; a key that makes its identity differs");
+    if (!same_encoding(job, m))
+        return refuse(why, GRADWIRE__REASON__OTHER_JOB,
+                      "its rows mean something else than the chief's (words, scales or buckets): "
+                      "give it the same data and data.encoding, and the DIR that has the "
+                      "checkpoints; or all of them data.encoding: learn");
     if (m->role == GRADWIRE__ROLE__CHIEF) /* whose name is not the worker's that it says it is */
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE, "a chief dialed the chief");
     if (m->role != GRADWIRE__ROLE__DOCTOR && (m->worker == 0 || m->worker >= WORKERS_MAX))

@@ -118,6 +118,27 @@ static void another_job_is_refused(void **state)
             "job ours differs here in a key that makes its identity");
 }
 
+static void other_meanings_of_rows_are_refused_by_the_chief(void **state)
+{
+    (void)state;
+    Gradwire__Hello silent = hello(&worker);
+    assert_int_equal(silent.encoding.len, 0);
+    job.encoded = true;
+    job.encoding[31] = 7;
+    Gradwire__Hello m = hello(&worker);
+    uint8_t other[sizeof job.encoding] = {0};
+    assert_memory_equal(m.encoding.data, job.encoding, sizeof job.encoding);
+    takes(&chief, "", &m);
+    takes(&chief, "", &silent); /* it has read no rows */
+    m.encoding.data = other;
+    takes(&ps, "", &m);
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_JOB,
+            "its rows mean something else than the chief's (words, scales or buckets): give it the "
+            "same data and data.encoding, and the DIR that has the checkpoints; or all of them "
+            "data.encoding: learn");
+    job.encoded = false;
+}
+
 static void another_run_is_refused_by_a_ps(void **state)
 {
     (void)state;
@@ -174,6 +195,7 @@ int main(void)
         cmocka_unit_test(who_is_of_the_job_is_taken),
         cmocka_unit_test(another_release_is_named_by_both_sides),
         cmocka_unit_test(another_job_is_refused),
+        cmocka_unit_test(other_meanings_of_rows_are_refused_by_the_chief),
         cmocka_unit_test(another_run_is_refused_by_a_ps),
         cmocka_unit_test(another_ps_list_is_refused),
         cmocka_unit_test(who_cannot_be_is_refused),

@@ -143,7 +143,7 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     (void)state;
     struct errmsg e = {""};
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS, "{}"};
     write_final(6, "sunday");
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -162,6 +162,11 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     assert_int_equal(m.microbatches, 2);
     assert_string_equal(m.identity_text, is);
     assert_memory_equal(m.data_fingerprint, fingerprint, sizeof fingerprint);
+    char *encoding;
+    size_t bytes;
+    assert_int_equal(checkpoint_read_encoding(checkpoints, &m, &encoding, &bytes, &e), ERR_OK);
+    assert_string_equal(encoding, "{}");
+    mem_free(encoding);
     assert_int_equal(m.files, 2);
     float *got = mem_floats(ELEMS), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     for (int i = 0; i < 3; i++)
@@ -288,7 +293,7 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
     struct job job = job_of_tables();
     const uint64_t dense[] = {ELEMS, 64, 0};
     for (int i = 0; i < 3; i++) {
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, dense[i]};
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, dense[i], NULL};
         struct errmsg e = {""};
         uint32_t rows = 0;
         write_final_tables(dense[i], KEYS);
@@ -335,7 +340,7 @@ static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **stat
     write_final_tables(64, KEYS);
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
         struct job job = job_of_tables();
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
         struct errmsg e = {""};
         uint32_t rows = 0, wide = keys_up_to(t[i].wide_floor), deep = keys_up_to(t[i].deep_floor);
         job.model.table[0].unseen_days = t[i].wide;
@@ -375,7 +380,7 @@ static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
     write_final_tables(64, 100);
     long fired = 0;
     for (bool more = true; more; fired += more) {
@@ -398,7 +403,7 @@ static void a_job_without_a_table_of_the_old_one_is_refused(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
     struct errmsg e = {""};
     write_final_tables(64, 100);
     job.model.tables = 1;
@@ -412,7 +417,7 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
     elems = 64;
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -438,7 +443,7 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -466,7 +471,7 @@ static void a_damaged_cut_does_not_outlast_it(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -490,7 +495,7 @@ static void another_model_is_refused_by_name(void **state)
     (void)state;
     struct job job = job_of("tuesday");
     char other[] = "model.layers[0].dense.units = 4\noptimizer = adam\n";
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS, NULL};
     struct errmsg e = {""};
     char want[256];
     write_final(7, "monday");
@@ -503,7 +508,7 @@ static void another_model_is_refused_by_name(void **state)
                    dir);
     assert_string_equal(e.text, want);
     job.identity_text = is;
-    const struct warm_start larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16};
+    const struct warm_start larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16, NULL};
     assert_int_equal(warm_start_begin(&larger, &old, &e), ERR_INPUT);
     assert_false(there("checkpoints/cut-0000000008"));
     manifest_close(&old);

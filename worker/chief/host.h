@@ -16,8 +16,9 @@ struct host_config {
     uint64_t batches_per_epoch;
     const char *output; /* DIR */
     const uint8_t *data_fingerprint;
-    int listen_fd;   /* where workers come in */
-    int progress_fd; /* -1: none */
+    const char *encoding; /* encoding.json of the rows, which each cut gets; NULL: they have none */
+    int listen_fd;        /* where workers come in */
+    int progress_fd;      /* -1: none */
     const struct journal *journal;
     struct disk_thread *logs_disk;
     double seconds_before;   /* of training, in former runs */

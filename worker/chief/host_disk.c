@@ -17,7 +17,12 @@ static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifes
     enum err err = checkpoint_load(checkpoints, cut, m, e);
     if (err)
         return err;
+    char *text = NULL;
+    size_t bytes;
     err = checkpoint_verify(checkpoints, m, e);
+    if (!err && m->encoding.bytes)
+        err = checkpoint_read_encoding(checkpoints, m, &text, &bytes, e);
+    mem_free(text);
     if (err)
         manifest_close(m);
     return err;
@@ -111,7 +116,13 @@ static void publish(void *arg)
     struct publication *p = arg;
     const char *dir = p->host->checkpoints;
     struct errmsg e = {""};
-    enum err err = checkpoint_publish(dir, &p->m, &e);
+    const char *encoding = p->host->config.encoding;
+    enum err err = ERR_OK;
+    if (encoding)
+        err = checkpoint_write_encoding(dir, p->m.cut, encoding, strlen(encoding), &p->m.encoding,
+                                        &e);
+    if (!err)
+        err = checkpoint_publish(dir, &p->m, &e);
     if (!err && p->holds)
         hold(p);
     if (!err)

@@ -22,6 +22,7 @@
 #include "worker/data/csv_rows.h"
 #include "worker/data/csv_scan.h"
 #include "worker/data/drawn/drawn.h"
+#include "worker/data/encoding_given.h"
 #include "worker/data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "worker/data/readers.h"
@@ -491,7 +492,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
                      struct sha256 *digest, struct errmsg *e)
 {
     struct csv c = {.reading = r, .job = &r->job->data.csv, .table = &d->table, .digest = digest};
-    enum err err = csv_format_init(&c.format, c.job, d->table.schema, !r->schema, r->classes, e);
+    bool learns = !r->schema && (!r->given || r->given->extends);
+    enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
     if (err)
         return err;
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
@@ -500,7 +502,8 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)
-        err = table_learn(&d->table, pool, e);
+        err = r->given ? encoding_given_extend(d->table.schema, r->given, e)
+                       : table_learn(&d->table, pool, e);
     if (!err)
         err = table_scale(&d->table, pool, e);
     if (err)
@@ -527,6 +530,8 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
         err = table_schema_new(&d->table.schema, &r->job->data.csv, e);
         if (!err)
             err = table_schema_look_up(d->table.schema, r->job, e);
+        if (!err && r->given)
+            err = encoding_given_take(d->table.schema, r->given, e);
         if (!err)
             err = spill_new(&d->table.spill, r->job, e);
     }

@@ -156,6 +156,14 @@ enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32
     return load(d, &r, e);
 }
 
+enum err dataset_load_given(struct dataset *d, const struct job *job,
+                            const struct encoding_given *given, uint32_t classes, struct errmsg *e)
+{
+    struct reading r = reading_of(job, 0, classes);
+    r.given = given;
+    return load(d, &r, e);
+}
+
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e)
 {

@@ -32,6 +32,12 @@ struct dataset {
  * Errors: ERR_INPUT naming the file, what is wrong (row, offset) and what would be right. */
 enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;
+/* The training part, whose rows mean what a checkpoint says; NULL: as the part itself teaches. Errors: as dataset_load;
+ * ERR_INPUT columns that the checkpoint does not have so. */
+struct encoding_given;
+enum err dataset_load_given(struct dataset *d, const struct job *job,
+                            const struct encoding_given *given, uint32_t classes,
+                            struct errmsg *e) MUST_CHECK;
 /* The eval part, read with what the training part taught: a csv's words and scales. */
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e) MUST_CHECK;

@@ -14,7 +14,8 @@ struct reading {
     const char *patterns; /* the files */
     uint32_t classes;     /* labels are less than it; 0: no check */
     int eval;
-    struct table_schema *schema; /* csv: of the training part; NULL: it is being read */
+    const struct encoding_given *given; /* csv: what a checkpoint has taught; NULL: nothing */
+    struct table_schema *schema;        /* csv: of the training part; NULL: it is being read */
     struct dataset_look *look; /* dataset_look: read how the files begin, and no more; else NULL */
     struct spill *spill;       /* the same */
 };

@@ -483,7 +483,7 @@ bool table_input_grows(const struct table_input *in)
     return in->learns || in->bucketing == BUCKETS_LOG_SQUARED || in->bucketing == BUCKETS_QUANTILES;
 }
 
-static enum err number_features(struct table_schema *s, struct errmsg *e)
+enum err table_schema_number(struct table_schema *s, struct errmsg *e)
 {
     enum { FEATURES_MAX = 1 << 24 };
     uint64_t at = 0;
@@ -582,7 +582,7 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
         err = learn_quantiles(&l, pool, e);
     mem_free(l.part);
     mem_free(l.whole);
-    return err ? err : number_features(t->schema, e);
+    return err ? err : table_schema_number(t->schema, e);
 }
 
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)

@@ -23,6 +23,7 @@ struct table_input {
     char name[JOB_NAME_MAX];
     int learns;                    /* category: its words are those of the training part */
     struct vocabulary words;       /* category */
+    uint32_t known;                /* of them: those that the checkpoint has taught */
     double shift, divisor;         /* number: (x - shift) / divisor */
     double fill;                   /* number: what stands for a missing one, before that */
     enum column_buckets bucketing; /* number: in which buckets it is */
@@ -52,6 +53,7 @@ struct table_lookup {
 struct table_schema {
     uint32_t refs, inputs, features;
     bool weighted;             /* a row has a weight */
+    bool taught;               /* by a checkpoint, and not by the training part */
     struct table_input *input; /* (inputs) in the order of the job's columns */
     uint32_t keys, key_cells;  /* key_cells: of a row */
     struct table_key *key;     /* (keys) in the same order */
@@ -136,6 +138,9 @@ void table_want(const struct table *t, uint64_t row);
 /* The training part is whole: learn shifts, divisors, fills and widths from it. Sums are made in an
  * order that does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT too many features; ERR_DISK. */
 enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
+/* The same where a checkpoint has taught them, and words are all there: only the features are numbered. Errors: ERR_INPUT too
+ * many. */
+enum err table_schema_number(struct table_schema *s, struct errmsg *e) MUST_CHECK;
 /* Put fills and scales into the cells, once. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT as of append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 

@@ -257,8 +257,8 @@ static json_t *lookups(const struct job *job, int *ok)
     return list;
 }
 
-enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
-                         struct errmsg *e)
+enum err export_encoding_text(const struct job *job, const struct table_schema *s, char **text,
+                              struct errmsg *e)
 {
     int ok = 1;
     json_t *all = json_object();
@@ -270,9 +270,21 @@ enum err export_encoding(const char *path, const struct job *job, const struct t
         put(all, "tables", tables(job, &ok), &ok);
     }
     char *written = ok ? json_dumps(all, JSON_INDENT(1) | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
-    enum err err = written ? files_write(path, written, strlen(written), e)
-                           : err_set(e, ERR_NOMEM, "%s: out of memory", path);
-    free(written);
     json_decref(all);
+    if (!written)
+        return err_set(e, ERR_NOMEM, "encoding.json: out of memory");
+    *text = written;
+    return ERR_OK;
+}
+
+enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
+                         struct errmsg *e)
+{
+    char *text;
+    enum err err = export_encoding_text(job, s, &text, e);
+    if (err)
+        return err;
+    err = files_write(path, text, strlen(text), e);
+    free(text);
     return err;
 }

@@ -6,6 +6,9 @@
 #include "common/job/job.h"
 #include "worker/data/table.h"
 
+/* What stands in it; *text is the caller's (free). The same schema gives the same bytes. Errors: ERR_NOMEM. */
+enum err export_encoding_text(const struct job *job, const struct table_schema *s, char **text,
+                              struct errmsg *e) MUST_CHECK;
 /* `s`: what the training part has taught. Atomic. Errors: ERR_IO, ERR_NOMEM. */
 enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
                          struct errmsg *e) MUST_CHECK;

@@ -159,6 +159,9 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
     enum err err =
         from->tables ? write_with_rows(&p, s, from, to, e) : write_pieces(&p, s, from, NULL, to, e);
     piece_close(&p);
+    if (!err && s->encoding)
+        err = checkpoint_write_encoding(s->checkpoints, to->cut, s->encoding, strlen(s->encoding),
+                                        &to->encoding, e);
     if (!err) /* a full disk has been met by now */
         err = forget(s, e);
     return err ? err : checkpoint_publish(s->checkpoints, to, e);

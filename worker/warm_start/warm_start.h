@@ -16,6 +16,7 @@ struct warm_start {
     const char *output;              /* DIR */
     const char *checkpoints;         /* DIR/checkpoints */
     uint64_t elems;                  /* of the model */
+    const char *encoding;            /* encoding.json of the rows; NULL: they have none */
 };
 
 /* Is the job of this cut, the newest one, done, and of another run than this job's? */

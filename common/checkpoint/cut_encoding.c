@@ -1,0 +1,50 @@
+/* A cut's encoding.json. The manifest has its size and checksum, so that weights are never read with the words of others. */
+#include <inttypes.h>
+#include <zlib.h>
+
+#include "common/checkpoint/checkpoint_file.h"
+#include "common/base/mem.h"
+
+enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
+                                   struct manifest_encoding *f, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    enum err err = checkpoint_path(path, dir, cut, NULL, e);
+    if (!err)
+        err = files_mkdirs(path, e);
+    if (!err)
+        err = checkpoint_path(path, dir, cut, CHECKPOINT_ENCODING, e);
+    if (!err)
+        err = files_write(path, text, bytes, e);
+    if (!err)
+        *f = (struct manifest_encoding){bytes, (uint32_t)crc32_z(0, (const uint8_t *)text, bytes)};
+    return err;
+}
+
+enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
+                                  size_t *bytes, struct errmsg *e)
+{
+    char path[FILES_PATH_MAX];
+    uint8_t *data;
+    size_t n;
+    enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_ENCODING, e);
+    if (!err)
+        err = files_read(path, m->encoding.bytes, &data, &n, e);
+    if (err == ERR_NOTFOUND)
+        return checkpoint_corrupt(e, path, "it is missing");
+    if (err && err != ERR_TOOBIG)
+        return err;
+    if (err || n != m->encoding.bytes) {
+        if (!err)
+            mem_free(data);
+        return checkpoint_corrupt(
+            e, path, "it has not the %" PRIu64 " bytes that the manifest says", m->encoding.bytes);
+    }
+    if ((uint32_t)crc32_z(0, data, n) != m->encoding.crc) {
+        mem_free(data);
+        return checkpoint_corrupt(e, path, "its checksum differs");
+    }
+    *text = (char *)data;
+    *bytes = n;
+    return ERR_OK;
+}

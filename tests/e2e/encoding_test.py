@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""One night after the other on data whose rows come in another order, and with words that are new: what rows mean belongs to
+the checkpoint (checkpoint.run, data.encoding)."""
+import json
+import pathlib
+import struct
+import sys
+import unittest
+import zlib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import TrainCase  # noqa: E402
+
+JOB = """name: people
+model:
+  input: {shape: auto}
+  layers: [{dense: {units: 8, activation: relu}}, {dense: {units: 1, activation: sigmoid}}]
+  loss: binary_crossentropy
+  metrics: [accuracy, auc]
+data:
+  format: csv
+  train: people.csv
+  eval: people.eval
+  columns:
+    - number: {name: age, scale: standard}
+    - number: {name: size, buckets: {quantiles: 4}}
+    - category: town
+    - label: {name: rich, classes: ["no", "yes"]}
+optimizer: adam
+training: {batch_size: 32, epochs: 12, learning_rate: 0.02, microbatches: 4}
+"""
+IDS = """name: people
+model:
+  input: {shape: auto}
+  layers:
+    - embedding: {input_dim: 6, output_dim: 4, inputs: [town]}
+    - flatten
+    - dense: {units: 1, activation: sigmoid}
+  loss: binary_crossentropy
+  metrics: [accuracy, auc]
+data:
+  format: csv
+  train: people.csv
+  eval: people.eval
+  columns: [ignore, ignore, category: {name: town, encode: id}, label: {name: rich, classes: ["no", "yes"]}]
+optimizer: adam
+training: {batch_size: 32, epochs: 8, learning_rate: 0.05, microbatches: 4}
+"""
+TOWNS = ["Rome", "Oslo", "Bern", "Kyiv"]
+STILL = {"training.learning_rate": 1e-30, "training.epochs": 1}  # what begins with weights ends with them
+
+
+def people(first, rows, towns=TOWNS):
+    """The rich are the old ones of two of the towns."""
+    lines = []
+    for i in range(first, first + rows):
+        age, town = i * 7 % 80, i * 13 % len(towns)
+        lines.append(f"{age},{i * 11 % 50},{towns[town]},{'yes' if age > 40 and town < 2 else 'no'}")
+    return lines
+
+
+class EncodingTest(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.JOB = self.tmp / "people.yaml"
+        self.JOB.write_text(JOB)
+        self.write(people(0, 800))
+        (self.tmp / "people.eval").write_text("\n".join(people(2000, 400)) + "\n")
+
+    def write(self, lines):
+        (self.tmp / "people.csv").write_text("\n".join(lines) + "\n")
+
+    def night(self, name, *flags, code=0, **keys):
+        keys = {key.replace("__", "."): value for key, value in keys.items()}
+        return self.launch(*(flags or ("--ps=1", "--workers=2")), keys={"checkpoint.run": name, **keys}).wait(code)
+
+    def monday(self):
+        first = self.night("monday").summary()
+        self.assertGreater(first["eval"]["auc"], 0.95)
+        return first
+
+    def tuesday(self, *flags, code=0, **keys):
+        return self.night("tuesday", *flags, code=code, **{**STILL, **keys})
+
+    def said(self, job):
+        return job.stderr() + job.log("worker-0")
+
+    def encoding(self):
+        return json.loads((self.out / "model/encoding.json").read_text())["columns"]
+
+    def test_rows_in_another_order_mean_what_they_meant(self):
+        first, was = self.monday(), self.encoding()
+        self.write(sorted(people(0, 800), reverse=True)[:600])  # other words first, another mean
+        s = self.tuesday("--ps=2", "--workers=3", "--evaluator").summary()
+        self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
+        self.assertEqual(self.encoding(), was)
+        again = self.night("tuesday", **{**STILL, "training.epochs": 2}).summary()  # it goes on in the same way
+        self.assertEqual((again["eval"], again["epochs"]), (first["eval"], 2))
+
+    def test_learn_begins_with_words_and_scales_of_its_own(self):
+        first, was = self.monday(), self.encoding()
+        self.write(sorted(people(0, 800), reverse=True))
+        s = self.tuesday(data__encoding="learn").summary()
+        self.assertNotEqual(s["eval"]["auc"], first["eval"]["auc"])
+        self.assertNotEqual(self.encoding()[2]["category"]["words"], was[2]["category"]["words"])
+
+    def test_a_new_word_that_wants_a_feature_is_refused_by_name_and_keep_reads_it_as_unknown(self):
+        first, was = self.monday(), self.encoding()
+        self.write(people(0, 800, [*TOWNS, "Lima"]))
+        cuts = sorted(p.name for p in self.out.glob("checkpoints/cut-*"))
+        job = self.tuesday(code=2)
+        self.assertIn('column 3 (town): "Lima" is a new word, for which the model has no feature', self.said(job))
+        self.assertIn("data.encoding: keep", self.said(job))
+        self.assertEqual(sorted(p.name for p in self.out.glob("checkpoints/cut-*")), cuts)
+        s = self.tuesday(data__encoding="keep").summary()
+        self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
+        self.assertEqual(self.encoding(), was)
+
+    def test_new_words_of_ids_get_numbers_behind_the_others(self):
+        self.JOB.write_text(IDS)
+        first = self.night("monday").summary()
+        self.write(people(0, 800, ["Lima", *TOWNS]))
+        job = self.tuesday("--ps=2", "--workers=2")
+        self.assertEqual((job.summary()["digest"], job.summary()["eval"]), (first["digest"], first["eval"]))
+        self.assertIn('column town has 5 words, of which 1 are new since the last run; the first new one is "Lima"', job.log("worker-0"))
+        self.assertEqual(self.encoding()[2]["category"]["words"], [*TOWNS, "Lima"])
+        self.write(people(0, 800, ["Cali", *TOWNS]))
+        job = self.night("wednesday", code=2, **STILL)
+        self.assertIn("column town has 6 words with the new ones, so ids from 0 to 6", self.said(job))
+        self.assertIn("input_dim 7 would do", self.said(job))
+
+    def as_an_earlier_release_has_written_it(self):
+        """The newest manifest's last field goes, and the file that it names."""
+        cut = max(self.out.glob("checkpoints/cut-*"))
+        data = (cut / "manifest.gw").read_bytes()
+        magic, head = data[:8], data[8:-16]
+        at = head.rindex(b"\xf2\x07")  # field 126, of a length
+        self.assertEqual(at + 3 + head[at + 2], len(head))
+        head = head[:at]
+        (cut / "manifest.gw").write_bytes(magic + head + struct.pack("<II", len(head), zlib.crc32(head)) + magic)
+        (cut / "encoding.json").unlink()
+
+    def test_of_a_checkpoint_of_an_earlier_release_the_models_encoding_is_read(self):
+        first, was = self.monday(), self.encoding()
+        self.as_an_earlier_release_has_written_it()
+        self.write(sorted(people(0, 800), reverse=True))
+        kept = (self.out / "model/encoding.json").rename(self.tmp / "kept.json")
+        job = self.tuesday(code=2)
+        self.assertIn("says by which words and scales they were learned", self.said(job))
+        self.assertIn("data.encoding: learn", self.said(job))
+        kept.rename(self.out / "model/encoding.json")
+        s = self.tuesday().summary()
+        self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
+        self.assertEqual(self.encoding(), was)
+
+    def test_another_scale_or_column_is_refused_by_name(self):
+        self.monday()
+        for old, new, said in (("scale: standard", "scale: log1p", "input column 1 (age): its scale is not that of cut"),
+                               ("quantiles: 4", "borders: [1, 2, 3]", "input column 2 (size): its list of borders"),
+                               ("name: size", "name: height", "input column 2 (height): its name")):
+            with self.subTest(new):
+                self.JOB.write_text(JOB.replace(old, new))
+                self.assertIn(said, self.said(self.tuesday(code=2)))
+
+
+if __name__ == "__main__":
+    unittest.main()

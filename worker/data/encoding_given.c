@@ -1,0 +1,285 @@
+#include "worker/data/encoding_given.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "worker/data/csv_row.h"
+
+enum { LOG_SQUARED_MOST = 1 << 16 };
+
+/* One input's place in the file. */
+struct taking {
+    const struct encoding_given *given;
+    struct table_input *in;
+    json_t *from; /* its object in `columns` */
+    uint32_t number;
+};
+
+static enum err damaged(const struct taking *t, struct errmsg *e)
+{
+    return err_set(e, ERR_CORRUPT, "%s: input column %u (%s) is not as an encoding.json has it",
+                   t->given->from, t->number, t->in->name[0] ? t->in->name : "no name");
+}
+
+static enum err differs(const struct taking *t, const char *what, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT,
+                   "input column %u (%s): %s is not that of %s, by which the weights were learned: "
+                   "give it what it had, or begin with words and scales of this data alone "
+                   "(data.encoding: learn)",
+                   t->number, t->in->name[0] ? t->in->name : "no name", what, t->given->from);
+}
+
+/* ---- words ---- */
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* {"hex": ".."}: bytes that are no UTF-8. */
+static enum err add_hex(struct vocabulary *v, const json_t *hex)
+{
+    const char *digits = json_string_value(hex);
+    size_t n = digits ? json_string_length(hex) : 1;
+    uint32_t number;
+    char *bytes = n % 2 ? NULL : mem_zalloc(n / 2 + 1, 1);
+    if (!bytes)
+        return n % 2 ? ERR_CORRUPT : ERR_NOMEM;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < n && !err; i += 2) {
+        int high = hex_digit(digits[i]), low = hex_digit(digits[i + 1]);
+        bytes[i / 2] = (char)(high * 16 + low);
+        err = high < 0 || low < 0 ? ERR_CORRUPT : ERR_OK;
+    }
+    if (!err)
+        err = vocabulary_add(v, bytes, n / 2, &number);
+    mem_free(bytes);
+    return err;
+}
+
+static enum err read_words(struct vocabulary *v, const json_t *list)
+{
+    enum err err = json_is_array(list) ? ERR_OK : ERR_CORRUPT;
+    for (size_t i = 0; i < json_array_size(list) && !err; i++) {
+        const json_t *word = json_array_get(list, i);
+        uint32_t number;
+        err = json_is_string(word)
+                  ? vocabulary_add(v, json_string_value(word), json_string_length(word), &number)
+                  : add_hex(v, json_object_get(word, "hex"));
+        if (!err && v->count != i + 1) /* a word that is there twice */
+            err = ERR_CORRUPT;
+    }
+    return err;
+}
+
+static bool same_words(const struct vocabulary *a, const struct vocabulary *b)
+{
+    for (uint32_t i = 0; i < a->count && i < b->count; i++) {
+        size_t n, m;
+        const char *x = vocabulary_text(a, i, &n), *y = vocabulary_text(b, i, &m);
+        if (n != m || memcmp(x, y, n) != 0)
+            return false;
+    }
+    return a->count == b->count;
+}
+
+static bool same_encode(const struct taking *t, const json_t *o)
+{
+    const char *word = json_string_value(json_object_get(o, "encode"));
+    return word && strcmp(word, t->in->encode == ENCODE_ID ? "id" : "one_hot") == 0;
+}
+
+static enum err take_category(const struct taking *t, struct errmsg *e)
+{
+    const json_t *o = json_object_get(t->from, "category");
+    struct vocabulary words = {0};
+    if (!o)
+        return differs(t, "its kind", e);
+    if (!same_encode(t, o))
+        return differs(t, "its encode", e);
+    enum err err = read_words(&words, json_object_get(o, "words"));
+    if (!err && !t->in->learns && !same_words(&words, &t->in->words))
+        err = differs(t, "its vocabulary", e);
+    else if (err)
+        err = err == ERR_NOMEM ? err_set(e, err, "out of memory for words") : damaged(t, e);
+    if (err) {
+        vocabulary_close(&words);
+        return err;
+    }
+    vocabulary_close(&t->in->words);
+    t->in->words = words;
+    t->in->known = words.count;
+    return ERR_OK;
+}
+
+/* ---- numbers ---- */
+
+static enum err read_borders(struct buckets *b, const json_t *list)
+{
+    size_t n = json_array_size(list);
+    float *value =
+        n > JOB_QUANTILES_MAX || !json_is_array(list) ? NULL : mem_zalloc(n + 1, sizeof *value);
+    if (!value)
+        return ERR_CORRUPT;
+    bool rises = true;
+    for (size_t i = 0; i < n; i++) {
+        value[i] = (float)json_number_value(json_array_get(list, i));
+        rises &= json_is_number(json_array_get(list, i)) && (i == 0 || value[i] > value[i - 1]);
+    }
+    enum err err = rises ? buckets_learn_borders(b, value, (uint32_t)n) : ERR_CORRUPT;
+    mem_free(value);
+    return err;
+}
+
+static enum err read_steps(struct buckets *b, const json_t *o)
+{
+    const json_t *first = json_object_get(o, "log_squared"), *count = json_object_get(o, "count");
+    json_int_t from = json_integer_value(first), n = json_integer_value(count);
+    if (!json_is_integer(first) || !json_is_integer(count) || n < 1 || n > LOG_SQUARED_MOST ||
+        from < -LOG_SQUARED_MOST || from > LOG_SQUARED_MOST)
+        return ERR_CORRUPT;
+    *b = (struct buckets){.count = (uint32_t)n, .log_squared = true, .first = (int32_t)from};
+    return ERR_OK;
+}
+
+static bool same_borders(const struct buckets *a, const struct buckets *b)
+{
+    return a->count == b->count &&
+           (a->count == 1 || memcmp(a->border, b->border, (a->count - 1) * sizeof *a->border) == 0);
+}
+
+static enum err take_buckets(const struct taking *t, struct errmsg *e)
+{
+    const json_t *o = json_object_get(t->from, "buckets");
+    bool steps = t->in->bucketing == BUCKETS_LOG_SQUARED;
+    struct buckets b = {.count = 1};
+    if (!o || steps != (json_object_get(o, "log_squared") != NULL))
+        return differs(t, "its kind of buckets", e);
+    if (!same_encode(t, o))
+        return differs(t, "its encode", e);
+    enum err err = steps ? read_steps(&b, o) : read_borders(&b, json_object_get(o, "borders"));
+    if (err)
+        err = damaged(t, e);
+    else if (t->in->bucketing == BUCKETS_BORDERS && !same_borders(&b, &t->in->buckets))
+        err = differs(t, "its list of borders", e);
+    if (err) {
+        buckets_close(&b);
+        return err;
+    }
+    buckets_close(&t->in->buckets);
+    t->in->buckets = b;
+    return ERR_OK;
+}
+
+static const char *function_of(const struct table_input *in)
+{
+    return in->scale == SCALE_LOG1P ? "log1p" : in->scale == SCALE_LOG2 ? "log2" : "";
+}
+
+/* Which scale it was is not said, nor does it matter: a shift and a divisor are. */
+static enum err take_number(const struct taking *t, struct errmsg *e)
+{
+    const json_t *o = json_object_get(t->from, "number"), *shift = json_object_get(o, "shift");
+    const json_t *divisor = json_object_get(o, "divisor"), *fill = json_object_get(o, "missing");
+    const char *function = json_string_value(json_object_get(o, "function"));
+    struct table_input *in = t->in;
+    if (!o)
+        return differs(t, "its kind of buckets", e);
+    double by = json_number_value(divisor);
+    if (!json_is_number(shift) || !json_is_number(divisor) || !(by > 0 || by < 0))
+        return damaged(t, e);
+    bool scales = json_number_value(shift) != 0 || by != 1;
+    bool learns = in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX;
+    if (strcmp(function ? function : "", function_of(in)) != 0 || (scales && !learns))
+        return differs(t, "its scale", e);
+    if (in->missing == MISSING_MEAN && !json_is_number(fill))
+        return differs(t, "what stands for a missing number", e);
+    in->shift = json_number_value(shift);
+    in->divisor = by;
+    in->fill = in->missing == MISSING_VALUE ? (double)in->missing_value : json_number_value(fill);
+    return ERR_OK;
+}
+
+/* ---- all columns ---- */
+
+static bool is_input(const json_t *column)
+{
+    return json_object_get(column, "feature") != NULL;
+}
+
+static enum err take_input(const struct taking *t, struct errmsg *e)
+{
+    const char *name = json_string_value(json_object_get(t->from, "name"));
+    const char *kind = json_string_value(json_object_get(t->from, "kind"));
+    bool number = t->in->kind == COLUMN_NUMBER;
+    if (strcmp(name ? name : "", t->in->name) != 0)
+        return differs(t, "its name", e);
+    if (!kind || strcmp(kind, number ? "number" : "category") != 0)
+        return differs(t, "its kind", e);
+    if (!number)
+        return take_category(t, e);
+    return t->in->bucketing == BUCKETS_NONE ? take_number(t, e) : take_buckets(t, e);
+}
+
+static enum err take_columns(struct table_schema *s, const struct encoding_given *g,
+                             const json_t *columns, struct errmsg *e)
+{
+    uint32_t inputs = 0;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < json_array_size(columns) && !err; i++) {
+        json_t *column = json_array_get(columns, i);
+        if (!is_input(column))
+            continue;
+        const struct taking t = {g, &s->input[inputs], column, inputs + 1};
+        if (inputs++ < s->inputs)
+            err = take_input(&t, e);
+    }
+    if (!err && inputs != s->inputs)
+        err = err_set(e, ERR_INPUT,
+                      "data.columns has %u columns that are inputs, and %s, by which the weights "
+                      "were learned, has %u: give them as they were, or begin with words and "
+                      "scales of this data alone (data.encoding: learn)",
+                      s->inputs, g->from, inputs);
+    return err;
+}
+
+enum err encoding_given_take(struct table_schema *s, const struct encoding_given *g,
+                             struct errmsg *e)
+{
+    json_error_t why;
+    json_t *all = json_loadb(g->text, g->bytes, JSON_ALLOW_NUL, &why);
+    const json_t *columns = json_object_get(all, "columns");
+    enum err err = json_is_array(columns)
+                       ? take_columns(s, g, columns, e)
+                       : err_set(e, ERR_CORRUPT, "%s: it is no encoding.json: %s", g->from,
+                                 all ? "it has no columns" : why.text);
+    json_decref(all);
+    s->taught = err == ERR_OK;
+    return err;
+}
+
+static const char *shown(const struct table_input *in, uint32_t word, char out[CSV_SHOWN_BYTES])
+{
+    size_t n;
+    const char *text = vocabulary_text(&in->words, word, &n);
+    return csv_row_shown(out, text, n);
+}
+
+enum err encoding_given_extend(struct table_schema *s, const struct encoding_given *g,
+                               struct errmsg *e)
+{
+    char word[CSV_SHOWN_BYTES];
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        if (in->words.count > in->known && in->encode == ENCODE_ONE_HOT && in->learns)
+            return err_set(e, ERR_INPUT,
+                           "column %u (%s): \"%s\" is a new word, for which the model has no "
+                           "feature: %s has %u words. data.encoding: keep reads new words as "
+                           "unknown; learn begins with words and scales of this data alone",
+                           i + 1, in->name[0] ? in->name : "no name", shown(in, in->known, word),
+                           g->from, in->known);
+    }
+    return table_schema_number(s, e);
+}

@@ -1,0 +1,221 @@
+#include "worker/taught.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/base/sha256.h"
+#include "common/process/files.h"
+#include "worker/data/csv_row.h"
+#include "worker/export/encoding.h"
+#include "worker/warm_start/warm_start.h"
+
+#define MODEL_ENCODING_MAX ((size_t)1 << 36)
+
+/* ---- which encoding ---- */
+
+/* Does the training part teach anything of these columns? */
+static bool learns(const struct job_csv *csv)
+{
+    for (uint32_t i = 0; i < csv->columns; i++) {
+        const struct job_column *c = &csv->column[i];
+        if (c->kind == COLUMN_CATEGORY && !c->words)
+            return true;
+        if (c->kind != COLUMN_NUMBER || c->buckets == BUCKETS_BORDERS)
+            continue;
+        if (c->buckets != BUCKETS_NONE || c->missing == MISSING_MEAN ||
+            c->scale == SCALE_STANDARD || c->scale == SCALE_MIN_MAX)
+            return true;
+    }
+    return false;
+}
+
+/* An earlier release kept it beside the model alone, which is of the newest final cut. */
+static enum err take_from_model(struct taught *t, const struct job *job, const char *output,
+                                const struct manifest *m, struct errmsg *e)
+{
+    uint8_t *text;
+    (void)snprintf(t->from, sizeof t->from, "%s/model/encoding.json", output);
+    enum err err = files_read(t->from, MODEL_ENCODING_MAX, &text, &t->given.bytes, e);
+    if (err == ERR_NOTFOUND)
+        return err_set(e, ERR_INPUT,
+                       "run \"%s\" would begin with the weights of cut %" PRIu64
+                       ", and neither it nor %s says by which words and scales they were learned: "
+                       "restore that file, or begin with words and scales of this data alone "
+                       "(data.encoding: learn)",
+                       job->checkpoint.run, m->cut, t->from);
+    if (!err)
+        t->text = (char *)text;
+    return err;
+}
+
+static enum err take_from_cut(struct taught *t, const char *checkpoints, const struct manifest *m,
+                              struct errmsg *e)
+{
+    (void)snprintf(t->from, sizeof t->from, "cut %" PRIu64, m->cut);
+    return checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
+}
+
+/* One of another job teaches nothing: the chief refuses to go on from it, naming what differs. */
+static bool is_of_another_job(const struct job *job, const struct manifest *m, bool begins)
+{
+    struct errmsg e;
+    return begins ? job_identity_compare_model(m->identity_text, job->identity_text, &e) != ERR_OK
+                  : job_identity_compare(m->identity_text, job->identity_text, &e) != ERR_OK;
+}
+
+static enum err take(struct taught *t, const struct job *job, const char *output,
+                     const char *checkpoints, const struct manifest *m, struct errmsg *e)
+{
+    bool begins = warm_start_is_due(job, m);
+    enum data_encoding how = job->data.csv.encoding;
+    if (is_of_another_job(job, m, begins) || (begins && how == ENCODING_LEARN))
+        return ERR_OK;
+    if (!m->encoding.bytes && (!begins || !learns(&job->data.csv)))
+        return ERR_OK; /* of an earlier release, and of the same data, which teach the same again */
+    enum err err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
+                                     : take_from_model(t, job, output, m, e);
+    if (err)
+        return err;
+    t->given.text = t->text;
+    t->given.from = t->from;
+    t->given.extends = begins && how == ENCODING_EXTEND;
+    t->there = true;
+    return ERR_OK;
+}
+
+/* The newest that can be read. *gone: there were some, and who begins a run has removed them meanwhile. */
+static enum err look(struct taught *t, const struct job *job, const char *output,
+                     const char *checkpoints, bool *gone, struct errmsg *e)
+{
+    uint64_t *cuts = NULL;
+    size_t n = 0;
+    enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
+    *gone = !err && n > 0;
+    for (size_t i = 0; i < n && !err && *gone; i++) {
+        struct manifest m;
+        if (checkpoint_load_manifest(checkpoints, cuts[i], &m, e))
+            continue;
+        err = take(t, job, output, checkpoints, &m, e);
+        manifest_close(&m);
+        *gone = err == ERR_CORRUPT;
+        err = err == ERR_CORRUPT ? ERR_OK : err;
+    }
+    mem_free(cuts);
+    return err;
+}
+
+enum err taught_find(struct taught *t, const struct job *job, const char *output,
+                     const char *checkpoints, const struct manifest *base, struct errmsg *e)
+{
+    enum { LOOKS = 3 };
+    *t = (struct taught){.there = false};
+    if (!job_reads_columns(job))
+        return ERR_OK;
+    if (base)
+        return take(t, job, output, checkpoints, base, e);
+    enum err err = ERR_OK;
+    bool gone = true;
+    for (int i = 0; i < LOOKS && gone && !err; i++)
+        err = look(t, job, output, checkpoints, &gone, e);
+    return err;
+}
+
+const struct encoding_given *taught_given(const struct taught *t)
+{
+    return t->there ? &t->given : NULL;
+}
+
+void taught_close(struct taught *t)
+{
+    mem_free(t->text);
+    *t = (struct taught){.there = false};
+}
+
+/* ---- what became of it ---- */
+
+static bool reads_column(const struct job *job, const struct job_layer *l, uint32_t column)
+{
+    for (uint32_t i = 0; i < l->inputs; i++) {
+        if (l->input[i] == 0)
+            return true;
+        if (l->input[i] < JOB_INPUT_SELECTION)
+            continue;
+        const struct job_selection *s = &job->model.selection[l->input[i] - JOB_INPUT_SELECTION];
+        for (uint32_t k = 0; k < s->columns; k++)
+            if (job->model.selected[s->first + k] == column)
+                return true;
+    }
+    return false;
+}
+
+/* Each word's number is a row of the embeddings that read the column. */
+static enum err check_rows(const struct job *job, uint32_t column, const struct table_input *in,
+                           struct errmsg *e)
+{
+    for (uint32_t i = 0; i < job->model.layers; i++) {
+        const struct job_layer *l = &job->model.layer[i];
+        if (l->kind != LAYER_EMBEDDING || !l->embedding.input_dim ||
+            l->embedding.input_dim > in->words.count || !reads_column(job, l, column))
+            continue;
+        return err_set(e, ERR_INPUT,
+                       "column %s has %u words with the new ones, so ids from 0 to %u, and layer "
+                       "%s has rows 0 to %u: input_dim %u would do, in a job that begins anew; "
+                       "data.encoding: keep reads new words as unknown",
+                       in->name, in->words.count, in->words.count, l->name,
+                       l->embedding.input_dim - 1, in->words.count + 1);
+    }
+    return ERR_OK;
+}
+
+static void say_growth(const struct table_input *in)
+{
+    char shown[CSV_SHOWN_BYTES];
+    size_t n;
+    const char *word = vocabulary_text(&in->words, in->known, &n);
+    log_info("column %s has %u words, of which %u are new since the last run; the first new one is "
+             "\"%s\"",
+             in->name, in->words.count, in->words.count - in->known, csv_row_shown(shown, word, n));
+}
+
+static enum err look_at_growth(const struct job *job, const struct table_schema *s,
+                               struct errmsg *e)
+{
+    const struct table_input *in = s->input;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < job->data.csv.columns && !err; i++) {
+        enum column_kind kind = job->data.csv.column[i].kind;
+        if (kind != COLUMN_NUMBER && kind != COLUMN_CATEGORY)
+            continue;
+        if (in->words.count > in->known)
+            err = check_rows(job, i, in, e);
+        if (in->words.count > in->known && !err)
+            say_growth(in);
+        in++;
+    }
+    return err;
+}
+
+static enum err digest(struct job *job, const char *text, struct errmsg *e)
+{
+    struct sha256 *hash = sha256_new();
+    if (hash)
+        sha256_add(hash, text, strlen(text));
+    job->encoded = hash && !sha256_final(hash, job->encoding);
+    sha256_free(hash);
+    return job->encoded ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
+                      char **encoding, struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    if (!s)
+        return ERR_OK;
+    enum err err = t->there && t->given.extends ? look_at_growth(job, s, e) : ERR_OK;
+    if (!err)
+        err = export_encoding_text(job, s, encoding, e);
+    return err ? err : digest(job, *encoding, e);
+}

@@ -1,0 +1,34 @@
+/* What the rows of this process mean: words, scales and buckets belong to the checkpoint, with the weights that were learned
+ * by them.
+ *
+ * Happy path: each process finds the newest cut by itself (the chief has read it already), takes its encoding.json, and reads
+ * its rows by it: a job that goes on as it stands, a run that begins anew (checkpoint.run) as data.encoding says. The rule is
+ * the same for all, and extending twice changes nothing, so nobody waits for anybody. Failure modes: a process that does not
+ * see the cuts, which the chief refuses by the digest in its hello; a cut that says nothing of it, of an earlier release. */
+#ifndef GRADWIRE_WORKER_TAUGHT_H
+#define GRADWIRE_WORKER_TAUGHT_H
+
+#include "common/checkpoint/checkpoint.h"
+#include "worker/data/dataset.h"
+#include "worker/data/encoding_given.h"
+
+struct taught {
+    bool there;
+    struct encoding_given given;
+    char *text, from[4400];
+};
+
+/* base: of the chief; NULL: look for the newest. Errors: ERR_INPUT a new run would begin by a cut that does not say it;
+ * ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
+enum err taught_find(struct taught *t, const struct job *job, const char *output,
+                     const char *checkpoints, const struct manifest *base,
+                     struct errmsg *e) MUST_CHECK;
+/* NULL: the training part is what teaches. */
+const struct encoding_given *taught_given(const struct taught *t);
+/* When the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest, for the
+ * hello. The log says which words are new. Errors: ERR_INPUT an embedding has no row for a new word; ERR_NOMEM. */
+enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
+                      char **encoding, struct errmsg *e) MUST_CHECK;
+void taught_close(struct taught *t);
+
+#endif

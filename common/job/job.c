@@ -296,7 +296,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
         check_accumulation, check_decay,           check_ema,         settle_microbatches,
         job_check_update,   check_files,           check_clicks,      check_augment,
         job_check_csv,      job_check_compression, check_monitor,     job_check_unused,
-        job_check_tables,
+        job_check_tables,   job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -95,6 +95,8 @@ enum err job_check_libsvm(struct job_reader *r) MUST_CHECK;
 
 /* cross.c: a cross is of key columns. */
 enum err job_check_crosses(struct job_reader *r) MUST_CHECK;
+/* Which columns an embedding with input_dim reads: embeddings.c. */
+enum err job_check_embeddings(struct job_reader *r) MUST_CHECK;
 
 /* Where the job says column `column`, which is there; JOB_COLUMN_PREFIX names its place in the list from now on. */
 const struct job_node *job_column_node(struct job_reader *r, uint32_t column);

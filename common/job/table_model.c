@@ -274,10 +274,13 @@ static const struct job_key keys[] = {
     NOT_YET(JOB_LAYER_PREFIX ".layer_normalization.rms_scaling", "false",
             "scale by the root mean square"),
     LAYER_NAME("layer_normalization"),
-    LAYER_KEY(".embedding.input_dim", U32, embedding.input_dim,
-              "rows of the layer's own; an input is the number of a row, from 0. 0: it looks up in "
-              "a table, by the key columns of its `inputs`",
-              RANGE(0, 16777216), .fallback = "0"),
+    LAYER_KEY(
+        ".embedding.input_dim", U32, embedding.input_dim,
+        "rows of the layer's own, which all that it reads shares: one column of `encode: id`, "
+        "or columns of kind `number`, which are then numbers of rows, whole ones from 0. 0: it "
+        "looks up in a table, by the key columns of its `inputs`, as is right for the ids of "
+        "several columns",
+        RANGE(0, 16777216), .fallback = "0"),
     LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim,
               "length of a row; up to 4096 in a table", RANGE(1, 16777216), .required = true),
     TABLE_NAME("embedding"),

@@ -367,6 +367,89 @@ static void tables_that_cannot_be_are_refused(void **state)
             "leave one of the two out");
 }
 
+/* ---- embeddings with rows of their own ---- */
+
+static enum err with_ids(struct job *job, const char *columns, const char *layers, struct errmsg *e)
+{
+    char text[1024];
+    (void)snprintf(text, sizeof text,
+                   "model:\n  input: {shape: auto}\n  layers:\n%s    - dense: 1\n"
+                   "  loss: mean_squared_error\noptimizer: sgd\n"
+                   "data:\n  format: csv\n  train: a.csv\n  columns:\n    - label: y\n%s",
+                   layers, columns);
+    return parse(job, text, NULL, e);
+}
+
+#define TOWN "    - category: {name: town, encode: id}\n"
+#define AGE "    - number: {name: age, buckets: {borders: [18, 30]}, encode: id}\n"
+#define SIZE "    - number: {name: size}\n"
+#define COLOUR "    - category: colour\n"
+#define OWN_ROWS "    - embedding: {input_dim: 9, output_dim: 4, name: e}\n    - flatten\n"
+
+static void ids_that_overlap_are_refused_with_the_table_that_does_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *columns, *layers, *why;
+    } cases[] = {
+        {TOWN AGE, OWN_ROWS,
+         "j.yaml:4: model.layers[0]: e has one table for the ids of town, age, and id 1 of each "
+         "would be the same row; make each id a column of keys (- key: NAME), and look it up in a "
+         "table by its key: - embedding: {inputs: [town, age], output_dim: 4}"},
+        {TOWN SIZE, OWN_ROWS,
+         "j.yaml:4: model.layers[0]: e has one table for the ids of town and for size, which has "
+         "no ids; make each id a column of keys (- key: NAME), and look it up in a table by its "
+         "key: - embedding: {inputs: [town], output_dim: 4}"},
+        {COLOUR TOWN, OWN_ROWS,
+         "j.yaml:4: model.layers[0]: e has one table for the ids of town and for colour, which has "
+         "no ids; make each id a column of keys (- key: NAME), and look it up in a table by its "
+         "key: - embedding: {inputs: [town], output_dim: 4}"},
+        {TOWN AGE "    - category: {name: street, encode: id}\n" SIZE,
+         "    - flatten\n    - reshape: [4]\n" OWN_ROWS,
+         "j.yaml:6: model.layers[2]: e has one table for the ids of town, age, .., and id 1 of "
+         "each would be the same row; make each id a column of keys (- key: NAME), and look it up "
+         "in a table by its key: - embedding: {inputs: [town, age, ..], output_dim: 4}"},
+        {TOWN AGE SIZE,
+         "    - dense: {inputs: [size], units: 1, name: d}\n"
+         "    - embedding: {inputs: [town, age], input_dim: 9, output_dim: 4, name: e}\n"
+         "    - flatten: {inputs: e, name: f}\n    - concatenate: [d, f]\n",
+         "j.yaml:5: model.layers[1]: e has one table for the ids of town, age, and id 1 of each "
+         "would be the same row; make each id a column of keys (- key: NAME), and look it up in a "
+         "table by its key: - embedding: {inputs: [town, age], output_dim: 4}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job job;
+        struct errmsg e = {""};
+        assert_int_equal(with_ids(&job, cases[i].columns, cases[i].layers, &e), ERR_INPUT);
+        assert_string_equal(e.text, cases[i].why);
+    }
+}
+
+static void one_id_or_numbers_alone_may_have_rows_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *columns, *layers;
+    } cases[] = {
+        {TOWN, OWN_ROWS},
+        {SIZE "    - number: age\n", OWN_ROWS},
+        {TOWN "    - weight: w\n    - ignore\n", OWN_ROWS},
+        {TOWN SIZE "    - key: user\n",
+         "    - embedding: {inputs: [town], input_dim: 9, output_dim: 4, name: e}\n"
+         "    - flatten: {inputs: e, name: f}\n"
+         "    - linear: {inputs: user, name: u}\n"
+         "    - dense: {inputs: [f, u, size], units: 2}\n"},
+        {TOWN AGE, "    - dense: 4\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job job;
+        struct errmsg e = {""};
+        if (with_ids(&job, cases[i].columns, cases[i].layers, &e))
+            fail_msg("%s", e.text);
+        job_close(&job);
+    }
+}
+
 static void rows_of_a_table_travel_in_fewer_bits_where_it_says_so(void **state)
 {
     (void)state;
@@ -786,6 +869,8 @@ int main(void)
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
+        cmocka_unit_test(ids_that_overlap_are_refused_with_the_table_that_does_it),
+        cmocka_unit_test(one_id_or_numbers_alone_may_have_rows_of_their_own),
         cmocka_unit_test(rows_of_a_table_travel_in_fewer_bits_where_it_says_so),
         cmocka_unit_test(a_table_admits_by_a_count_or_by_a_coin),
         cmocka_unit_test(what_does_not_go_with_tables_is_refused_by_its_key),

@@ -2,6 +2,7 @@
  * are numbers of rows, as the data has them: floats. Without input_dim it looks up keys in a table that grows. */
 #include "worker/model/layers.h"
 
+#include <math.h>
 #include <string.h>
 
 /* keras/src/initializers/random_initializers.py: "uniform" is RandomUniform(-0.05, 0.05). */
@@ -39,10 +40,10 @@ enum err embedding_add(struct model *m, const struct job_layer *l, struct errmsg
     return ERR_OK;
 }
 
-/* NaN is none. */
+/* NaN is none, nor is what has a fraction: a number that was scaled, say. */
 static bool row_of(const struct op *op, float id, size_t *row)
 {
-    if (!(id >= 0.0f && id < (float)op->layer->embedding.input_dim))
+    if (!(id >= 0.0f && id < (float)op->layer->embedding.input_dim) || id != truncf(id))
         return false;
     *row = (size_t)id;
     return true;
@@ -53,10 +54,17 @@ static void refuse(const struct op *op, float id, struct op_fault *fault)
     uint32_t rows = op->layer->embedding.input_dim;
     if (fault->err)
         return;
-    fault->err =
-        err_set(&fault->why, ERR_INPUT,
-                "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
-                op->layer->name, (double)id, rows - 1, rows);
+    if (isfinite(id) && id != truncf(id))
+        fault->err =
+            err_set(&fault->why, ERR_INPUT,
+                    "the data: %s looks up row %g, and numbers of rows are whole: a column "
+                    "that it reads must have no scale, and no values between",
+                    op->layer->name, (double)id);
+    else
+        fault->err =
+            err_set(&fault->why, ERR_INPUT,
+                    "the data: %s looks up row %g, and its table has rows 0 to %u (input_dim %u)",
+                    op->layer->name, (double)id, rows - 1, rows);
 }
 
 /* y (rows, out) = the rows of the table that x (rows) names. One that is not there counts as row 0. */

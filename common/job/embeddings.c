@@ -1,0 +1,97 @@
+/* Which columns an embedding with rows of its own reads: all of them share these rows, so ids that are counted per column
+ * would mean the same ones. */
+#include <string.h>
+
+#include "common/job/read.h"
+
+enum { NAMED_MAX = 2, NAMED_BYTES = NAMED_MAX * (JOB_NAME_MAX + 2) };
+
+/* The columns of an input that are features, as `next` goes through them. */
+struct columns {
+    const struct job *job;
+    const struct job_selection *selection; /* NULL: all */
+    uint32_t at;
+};
+
+static bool is_feature(const struct job_column *c)
+{
+    return c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY;
+}
+
+static const struct job_column *next(struct columns *c)
+{
+    const struct job *job = c->job;
+    if (c->selection && c->at < c->selection->columns)
+        return &job->data.csv.column[job->model.selected[c->selection->first + c->at++]];
+    while (!c->selection && c->at < job->data.csv.columns) {
+        const struct job_column *column = &job->data.csv.column[c->at++];
+        if (is_feature(column))
+            return column;
+    }
+    return NULL;
+}
+
+/* Flatten and reshape, the only layers that may stand between, have one input each. False: it reads another layer. */
+static bool columns_of(const struct job *job, const struct job_layer *layer, struct columns *out)
+{
+    uint32_t input = layer->input[0];
+    while (input > 0 && input < JOB_INPUT_SELECTION) {
+        layer = &job->model.layer[input - 1];
+        if (layer->kind != LAYER_FLATTEN && layer->kind != LAYER_RESHAPE)
+            return false;
+        input = layer->input[0];
+    }
+    *out = (struct columns){.job = job};
+    if (input >= JOB_INPUT_SELECTION)
+        out->selection = &job->model.selection[input - JOB_INPUT_SELECTION];
+    return true;
+}
+
+static void name_it(char out[NAMED_BYTES], const char *name)
+{
+    size_t n = strlen(out);
+    (void)snprintf(out + n, NAMED_BYTES - n, "%s%s", n ? ", " : "", *name ? name : "NAME");
+}
+
+/* Numbers alone are rows as they stand. */
+static enum err refuse_mixed(struct job_reader *r, struct columns columns)
+{
+    const struct job_layer *layer = &r->job->model.layer[r->layer];
+    char ids[NAMED_BYTES] = "";
+    const char *other = NULL;
+    uint32_t n = 0;
+    for (const struct job_column *c; (c = next(&columns));) {
+        if (c->encode != ENCODE_ID)
+            other = *c->name ? c->name : "a column without a name";
+        else if (n++ < NAMED_MAX)
+            name_it(ids, c->name);
+    }
+    if (n == 0 || (n == 1 && !other))
+        return ERR_OK;
+    const char *more = n > NAMED_MAX ? ", .." : "";
+    return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+                      "%s has one table for the ids of %s%s%s%s, %s; make each id a column of "
+                      "keys (- key: NAME), and look it up in a table by its key: - embedding: "
+                      "{inputs: [%s%s], output_dim: %u}",
+                      layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : other,
+                      n > 1 ? "and id 1 of each would be the same row" : "which has no ids", ids,
+                      more, layer->embedding.output_dim);
+}
+
+enum err job_check_embeddings(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    struct columns columns;
+    if (!job_reads_columns(job))
+        return ERR_OK;
+    for (r->layer = 0; r->layer < job->model.layers; r->layer++) {
+        const struct job_layer *layer = &job->model.layer[r->layer];
+        enum err err = ERR_OK;
+        if (layer->kind == LAYER_EMBEDDING && !job_layer_looks_up(layer) &&
+            columns_of(job, layer, &columns))
+            err = refuse_mixed(r, columns);
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}

@@ -290,13 +290,17 @@ class HarnessTest(unittest.TestCase):
         def summary_of(job, _ps, _workers, keys, _deadline_s, beside):
             steps = 1 if job.endswith("/1.yaml") else 2
             with mock.patch.object(table_sizes.PsRows, "watch", lambda _: None), beside(job) as look:
-                look.a_step = {"": 100.0 if steps == 1 else touched, "_bytes": 400.0}
-            examples = (keys["training.epochs"] - 1) * steps * table_sizes.EXAMPLES
+                for step in (1500, 3000):  # the first epoch touches others
+                    rows = 7 + step * (100.0 if steps == 1 else touched)
+                    look.counted(step, {"": rows, "_bytes": 400.0 * step})
+            self.assertEqual(keys["training.epochs"], 2)
+            examples = 1500 * table_sizes.EXAMPLES
             return {"status": "done", "restarts": 0,
                     "tables": {"ids": {"rows": steps * table_sizes.STEP_ROWS - rows_missing}},
-                    "history": [{"seconds": 1.0}, {"seconds": 1.0 + examples / (1000 if steps == 1 else largest_rate)}]}
+                    "history": [{"epoch": 1, "seconds": 1.0},
+                                {"epoch": 2, "seconds": 1.0 + examples / (1000 if steps == 1 else largest_rate)}]}
 
-        with mock.patch.multiple(table_sizes, summary_of=summary_of, SIZES={"small": 1, "large": 2},
+        with mock.patch.multiple(table_sizes, summary_of=summary_of, SIZES={"small": 1, "large": 2}, measure=lambda *_: {},
                                  configuration=lambda *_: {"cores": 2}), redirect_stdout(io.StringIO()) as out:
             code = table_sizes.main(["--rounds", "2"])
         return code, out.getvalue()
@@ -304,15 +308,16 @@ class HarnessTest(unittest.TestCase):
     def test_table_sizes_says_what_a_large_table_costs(self):
         code, said = self.table_sizes(700)
         self.assertEqual(code, 0, said)
-        self.assertIn("large rows: 700 examples/s, 0.70 of the smallest's; a step touches 100 rows, 400 bytes", said)
+        for update in ("sync", "async"):
+            self.assertIn(f"{update}, large rows: 700 examples/s, 0.70 of the smallest's; a step touches 100 rows, 400 bytes", said)
         self.assertNotIn("MISSED", said)
-        self.assertEqual(self.table_sizes(500)[1].count("MISSED: 0.6 was promised"), 1)
+        self.assertEqual(self.table_sizes(500)[1].count("MISSED: 0.6 was promised"), 2)
 
     def test_table_sizes_says_what_is_wrong(self):
         self.assertIn("INVALID: rows of a step are 110, of the smallest 100", self.table_sizes(700, touched=110.0)[1])
         code, said = self.table_sizes(700, rows_missing=1)
         self.assertEqual(code, 1)
-        self.assertIn("small rows: INVALID: train: its result is wrong: done, 6655 rows", said)
+        self.assertIn("sync, small rows: INVALID: train: its result is wrong: done, 6655 rows", said)
 
     def test_the_cpu_time_of_each_ps_is_read_while_it_runs(self):
         os.mkdir(os.path.join(self.folder, "processes"))

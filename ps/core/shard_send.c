@@ -18,12 +18,14 @@ static void send_run(struct shard *s, struct shard_peer *to, Gradwire__Reply *he
                      const float *block, const struct shard_run *run)
 {
     uint64_t at = shard_chunk_at(s, run->first);
+    struct shard_epochs epochs;
     head->generation = &s->wire_generation;
     head->first_chunk = s->me.first_chunk + run->first;
     head->chunks = run->count;
     head->codec = (Gradwire__Codec)run->codec;
     head->difference = run->difference;
     shard_taken_put(s, to, head, run->first, run->count);
+    shard_epochs_reply(s, to, head, run, &epochs);
     if (!block || run->count == 0)
         s->io->send(s->ctx, to, FRAME_REPLY, &head->base, NULL, 0);
     else if (run->codec == CODEC_RAW)
@@ -76,19 +78,4 @@ enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Grad
     reply.number = m->number;
     shard_send(s, peer, &reply, s->block[s->now], 0, s->me.chunks);
     return ERR_OK;
-}
-
-void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
-                          const double *sums, size_t n)
-{
-    struct epoch_sums *to = &s->epoch[epoch % CHECKPOINT_EPOCHS];
-    if (to->batches && to->epoch > epoch)
-        return; /* a batch of an epoch that is long over; its sums are no longer kept */
-    if (to->batches == 0 || to->epoch != epoch)
-        *to = (struct epoch_sums){.epoch = epoch};
-    to->batches += batches;
-    to->examples += examples;
-    to->loss += n ? sums[0] : 0;
-    for (size_t i = 1; i < n && i <= s->settings.metrics; i++)
-        to->metric[i - 1] += sums[i];
 }

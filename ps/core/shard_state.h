@@ -90,11 +90,18 @@ struct shard_cut {
     char error[256]; /* or why it could not be */
 };
 
+/* Sums of epochs as they are told, and what they point to. */
+struct shard_epochs {
+    struct epoch_sums of[CHECKPOINT_EPOCHS];
+    Gradwire__EpochSums epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
+    size_t n;
+};
+
 /* Memory of shard_status. */
 struct shard_told {
     Gradwire__ShardStatus status;
     Gradwire__CodecCost push, reply;
-    Gradwire__EpochSums epoch[CHECKPOINT_EPOCHS], *epochs[CHECKPOINT_EPOCHS];
+    struct shard_epochs epochs;
     Gradwire__TableCounts table[ROW_TABLES_MAX], *tables[ROW_TABLES_MAX];
     uint8_t window[IDS_WINDOW_BYTES];
 };
@@ -226,9 +233,15 @@ void shard_send_pushed(struct shard *s, struct shard_peer *peer, const Gradwire_
 /* A pull is answered with what is there. */
 enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                             struct errmsg *e) MUST_CHECK;
-/* sums: n of loss and metrics; what is missing is 0. */
+
+/* shard_epochs.c: the lead's sums of loss and metrics. `sums`: n of them; what is missing is 0. */
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
                           const double *sums, size_t n);
+/* What the lead keeps, to be told; of other shards nothing. */
+void shard_epochs_say(const struct shard *s, struct shard_epochs *room);
+/* A reply to `to` that has the run: where it has the lead's first chunk and goes to the chief, it says the epochs' sums. */
+void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
+                        const struct shard_run *run, struct shard_epochs *room);
 
 /* shard_status.c: put the resolved ids to what is told. */
 void shard_status_ids(struct shard *s, const struct ids *resolved);

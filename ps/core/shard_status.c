@@ -1,27 +1,6 @@
 /* How far a shard is, as it tells the chief. */
 #include "ps/core/shard_state.h"
 
-static void status_epochs(struct shard *s)
-{
-    size_t n = 0;
-    for (int i = 0; i < CHECKPOINT_EPOCHS && s->index == 0; i++) {
-        struct epoch_sums *from = &s->epoch[i];
-        if (from->batches == 0)
-            continue;
-        Gradwire__EpochSums *to = &s->told.epoch[n];
-        gradwire__epoch_sums__init(to);
-        to->epoch = from->epoch;
-        to->batches = from->batches;
-        to->examples = from->examples;
-        to->loss = from->loss;
-        to->metric = from->metric;
-        to->n_metric = s->settings.metrics;
-        s->told.epochs[n++] = to;
-    }
-    s->told.status.epochs = s->told.epochs;
-    s->told.status.n_epochs = n;
-}
-
 void shard_status_ids(struct shard *s, const struct ids *resolved)
 {
     s->told.status.mark = resolved->mark;
@@ -62,7 +41,9 @@ const Gradwire__ShardStatus *shard_status(struct shard *s)
     s->told.reply = msg_codec_cost(&s->reply.cost);
     s->told.status.push = &s->told.push;
     s->told.status.reply = &s->told.reply;
-    status_epochs(s);
+    shard_epochs_say(s, &s->told.epochs);
+    s->told.status.epochs = s->told.epochs.epochs;
+    s->told.status.n_epochs = s->told.epochs.n;
     if (s->mode && s->mode->status)
         s->mode->status(s, &s->told.status);
     return &s->told.status;

@@ -591,6 +591,9 @@ void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t
 void sim_check_parameters(struct sim *sim, struct generation g, uint64_t step, const float *w);
 /* Sync: what the chief was sent as the averages of `step`. */
 void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, const float *averages);
+/* Sync: what the chief shows of an epoch that is over before the step begins, whoever died. */
+void sim_check_epoch(struct sim *sim, struct generation g, uint64_t step, uint64_t epoch,
+                     const struct session *s);
 void sim_oracle_init(struct sim *sim);
 void sim_oracle_close(struct sim *sim);
 void sim_check_manifest(struct sim *sim, const struct manifest *m);

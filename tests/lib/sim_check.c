@@ -523,6 +523,22 @@ void sim_check_averages(struct sim *sim, struct generation g, uint64_t step, con
                    sim->oracle.slot[optimizer_average_slot(&optimizer)][step]);
 }
 
+void sim_check_epoch(struct sim *sim, struct generation g, uint64_t step, uint64_t epoch,
+                     const struct session *s)
+{
+    struct sums sums;
+    if (!follow(sim, g.number, step))
+        return;
+    const struct epoch_sums *want = &sim->oracle.epoch[step][epoch % CHECKPOINT_EPOCHS];
+    bool told = session_epoch(s, epoch, &sums);
+    if (!told || want->epoch != epoch || sums.examples != want->examples ||
+        sums.loss != want->loss || memcmp(sums.metric, want->metric, sizeof sums.metric) != 0)
+        sim_fail(sim,
+                 "the chief shows of epoch %" PRIu64 " at step %" PRIu64
+                 " %g examples, loss %a; should be %g, %a",
+                 epoch, step, sums.examples, sums.loss, want->examples, want->loss);
+}
+
 /* Where what is dropped is trained again: how much of it was, and where in its epoch the cut stands. */
 static void check_redone(struct sim *sim, const struct manifest *m, uint64_t dropped)
 {

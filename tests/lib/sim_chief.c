@@ -353,8 +353,19 @@ static void look_at_averages(struct sim *sim, struct sim_worker *k)
     sim_check_averages(sim, g, step, k->averages);
 }
 
+static void look_at_epoch(struct sim *sim, const struct sim_worker *k)
+{
+    const struct session *s = k->session;
+    if (!k->terms->sync || session_phase(s) != SESSION_READY)
+        return;
+    uint64_t epochs = session_place(s).epochs;
+    if (epochs > 0)
+        sim_check_epoch(sim, k->terms->generation, session_step(s), epochs - 1, s);
+}
+
 bool sim_chief_between(struct sim *sim, struct sim_worker *k)
 {
+    look_at_epoch(sim, k);
     look_at_averages(sim, k);
     return !keeps(sim, k);
 }

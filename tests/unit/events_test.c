@@ -273,7 +273,8 @@ static void epoch(struct run *r, uint64_t number)
     uint64_t step = number * r->c.batches_per_epoch;
     const float *block[] = {r->gradient, r->gradient};
     const struct events_values gradient = {block, r->gradients, 0.5};
-    curves_epoch(&r->c, step, r->w, &gradient, r->pool, r->now_s);
+    const struct sums trained = {100, 100 * ((double)step - 4.5), {50}}; /* of ten steps */
+    curves_epoch(&r->c, step, &trained, r->w, &gradient, r->pool, r->now_s);
     curves_evaluated(&r->c, step, &eval);
 }
 
@@ -313,7 +314,7 @@ static void what_is_rolled_back_is_told_anew(void **state)
     epoch(&r, 2);
     close_run(&r);
     struct seen train = seen_in("train"), eval = seen_in("eval");
-    assert_string_equal(curve(&train, "epoch_loss"), "|1 10=5.5 20=15.5 |6 10=8 20=15.5 ");
+    assert_string_equal(curve(&train, "epoch_loss"), "|1 10=5.5 20=15.5 |6 10=5.5 20=15.5 ");
     assert_string_equal(curve(&eval, "epoch_loss"), "|10 10=1 20=2 |10 10=1 20=2 ");
     forget(&train);
     forget(&eval);
@@ -348,7 +349,7 @@ static void async_restarts_nothing(void **state)
     epoch(&r, 1);
     close_run(&r);
     struct seen train = seen_in("train");
-    assert_string_equal(curve(&train, "epoch_loss"), "|3 10=5 ");
+    assert_string_equal(curve(&train, "epoch_loss"), "|3 10=5.5 ");
     forget(&train);
 }
 

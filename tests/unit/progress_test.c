@@ -134,9 +134,9 @@ static void assert_epoch_is_logged(const struct job *job, double examples,
     char got[200];
     struct progress p;
     progress_init(&p, job, -1, 0);
-    p.sums = (struct sums){.loss = examples / 4, .examples = examples};
-    p.sums.metric[0] = examples / 2;
-    progress_epoch(&p, 1, eval, 1);
+    const struct sums trained = {
+        .loss = examples / 4, .examples = examples, .metric = {examples / 2}};
+    progress_epoch(&p, 1, &trained, eval, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, want);
 }
@@ -163,13 +163,14 @@ static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
     struct job job = {.training = {.epochs = 2}};
     const struct evaluation eval = {.loss = 0.125};
     struct progress p;
+    const struct sums none = {0};
     char got[256];
     progress_init(&p, &job, -1, 0);
     p.planted = (struct planted){true, 0.79121, 0.44098};
-    progress_epoch(&p, 1, &eval, 1);
+    progress_epoch(&p, 1, &none, &eval, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, "epoch 1/2: eval loss 0.125 (planted: auc 0.7912 logloss 0.4410)");
-    progress_epoch(&p, 2, NULL, 1);
+    progress_epoch(&p, 2, &none, NULL, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, "epoch 2/2:");
 }

@@ -106,7 +106,10 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
     if (isnan(end->result->first_step_s))
         end->result->first_step_s = now_s - end->progress.started_s;
     struct session_place place = place_of(end, id);
-    progress_step(&end->progress, sums, place.epochs + 1, place.steps + 1, place.of, now_s);
+    struct sums trained;
+    (void)session_epoch(end->session, place.epochs, &trained);
+    progress_step(&end->progress, sums->examples, &trained, place.epochs + 1, place.steps + 1,
+                  place.of, now_s);
     curves_step(end->config.curves, id + 1, sums, now_s);
     int64_t now_ms = (int64_t)(now_s * 1000);
     if (session_place(end->session).steps == 0)
@@ -268,15 +271,17 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     double began = clock_now_s();
     const float *block[GRADIENT_NODES_MAX];
     const struct events_values gradient = last_gradient(end, block);
-    curves_epoch(end->config.curves, end_of(end, epoch), end->parts->w, &gradient, end->parts->pool,
-                 began);
+    struct sums trained;
+    (void)session_epoch(end->session, epoch - 1, &trained);
+    curves_epoch(end->config.curves, end_of(end, epoch), &trained, end->parts->w, &gradient,
+                 end->parts->pool, began);
     driver_paused(end->parts->driver, clock_now_s() - began);
     const struct evaluation *eval = evaluate(end, &again);
     if (again)
         return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
-    progress_epoch(&end->progress, epoch, eval, now_s);
+    progress_epoch(&end->progress, epoch, &trained, eval, now_s);
     note_epoch(end, epoch, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);

@@ -50,11 +50,10 @@ static double mean(double sum, double n)
     return n > 0 ? sum / n : NAN;
 }
 
-void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
-                   uint64_t steps, double now_s)
+void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
+                   uint64_t step, uint64_t steps, double now_s)
 {
-    sums_add(&p->sums, sums);
-    p->window_examples += sums->examples;
+    p->window_examples += examples;
     if (!p->first_told) {
         write_line(p->fd, "{\"type\":\"first_step\"}\n");
         p->first_told = true;
@@ -69,9 +68,9 @@ void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, 
         ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
         ",\"loss\":%s,\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
         epoch, job->training.epochs, step, steps, steps * job->training.epochs,
-        number(mean(p->sums.loss, p->sums.examples), loss),
+        number(mean(trained->loss, trained->examples), loss),
         job->model.metrics ? metric_name(job->model.metric[0]) : "",
-        number(job->model.metrics ? metric_value(job, 0, p->sums.metric, p->sums.examples) : NAN,
+        number(job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN,
                metric),
         number(p->window_examples / (now_s - p->window_s), rate));
     p->said_s = p->window_s = now_s;
@@ -97,13 +96,14 @@ const char *progress_planted(const struct planted *planted, char out[64])
     return out;
 }
 
-void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval, double now_s)
+void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
+                    const struct evaluation *eval, double now_s)
 {
     char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "", best[64];
     const struct job *job = p->job;
     bool metrics = job->model.metrics > 0;
-    double loss = mean(p->sums.loss, p->sums.examples);
-    double metric = metrics ? metric_value(job, 0, p->sums.metric, p->sums.examples) : NAN;
+    double loss = mean(trained->loss, trained->examples);
+    double metric = metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
     const char *name = metrics ? metric_name(job->model.metric[0]) : "";
     write_line(p->fd,
                "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,"
@@ -112,7 +112,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
                epoch, job->training.epochs, number(loss, a), number(metric, b),
                number(eval ? eval->loss : NAN, c),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
-    if (p->sums.examples > 0) /* else it was learned before this run began */
+    if (trained->examples > 0)
         (void)words(learned, a, name, b);
     if (eval)
         (void)words(evaluated, c, name, d);
@@ -120,7 +120,6 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation 
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,
              eval ? progress_planted(&p->planted, best) : "");
-    p->sums = (struct sums){0};
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;
 }

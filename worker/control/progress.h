@@ -15,7 +15,6 @@ struct progress {
     struct planted planted;   /* printed beside what an evaluation found */
     double started_s, said_s; /* clock_now_s */
     double epoch_s;
-    struct sums sums; /* of the epoch, as far as seen */
     double window_s, window_examples;
     bool first_told;
 };
@@ -23,12 +22,13 @@ struct progress {
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
 /* " (planted: auc 0.7912 logloss 0.4410)" to out, or nothing; returns out. */
 const char *progress_planted(const struct planted *planted, char out[64]);
-/* A step is made: its sums over all workers; every now and then a line leaves. `step` counts from 1 in the epoch. */
-void progress_step(struct progress *p, const struct sums *sums, uint64_t epoch, uint64_t step,
-                   uint64_t steps, double now_s);
-/* An epoch is over; eval may be NULL. */
-void progress_epoch(struct progress *p, uint64_t epoch, const struct evaluation *eval,
-                    double now_s);
+/* A step is made, of so many examples; every now and then a line leaves. `trained`: the epoch so far. `step` counts from
+ * 1 in the epoch. */
+void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
+                   uint64_t step, uint64_t steps, double now_s);
+/* An epoch is over; without examples nothing is known of its training; eval may be NULL. */
+void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
+                    const struct evaluation *eval, double now_s);
 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);

@@ -128,6 +128,7 @@ static void begin_generation(struct session *s)
     s->averages.state = AVERAGES_NONE;
     s->at_hand = TASK_NONE;
     s->remainders = 0;
+    s->epochs = 0;
     memset(&s->rows, 0, sizeof s->rows);
     if (s->stay == STAY_SAID)
         s->stay = STAY_GOES;
@@ -284,9 +285,36 @@ enum err session_reply_fits(const struct session *s, uint32_t shard, const Gradw
     return err;
 }
 
+static void take_epochs(struct session *s, const Gradwire__Reply *m)
+{
+    s->epochs = 0;
+    for (size_t i = 0; i < m->n_epochs && i < SESSION_EPOCHS; i++) {
+        const Gradwire__EpochSums *from = m->epochs[i];
+        struct sums *to = &s->epoch[i].sums;
+        s->epoch[s->epochs++].epoch = from->epoch;
+        *to = (struct sums){.examples = from->examples, .loss = from->loss};
+        for (size_t k = 0; k < from->n_metric && k < SUMS_MAX; k++)
+            to->metric[k] = from->metric[k];
+    }
+}
+
+bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums)
+{
+    *sums = (struct sums){0};
+    for (size_t i = 0; i < s->epochs; i++) {
+        if (s->epoch[i].epoch == epoch) {
+            *sums = s->epoch[i].sums;
+            return true;
+        }
+    }
+    return false;
+}
+
 void session_on_reply(struct session *s, uint32_t shard, const Gradwire__Reply *m, bool stored)
 {
     session_check(s);
+    if (stored && m->n_epochs)
+        take_epochs(s, m);
     if (!m->averages)
         s->mode->on_reply(s, shard, m, stored);
     else if (stored)

@@ -195,6 +195,9 @@ struct session_place {
     uint64_t epochs, steps, of;
 };
 struct session_place session_place(const struct session *s);
+/* The chief: loss and metrics of an epoch, from 0, over all workers, as the lead shard said last; in sync of all steps
+ * before the one whose parameters are held. False, and zeros: it did not. */
+bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums);
 /* Async, the chief at the end: the newest parameters, whatever is dealt. */
 void session_pull_final(struct session *s);
 bool session_is_final(const struct session *s); /* they are here */

@@ -27,6 +27,8 @@ struct session_link {
 };
 
 /* Sync: the deal, and what the lead says of steps. */
+enum { SESSION_EPOCHS = 4 }; /* of so many a lead keeps sums */
+
 struct sync_state {
     uint64_t epochs;
     uint64_t total; /* steps in all. Redo: UINT64_MAX until the end is here */
@@ -122,6 +124,12 @@ struct session {
         struct session_task of;   /* ASK_TASK */
         struct session_task task; /* SESSION_ROWS: taken */
     } rows;
+
+    struct {
+        uint64_t epoch;
+        struct sums sums;
+    } epoch[SESSION_EPOCHS]; /* (epochs) the chief: as the lead said last */
+    size_t epochs;
 
     struct lease_state lease; /* empty in sync */
     union {

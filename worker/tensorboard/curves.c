@@ -9,7 +9,8 @@ static const double every_s = 1; /* points within an epoch */
 static void forget(struct curves *c, uint64_t step, double now_s)
 {
     c->seen = c->epoch_step = step;
-    c->epoch = c->window = (struct sums){0};
+    c->window = (struct sums){0};
+    c->examples = 0;
     c->epoch_s = c->window_s = now_s;
     c->paused_s = 0;
 }
@@ -74,7 +75,7 @@ void curves_step(struct curves *c, uint64_t step, const struct sums *sums, doubl
     if (!c->begun || rolled_back)
         begin(c, step, now_s);
     c->seen = step > c->seen ? step : c->seen;
-    sums_add(&c->epoch, sums);
+    c->examples += sums->examples;
     sums_add(&c->window, sums);
     if (now_s - c->window_s < every_s)
         return;
@@ -116,20 +117,20 @@ static void put_histograms(const struct curves *c, struct events_note *n, const 
 static double examples_of_epoch(const struct curves *c, uint64_t step)
 {
     if (c->job->training.update == UPDATE_SYNC)
-        return c->epoch.examples;
+        return c->examples;
     return (double)(step - c->epoch_step) / (double)c->batches_per_epoch * (double)c->rows;
 }
 
-void curves_epoch(struct curves *c, uint64_t step, const float *w,
+void curves_epoch(struct curves *c, uint64_t step, const struct sums *trained, const float *w,
                   const struct events_values *gradient, struct pool *pool, double now_s)
 {
-    if (!c->events || step <= c->epoch_step || !(c->epoch.examples > 0))
+    if (!c->events || step <= c->epoch_step || !(c->examples > 0))
         return; /* made before this run began */
     const struct optimizer *o = &c->job->optimizer;
     uint64_t updates = optimizer_updates(o, step);
     double seconds = now_s - c->epoch_s - c->paused_s;
     struct events_note *n = events_note(EVENTS_TRAIN, step);
-    put_means(n, c->job, "epoch_", &c->epoch);
+    put_means(n, c->job, "epoch_", trained);
     events_scalar(n, "epoch_", "learning_rate", "", optimizer_rate(o, updates ? updates : 1));
     if (seconds > 0)
         events_scalar(n, "epoch_", "examples_per_second", "", examples_of_epoch(c, step) / seconds);

@@ -17,7 +17,8 @@ struct curves {
     uint64_t seen;                    /* the last step */
     uint64_t evaluated;               /* the last step that was evaluated; 0: none in this run */
     uint64_t epoch_step;              /* where the last epoch ended, or this run began */
-    struct sums epoch, window;        /* since then; since the last point within it */
+    double examples;                  /* since then */
+    struct sums window;               /* since the last point within it */
     double epoch_s, window_s;         /* clock_now_s */
     double paused_s;                  /* of it, not training */
 };
@@ -30,9 +31,9 @@ void curves_close(struct curves *c, bool success);
 
 /* Parameters of `step` are there, by these sums of what went into it. */
 void curves_step(struct curves *c, uint64_t step, const struct sums *sums, double now_s);
-/* An epoch is over at this step, w being its weights and `gradient` what was computed last (no blocks: nothing was):
- * before its evaluation; then the evaluation, if there was one. */
-void curves_epoch(struct curves *c, uint64_t step, const float *w,
+/* An epoch is over at this step, by these sums over all of it, w being its weights and `gradient` what was computed last
+ * (no blocks: nothing was): before its evaluation; then the evaluation, if there was one. */
+void curves_epoch(struct curves *c, uint64_t step, const struct sums *trained, const float *w,
                   const struct events_values *gradient, struct pool *pool, double now_s);
 void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval);
 /* For so long nothing was trained. */

@@ -1,0 +1,76 @@
+/* The sums of loss and metrics that the lead shard keeps of the last epochs. They are part of a cut, and go back with it;
+ * what people are shown of training is made of them, so that it has each batch once, whoever died. */
+#include <string.h>
+
+#include "ps/core/shard_state.h"
+
+static void add(struct epoch_sums epochs[CHECKPOINT_EPOCHS], const struct epoch_sums *more)
+{
+    struct epoch_sums *to = &epochs[more->epoch % CHECKPOINT_EPOCHS];
+    if (to->batches && to->epoch > more->epoch)
+        return; /* a batch of an epoch that is long over; its sums are no longer kept */
+    if (to->batches == 0 || to->epoch != more->epoch)
+        *to = (struct epoch_sums){.epoch = more->epoch};
+    to->batches += more->batches;
+    to->examples += more->examples;
+    to->loss += more->loss;
+    for (int i = 0; i < SUMS_MAX; i++)
+        to->metric[i] += more->metric[i];
+}
+
+void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
+                          const double *sums, size_t n)
+{
+    struct epoch_sums more = {
+        .epoch = epoch, .batches = batches, .examples = examples, .loss = n ? sums[0] : 0};
+    for (size_t i = 1; i < n && i <= s->settings.metrics; i++)
+        more.metric[i - 1] = sums[i];
+    add(s->epoch, &more);
+}
+
+static void say(const struct shard *s, struct shard_epochs *room)
+{
+    room->n = 0;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++) {
+        struct epoch_sums *from = &room->of[i];
+        if (from->batches == 0)
+            continue;
+        Gradwire__EpochSums *to = room->epochs[room->n] = &room->epoch[room->n];
+        room->n++;
+        gradwire__epoch_sums__init(to);
+        to->epoch = from->epoch;
+        to->batches = from->batches;
+        to->examples = from->examples;
+        to->loss = from->loss;
+        to->metric = from->metric;
+        to->n_metric = s->settings.metrics;
+    }
+}
+
+void shard_epochs_say(const struct shard *s, struct shard_epochs *room)
+{
+    room->n = 0;
+    if (s->index > 0)
+        return;
+    memcpy(room->of, s->epoch, sizeof room->of);
+    say(s, room);
+}
+
+void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
+                        const struct shard_run *run, struct shard_epochs *room)
+{
+    if (s->index > 0 || to->worker > 0 || run->first > 0 || run->count == 0)
+        return;
+    memcpy(room->of, s->epoch, sizeof room->of);
+    if (reply->sums) { /* of the step in the making, which is not among them yet */
+        struct epoch_sums step = {.epoch = reply->sums->epoch,
+                                  .batches = reply->sums->batches,
+                                  .examples = reply->sums->examples,
+                                  .loss = reply->sums->loss};
+        memcpy(step.metric, reply->sums->metric, reply->sums->n_metric * sizeof *step.metric);
+        add(room->of, &step);
+    }
+    say(s, room);
+    reply->epochs = room->epochs;
+    reply->n_epochs = room->n;
+}

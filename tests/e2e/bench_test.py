@@ -218,7 +218,7 @@ class HarnessTest(unittest.TestCase):
     def roofline(self, gemm_core_s, loss=0.6):
         """Jobs of 2 core-seconds for 2,000 examples, with parts that cost gemm_core_s, 0.2, 0.1 and 0.1 of them."""
         summary = {"status": "done", "restarts": 0, "train": {"loss": loss}, "first_step_s": 4.0,
-                   "history": [{"seconds": 50.0}, {"seconds": 250.0}],
+                   "history": [{"epoch": 1, "seconds": 50.0}, {"epoch": 2, "seconds": 250.0}],
                    "per_worker": [{"bytes_out": 7000, "bytes_in": 1000, "tasks": 10}]}
         asked = []
 
@@ -261,7 +261,7 @@ class HarnessTest(unittest.TestCase):
             with mock.patch.object(hot_key.PsCpu, "watch", lambda _: None), beside(job) as look:
                 look.seconds = cpu
             return {"status": "done", "restarts": 0, "train": {"loss": loss},
-                    "history": [{"seconds": 1.0}, {"seconds": 1.0 + 20000 / rate}]}
+                    "history": [{"epoch": 1, "seconds": 1.0}, {"epoch": 3, "seconds": 1.0 + 2 * 20000 / rate}]}
 
         self.ran = []
         with mock.patch.object(hot_key, "summary_of", summary_of), self.click_jobs(measure), \

@@ -40,6 +40,7 @@
 #include "worker/control/chief_link.h"
 #include "worker/control/progress.h"
 #include "worker/lr_finder.h"
+#include "worker/model/growth.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
 #include "worker/taught.h"
@@ -266,22 +267,38 @@ static enum err open_port(struct process *p, struct errmsg *e)
     return err ? err : auth_check_listener(p->flags.auth, p->listen_fd, e);
 }
 
-/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
-static enum err find_base(struct process *p, struct errmsg *e)
+/* A run of another name begins: its first cut is made. */
+static enum err begin_run(struct process *p, struct errmsg *e)
 {
+    uint8_t *fresh = NULL;
+    struct model_growth growth = {.tensors = 0};
+    enum err err = taught_fresh(&p->taught, &p->data, &fresh, e);
+    if (!err && fresh)
+        err = model_growth_init(&growth, p->model, fresh, e);
     const struct warm_start start = {.job = &p->job,
                                      .data_fingerprint = p->data.fingerprint,
                                      .output = p->output,
                                      .checkpoints = p->checkpoints,
-                                     .elems = model_layout(p->model)->elems,
+                                     .layout = model_layout(p->model),
+                                     .fresh = growth.fresh,
                                      .encoding = p->encoding};
+    if (!err)
+        err = warm_start_begin(&start, &p->base, e);
+    model_growth_close(&growth);
+    mem_free(fresh);
+    return err;
+}
+
+/* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
+static enum err find_base(struct process *p, struct errmsg *e)
+{
     if (!p->has_base)
         return ERR_OK;
     if (!warm_start_is_due(&p->job, &p->base)) {
-        warm_start_settle(&start, &p->base);
+        warm_start_settle(&p->job, p->checkpoints, &p->base);
         return ERR_OK;
     }
-    enum err err = warm_start_begin(&start, &p->base, e);
+    enum err err = begin_run(p, e);
     if (err)
         return err;
     manifest_close(&p->base);

@@ -189,13 +189,31 @@ static enum err look_at_growth(const struct job *job, const struct table_schema 
         enum column_kind kind = job->data.csv.column[i].kind;
         if (kind != COLUMN_NUMBER && kind != COLUMN_CATEGORY)
             continue;
-        if (in->words.count > in->known)
+        if (in->words.count > in->known && in->encode == ENCODE_ID)
             err = check_rows(job, i, in, e);
         if (in->words.count > in->known && !err)
             say_growth(in);
         in++;
     }
     return err;
+}
+
+enum err taught_fresh(const struct taught *t, const struct dataset *d, uint8_t **fresh,
+                      struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    *fresh = NULL;
+    for (uint32_t i = 0; t->there && t->given.extends && i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        if (in->words.count == in->known || in->encode == ENCODE_ID)
+            continue;
+        if (!*fresh)
+            *fresh = mem_zalloc(s->features, 1);
+        if (!*fresh)
+            return err_set(e, ERR_NOMEM, "out of memory for new words");
+        memset(*fresh + in->feature + in->known, 1, in->words.count - in->known);
+    }
+    return ERR_OK;
 }
 
 static enum err digest(struct job *job, const char *text, struct errmsg *e)

@@ -29,6 +29,10 @@ const struct encoding_given *taught_given(const struct taught *t);
  * hello. The log says which words are new. Errors: ERR_INPUT an embedding has no row for a new word; ERR_NOMEM. */
 enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
                       char **encoding, struct errmsg *e) MUST_CHECK;
+/* The chief, before a run begins: which features are those of new words, (features), the caller's (mem_free); NULL: none.
+ * Errors: ERR_NOMEM. */
+enum err taught_fresh(const struct taught *t, const struct dataset *d, uint8_t **fresh,
+                      struct errmsg *e) MUST_CHECK;
 void taught_close(struct taught *t);
 
 #endif

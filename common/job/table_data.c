@@ -295,7 +295,7 @@ static const struct job_key keys[] = {
     JOB_KEY("data.encoding", WORD, data.csv.encoding,
             "`csv`, `libsvm`: what a run that `checkpoint.run` begins takes from the last "
             "checkpoint of the words, scales and buckets that were learned. `extend`: all of them; "
-            "new words get numbers behind those that are there. `keep`: all of them; a new word is "
+            "new words come behind those that are there. `keep`: all of them; a new word is "
             "unknown. `learn`: none, they are learned from this data alone, so the weights must "
             "fit them",
             .words = encoding_words, .fallback = "extend", OF_COLUMNS),

@@ -104,14 +104,29 @@ class EncodingTest(TrainCase):
         self.assertNotEqual(s["eval"]["auc"], first["eval"]["auc"])
         self.assertNotEqual(self.encoding()[2]["category"]["words"], was[2]["category"]["words"])
 
-    def test_a_new_word_that_wants_a_feature_is_refused_by_name_and_keep_reads_it_as_unknown(self):
-        first, was = self.monday(), self.encoding()
+    def test_new_words_get_features_and_the_others_keep_theirs(self):
+        first = self.monday()
+        self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))
+        job = self.tuesday("--ps=2", "--workers=3", "--evaluator")
+        self.assertEqual(job.summary()["eval"], first["eval"])  # whose words are known
+        self.assertIn("column town has 6 words, of which 2 are new", job.log("worker-0"))
+        self.assertEqual(self.encoding()[2]["category"]["words"], [*TOWNS, "Lima", "Cali"])
+        s = self.night("wednesday").summary()
+        self.assertGreater(s["eval"]["auc"], 0.95)
+
+    def test_a_layer_that_new_words_would_change_is_refused_by_name_and_keep_reads_them_as_unknown(self):
+        self.JOB.write_text(JOB.replace("layers: [", "layers: [{batch_normalization: {name: norm}}, "))
+        first, was = self.night("monday").summary(), self.encoding()
         self.write(people(0, 800, [*TOWNS, "Lima"]))
         cuts = sorted(p.name for p in self.out.glob("checkpoints/cut-*"))
         job = self.tuesday(code=2)
-        self.assertIn('column 3 (town): "Lima" is a new word, for which the model has no feature', self.said(job))
+        self.assertIn("layer norm reads the features of words, and cannot take new ones", self.said(job))
         self.assertIn("data.encoding: keep", self.said(job))
         self.assertEqual(sorted(p.name for p in self.out.glob("checkpoints/cut-*")), cuts)
+        self.write(people(0, 800))
+        self.JOB.write_text(JOB)
+        first, was = self.night("monday", "--fresh", "--ps=1").summary(), self.encoding()
+        self.write(people(0, 800, [*TOWNS, "Lima"]))
         s = self.tuesday(data__encoding="keep").summary()
         self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
         self.assertEqual(self.encoding(), was)

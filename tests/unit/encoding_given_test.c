@@ -179,17 +179,6 @@ static void scales_stay(void **state)
     teardown(&f);
 }
 
-static void a_new_word_that_needs_a_feature_is_refused_by_name(void **state)
-{
-    (void)state;
-    const char columns[] = "number: age, category: town";
-    char *text = learned(columns, "1,Rome,0\n2,Oslo,1\n");
-    refuses(columns, "1,Rome,0\n2,Lima,1\n", text, ERR_INPUT,
-            "column 2 (town): \"Lima\" is a new word, for which the model has no feature: cut 7 "
-            "has 2 words. data.encoding: keep");
-    free(text);
-}
-
 static void another_column_is_refused_by_name(void **state)
 {
     (void)state;
@@ -268,7 +257,6 @@ int main(void)
         cmocka_unit_test(kept_words_have_their_numbers_and_new_ones_none),
         cmocka_unit_test(new_words_are_numbered_behind_the_others_and_that_again_changes_nothing),
         cmocka_unit_test(scales_stay),
-        cmocka_unit_test(a_new_word_that_needs_a_feature_is_refused_by_name),
         cmocka_unit_test(another_column_is_refused_by_name),
         cmocka_unit_test(what_is_no_encoding_is_corrupt),
     };

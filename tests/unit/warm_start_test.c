@@ -85,6 +85,16 @@ static struct job job_of(const char *run)
     return job;
 }
 
+/* A block of one tensor, valid until the next call. */
+static const struct layout *of(uint64_t n)
+{
+    static struct tensor t;
+    static struct layout l;
+    t = (struct tensor){.name = "all", .rank = 1, .shape = {(uint32_t)n}, .elems = n};
+    l = (struct layout){.tensors = n > 0, .tensor = &t, .elems = n};
+    return &l;
+}
+
 static void write_final(uint64_t cut, const char *run)
 {
     uint32_t threads[] = {1};
@@ -143,7 +153,7 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     (void)state;
     struct errmsg e = {""};
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS, "{}"};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, "{}"};
     write_final(6, "sunday");
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -185,6 +195,40 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     assert_false(there("checkpoints/cut-0000000006") || there("checkpoints/cut-0000000007"));
     manifest_close(&m);
     manifest_close(&old);
+}
+
+static void new_rows_have_first_values_and_the_others_what_was_learned(void **state)
+{
+    (void)state;
+    enum { WIDTH = 16, ROWS = 4 };
+    struct errmsg e = {""};
+    struct job job = job_of("tuesday");
+    struct tensor t = {.name = "k", .rank = 2, .shape = {ROWS, WIDTH}, .init = INIT_ONES};
+    struct layout l = {0};
+    uint8_t flags[] = {0, 1, 0, 1}, *fresh[] = {flags};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, &l, fresh, NULL};
+    float got[ROWS * WIDTH], m_slot[ROWS * WIDTH], mean[ROWS * WIDTH],
+        *slot[OPTIMIZER_SLOTS_MAX] = {m_slot, NULL, mean};
+    assert_int_equal(layout_add(&l, &t, &e), ERR_OK);
+    elems = 2 * WIDTH;
+    write_final(7, "monday");
+    elems = ELEMS;
+    struct manifest old = loaded(7);
+    if (warm_start_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    struct manifest m = loaded(8);
+    assert_int_equal(m.total_elems, ROWS * WIDTH);
+    assert_int_equal(checkpoint_read(checkpoints, &m, 0, ROWS * WIDTH, got, slot, &e), ERR_OK);
+    for (int i = 0; i < WIDTH; i++) {
+        assert_true(got[i] == average[i] && got[2 * WIDTH + i] == average[WIDTH + i]);
+        assert_true(got[WIDTH + i] == 1 && got[3 * WIDTH + i] == 1);
+    }
+    assert_memory_equal(mean, got, sizeof got);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        assert_true(m_slot[i] == 0);
+    manifest_close(&m);
+    manifest_close(&old);
+    layout_close(&l);
 }
 
 /* ---- tables ---- */
@@ -293,7 +337,7 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
     struct job job = job_of_tables();
     const uint64_t dense[] = {ELEMS, 64, 0};
     for (int i = 0; i < 3; i++) {
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, dense[i], NULL};
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(dense[i]), NULL, NULL};
         struct errmsg e = {""};
         uint32_t rows = 0;
         write_final_tables(dense[i], KEYS);
@@ -340,7 +384,7 @@ static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **stat
     write_final_tables(64, KEYS);
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
         struct job job = job_of_tables();
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+        const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
         struct errmsg e = {""};
         uint32_t rows = 0, wide = keys_up_to(t[i].wide_floor), deep = keys_up_to(t[i].deep_floor);
         job.model.table[0].unseen_days = t[i].wide;
@@ -380,7 +424,7 @@ static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
     write_final_tables(64, 100);
     long fired = 0;
     for (bool more = true; more; fired += more) {
@@ -403,7 +447,7 @@ static void a_job_without_a_table_of_the_old_one_is_refused(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
     struct errmsg e = {""};
     write_final_tables(64, 100);
     job.model.tables = 1;
@@ -417,7 +461,7 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
     elems = 64;
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -443,7 +487,7 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -452,13 +496,14 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
         fail_msg("%s", e.text);
     write_final(7, "monday");
     struct manifest m = loaded(8);
-    warm_start_settle(&s, &old); /* not ours */
+    warm_start_settle(&job, checkpoints, &old); /* not ours */
     assert_true(there("checkpoints/cut-0000000007"));
     write_final(9, "tuesday");
-    warm_start_settle(&s, &m); /* not the newest: a damaged one would be all that stays */
+    warm_start_settle(&job, checkpoints,
+                      &m); /* not the newest: a damaged one would be all that stays */
     assert_true(there("checkpoints/cut-0000000007"));
     assert_int_equal(remove_cut(9), 0);
-    warm_start_settle(&s, &m);
+    warm_start_settle(&job, checkpoints, &m);
     assert_false(there("checkpoints/cut-0000000007"));
     assert_true(there("checkpoints/cut-0000000008/manifest.gw"));
     manifest_close(&m);
@@ -471,7 +516,7 @@ static void a_damaged_cut_does_not_outlast_it(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, 64, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -495,7 +540,7 @@ static void another_model_is_refused_by_name(void **state)
     (void)state;
     struct job job = job_of("tuesday");
     char other[] = "model.layers[0].dense.units = 4\noptimizer = adam\n";
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, ELEMS, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, NULL};
     struct errmsg e = {""};
     char want[256];
     write_final(7, "monday");
@@ -508,7 +553,8 @@ static void another_model_is_refused_by_name(void **state)
                    dir);
     assert_string_equal(e.text, want);
     job.identity_text = is;
-    const struct warm_start larger = {&job, fingerprint, dir, checkpoints, ELEMS + 16, NULL};
+    const struct warm_start larger = {&job,           fingerprint, dir, checkpoints,
+                                      of(ELEMS + 16), NULL,        NULL};
     assert_int_equal(warm_start_begin(&larger, &old, &e), ERR_INPUT);
     assert_false(there("checkpoints/cut-0000000008"));
     manifest_close(&old);
@@ -521,6 +567,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
+        TEST(new_rows_have_first_values_and_the_others_what_was_learned),
         TEST(rows_of_tables_keep_their_weights_and_stamps_alone),
         TEST(rows_that_were_not_seen_since_an_old_enough_run_began_go),
         TEST(no_memory_for_rows_leaves_the_old_job_as_it_was),

@@ -502,8 +502,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)
-        err = r->given ? encoding_given_extend(d->table.schema, r->given, e)
-                       : table_learn(&d->table, pool, e);
+        err = r->given ? table_schema_number(d->table.schema, e) : table_learn(&d->table, pool, e);
     if (!err)
         err = table_scale(&d->table, pool, e);
     if (err)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/data/csv_row.h"
 
 enum { LOG_SQUARED_MOST = 1 << 16 };
 
@@ -258,28 +257,4 @@ enum err encoding_given_take(struct table_schema *s, const struct encoding_given
     json_decref(all);
     s->taught = err == ERR_OK;
     return err;
-}
-
-static const char *shown(const struct table_input *in, uint32_t word, char out[CSV_SHOWN_BYTES])
-{
-    size_t n;
-    const char *text = vocabulary_text(&in->words, word, &n);
-    return csv_row_shown(out, text, n);
-}
-
-enum err encoding_given_extend(struct table_schema *s, const struct encoding_given *g,
-                               struct errmsg *e)
-{
-    char word[CSV_SHOWN_BYTES];
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct table_input *in = &s->input[i];
-        if (in->words.count > in->known && in->encode == ENCODE_ONE_HOT && in->learns)
-            return err_set(e, ERR_INPUT,
-                           "column %u (%s): \"%s\" is a new word, for which the model has no "
-                           "feature: %s has %u words. data.encoding: keep reads new words as "
-                           "unknown; learn begins with words and scales of this data alone",
-                           i + 1, in->name[0] ? in->name : "no name", shown(in, in->known, word),
-                           g->from, in->known);
-    }
-    return table_schema_number(s, e);
 }

@@ -20,9 +20,4 @@ struct encoding_given {
  * it; ERR_CORRUPT it is no such file; ERR_NOMEM. */
 enum err encoding_given_take(struct table_schema *s, const struct encoding_given *g,
                              struct errmsg *e) MUST_CHECK;
-/* Behind the last row of the training part: number the features. Errors: ERR_INPUT a new word needs a feature that the
- * model does not have, naming column and word. */
-enum err encoding_given_extend(struct table_schema *s, const struct encoding_given *g,
-                               struct errmsg *e) MUST_CHECK;
-
 #endif

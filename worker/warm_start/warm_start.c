@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/uuid.h"
 #include "common/process/files.h"
+#include "worker/warm_start/block_map.h"
 #include "worker/warm_start/warm_rows.h"
 
 enum {
@@ -25,12 +26,13 @@ bool warm_start_is_due(const struct job *job, const struct manifest *newest)
     return newest->final && ending_is_of_another_run(newest, job);
 }
 
-static enum err check(const struct warm_start *s, const struct manifest *newest, struct errmsg *e)
+static enum err check(const struct warm_start *s, const struct manifest *newest,
+                      const struct block_map *map, struct errmsg *e)
 {
     enum err err = job_identity_compare_model(newest->identity_text, s->job->identity_text, e);
-    if (!err && newest->total_elems != s->elems)
+    if (!err && newest->total_elems != map->old_elems)
         err = err_set(e, ERR_INPUT, "it has %" PRIu64 " parameters, this one %" PRIu64,
-                      newest->total_elems, s->elems);
+                      newest->total_elems, map->old_elems);
     if (err)
         return err_wrap(
             e, ERR_INPUT,
@@ -71,10 +73,10 @@ static void piece_close(struct piece *p)
 
 static enum err piece_init(struct piece *p, const struct warm_start *s)
 {
-    uint64_t least = (s->elems + FILES_MAX - 1) / FILES_MAX;
+    uint64_t least = (s->layout->elems + FILES_MAX - 1) / FILES_MAX;
     const struct job *job = s->job;
     *p = (struct piece){.room = least > PIECE_ELEMS ? least : PIECE_ELEMS};
-    p->room = p->room < s->elems ? p->room : s->elems;
+    p->room = p->room < s->layout->elems ? p->room : s->layout->elems;
     p->slots = job->training.update == UPDATE_GEO ? 0 : optimizer_slots(&job->optimizer);
     p->w = mem_floats(p->room);
     bool there = p->w;
@@ -86,17 +88,38 @@ static enum err piece_init(struct piece *p, const struct warm_start *s)
     return ERR_NOMEM;
 }
 
-/* Learned weights, and the slots as they are before the first update. */
-static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
-                           uint64_t first, uint64_t n, struct errmsg *e)
+/* Learned weights [at, at + n) of the new block, from wherever they were; those of new words are first values. */
+static enum err run_read(float *w, const struct warm_start *s, const struct manifest *from,
+                         const struct block_run *run, uint64_t at, uint64_t n, struct errmsg *e)
 {
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
+    uint32_t average = optimizer_average_slot(&s->job->optimizer);
+    if (run->from == BLOCK_MAP_NEW) {
+        layout_init_values(s->layout, s->job->training.seed, at, n, w);
+        return ERR_OK;
+    }
+    if (average != UINT32_MAX)
+        slot[average] = w;
+    return checkpoint_read(s->checkpoints, from, run->from + (at - run->at), n,
+                           average == UINT32_MAX ? w : NULL, slot, e);
+}
+
+/* And the slots as they are before the first update. */
+static enum err piece_read(struct piece *p, const struct warm_start *s, const struct manifest *from,
+                           const struct block_map *map, uint64_t first, uint64_t n,
+                           struct errmsg *e)
+{
     const struct optimizer *o = &s->job->optimizer;
     uint32_t average = optimizer_average_slot(o);
-    if (average != UINT32_MAX)
-        slot[average] = p->w;
-    enum err err = checkpoint_read(s->checkpoints, from, first, n,
-                                   average == UINT32_MAX ? p->w : NULL, slot, e);
+    enum err err = ERR_OK;
+    memset(p->w, 0, n * sizeof *p->w);
+    for (uint32_t i = 0; i < map->runs && !err; i++) {
+        const struct block_run *run = &map->run[i];
+        uint64_t at = run->at > first ? run->at : first, end = run->at + run->n;
+        end = end < first + n ? end : first + n;
+        if (at < end)
+            err = run_read(p->w + (at - first), s, from, run, at, end - at, e);
+    }
     for (uint32_t i = 0; i < p->slots && !err; i++)
         for (uint64_t k = 0; k < n; k++)
             p->slot[i][k] = i == average ? p->w[k] : optimizer_slot_initial(o, i);
@@ -105,8 +128,8 @@ static enum err piece_read(struct piece *p, const struct warm_start *s, const st
 
 /* rows: NULL without tables; else each file has a share of the buckets. */
 static enum err write_pieces(struct piece *p, const struct warm_start *s,
-                             const struct manifest *from, struct warm_rows *rows,
-                             struct manifest *to, struct errmsg *e)
+                             const struct manifest *from, const struct block_map *map,
+                             struct warm_rows *rows, struct manifest *to, struct errmsg *e)
 {
     uint64_t room = p->room ? p->room : 1, pieces = (to->total_elems + room - 1) / room;
     uint32_t files = pieces ? (uint32_t)pieces : rows != NULL;
@@ -114,7 +137,7 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s,
     while (to->files < files && !err) {
         uint64_t first = to->files * room;
         uint64_t left = to->total_elems - first, n = left < room ? left : room;
-        err = piece_read(p, s, from, first, n, e);
+        err = piece_read(p, s, from, map, first, n, e);
         struct checkpoint_shard shard = {.generation = to->generation,
                                          .shard = to->files,
                                          .first_elem = first,
@@ -133,7 +156,8 @@ static enum err write_pieces(struct piece *p, const struct warm_start *s,
 
 /* The new run's beginning is noted, too: at its date rows of a later run may be too old. */
 static enum err write_with_rows(struct piece *p, const struct warm_start *s,
-                                const struct manifest *from, struct manifest *to, struct errmsg *e)
+                                const struct manifest *from, const struct block_map *map,
+                                struct manifest *to, struct errmsg *e)
 {
     struct warm_rows rows;
     uint64_t now = (uint64_t)clock_wall_ms() / 1000;
@@ -141,7 +165,7 @@ static enum err write_with_rows(struct piece *p, const struct warm_start *s,
     if (!err && beginnings_after(&to->begun, &from->begun, now, rows.tables.clock))
         err = err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
     if (!err)
-        err = write_pieces(p, s, from, &rows, to, e);
+        err = write_pieces(p, s, from, map, &rows, to, e);
     if (!err)
         warm_rows_count(&rows, s->job, to);
     warm_rows_close(&rows);
@@ -149,15 +173,15 @@ static enum err write_with_rows(struct piece *p, const struct warm_start *s,
 }
 
 static enum err write_cut(const struct warm_start *s, const struct manifest *from,
-                          struct manifest *to, struct errmsg *e)
+                          const struct block_map *map, struct manifest *to, struct errmsg *e)
 {
     struct piece p;
     if (piece_init(&p, s))
         return err_set(e, ERR_NOMEM, "no memory for a new job's first checkpoint");
     to->slots = p.slots;
     to->tables = from->tables;
-    enum err err =
-        from->tables ? write_with_rows(&p, s, from, to, e) : write_pieces(&p, s, from, NULL, to, e);
+    enum err err = from->tables ? write_with_rows(&p, s, from, map, to, e)
+                                : write_pieces(&p, s, from, map, NULL, to, e);
     piece_close(&p);
     if (!err && s->encoding)
         err = checkpoint_write_encoding(s->checkpoints, to->cut, s->encoding, strlen(s->encoding),
@@ -167,17 +191,18 @@ static enum err write_cut(const struct warm_start *s, const struct manifest *fro
     return err ? err : checkpoint_publish(s->checkpoints, to, e);
 }
 
-void warm_start_settle(const struct warm_start *s, const struct manifest *newest)
+void warm_start_settle(const struct job *job, const char *checkpoints,
+                       const struct manifest *newest)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
     struct errmsg e;
-    if (!s->job->checkpoint.run[0] || strcmp(newest->run, s->job->checkpoint.run) != 0 ||
-        newest->final || newest->step)
+    if (!job->checkpoint.run[0] || strcmp(newest->run, job->checkpoint.run) != 0 || newest->final ||
+        newest->step)
         return;
     /* one that is newer is damaged: what would stay is that */
-    if (checkpoint_list(s->checkpoints, &cuts, &n, &e) == ERR_OK && n > 1 && cuts[0] == newest->cut)
-        checkpoint_prune(s->checkpoints, 1);
+    if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 1 && cuts[0] == newest->cut)
+        checkpoint_prune(checkpoints, 1);
     mem_free(cuts);
 }
 
@@ -195,29 +220,39 @@ static enum err next_cut(const struct warm_start *s, const struct manifest *newe
     return ERR_OK;
 }
 
+static enum err begin(const struct warm_start *s, const struct manifest *newest,
+                      const struct block_map *map, struct manifest *to, struct errmsg *e)
+{
+    uint64_t random[2];
+    enum err err = next_cut(s, newest, &to->cut, e);
+    if (err)
+        return err;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return err_set(e, ERR_IO, "no random numbers: %s", strerror(errno));
+    uuid_make(to->uuid, random[0], random[1]);
+    (void)snprintf(to->run, sizeof to->run, "%s", s->job->checkpoint.run);
+    memcpy(to->data_fingerprint, s->data_fingerprint, sizeof to->data_fingerprint);
+    return write_cut(s, newest, map, to, e);
+}
+
 enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
                           struct errmsg *e)
 {
-    uint64_t random[2];
     struct checkpoint_file files[FILES_MAX];
     struct manifest to = {.generation = newest->generation,
-                          .total_elems = newest->total_elems,
+                          .total_elems = s->layout->elems,
                           .microbatches = s->job->training.microbatches,
                           .identity_text = s->job->identity_text,
                           .file = files,
                           .ps = newest->ps,
                           .ps_threads = newest->ps_threads};
-    enum err err = check(s, newest, e);
+    struct block_map map;
+    enum err err = block_map_init(&map, s->layout, s->fresh, e);
     if (!err)
-        err = next_cut(s, newest, &to.cut, e);
-    if (err)
-        return err;
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return err_set(e, ERR_IO, "no random numbers: %s", strerror(errno));
-    uuid_make(to.uuid, random[0], random[1]);
-    (void)snprintf(to.run, sizeof to.run, "%s", s->job->checkpoint.run);
-    memcpy(to.data_fingerprint, s->data_fingerprint, sizeof to.data_fingerprint);
-    err = write_cut(s, newest, &to, e);
+        err = check(s, newest, &map, e);
+    if (!err)
+        err = begin(s, newest, &map, &to, e);
+    block_map_close(&map);
     beginnings_close(&to.begun);
     if (err)
         return err;

@@ -54,6 +54,10 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->eval_metric = progress_real(object, "eval_metric");
     event->seconds = progress_real(object, "seconds");
     progress_text(event->metric_name, sizeof event->metric_name, object, "metric_name");
+    progress_text(event->loss_shown, sizeof event->loss_shown, object, "loss_shown");
+    progress_text(event->train_loss_shown, sizeof event->train_loss_shown, object,
+                  "train_loss_shown");
+    progress_text(event->eval_loss_shown, sizeof event->eval_loss_shown, object, "eval_loss_shown");
     progress_text(event->text, sizeof event->text, object, "text");
 }
 
@@ -94,6 +98,16 @@ static void line_add(struct line *l, const char *fmt, ...)
         l->n = l->n + (size_t)n < l->room ? l->n + (size_t)n : l->room - 1;
 }
 
+/* False: there is none. */
+static bool line_add_loss(struct line *l, const char *before, double loss, const char *shown)
+{
+    if (*shown)
+        line_add(l, "%sloss %s", before, shown);
+    else if (!isnan(loss))
+        line_add(l, "%sloss %.4f", before, loss);
+    return *shown || !isnan(loss);
+}
+
 static void line_add_metric(struct line *l, const char *before, double metric, const char *name)
 {
     if (!isnan(metric) && *name)
@@ -119,8 +133,7 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     line_add(&l, "epoch %llu/%llu  step %llu/%llu", (unsigned long long)event->epoch,
              (unsigned long long)event->epochs, (unsigned long long)event->step,
              (unsigned long long)event->steps);
-    if (!isnan(event->loss))
-        line_add(&l, "  loss %.4f", event->loss);
+    (void)line_add_loss(&l, "  ", event->loss, event->loss_shown);
     line_add_metric(&l, "  ", event->metric, event->metric_name);
     if (!(event->examples_per_s > 0))
         return;
@@ -133,13 +146,11 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     }
 }
 
-static void line_add_results(struct line *l, const char *before, double loss, double metric,
-                             const char *metric_name)
+static void line_add_results(struct line *l, const char *before, double loss, const char *shown,
+                             double metric, const char *metric_name)
 {
-    if (isnan(loss))
-        return;
-    line_add(l, "%sloss %.4f", before, loss);
-    line_add_metric(l, ", ", metric, metric_name);
+    if (line_add_loss(l, before, loss, shown))
+        line_add_metric(l, ", ", metric, metric_name);
 }
 
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event)
@@ -149,8 +160,10 @@ void progress_format_epoch(char *out, size_t bytes, const struct progress_event 
              (unsigned long long)event->epochs);
     if (!isnan(event->seconds))
         line_add(&l, " in %.1f s", event->seconds);
-    line_add_results(&l, ": ", event->train_loss, event->train_metric, event->metric_name);
-    line_add_results(&l, "; eval ", event->eval_loss, event->eval_metric, event->metric_name);
+    line_add_results(&l, ": ", event->train_loss, event->train_loss_shown, event->train_metric,
+                     event->metric_name);
+    line_add_results(&l, "; eval ", event->eval_loss, event->eval_loss_shown, event->eval_metric,
+                     event->metric_name);
 }
 
 static void progress_lines_end(struct progress_lines *l,

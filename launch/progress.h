@@ -7,7 +7,8 @@
  *    "metric_name":..,"seconds":..}
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
  *   {"type":"untrained","text":".."}                               there is nothing to train, and why
- * A number may be missing or null. Unknown types are skipped. */
+ * A loss that is not finite is null, and has "loss_shown", "train_loss_shown" or "eval_loss_shown" beside it: "nan", "inf",
+ * "-inf". A number may be missing or null. Unknown types are skipped. */
 #ifndef GRADWIRE_LAUNCH_PROGRESS_H
 #define GRADWIRE_LAUNCH_PROGRESS_H
 
@@ -32,10 +33,11 @@ struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
-    double loss, metric, examples_per_s;                     /* NAN: not given */
-    double train_loss, train_metric, eval_loss, eval_metric; /* NAN: not given */
-    double seconds;                                          /* NAN: not given */
-    char metric_name[PROGRESS_NAME_BYTES];                   /* "": none */
+    double loss, metric, examples_per_s;                         /* NAN: not given */
+    double train_loss, train_metric, eval_loss, eval_metric;     /* NAN: not given */
+    char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite, or not given */
+    double seconds;                                              /* NAN: not given */
+    char metric_name[PROGRESS_NAME_BYTES];                       /* "": none */
     char text[PROGRESS_TEXT_BYTES];
 };
 

@@ -22,8 +22,9 @@ struct cut_save {
     struct shard_image *image;
     struct cut_saved *out; /* what will be said of it */
     struct checkpoint_table table[ROW_TABLES_MAX];
-    bool rows_over;   /* the shard's thread has put them all */
-    uint64_t unslept; /* bytes of rows that a slow disk (--fault=disk) has yet to take */
+    struct broken broken; /* the writer's thread: of what it has written */
+    bool rows_over;       /* the shard's thread has put them all */
+    uint64_t unslept;     /* bytes of rows that a slow disk (--fault=disk) has yet to take */
 };
 
 static void unref(struct cut_save *s)
@@ -55,6 +56,7 @@ static enum err next_rows(void *ctx, struct row_group *g, struct errmsg *e)
     if (err)
         return err;
     const struct checkpoint_table *t = &s->pipe.table[g->table];
+    broken_look_at_rows(&s->broken, g, t);
     s->unslept += row_group_bytes(g->rows, t->dim + t->slots);
     if (s->unslept >= ROW_PIPE_PIECE_BYTES || row_group_ends(g)) {
         sleep_as_the_disk(s, s->unslept);
@@ -78,6 +80,7 @@ static void write_image(struct cut_save *s, struct shard_image *image, struct cu
     const struct cut_save_config *c = &s->config;
     const struct checkpoint_shard *b = &image->blocks;
     sleep_as_the_disk(s, b->elems * sizeof(float) * (1 + b->slots));
+    broken_look(&s->broken, b);
     out->err = checkpoint_write_shard(c->dir, s->cut, b, &out->file, &out->e);
     if (!c->store)
         return;
@@ -106,6 +109,7 @@ static void run(void *arg)
         write_image(s, image, out);
         shard_image_free(image);
         out->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
+        out->broken = s->broken;
         out->given_up = atomic_load(&s->given_up);
         s->config.on_done(s->config.ctx, out);
     }

@@ -19,7 +19,8 @@ struct store;
 struct cut_saved {
     uint64_t cut;
     struct checkpoint_file file;
-    enum err err; /* ERR_OK: the file is there */
+    struct broken broken; /* of what the file has */
+    enum err err;         /* ERR_OK: the file is there */
     struct errmsg e;
     bool given_up;
     double seconds;

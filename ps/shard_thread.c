@@ -220,7 +220,8 @@ static void io_save(void *ctx, struct shard_image *take_image)
     bool rows = take_image->blocks.rows != NULL;
     t->next_cut = cut + 1;
     if (cut_save_begin(&t->save, &t->writer, &config, take_image))
-        shard_on_saved(t->shard, cut, NULL, "no thread could be started to write the snapshot");
+        shard_on_saved(t->shard, cut, NULL, NULL,
+                       "no thread could be started to write the snapshot");
     else if (rows)
         copy_later(t);
 }
@@ -632,7 +633,8 @@ static void heard_saved(struct shard_thread *t, const struct cut_saved *s)
     t->counts.not_saved += s->err && !s->given_up;
     if (!s->err)
         tell_snapshot(t, s->seconds);
-    shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, s->err ? s->e.text : NULL);
+    shard_on_saved(t->shard, s->cut, s->err ? NULL : &s->file, &s->broken,
+                   s->err ? s->e.text : NULL);
     if (t->save && cut_save_number(t->save) == s->cut) {
         cut_save_end(t->save);
         t->save = NULL;

@@ -55,7 +55,14 @@ struct class_weight {
 /* What training.monitor looks at: the loss, or MONITOR_METRIC + a metric_kind. */
 enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
-enum nan_guard { NAN_GUARD_OFF, NAN_GUARD_SKIP, NAN_GUARD_STOP, NAN_GUARD_ROLLBACK };
+enum nan_guard {
+    NAN_GUARD_OFF,
+    NAN_GUARD_SKIP,
+    NAN_GUARD_STOP,
+    NAN_GUARD_ROLLBACK,
+    NAN_GUARD_CHECK,
+    NAN_GUARDS
+};
 enum sync_dropped { DROPPED_LOST, DROPPED_REDO };
 enum update_mode { UPDATE_SYNC, UPDATE_ASYNC, UPDATE_SSP, UPDATE_GEO };
 enum data_format { DATA_IDX, DATA_SYNTHETIC, DATA_CIFAR10, DATA_CSV, DATA_LIBSVM };
@@ -315,6 +322,12 @@ enum err job_output(const struct job *job, const char *given, char *out, size_t 
 
 /* "sync" */
 const char *job_update_word(enum update_mode update);
+const char *job_nan_guard_word(enum nan_guard guard);
+/* Gradients are looked at before they are applied, and refused. */
+static inline bool nan_guard_refuses(uint32_t guard)
+{
+    return guard != NAN_GUARD_OFF && guard != NAN_GUARD_CHECK;
+}
 
 /* Backup workers: is there a microbatch for each of the workers, and are there not fewer than are waited for?
  * Errors: ERR_INPUT, with the value that would do. */

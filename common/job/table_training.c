@@ -26,11 +26,9 @@ static const struct job_word optimizer_words[] = {
 static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 static const struct job_word nan_guard_words[] = {
-    {"off", NAN_GUARD_OFF, NULL},
-    {"skip", NAN_GUARD_SKIP, NULL},
-    {"stop", NAN_GUARD_STOP, NULL},
-    {"rollback", NAN_GUARD_ROLLBACK, NULL},
-    LAST_WORD,
+    {"check", NAN_GUARD_CHECK, NULL},       {"off", NAN_GUARD_OFF, NULL},
+    {"skip", NAN_GUARD_SKIP, NULL},         {"stop", NAN_GUARD_STOP, NULL},
+    {"rollback", NAN_GUARD_ROLLBACK, NULL}, LAST_WORD,
 };
 
 static const struct job_word update_words[] = {
@@ -165,10 +163,12 @@ static const struct job_key keys[] = {
             "each batch's, at its worker; 0: off",
             NOT_NEGATIVE, .fallback = "0", .setting = "clip_norm"),
     JOB_KEY("training.nan_guard", WORD, training.nan_guard,
-            "a gradient that is not finite, or optimizer state beyond 1e30: `skip` makes no update "
-            "of that batch, `stop` ends the job, `rollback` goes back to the last checkpoint and "
-            "then skips the batch",
-            .words = nan_guard_words, .fallback = "off", .setting = "nan_guard"),
+            "`check`: a loss, or a weight in a checkpoint, that is not finite ends the job; `off`: "
+            "training goes on, and the job fails at its end. The others look at each gradient, "
+            "before it is applied: if it is not finite, or optimizer state is beyond 1e30, `skip` "
+            "makes no update of that batch, `stop` ends the job, `rollback` goes back to the last "
+            "checkpoint and then skips the batch",
+            .words = nan_guard_words, .fallback = "check", .setting = "nan_guard"),
     JOB_KEY("training.max_rejected", U32, training.max_rejected,
             "batches in a row that `nan_guard: skip` rejects (in sync rollback, too) before the "
             "job fails",

@@ -7,15 +7,21 @@ const char *job_update_word(enum update_mode update)
     return job_word_of(job_key_find("training.update")->words, (int)update);
 }
 
+const char *job_nan_guard_word(enum nan_guard guard)
+{
+    return job_word_of(job_key_find("training.nan_guard")->words, (int)guard);
+}
+
 enum err job_check_update(struct job_reader *r)
 {
     const struct job *job = r->job;
     if (job->training.update != UPDATE_SYNC || job->sync.dropped != DROPPED_REDO ||
         job->training.nan_guard != NAN_GUARD_ROLLBACK)
         return ERR_OK;
-    return job_refuse(r, NULL, "sync.dropped",
-                      "redo goes with training.nan_guard: off, skip or stop: after a rollback "
-                      "the step to be skipped may be made of other microbatches");
+    return job_refuse(
+        r, NULL, "sync.dropped",
+        "redo goes with training.nan_guard: check, off, skip or stop: after a rollback "
+        "the step to be skipped may be made of other microbatches");
 }
 
 uint32_t job_replicas(const struct job *job, uint32_t workers)

@@ -102,7 +102,7 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
         (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
-        m->nan_guard > NAN_GUARD_ROLLBACK || !codec_is_choice(m->push_codec) ||
+        m->nan_guard >= NAN_GUARDS || !codec_is_choice(m->push_codec) ||
         !codec_is_choice(m->reply_codec) || m->reply_codec == CODEC_TOP_K ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
         ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/buffer.h"
+#include "common/checkpoint/broken.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/codec/codec_choice.h"
@@ -109,9 +110,9 @@ void shard_free(struct shard *s);
  * answered again, and a shard that the plan leaves empty answers nothing. A decision for another step than the one that
  * is summed is of no use any more, and left alone. */
 void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessage *m);
-/* The writer is done: `file` or an error text. */
+/* The writer is done: `file` or an error text. `broken`: what it saw in the file; NULL: all is finite. */
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
-                    const char *error);
+                    const struct broken *broken, const char *error);
 
 /* The rows of a cut leave while training goes on: copy some of them, a bounded time, or give back some memory when it is
  * over. False: there is nothing to do at

@@ -1,9 +1,11 @@
 /* A shard's part of a cut: stop at a boundary, report, go on to the named step, copy, save. Rows are copied while training
  * goes on (shard_copy.c). */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/rows/key.h"
 #include "ps/core/shard_state.h"
 
 bool shard_cut_holds(const struct shard *s)
@@ -31,7 +33,7 @@ void shard_cut_reset(struct shard *s)
     msg_free(s->cut.copied ? &s->cut.copied->base : NULL);
     s->cut.copied = NULL;
     s->cut.is_saved = false;
-    s->cut.error[0] = '\0';
+    s->cut.error[0] = s->cut.broken[0] = '\0';
 }
 
 static void tell_stopped(struct shard *s)
@@ -77,6 +79,7 @@ static void tell_saved(struct shard *s)
     m.first_bucket = s->cut.saved.first_bucket;
     m.end_bucket = s->cut.saved.end_bucket;
     m.clock = s->cut.saved.clock;
+    m.broken = s->cut.broken;
     s->io->tell(s->ctx, FRAME_CUT_SAVED, &m.base);
 }
 
@@ -90,7 +93,7 @@ static void copy_and_save(struct shard *s)
     if (image)
         s->io->save(s->ctx, image);
     else
-        shard_on_saved(s, s->cut.number, NULL, "no memory to copy the parameters for a cut");
+        shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to copy the parameters for a cut");
 }
 
 void shard_cut_boundary(struct shard *s)
@@ -154,8 +157,19 @@ void shard_on_cut_ended(struct shard *s, const Gradwire__CutEnded *m)
         s->mode->release(s);
 }
 
+static void say_broken(struct shard *s, const struct broken *b)
+{
+    if (b->kind == BROKEN_ELEM)
+        (void)snprintf(s->cut.broken, sizeof s->cut.broken, "the tensor %s",
+                       s->layout.tensor[layout_find(&s->layout, b->elem)].name);
+    else if (b->kind == BROKEN_ROW)
+        (void)snprintf(s->cut.broken, sizeof s->cut.broken,
+                       "the row of key %" PRIu64 " of table %s", key_unmix(b->mixed),
+                       s->layout.rows->table[b->table].name);
+}
+
 void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file *file,
-                    const char *error)
+                    const struct broken *broken, const char *error)
 {
     if (cut != s->cut.number || s->cut.state != CUT_SAVING)
         return; /* of a cut that is over */
@@ -165,6 +179,9 @@ void shard_on_saved(struct shard *s, uint64_t cut, const struct checkpoint_file 
     if (file)
         s->cut.saved = *file;
     s->cut.is_saved = error == NULL;
+    s->cut.broken[0] = '\0';
+    if (file && broken)
+        say_broken(s, broken);
     (void)snprintf(s->cut.error, sizeof s->cut.error, "%s", error ? error : "");
     shard_check(s);
     tell_saved(s);

@@ -41,7 +41,7 @@ void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t fr
 {
     struct shard_round *r = &s->sync.round;
     r->next.there = true;
-    r->next.guard = m->nan_guard != NAN_GUARD_OFF;
+    r->next.guard = nan_guard_refuses(m->nan_guard);
     r->next.clip_norm = m->clip_norm;
     r->next.step = from_step;
     shard_round_turn(s);

@@ -87,7 +87,8 @@ struct shard_cut {
     Gradwire__CutCopied *copied;  /* what was copied for it */
     struct checkpoint_file saved; /* when the writer is done */
     bool is_saved;
-    char error[256]; /* or why it could not be */
+    char error[256];  /* or why it could not be */
+    char broken[192]; /* what of it is not finite, in words */
 };
 
 /* Sums of epochs as they are told, and what they point to. */

@@ -92,7 +92,7 @@ class BackupTest(TrainCase):
                            ({"sync.replicas_to_aggregate": 4}, "there are 3 workers; allowed: up to 3"),
                            ({"training.update": "async"}, "it is of training.update: sync, which is async here"),
                            ({"sync.dropped": "redo", "training.nan_guard": "rollback"},
-                            "redo goes with training.nan_guard: off, skip or stop")):
+                            "redo goes with training.nan_guard: check, off, skip or stop")):
             with self.subTest(said):
                 job = self.launch("--ps=1", "--workers=3", keys={**TWO_OF_THREE, **keys}).wait(2)
                 self.assertIn(said, job.stderr())

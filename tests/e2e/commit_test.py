@@ -87,7 +87,7 @@ class NanTest(TrainCase):
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_without_the_guard_a_nan_reaches_the_parameters(self):
-        s = self.train("--workers=2", "--fault=worker-1=nan:7").summary()
+        s = self.train("--workers=2", "--fault=worker-1=nan:7", code=1, keys={"training.nan_guard": "off"}).summary()
         self.assertIsNone(s["train"]["loss"])
         self.assertEqual(s["batches"]["rejected"], 0)
 

@@ -68,7 +68,7 @@ static void on_saved(struct sim *sim, struct sim_event *e)
     struct sim_save *s = e->p;
     struct sim_thread *t = s->thread;
     (void)sim;
-    shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name,
+    shard_on_saved(t->core, s->image->cut, s->error[0] ? NULL : &s->name, NULL,
                    s->error[0] ? s->error : NULL);
     save_free(s);
     sim_thread_go_on(t);

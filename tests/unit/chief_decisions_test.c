@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ struct said {
     char momentum[200]; /* what was said of it last */
     int momenta;        /* and how often */
     int ended;          /* the exit code, -1: not yet */
+    bool may_fail;      /* it is no failure of the test */
     int kept[KEPT_FAILED + 1];
     uint64_t kept_ask, kept_cut; /* of the last one */
     uint64_t begun_clocks;       /* of the last manifest, summed */
@@ -131,7 +133,7 @@ static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct said *said = &((struct fixture *)ctx)->said;
     if (((struct fixture *)ctx)->no_base || (said->awaited && exit_code == 143) ||
-        (said->done && exit_code == 0)) {
+        (said->done && exit_code == 0) || said->may_fail) {
         said->ended = exit_code;
         return;
     }
@@ -287,7 +289,7 @@ static void start(struct fixture *f)
     assert_int_equal(f->said.welcomes, WORKERS);
 }
 
-static void saved(struct fixture *f, uint32_t shard, const char *error)
+static void saved_with(struct fixture *f, uint32_t shard, const char *error, const char *broken)
 {
     char text[64];
     Gradwire__CutSaved m = GRADWIRE__CUT_SAVED__INIT;
@@ -297,8 +299,14 @@ static void saved(struct fixture *f, uint32_t shard, const char *error)
     m.cut = f->said.cut;
     m.shard = shard;
     m.error = text;
+    m.broken = (char *)broken;
     m.file = (char *)"";
     chief_on_ps(f->chief, shard, FRAME_CUT_SAVED, &m.base, f->now_ms);
+}
+
+static void saved(struct fixture *f, uint32_t shard, const char *error)
+{
+    saved_with(f, shard, error, "");
 }
 
 /* Cut 0 is taken before the workers are welcomed; this is the next one, which they hold for. */
@@ -560,6 +568,63 @@ static void a_cut_that_was_asked_for_and_fails_is_told(void **state)
     close_fixture(&f);
 }
 
+/* The first one in the order of the model, whoever says it first. */
+static void a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks(void **state)
+{
+    (void)state;
+    for (uint32_t guard = NAN_GUARD_OFF; guard < NAN_GUARDS; guard++) {
+        struct fixture f;
+        open_fixture(&f, NULL);
+        f.chief->config.settings.nan_guard = guard;
+        f.said.ended = -1;
+        f.said.may_fail = true;
+        cut_with_workers(&f);
+        copy_cut(&f, 0);
+        saved_with(&f, 1, "", "the tensor z");
+        assert_int_equal(f.said.ended, -1);
+        saved_with(&f, 0, "", "the tensor a");
+        assert_int_equal(f.said.ended, guard == NAN_GUARD_CHECK ? 1 : -1);
+        assert_int_equal(f.said.published, guard == NAN_GUARD_CHECK ? 1 : 2);
+        if (guard == NAN_GUARD_CHECK)
+            assert_string_equal(f.chief->failed,
+                                "batch 0: the tensor a is not finite (training.nan_guard: check); "
+                                "lower training.learning_rate, or set training.clip_norm");
+        close_fixture(&f);
+    }
+}
+
+static void take_final_cut(struct fixture *f, const char *broken, double loss)
+{
+    open_with(f, &final_cut, 0);
+    start(f);
+    f->said.ended = -1;
+    f->said.may_fail = true;
+    f->chief->published_final = false;
+    chief_on_evaluated(f->chief, f->now_ms);
+    copy_cut(f, 100);
+    f->chief->epoch[0] = (struct epoch_sums){.epoch = 2, .batches = 1, .examples = 1, .loss = 1};
+    f->chief->epoch[1] = (struct epoch_sums){.epoch = 3, .batches = 1, .examples = 1, .loss = loss};
+    saved(f, 0, "");
+    saved_with(f, 1, "", broken);
+}
+
+static void a_final_cut_that_is_not_finite_is_not_published_without_the_guard_either(void **state)
+{
+    (void)state;
+    const struct {
+        const char *broken;
+        double loss;
+        int published, ended;
+    } all[] = {{"", 1, 1, -1}, {"the tensor z", 1, 0, 1}, {"", NAN, 0, 1}, {"", INFINITY, 0, 1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct fixture f;
+        take_final_cut(&f, all[i].broken, all[i].loss);
+        assert_int_equal(f.said.published, all[i].published);
+        assert_int_equal(f.said.ended, all[i].ended);
+        close_fixture(&f);
+    }
+}
+
 /* A new chief, behind the final cut, asks for one more. */
 static void the_last_cut_of_a_job_that_is_done_is_the_final_one(void **state)
 {
@@ -780,6 +845,8 @@ int main(void)
         cmocka_unit_test(a_cut_that_has_not_stopped_the_shards_is_the_one_that_is_asked_for),
         cmocka_unit_test(behind_one_that_is_copied_another_cut_is_taken),
         cmocka_unit_test(a_cut_that_was_asked_for_and_fails_is_told),
+        cmocka_unit_test(a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks),
+        cmocka_unit_test(a_final_cut_that_is_not_finite_is_not_published_without_the_guard_either),
         cmocka_unit_test(the_last_cut_of_a_job_that_is_done_is_the_final_one),
         cmocka_unit_test(a_new_generation_drops_what_was_asked_for),
         cmocka_unit_test(cut_is_dropped_where_the_copies_differ),

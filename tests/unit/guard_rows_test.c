@@ -103,12 +103,41 @@ static void a_batch_that_is_emptied_has_no_rows(void **state)
     end(&f);
 }
 
+static void assert_blamed(const struct fixture *f, const float *w, const char *wanted)
+{
+    char what[192];
+    guard_blame(&f->guard, w, &f->node, 1, what, sizeof what);
+    assert_string_equal(what, wanted);
+}
+
+/* The weights first: where one of them is not finite, no gradient is. */
+static void a_loss_is_blamed_on_a_weight_or_on_a_gradient(void **state)
+{
+    (void)state;
+    struct fixture f;
+    float w[ELEMS] = {0};
+    begin(&f, 0);
+    assert_blamed(&f, w, "the loss is not finite");
+    f.b[0] = INFINITY;
+    char of_row[128];
+    (void)snprintf(of_row, sizeof of_row,
+                   "the loss is not finite; the gradient of key %llu of table b is not finite",
+                   (unsigned long long)key_unmix(5));
+    assert_blamed(&f, w, of_row);
+    f.value[1] = NAN;
+    assert_blamed(&f, w, "the loss is not finite; the gradient of w is not finite");
+    w[ELEMS - 1] = NAN;
+    assert_blamed(&f, w, "the loss is not finite, nor is the tensor w");
+    end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_norm_of_a_batch_is_of_its_rows_too),
         cmocka_unit_test(a_row_that_is_not_finite_is_found_and_named),
         cmocka_unit_test(a_batch_that_is_emptied_has_no_rows),
+        cmocka_unit_test(a_loss_is_blamed_on_a_weight_or_on_a_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

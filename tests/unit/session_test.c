@@ -20,6 +20,8 @@ struct fixture {
     bool any;
     uint64_t step, want, done; /* done: ids that were reported */
     bool withholds;
+    int rejections;
+    uint64_t rejected;
 };
 
 static void io_to_shard(void *ctx, uint32_t shard, enum frame_type type,
@@ -54,6 +56,11 @@ static void io_to_chief(void *ctx, enum frame_type type, const ProtobufCMessage 
         f->asks++;
         f->want = ask->want;
         count_done(f, ask->n_done, ask->done);
+    } else if (type == FRAME_BATCH_REJECTED) {
+        const Gradwire__BatchRejected *rejected = (const Gradwire__BatchRejected *)m;
+        f->rejections++;
+        f->rejected = rejected->batch;
+        assert_string_equal(rejected->what, "the loss is not finite");
     } else if (type == FRAME_HELD) {
         const Gradwire__Held *held = (const Gradwire__Held *)m;
         f->helds++;
@@ -226,6 +233,35 @@ static void session_pulls_anew_where_the_smallest_step_is_gone(void **state)
     assert_int_equal(session_phase(f.s), SESSION_READY);
     assert_int_equal(session_step(f.s), 3);
     session_free(f.s);
+}
+
+/* Until it is told what comes of it; of a generation that is over nothing is said. */
+static void session_repeats_what_it_rejects_when_the_chief_is_back(void **state)
+{
+    (void)state;
+    for (int update = GRADWIRE__UPDATE__SYNC; update <= GRADWIRE__UPDATE__ASYNC; update++) {
+        struct fixture f;
+        open_fixture(&f, (Gradwire__Update)update);
+        if (update == GRADWIRE__UPDATE__SYNC)
+            deal_all_to_me(&f);
+        else
+            lease(&f, 3, 1, false);
+        reply(&f, 0, 3, 0, true);
+        reply(&f, 1, 3, 0, true);
+        f.task = session_task(f.s);
+        assert_int_equal(f.task.name, 3);
+        session_on_chief_up(f.s);
+        assert_int_equal(f.rejections, 0);
+        session_reject(f.s, "the loss is not finite");
+        session_on_chief_up(f.s);
+        assert_int_equal(f.rejections, 2);
+        assert_int_equal(f.rejected, 3);
+        assert_int_equal(session_phase(f.s), SESSION_COMPUTING);
+        assert_int_equal(welcome(&f, 6, (Gradwire__Update)update), ERR_OK);
+        session_on_chief_up(f.s);
+        assert_int_equal(f.rejections, 2);
+        session_free(f.s);
+    }
 }
 
 /* The step that one shard has made all others make: the largest is pulled, until all name one. */
@@ -566,6 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(session_pulls_anew_where_the_smallest_step_is_gone),
+        cmocka_unit_test(session_repeats_what_it_rejects_when_the_chief_is_back),
         cmocka_unit_test(session_of_a_late_worker_pulls_the_largest_step),
         cmocka_unit_test(session_of_a_late_worker_goes_on_with_one_step_of_all_shards),
         cmocka_unit_test(session_pushes_again_what_a_broken_link_may_have_lost),

@@ -126,7 +126,7 @@ static void write_file(struct node *n)
     if (checkpoint_write_shard(dir, CUT, &n->image->blocks, &file, &e))
         fail_msg("%s", e.text);
     drop_image(n);
-    shard_on_saved(n->shard, CUT, &file, NULL);
+    shard_on_saved(n->shard, CUT, &file, NULL, NULL);
 }
 
 static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct checkpoint_shard *b,
@@ -472,7 +472,7 @@ static void a_cut_that_ends_ends_its_writer(void **state)
         else if (how == 2)
             enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
         else
-            shard_on_saved(s, CUT, NULL, "No space left on device");
+            shard_on_saved(s, CUT, NULL, NULL, "No space left on device");
         assert_int_equal(c->node[0].ended, how < 3);
         assert_false(s->rows.tables.cut.on);
         while (shard_copy(s)) /* memory */

@@ -314,6 +314,17 @@ static void takeover(struct fixture *f, uint64_t number, float clip, uint64_t fr
     let_in(f, number);
 }
 
+static void a_guard_that_checks_adds_no_round(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_guarded(&f, 0, NAN_GUARD_CHECK, 0);
+    push(&f, 5, 0, 0, 1);
+    push(&f, 5, 0, 1, NAN);
+    assert_true(step(&f) == 1 && f.said.reports == 0);
+    close_fixture(&f);
+}
+
 /* Another shard may have made this step without a round, or wait in one: all turn at a step that nobody has begun. */
 static void a_new_chief_begins_and_ends_rounds_at_the_step_it_says(void **state)
 {
@@ -527,6 +538,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_summed_step_is_reported_once_and_waits),
+        cmocka_unit_test(a_guard_that_checks_adds_no_round),
         cmocka_unit_test(the_decision_scales_the_mean_gradient),
         cmocka_unit_test(the_norm_is_of_the_accumulated_gradients),
         cmocka_unit_test(lambs_direction_is_of_the_scaled_gradient),

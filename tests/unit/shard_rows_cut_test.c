@@ -127,7 +127,7 @@ static void parts_that_wait_for_a_cut_go_on_when_it_is_over(void **state)
         else if (how == 1)
             shard_on_chief(s, FRAME_CUT, &cut.base);
         else if (how == 2)
-            shard_on_saved(s, 1, NULL, "No space left on device");
+            shard_on_saved(s, 1, NULL, NULL, "No space left on device");
         else
             rig_enter(c, GRADWIRE__ENTER_MODE__TAKEOVER);
         assert_int_equal(rig_step(c, 1), 2);

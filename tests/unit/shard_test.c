@@ -459,7 +459,7 @@ static void shard_says_again_that_it_could_not_save(void **state)
     cut_at(&f, 4, 0);
     cut_at(&f, 4, 0);
     assert_int_equal(f.saved, 0); /* not yet */
-    shard_on_saved(f.shard, 4, NULL, "No space left on device");
+    shard_on_saved(f.shard, 4, NULL, NULL, "No space left on device");
     f.saved_error[0] = '\0';
     cut_at(&f, 4, 0);
     assert_int_equal(f.saved, 2);

@@ -1,5 +1,6 @@
 #include "worker/chief/epoch_end.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "common/process/files.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/parameters/norm.h"
 #include "worker/chief/best_cut.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/export/encoding.h"
@@ -16,7 +18,8 @@
 #include "worker/control/progress.h"
 
 enum {
-    STEP_LETTER_MS = 50 /* the control thread hears of steps so often, and at each epoch's end */
+    STEP_LETTER_MS = 50, /* the control thread hears of steps so often, and at each epoch's end */
+    DIVERGED_BYTES = 192
 };
 
 struct epoch_end {
@@ -29,6 +32,7 @@ struct epoch_end {
     struct progress progress;
     bool finish_asked, evaluate_asked;
     bool final_seen; /* async: the last evaluation is done */
+    bool finished;   /* what is to be exported is here, when the final checkpoint is published */
     uint64_t epoch_asked;
     uint64_t enough_epoch, enough_step; /* where early stopping ended it; epoch 0: it has not */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
@@ -53,10 +57,9 @@ static void welcomed(void *ctx)
 {
     struct epoch_end *end = ctx;
     end->finish_asked = end->evaluate_asked = end->step_due = false;
-    end->final_seen = false;
+    end->final_seen = end->finished = false;
     best_cut_drop(&end->best_cut);
     end->evaluated_step = UINT64_MAX;
-    end->result->digest[0] = '\0'; /* what was exported may be of a life that is over */
     if (end->enough_epoch && end->terms->settings.redo)
         session_stop_behind(end->session, end->enough_epoch);
     else if (end->enough_epoch)
@@ -204,6 +207,23 @@ static void note_epoch(struct epoch_end *end, uint64_t epoch, double now_s)
                                  .eval = r->eval};
 }
 
+/* The chief ends the job. */
+static void say_diverged(struct epoch_end *end)
+{
+    static const char evaluation[] = "the loss of the evaluation is not finite";
+    const struct layout *l = model_layout(end->config.model);
+    const char *tensor = norm_broken_tensor(l, 0, learned(end), (size_t)l->elems, DBL_MAX);
+    char *what = mem_zalloc(DIVERGED_BYTES, 1);
+    if (what && tensor)
+        (void)snprintf(what, DIVERGED_BYTES, "%s, nor is the tensor %s", evaluation, tensor);
+    else if (what)
+        (void)snprintf(what, DIVERGED_BYTES, "%s", evaluation);
+    if (what)
+        post(end, CONTROL_DIVERGED, what);
+    else
+        stop(end, 138, "no memory to end the training");
+}
+
 /* No step from this one on is wanted. The generation goes with it: where microbatches are trained again, another one may
  * end at another step. */
 static void say_enough(struct epoch_end *end)
@@ -285,7 +305,9 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     note_epoch(end, epoch, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);
-    if (eval)
+    if (eval && !isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)
+        say_diverged(end);
+    else if (eval)
         look_at(end, epoch, eval);
     return true;
 }
@@ -334,12 +356,25 @@ static void finish(struct epoch_end *end)
     struct errmsg e = {""};
     driver_finish(end->parts->driver); /* what follows is no training */
     end->finish_asked = false;
-    if (restore_best(end, &e) ||
-        epoch_end_export(&end->config, learned(end), end->result->digest, &e)) {
+    if (end->result->has_eval && !isfinite(end->result->eval.loss)) {
+        say_diverged(end);
+        return;
+    }
+    if (restore_best(end, &e)) {
         stop(end, 1, e.text);
         return;
     }
+    end->finished = true;
     post(end, CONTROL_FINISHED, NULL);
+}
+
+/* Not before: the shards look at the weights while they write them, and what is not finite is not exported. */
+static void published(void *ctx)
+{
+    struct epoch_end *end = ctx;
+    struct errmsg e = {""};
+    if (end->finished && epoch_end_export(&end->config, learned(end), end->result->digest, &e))
+        stop(end, 1, e.text);
 }
 
 /* ---- between two tasks ---- */
@@ -389,7 +424,7 @@ static void between_batches(struct epoch_end *end)
                 finish(end);
         }
     } else if (end->evaluate_asked && !end->finish_asked && !end->enough_epoch &&
-               !end->result->digest[0] && /* what is exported was the last to be evaluated */
+               !end->finished && /* what is exported was the last to be evaluated */
                averages_are_here(end)) {
         end->evaluate_asked = false; /* a new generation asks again */
         (void)end_epoch(end, end->epoch_asked);
@@ -413,6 +448,7 @@ const struct driver_chief epoch_end_ops = {
     .between = between,
     .evaluate = evaluate_asked,
     .finish = finish_asked,
+    .published = published,
     .kept = kept,
 };
 

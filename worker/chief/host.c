@@ -120,6 +120,12 @@ static void io_finish(void *ctx)
     control_to_train(h->control, TRAIN_FINISH, 0);
 }
 
+static void io_final(void *ctx)
+{
+    struct host *h = ctx;
+    control_to_train(h->control, TRAIN_PUBLISHED, 0);
+}
+
 static void io_ended(void *ctx, int exit_code, const char *text)
 {
     struct host *h = ctx;
@@ -178,6 +184,7 @@ static const struct chief_io chief_io = {
     .restored = io_restored,
     .random = io_random,
     .journal = host_journal,
+    .final = io_final,
 };
 
 /* ---- the control thread's calls ---- */
@@ -302,6 +309,8 @@ static void host_on_letter(void *role, struct mail *m)
         ps_links_tell_kept(h, (uint32_t)m->number, m->data);
     } else if (m->type == CONTROL_ENOUGH) {
         chief_enough(h->chief, m->number, *(const uint64_t *)m->data, now);
+    } else if (m->type == CONTROL_DIVERGED) {
+        chief_on_diverged(h->chief, m->number, m->data, now);
     } else if (m->type == CONTROL_FINISHED) {
         chief_on_evaluated(h->chief, now);
     } else if (m->type == HOST_PUBLISHED) {

@@ -15,13 +15,14 @@ struct meter;
 
 /* Letters to the training thread. */
 enum train_letter {
-    TRAIN_CHIEF,  /* number: frame type; data: a message of the chief */
-    TRAIN_HELLO,  /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
-    TRAIN_EPOCH,  /* not in sync: epoch `number` is over: evaluate */
-    TRAIN_FINISH, /* all is learned: final parameters, evaluation, model/ */
-    TRAIN_KEPT,   /* data: struct train_kept */
-    TRAIN_GO,     /* SIGTERM */
-    TRAIN_STOP,   /* end now; number: exit code; data: why, a string */
+    TRAIN_CHIEF,     /* number: frame type; data: a message of the chief */
+    TRAIN_HELLO,     /* the connection to the chief is up: a hello is wanted (CONTROL_SEND) */
+    TRAIN_EPOCH,     /* not in sync: epoch `number` is over: evaluate */
+    TRAIN_FINISH,    /* all is learned: final parameters, evaluation */
+    TRAIN_KEPT,      /* data: struct train_kept */
+    TRAIN_PUBLISHED, /* the final checkpoint is published: model/ */
+    TRAIN_GO,        /* SIGTERM */
+    TRAIN_STOP,      /* end now; number: exit code; data: why, a string */
 };
 
 /* Letters to the control thread. */
@@ -29,7 +30,8 @@ enum control_letter {
     CONTROL_SEND,      /* number: frame type; data: a message for the chief */
     CONTROL_STEP,      /* sync: parameters of step `number` are here */
     CONTROL_EVALUATED, /* data: struct evaluation (model/evaluation.h) */
-    CONTROL_FINISHED,  /* number: step; the final evaluation is done and model/ is written */
+    CONTROL_FINISHED,  /* number: step; the final evaluation is done */
+    CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
     CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
     CONTROL_QUIT, /* from control_close */

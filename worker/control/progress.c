@@ -45,6 +45,26 @@ static const char *number(double x, char out[32])
     return out;
 }
 
+/* A loss for people, who are to see what JSON does not have. */
+static const char *shown(double x, char out[32])
+{
+    if (isnan(x))
+        (void)snprintf(out, 32, "nan");
+    else
+        (void)snprintf(out, 32, "%.9g", x);
+    return out;
+}
+
+/* One more key for a loss that is there and not finite: its own has null, as where there is none. */
+static const char *not_finite(char out[48], const char *key, bool there, double x)
+{
+    char loss[32];
+    out[0] = '\0';
+    if (there && !isfinite(x))
+        (void)snprintf(out, 48, "\"%s_shown\":\"%s\",", key, shown(x, loss));
+    return out;
+}
+
 static double mean(double sum, double n)
 {
     return n > 0 ? sum / n : NAN;
@@ -60,15 +80,16 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     }
     if (now_s - p->said_s < every_s)
         return;
-    char loss[32], metric[32], rate[32];
+    char loss[32], metric[32], rate[32], odd[48];
     const struct job *job = p->job;
+    double mean_loss = mean(trained->loss, trained->examples);
     write_line(
         p->fd,
         "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
         ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
-        ",\"loss\":%s,\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
+        ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
         epoch, job->training.epochs, step, steps, steps * job->training.epochs,
-        number(mean(trained->loss, trained->examples), loss),
+        number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
         job->model.metrics ? metric_name(job->model.metric[0]) : "",
         number(job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN,
                metric),
@@ -100,22 +121,25 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
                     const struct evaluation *eval, double now_s)
 {
     char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "", best[64];
+    char odd[48], odd_eval[48];
     const struct job *job = p->job;
     bool metrics = job->model.metrics > 0;
     double loss = mean(trained->loss, trained->examples);
     double metric = metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
     const char *name = metrics ? metric_name(job->model.metric[0]) : "";
     write_line(p->fd,
-               "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,"
-               "\"train_metric\":%s,\"eval_loss\":%s,\"eval_metric\":%s,\"metric_name\":\"%s\","
+               "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,%s"
+               "\"train_metric\":%s,\"eval_loss\":%s,%s\"eval_metric\":%s,\"metric_name\":\"%s\","
                "\"seconds\":%.3f}\n",
-               epoch, job->training.epochs, number(loss, a), number(metric, b),
+               epoch, job->training.epochs, number(loss, a),
+               not_finite(odd, "train_loss", trained->examples > 0, loss), number(metric, b),
                number(eval ? eval->loss : NAN, c),
+               not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
     if (trained->examples > 0)
-        (void)words(learned, a, name, b);
+        (void)words(learned, shown(loss, a), name, b);
     if (eval)
-        (void)words(evaluated, c, name, d);
+        (void)words(evaluated, shown(eval->loss, c), name, d);
     log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,

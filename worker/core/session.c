@@ -79,6 +79,33 @@ static void say_going(struct session *s)
     s->io->to_chief(s->ctx, FRAME_GOING, &m.base);
 }
 
+static uint64_t running_name(const struct session *s)
+{
+    return s->mode->leases ? s->lease.running : s->step;
+}
+
+/* While it runs: what comes of it is the chief's word. */
+static void say_rejected(struct session *s)
+{
+    Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
+    if (!s->rejected.what[0] || !session_running(s) || s->at_hand != TASK_COMPUTE ||
+        s->rejected.name != running_name(s))
+        return;
+    m.generation = &s->generation;
+    m.batch = s->rejected.name;
+    m.what = s->rejected.what;
+    s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
+}
+
+void session_reject(struct session *s, const char *what)
+{
+    assert(s->phase == SESSION_COMPUTING && s->at_hand == TASK_COMPUTE && what[0]);
+    s->rejected.name = running_name(s);
+    (void)snprintf(s->rejected.what, sizeof s->rejected.what, "%s", what);
+    say_rejected(s);
+    session_check(s);
+}
+
 /* ---- from the chief ---- */
 
 static const struct session_mode *const modes[] = {
@@ -132,6 +159,7 @@ static void begin_generation(struct session *s)
     memset(&s->rows, 0, sizeof s->rows);
     if (s->stay == STAY_SAID)
         s->stay = STAY_GOES;
+    s->rejected.what[0] = '\0';
     s->lease = (struct lease_state){.asked = false};
     if (s->mode->begin)
         s->mode->begin(s);
@@ -214,8 +242,8 @@ void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMe
 void session_on_chief_up(struct session *s)
 {
     session_check(s);
-    if (s->mode->leases)
-        lease_chief_up(s);
+    say_rejected(s);
+    s->lease.asked = false;
     if (s->stay == STAY_SAID)
         s->stay = STAY_GOES;
     if (s->hold == HOLD_SAID)

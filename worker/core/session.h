@@ -172,8 +172,8 @@ struct session_made {
 };
 bool session_take_made(struct session *s, struct session_made *made);
 
-/* Async: the gradient of the running batch is not to leave; the chief hears of it, again after a reconnect. Where the
- * policy is to skip it, it is pushed as one without examples; otherwise a new generation, or the end, comes. */
+/* The running task is not to be learned from; the chief hears of it, again after a reconnect. In async, where the policy is
+ * to skip it, it is pushed as one without examples; otherwise a new generation, or the end, comes. */
 void session_reject(struct session *s, const char *what);
 /* The running batch is one that an earlier recovery has to leave out. */
 bool session_skips(const struct session *s);

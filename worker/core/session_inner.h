@@ -58,11 +58,6 @@ struct lease_state {
     bool asked;
     bool none_left;     /* no lease is to be had now */
     uint64_t redo_left; /* ids to be done during the hold */
-
-    struct { /* the NaN guard: of the running batch, said to the chief */
-        uint64_t batch;
-        char what[192]; /* "": none */
-    } rejected;
 };
 
 struct geo_state {
@@ -130,6 +125,11 @@ struct session {
         struct sums sums;
     } epoch[SESSION_EPOCHS]; /* (epochs) the chief: as the lead said last */
     size_t epochs;
+
+    struct { /* the NaN guard: of the running step or batch, said to the chief */
+        uint64_t name;
+        char what[192]; /* "": none */
+    } rejected;
 
     struct lease_state lease; /* empty in sync */
     union {
@@ -219,7 +219,6 @@ bool lease_guess(const struct session *s, struct session_task *next); /* the nex
 void lease_wake(struct session *s);
 /* The running push is taken everywhere: of a batch, or of what may be pushed before a hold. */
 void lease_pushed(struct session *s, bool counts);
-void lease_chief_up(struct session *s);
 
 /* session_check.c: assert what holds between two events; each of them calls it when it begins and when it is over. */
 void session_check(const struct session *s);

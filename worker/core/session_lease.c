@@ -2,10 +2,8 @@
  *
  * Happy path: few ids are left -> LEASE_ASK, with the ids that are done -> LEASE -> each id is a task ...
  * In a hold: the running batch is over -> HELD -> perhaps a lease of ids to be redone, HELD again -> RESUME.
- * Failure modes: a report that is lost with the connection to the chief (asked again; the hello lists what is held), a
- * gradient that must not leave (the chief hears of it, again after a reconnect). */
+ * Failure modes: a report that is lost with the connection to the chief (asked again; the hello lists what is held). */
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"
@@ -60,33 +58,6 @@ void lease_report(struct session *s)
     /* What is done must not wait for the next lease when there may be none. */
     if (l->done.n && l->list.n == 0 && !session_running(s) && !holds && session_is_clean(s))
         report_done(s, 0);
-}
-
-static void say_rejected(struct session *s)
-{
-    Gradwire__BatchRejected m = GRADWIRE__BATCH_REJECTED__INIT;
-    m.generation = &s->generation;
-    m.batch = s->lease.rejected.batch;
-    m.what = s->lease.rejected.what;
-    s->io->to_chief(s->ctx, FRAME_BATCH_REJECTED, &m.base);
-}
-
-void lease_chief_up(struct session *s)
-{
-    struct lease_state *l = &s->lease;
-    if (l->rejected.what[0] && session_running(s) && s->at_hand == TASK_COMPUTE &&
-        l->rejected.batch == l->running)
-        say_rejected(s);
-    l->asked = false;
-}
-
-void session_reject(struct session *s, const char *what)
-{
-    assert(s->phase == SESSION_COMPUTING && s->at_hand == TASK_COMPUTE && what[0]);
-    s->lease.rejected.batch = s->lease.running;
-    (void)snprintf(s->lease.rejected.what, sizeof s->lease.rejected.what, "%s", what);
-    say_rejected(s);
-    session_check(s);
 }
 
 bool session_skips(const struct session *s)

@@ -242,6 +242,10 @@ static void on_letter(void *arg, struct mail *m)
         if (!d->terms->sync)
             session_pull_final(d->session);
         break;
+    case TRAIN_PUBLISHED:
+        if (d->chief)
+            d->chief->published(d->chief_ctx);
+        break;
     case TRAIN_KEPT:
         if (d->chief)
             d->chief->kept(d->chief_ctx, m->data);
@@ -265,7 +269,7 @@ static bool holds_back(const struct driver *d)
 {
     const Gradwire__Settings *s = &d->terms->settings;
     return d->local || d->terms->tables ||
-           (!d->terms->sync && (s->clip_norm > 0 || s->nan_guard != NAN_GUARD_OFF)) ||
+           (!d->terms->sync && (s->clip_norm > 0 || nan_guard_refuses(s->nan_guard))) ||
            d->config.delays;
 }
 
@@ -294,7 +298,7 @@ static bool guard(struct driver *d, struct gradient_node *n)
     const struct guard g = {d->config.layout, &d->terms->plan, s->clip_norm};
     char what[160];
     bool skips = session_skips(d->session);
-    if (!skips && s->nan_guard != NAN_GUARD_OFF && guard_finds(&g, n, what, sizeof what)) {
+    if (!skips && nan_guard_refuses(s->nan_guard) && guard_finds(&g, n, what, sizeof what)) {
         log_warn("batch %" PRIu64 ": %s", d->task_name, what);
         session_reject(d->session, what);
         if (s->nan_guard != NAN_GUARD_SKIP)
@@ -305,6 +309,20 @@ static bool guard(struct driver *d, struct gradient_node *n)
         guard_empty(&g, n);
     n->clipped = guard_clip(&g, n);
     return true;
+}
+
+/* nan_guard: check. The loss travels anyway, so to look at it costs nothing; whose fault it is, is looked for when it is
+ * not finite. False: nothing more of the task leaves, and the chief ends the job. */
+static bool check_loss(struct driver *d)
+{
+    const struct guard g = {d->config.layout, &d->terms->plan, 0};
+    char what[192];
+    if (d->terms->settings.nan_guard != NAN_GUARD_CHECK || isfinite(d->sums.loss))
+        return true;
+    guard_blame(&g, d->config.w, d->node, d->nodes, what, sizeof what);
+    log_warn("%s %" PRIu64 ": %s", d->terms->sync ? "step" : "batch", d->task_name, what);
+    session_reject(d->session, what);
+    return false;
 }
 
 static bool let_out(struct driver *d, const struct driver_ask *next)
@@ -343,7 +361,7 @@ void driver_push(struct driver *d, struct gradient_node *node, uint32_t nodes,
     d->sums = *sums;
     if (next)
         session_ask_task(d->session, &next->task);
-    if (d->held && !let_out(d, next))
+    if (!check_loss(d) || (d->held && !let_out(d, next)))
         return;
     struct worker_account *a = &d->result->account;
     a->tasks++;

@@ -1,5 +1,6 @@
 #include "worker/driver/guard.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +42,23 @@ bool guard_finds(const struct guard *g, const struct gradient_node *n, char *wha
     struct norm_sums sums = norm_squares(g->layout, 0, n->value, (size_t)g->layout->elems);
     say(what, bytes, tensor, sums.weights + sums.statistics);
     return true;
+}
+
+void guard_blame(const struct guard *g, const float *w, const struct gradient_node *n,
+                 uint32_t nodes, char *what, size_t bytes)
+{
+    static const char loss[] = "the loss is not finite";
+    char gradient[160];
+    const char *weight = norm_broken_tensor(g->layout, 0, w, (size_t)g->layout->elems, DBL_MAX);
+    uint32_t i = 0;
+    while (i < nodes && !guard_finds(g, &n[i], gradient, sizeof gradient))
+        i++;
+    if (weight)
+        (void)snprintf(what, bytes, "%s, nor is the tensor %s", loss, weight);
+    else if (i < nodes)
+        (void)snprintf(what, bytes, "%s; %s", loss, gradient);
+    else
+        (void)snprintf(what, bytes, "%s", loss);
 }
 
 static double squares(const struct guard *g, const struct gradient_node *n)

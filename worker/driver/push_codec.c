@@ -168,7 +168,7 @@ static uint64_t push_key(const struct push_codec *p, const struct gradient_node 
 /* Sync: the shard's guard is to see it, and decides for all shards. */
 static bool guarded(const struct push_codec *p)
 {
-    return p->terms->sync && p->terms->settings.nan_guard != NAN_GUARD_OFF;
+    return p->terms->sync && nan_guard_refuses(p->terms->settings.nan_guard);
 }
 
 /* ---- with error feedback ---- */

@@ -284,6 +284,14 @@ void chief_on_evaluated(struct chief *c, int64_t now_ms)
     check(c);
 }
 
+void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (c->phase == CHIEF_RUN || c->phase == CHIEF_FINISH)
+        guard_fail(c, c->mode->on_step ? step : c->mode->steps(c), what);
+    check(c);
+}
+
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms)
 {
     begin(c, now_ms);

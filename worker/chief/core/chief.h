@@ -51,6 +51,8 @@ struct chief_io {
     void (*epoch)(void *ctx, uint64_t epoch);
     /* All is learned: get the final parameters, evaluate them, then chief_on_evaluated. */
     void (*finish)(void *ctx);
+    /* The final cut is published: model/ may be written. May be NULL. */
+    void (*final)(void *ctx);
     /* The job is over for this process: 0 done, 1 failed, 143 going; `text` says why where it failed. */
     void (*ended)(void *ctx, int exit_code, const char *text);
     /* A line for people. */
@@ -112,6 +114,8 @@ void chief_enough(struct chief *c, uint64_t step, uint64_t generation, int64_t n
 void chief_keep(struct chief *c, uint64_t ask, int64_t now_ms);
 void chief_on_journaled(struct chief *c, const char *error, int64_t now_ms);
 void chief_on_evaluated(struct chief *c, int64_t now_ms);
+/* What an evaluation found is not finite: in words. The job fails. `step` as of chief_on_step. */
+void chief_on_diverged(struct chief *c, uint64_t step, const char *what, int64_t now_ms);
 /* The evaluator has a result for this cut. */
 void chief_on_judged(struct chief *c, uint64_t cut, int64_t now_ms);
 void chief_go(struct chief *c, int64_t now_ms);

@@ -56,6 +56,7 @@ struct chief_shard {
     uint64_t step, t, duplicates, clipped;
     struct codec_cost push, reply;
     struct checkpoint_file file;
+    char broken[192];  /* CutSaved's; "": none */
     uint64_t squeezed; /* rows */
     uint32_t tables;
     struct row_counts table[ROW_TABLES_MAX]; /* (tables) */
@@ -300,7 +301,7 @@ struct chief {
     int64_t final_ms;      /* since when; 0: never */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS];
     int64_t done_ms;
-    char failed[256];
+    char failed[400];
 };
 
 /* tell.c */
@@ -334,6 +335,11 @@ bool guard_reject(struct chief *c, uint64_t batch, const char *what);
 bool guard_count_row(struct chief *c, uint64_t batch, const char *what) MUST_CHECK;
 void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m); /* by a worker */
 void guard_batch_done(struct chief *c, uint64_t batch);
+/* The job fails for what is not finite. */
+void guard_fail(struct chief *c, uint64_t batch, const char *what);
+/* Every shard has saved its part of the cut. False: what is in it is not finite, so it is not published, and the job has
+ * failed. */
+bool guard_takes_cut(struct chief *c) MUST_CHECK;
 
 /* shards.c */
 bool shards_all(const struct chief *c, size_t flag); /* an offset in struct chief_shard */

@@ -5,6 +5,7 @@
  * a new generation (the cut is dropped). */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "worker/chief/core/chief_state.h"
@@ -257,7 +258,8 @@ void cut_progress(struct chief *c)
             resume_all(c);
             tell_kept(c, KEPT_COPIED);
         }
-        if (c->cut.resumed && shards_all(c, offsetof(struct chief_shard, saved)))
+        if (c->cut.resumed && shards_all(c, offsetof(struct chief_shard, saved)) &&
+            guard_takes_cut(c))
             publish(c);
     }
 }
@@ -274,6 +276,7 @@ static void take_saved(struct chief *c, const Gradwire__CutSaved *m)
     f->clock = m->clock;
     size_t n = strnlen(m->file, sizeof f->name - 1);
     memcpy(f->name, m->file, n);
+    (void)snprintf(s->broken, sizeof s->broken, "%s", m->broken);
     s->saved = true;
 }
 

@@ -17,6 +17,8 @@ static void done(struct chief *c)
 /* The evaluator has the last word, within its bound. */
 static void final(struct chief *c)
 {
+    if (c->io->final)
+        c->io->final(c->ctx);
     if (c->config.timeouts.evaluator_s == 0) {
         done(c);
     } else if (c->phase == CHIEF_FINISH) {

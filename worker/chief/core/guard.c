@@ -1,8 +1,10 @@
 /* The NaN guard. A finding is in the journal before it counts; the policy says what becomes of the job. */
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
+#include "common/job/job.h"
 #include "worker/chief/core/chief_state.h"
 
 static void note(struct chief *c, enum journal_kind kind, uint64_t batch, const char *what)
@@ -45,9 +47,21 @@ bool guard_count_row(struct chief *c, uint64_t batch, const char *what)
     return false;
 }
 
+void guard_fail(struct chief *c, uint64_t batch, const char *what)
+{
+    chief_fail(c,
+               "%s %" PRIu64 ": %s (training.nan_guard: %s); lower training.learning_rate, or set "
+               "training.clip_norm",
+               c->mode->unit, batch, what, job_nan_guard_word(c->config.settings.nan_guard));
+}
+
 bool guard_reject(struct chief *c, uint64_t batch, const char *what)
 {
     uint32_t policy = c->config.settings.nan_guard;
+    if (policy == NAN_GUARD_CHECK) {
+        guard_fail(c, batch, what);
+        return false;
+    }
     if (policy == NAN_GUARD_ROLLBACK) {
         recover(c, batch, what);
         return false;
@@ -73,4 +87,40 @@ void guard_batch_done(struct chief *c, uint64_t batch)
 {
     if (c->row && !journal_has(&c->journal, batch))
         c->row = 0;
+}
+
+/* ---- what a cut has ---- */
+
+static const char *broken_weight(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++) /* in the order of the model */
+        if (c->shard[i].broken[0])
+            return c->shard[i].broken;
+    return NULL;
+}
+
+/* Of the last epoch, over all workers; true where it has no examples. */
+static bool loss_is_finite(const struct chief *c)
+{
+    const struct epoch_sums *last = &c->epoch[0];
+    for (int i = 1; i < CHECKPOINT_EPOCHS; i++)
+        if (c->epoch[i].batches && (!last->batches || c->epoch[i].epoch > last->epoch))
+            last = &c->epoch[i];
+    return !last->batches || isfinite(last->loss);
+}
+
+bool guard_takes_cut(struct chief *c)
+{
+    const char *weight = broken_weight(c);
+    char what[256] = "";
+    if (!c->cut.final && c->config.settings.nan_guard != NAN_GUARD_CHECK)
+        return true;
+    if (weight)
+        (void)snprintf(what, sizeof what, "%s is not finite", weight);
+    else if (c->cut.final && !loss_is_finite(c))
+        (void)snprintf(what, sizeof what, "the loss of the last epoch is not finite");
+    if (!what[0])
+        return true;
+    guard_fail(c, c->cut.step, what);
+    return false;
 }

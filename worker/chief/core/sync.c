@@ -175,6 +175,17 @@ static void sync_deal(struct chief *c)
     accept_progress(c);
 }
 
+/* Elsewhere the shards look at gradients, and decide in the step commit. */
+static void sync_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
+                           const ProtobufCMessage *m)
+{
+    const Gradwire__BatchRejected *rejected = (const Gradwire__BatchRejected *)m;
+    (void)worker;
+    if (type == FRAME_BATCH_REJECTED && c->config.settings.nan_guard == NAN_GUARD_CHECK &&
+        chief_is_ours(c, rejected->generation))
+        guard_on_rejected(c, rejected);
+}
+
 /* ---- shards, a cut ---- */
 
 static void sync_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m)
@@ -225,6 +236,7 @@ const struct chief_mode chief_sync = {
     .on_step = sync_on_step,
     .facts = sync_facts,
     .deal = sync_deal,
+    .on_worker = sync_on_worker,
     .take_status = sync_take_status,
     .from_cut = sync_from_cut,
     .equal = sync_equal,

@@ -1,0 +1,38 @@
+#include "common/checkpoint/broken.h"
+
+#include <math.h>
+
+#include "common/math/kernels.h"
+
+/* A piece that stays in the first cache while its sum is made. */
+enum { LOOK_ELEMS = 4096 };
+
+static bool is_finite(const float *w, uint64_t n)
+{
+    return isfinite(
+        kernels()->sum_squares(w, (size_t)n)); /* a sum of doubles: it is not beyond them */
+}
+
+void broken_look(struct broken *to, const struct checkpoint_shard *blocks)
+{
+    for (uint64_t at = 0; at < blocks->elems; at += LOOK_ELEMS) {
+        uint64_t n = blocks->elems - at < LOOK_ELEMS ? blocks->elems - at : LOOK_ELEMS;
+        if (is_finite(blocks->w + at, n))
+            continue;
+        while (isfinite(blocks->w[at]))
+            at++;
+        *to = (struct broken){.kind = BROKEN_ELEM, .elem = blocks->first_elem + at};
+        return;
+    }
+}
+
+void broken_look_at_rows(struct broken *to, const struct row_group *g,
+                         const struct checkpoint_table *of)
+{
+    const float *w = g->values;
+    if (is_finite(w, (uint64_t)g->rows * (of->dim + of->slots)))
+        return; /* in one go, with the slots */
+    for (uint32_t i = 0; i < g->rows && to->kind == BROKEN_NONE; i++, w += of->dim + of->slots)
+        if (!is_finite(w, of->dim))
+            *to = (struct broken){.kind = BROKEN_ROW, .table = g->table, .mixed = g->mixed[i]};
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# labels: short
+"""A job that diverges is no success: by default it ends with 1 and names step and tensor; without the guard it trains on,
+shows what it has, and ends with 1, too. What an earlier end left in model/ stays."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TSAN, TrainCase  # noqa: E402
+
+BATCHES = 2000 // 64 + 1
+CHECK = r"\(training\.nan_guard: check\)"
+MODES = ("sync", "async", "ssp", "geo")
+
+
+class DivergeTestCase(TrainCase):
+    def fails(self, *flags, **options):
+        """Trains to a failed end; returns the launched job and what its summary says."""
+        job = self.train(*flags, code=1, **options)
+        s = job.summary()
+        self.assertEqual((s["status"], s["exit_code"]), ("failed", 1))
+        return job, s
+
+
+class DivergeTest(DivergeTestCase):
+    # who breaks a batch is waited for, however late it comes
+    KEYS = {**TrainCase.KEYS, "training.batch_size": 64, "timeouts.worker_rejoin_s": 100}
+    FAR = {"optimizer": "sgd", "training.learning_rate": 1e30}
+    OFF = {"training.nan_guard": "off"}
+
+    def test_a_rate_that_is_far_too_high_ends_the_job_in_every_mode(self):
+        for update in MODES[::3] if SHORT or SANITIZED else MODES:
+            with self.subTest(update):
+                out = self.tmp / update
+                job, s = self.fails("--ps=2", "--workers=2", keys={**self.FAR, "training.update": update}, out=out)
+                self.assertRegex(s["error"], r"^(step|batch) \d+: the loss is not finite(, nor is the tensor|; the gradient of) \S+/\S+.* " + CHECK)
+                self.assertFalse((out / "model").exists())
+                self.assertIsNone(s["digest"])
+                self.assertIn(s["error"], job.stderr())
+
+    def test_a_loss_names_the_weight_that_is_not_finite(self):
+        _, s = self.fails("--workers=2", "--fault=worker-1=nan:7")
+        self.assertRegex(s["error"], r"^step 8: the loss is not finite, nor is the tensor \S+/kernel " + CHECK)
+
+    def test_what_was_published_before_is_finite_and_the_job_goes_on_from_it(self):
+        keys = {"checkpoint.every_steps": 1, "checkpoint.every_seconds": 0, "training.epochs": 2}
+        self.fails("--workers=2", "--fault=worker-1=nan:40", keys=keys)
+        s = self.train("--workers=2", keys=keys).summary()
+        self.assertEqual((s["status"], s["steps"]), ("done", 2 * BATCHES))
+        self.assertEqual(s["digest"], self.undisturbed(keys={"training.epochs": 2}))
+
+    def test_without_the_guard_it_trains_on_and_fails_and_model_stays(self):
+        first = self.train("--workers=2", keys={"optimizer": "sgd"}).summary()
+        self.assertEqual(first["status"], "done")
+        path = self.out / "model/weights.safetensors"
+        was = path.read_bytes()
+        job, s = self.fails("--workers=2", f"--fault=worker-1=nan:{BATCHES + 3}",
+                            keys={"optimizer": "sgd", "training.epochs": 3, **self.OFF})
+        self.assertEqual((s["steps"], s["epochs"]), (3 * BATCHES, 3))
+        self.assertRegex(s["error"], rf"^step {3 * BATCHES}: .* not finite.* \(training\.nan_guard: off\)")
+        self.assertEqual(path.read_bytes(), was)
+        self.assertRegex(job.stderr(), r"epoch 3/3 done.*: loss -?nan")
+        self.assertRegex(job.log("worker-0"), r"epoch 3/3: loss -?nan")
+        self.train("--workers=2", keys={"optimizer": "sgd", "training.epochs": 3, **self.OFF})
+        self.assertNotEqual(path.read_bytes(), was)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_the_guard_changes_no_bit_of_a_healthy_job(self):
+        want = self.undisturbed(keys=self.OFF)
+        self.assertEqual(self.digest("--ps=2", "--workers=2"), want)
+
+
+class WeightTest(DivergeTestCase):
+    """No loss shows it, and nothing is evaluated: only the cut can find it."""
+    KEYS = {}
+    LINE = """name: line
+model:
+  input: {shape: [4]}
+  layers: [dense: 1]
+  loss: mean_absolute_error
+data: {format: csv, train: line.csv, columns: [label: y, number: a, number: b, number: c, number: d]}
+optimizer: sgd
+training: {epochs: 1, batch_size: 8, microbatches: 2, learning_rate: 0.001}
+"""
+    TABLE = """name: table
+model:
+  input: {shape: auto}
+  layers: [linear: {inputs: [key], name: wide}]
+  loss: mean_squared_error
+tables: {wide: {optimizer: {sgd: {learning_rate: 0.001}}}}
+data: {format: csv, train: table.csv, columns: [label: y, key: key]}
+optimizer: {sgd: {learning_rate: 1.0e-6}}
+training: {epochs: 1, batch_size: 8, microbatches: 2}
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.tmp / "job.yaml"
+        (self.tmp / "line.csv").write_text("1,1,2,3,4\n" * 64)
+        (self.tmp / "table.csv").write_text("".join(f"1e10,k{i}\n" for i in range(64)))
+
+    def test_a_weight_is_found_by_the_last_cut_in_every_mode(self):
+        self.job.write_text(self.LINE)
+        for update in MODES[::3] if SHORT or SANITIZED else MODES:
+            with self.subTest(update):
+                out = self.tmp / update
+                _, s = self.fails("--ps=2", "--workers=1", "--fault=worker-0=nan:7", job=self.job, out=out,
+                                  keys={"training.update": update})
+                self.assertRegex(s["error"], r"^(step|batch) 8: the tensor dense/kernel is not finite " + CHECK)
+                self.assertIsNotNone(s["train"]["loss"])
+                self.assertFalse((out / "model").exists())
+                again = self.train("--ps=2", "--workers=1", job=self.job, out=out, keys={"training.update": update})
+                self.assertIn("going on from cut 0", again.log("worker-0"))
+                self.assertTrue((out / "model/weights.safetensors").exists())
+
+    def test_a_row_of_a_table_is_found_and_model_stays(self):
+        """Each key is in one batch of an epoch: what the last one makes of its rows, no loss has seen."""
+        self.job.write_text(self.TABLE)
+        for guard in ("check", "off"):
+            with self.subTest(guard):
+                out = self.tmp / guard
+                self.train("--ps=2", "--workers=2", job=self.job, out=out)
+                was = {path: path.read_bytes() for path in (out / "model").rglob("*") if path.is_file()}
+                self.assertIn("wide.safetensors", {path.name for path in was})
+                keys = {"tables.wide.optimizer": "{sgd: {learning_rate: 1e30}}", "training.epochs": 2,
+                        "training.nan_guard": guard}
+                _, s = self.fails("--ps=2", "--workers=2", job=self.job, out=out, keys=keys)
+                self.assertRegex(s["error"], r"^step 16: the row of key \d+ of table wide is not finite "
+                                             rf"\(training.nan_guard: {guard}\)")
+                self.assertEqual({path: path.read_bytes() for path in was}, was)
+
+
+if __name__ == "__main__":
+    unittest.main()

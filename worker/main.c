@@ -133,12 +133,10 @@ static enum err newest_cut(struct process *p, struct errmsg *e)
         return err_set(e, ERR_INPUT, "%.400s: start that release, or begin anew with --fresh",
                        what.text);
     }
-    const struct errmsg newest = *e;
-    return err_set(
-        e, err,
-        "none of its cuts can be used: mend them, or start anew with --fresh; the newest: "
-        "%.380s",
-        newest.text);
+    const struct errmsg each = *e;
+    return err_set(e, err,
+                   "none of its cuts can be used: mend them, or start anew with --fresh: %.360s",
+                   each.text);
 }
 
 /* The model first, which says what labels may be; the data first, where they say what the model is. */

@@ -73,7 +73,9 @@ class CheckpointTest(TrainCase):
         summary = job.summary()
         self.assertEqual(summary["status"], "failed")
         self.assertIn("none of its cuts can be used", summary["error"])
-        self.assertIn(f"cut-{cuts[-1]:010}/manifest.gw: corrupt: ", summary["error"]) # the file, where a user looks
+        for cut in cuts:  # each file, where a user looks
+            self.assertIn(f"cut-{cut:010}/manifest.gw: corrupt: ", summary["error"])
+            self.assertIn(f"cut-{cut:010}/manifest.gw: corrupt: ", job.stderr())
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the corrupt ones")
     def test_a_half_written_checkpoint_does_not_exist(self):

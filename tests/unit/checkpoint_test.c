@@ -549,7 +549,29 @@ static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
     manifest_close(&m);
     set_format(1, "manifest.gw", '0');
     assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_CORRUPT);
-    assert_non_null(strstr(refused.text, "/cut-0000000002/manifest.gw: corrupt")); /* the newest */
+    assert_memory_equal(refused.text, "cut-0000000002/manifest.gw: corrupt", 35);
+    assert_non_null(strstr(refused.text, "; cut-0000000001/manifest.gw: corrupt"));
+    blocks_free(&b);
+}
+
+static void of_many_damaged_cuts_the_five_newest_are_named_in_a_line(void **state)
+{
+    (void)state;
+    struct blocks b = blocks_new(640, 1);
+    struct manifest m;
+    struct errmsg refused = {""};
+    char want[64];
+    for (uint64_t cut = 1; cut <= 6; cut++) {
+        assert_ok(write_cut(&b, cut, 1, &e));
+        set_format(cut, "manifest.gw", '0');
+    }
+    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_CORRUPT);
+    for (unsigned cut = 1; cut <= 6; cut++) {
+        (void)snprintf(want, sizeof want, "cut-%010u/manifest.gw: corrupt", cut);
+        assert_true((strstr(refused.text, want) != NULL) == (cut > 1));
+    }
+    assert_non_null(strstr(refused.text, "; the others are in the log"));
+    assert_in_range(strlen(refused.text), 1, 360);
     blocks_free(&b);
 }
 
@@ -1196,6 +1218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_checkpoint_of_three_shards_loads_into_any_number_of_ranges),
         TEST(a_newer_format_is_refused_naming_both),
+        TEST(of_many_damaged_cuts_the_five_newest_are_named_in_a_line),
         TEST(a_newer_cut_is_not_passed_over_for_an_older_one),
         TEST(a_cut_without_a_manifest_is_known_as_not_finished),
         TEST(no_memory_is_no_reason_to_go_back_to_an_older_cut),

@@ -40,7 +40,7 @@ const struct chief *host_chief(const struct host *h);
 
 /* The newest cut of DIR that is whole and checked, below `below`; what is skipped is logged. The identity of the job
  * and of the data that it was taken with are compared by the caller. Errors: ERR_NOTFOUND there is none;
- * ERR_CORRUPT there are some, and none can be used: never a reason to begin anew; ERR_NEWER the newest is of a newer
+ * ERR_CORRUPT there are some, and none can be used, for the reason that *e has of each: never a reason to begin anew; ERR_NEWER the newest is of a newer
  * release, ERR_NOMEM: what it learned is not thrown away for an older one. *m is the caller's. */
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e) MUST_CHECK;

@@ -28,10 +28,35 @@ static enum err load_whole(const char *checkpoints, uint64_t cut, struct manifes
     return err;
 }
 
+enum { COMPLAINTS_MAX = 5, COMPLAINTS_BYTES = 320 };
+
 /* Nothing is wrong with the cut itself, so what it has learned is not given up for an older one. */
 static bool is_no_fault_of_it(enum err err)
 {
     return err == ERR_NEWER || err == ERR_NOMEM;
+}
+
+/* What is wrong with each of `cuts` cuts: all of it has to fit into a line. */
+struct complaints {
+    size_t cuts, named;
+    char text[COMPLAINTS_BYTES];
+};
+
+/* `why` mostly begins with a file of the cut's folder, which names it. */
+static void complain(struct complaints *c, const char *checkpoints, uint64_t cut, const char *why)
+{
+    char named[32] = "";
+    size_t at = strlen(c->text), folder = strlen(checkpoints);
+    size_t most = c->cuts < COMPLAINTS_MAX ? c->cuts : COMPLAINTS_MAX;
+    int share = (int)(COMPLAINTS_BYTES / most) - (int)sizeof "; ";
+    if (c->named++ >= COMPLAINTS_MAX)
+        return;
+    if (strncmp(why, checkpoints, folder) == 0 && why[folder] == '/')
+        why += folder + 1;
+    else
+        share -= snprintf(named, sizeof named, "cut %" PRIu64 ": ", cut);
+    (void)snprintf(c->text + at, sizeof c->text - at, "%s%s%.*s", at ? "; " : "", named, share,
+                   why);
 }
 
 enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
@@ -39,7 +64,6 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
 {
     uint64_t *cuts = NULL, newest = 0, unfinished = 0;
     size_t n = 0;
-    struct errmsg first = {""}; /* what is wrong with the newest one */
     enum err err = checkpoint_list(checkpoints, &cuts, &n, e);
     if (!err) {
         newest = n ? cuts[0] : 0;
@@ -54,6 +78,7 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
         log_info("cut %" PRIu64 " has no manifest.gw, so it was not finished: it is passed over",
                  unfinished);
     err = ERR_NOTFOUND;
+    struct complaints all = {.cuts = n};
     for (size_t i = 0; i < n && err && !is_no_fault_of_it(err); i++) {
         if (cuts[i] >= below)
             continue;
@@ -63,12 +88,13 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
         else if (err)
             log_warn("cut %" PRIu64 " cannot be used, the one before it is tried: %s", cuts[i],
                      e->text);
-        if (err && !first.text[0])
-            first = *e;
+        if (err)
+            complain(&all, checkpoints, cuts[i], e->text);
     }
     mem_free(cuts);
     if (err && !is_no_fault_of_it(err) && n)
-        *e = first;
+        (void)err_set(e, ERR_CORRUPT, "%s%s", all.text,
+                      all.named > COMPLAINTS_MAX ? "; the others are in the log" : "");
     return err && !is_no_fault_of_it(err) && n ? ERR_CORRUPT : err;
 }
 

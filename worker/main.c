@@ -158,6 +158,8 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
         return dataset_load_given(&p->data, job, taught_given(&p->taught), model_classes(p->model),
                                   e);
     err = dataset_check_classes(&p->data, model_classes(p->model), e);
+    if (err == ERR_INPUT)
+        return dataset_name_label(job, taught_given(&p->taught), model_classes(p->model), e);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 

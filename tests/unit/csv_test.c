@@ -358,6 +358,12 @@ static void labels_are_classes_by_name(void **state)
             "name its values");
     refuses_bytes(NUMBER_LABEL, "1,1\n2,2\n", 8, 2,
                   "line 2: column 2 (y): label 2, the model has 2 classes (labels 0 to 1)");
+    refuses_bytes(NUMBER_LABEL, "1,1\n2,-1\n", 9, 2,
+                  "line 2: column 2 (y): label -1, the model has 2 classes (labels 0 to 1); name "
+                  "the labels as they stand in the file: - label: {classes: [\"-1\", \"1\"]}");
+    refuses_bytes(NUMBER_LABEL, "1,-1.0\n", 7, 2,
+                  "line 1: column 2 (y): label -1.0, the model has 2 classes (labels 0 to 1); name "
+                  "the labels as they stand in the file: - label: {classes: [\"-1.0\", \"1.0\"]}");
     refuses_bytes(NUMBER_LABEL, "1,0.5\n", 6, 2,
                   "line 1: column 2 (y): label 0.5, the model has 2 classes (labels 0 to 1)");
 }
@@ -425,6 +431,23 @@ static void a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_m
     f.job.data.csv.bad_rows = BAD_ROWS_SKIP;
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
     ROWS_ARE(&f.d, "0 : 1", "-");
+    teardown(&f);
+}
+
+static void a_label_that_the_model_does_not_have_is_named_with_file_and_line(void **state)
+{
+    struct fixture f;
+    char why[1024];
+    (void)state;
+    setup(&f, "columns: [number: a, label: y], header: skip", NULL, 0);
+    loads(&f, "a,y\n0,1\n\n1,-1\n2,2\n");
+    assert_int_equal(dataset_check_classes(&f.d, 2, &f.e), ERR_INPUT);
+    assert_int_equal(dataset_name_label(&f.job, NULL, 2, &f.e), ERR_INPUT);
+    snprintf(why, sizeof why, "data.train: %s/a.csv: line 4: column 2 (y): label -1", f.files.dir);
+    assert_memory_equal(f.e.text, why, strlen(why));
+    f.job.data.csv.bad_rows = BAD_ROWS_SKIP;
+    assert_int_equal(dataset_name_label(&f.job, NULL, 2, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "only where model.input.shape is not auto"));
     teardown(&f);
 }
 
@@ -1094,6 +1117,7 @@ int main(void)
         cmocka_unit_test(a_row_of_another_length_is_refused),
         cmocka_unit_test(a_piece_does_not_end_within_quotes),
         cmocka_unit_test(a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_model),
+        cmocka_unit_test(a_label_that_the_model_does_not_have_is_named_with_file_and_line),
         cmocka_unit_test(bad_rows_keep_their_place_with_weight_0),
         cmocka_unit_test(bad_rows_are_skipped_up_to_a_limit),
         cmocka_unit_test(a_microbatch_has_fewer_rows_where_some_are_bad),

@@ -185,13 +185,29 @@ static void labels_minus_one_and_0_are_not_taken_for_one_class(void **state)
     (void)state;
     struct fixture f;
     begin(&f, "binary_crossentropy", "format: libsvm, " COLUMNS);
-    assert_int_equal(load(&f, "-1 1:1\n0 1:1\n1 1:1\n"), ERR_INPUT);
-    assert_non_null(strstr(f.e.text, "a.txt: there are labels -1 and labels 0: name the classes: - "
-                                     "label: {classes: [\"-1\", \"0|1\"]}"));
+    assert_int_equal(load(&f, "-1 1:1\n0 1:1\n0 1:1\n-1 1:1\n"), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "a.txt: line 2: label 0, and "));
+    assert_non_null(strstr(f.e.text, "a.txt: line 1 has label -1: name the classes: - label: "
+                                     "{classes: [\"-1\", \"1\"]}"));
     end(&f);
     setup(&f, "binary_crossentropy", "bad_rows: skip", "-1 1:1\n0 1:x\n1 1:1\n");
     assert_int_equal(f.d.bad_rows, 1); /* a bad row's label says nothing */
     teardown(&f);
+}
+
+static void a_label_of_minus_one_shows_the_line_that_names_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, "sparse_categorical_crossentropy", "format: libsvm, " COLUMNS);
+    idx_files_write(&f.files, "a.txt",
+                    (struct bytes){(uint8_t *)(uintptr_t) "1 1:1\n\n-1 1:1\n", 14});
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 2, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text,
+                           "a.txt: line 3: label -1, the model has 2 classes (labels 0 to "
+                           "1); name the labels as they stand in the file: - label: "
+                           "{classes: [\"-1\", \"1\"]}"));
+    end(&f);
 }
 
 static void bad_rows_keep_their_place(void **state)
@@ -354,6 +370,7 @@ int main(void)
         cmocka_unit_test(buckets_take_indices_modulo),
         cmocka_unit_test(a_label_of_minus_one_is_class_0_of_a_binary_loss),
         cmocka_unit_test(labels_minus_one_and_0_are_not_taken_for_one_class),
+        cmocka_unit_test(a_label_of_minus_one_shows_the_line_that_names_it),
         cmocka_unit_test(bad_rows_keep_their_place),
         cmocka_unit_test(a_line_that_cannot_be_read_is_refused_with_file_and_line),
         cmocka_unit_test(packed_files_of_many_pieces_are_read_by_all_threads),

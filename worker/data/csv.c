@@ -45,6 +45,11 @@ struct work {
     struct errmsg e;
 };
 
+struct place {
+    const char *path; /* NULL: nowhere */
+    uint64_t line;
+};
+
 struct csv {
     const struct reading *reading;
     const struct job_csv *job;
@@ -70,7 +75,7 @@ struct csv {
     pthread_mutex_t join_lock; /* joining, in the order of tickets; taken within no other */
     pthread_cond_t joined;
     uint64_t next_ticket, bad;
-    bool zeros, minuses; /* labels 0 and -1 were there */
+    struct place zero, minus; /* where the first labels 0 and -1 stand */
     enum err err;
     struct errmsg e; /* the first in the order of the text */
     struct errmsg first_bad;
@@ -298,14 +303,17 @@ static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
 /* One class for both would be a guess. */
 static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *e)
 {
-    c->zeros |= w->piece.zeros;
-    c->minuses |= w->piece.minuses;
-    if (!c->zeros || !c->minuses)
+    if (!c->zero.path && w->piece.zero_line)
+        c->zero = (struct place){w->file->path, w->piece.zero_line};
+    if (!c->minus.path && w->piece.minus_line)
+        c->minus = (struct place){w->file->path, w->piece.minus_line};
+    if (!c->zero.path || !c->minus.path)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "%s: there are labels -1 and labels 0: name the classes: - label: {classes: "
-                   "[\"-1\", \"0|1\"]}",
-                   w->file->path);
+                   "%s: line %" PRIu64 ": label 0, and %s: line %" PRIu64
+                   " has label -1: name the classes: - label: {classes: [\"-1\", \"1\"]}, or "
+                   "[\"-1\", \"0|1\"] to take 0 for 1",
+                   c->zero.path, c->zero.line, c->minus.path, c->minus.line);
 }
 
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)

@@ -64,6 +64,20 @@ static void read_class(struct csv_row *r, const char *text, size_t bytes, float 
     *label = (float)number;
 }
 
+/* Labels -1 and +1 are usual for two classes; names are compared as text. */
+static void refuse_class(struct csv_row *r, const char *shown, float label)
+{
+    uint32_t classes = r->format->classes;
+    if (label == -1 && *shown == '-')
+        csv_row_bad(r,
+                    "label %s, the model has %u classes (labels 0 to %u); name the labels as they "
+                    "stand in the file: - label: {classes: [\"%s\", \"%s\"]}",
+                    shown, classes, classes - 1, shown, shown + 1);
+    else
+        csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)", shown, classes,
+                    classes - 1);
+}
+
 void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t bytes)
 {
     const struct csv_format *f = r->format;
@@ -78,8 +92,7 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
                     "the label '%s' is no number; classes: [..] of the label would name its values",
                     csv_row_shown(out, text, bytes));
     else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
-        csv_row_bad(r, "label %s, the model has %u classes (labels 0 to %u)",
-                    csv_row_shown(out, text, bytes), f->classes, f->classes - 1);
+        refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);
 }
 

@@ -57,7 +57,7 @@ struct csv_piece {
     struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */
     uint64_t bad;
     struct errmsg first_bad;
-    bool zeros, minuses; /* libsvm, with signs: labels 0 and -1 were there */
+    uint64_t zero_line, minus_line; /* libsvm, with signs: the first labels 0 and -1; 0: none */
 };
 
 /* Read the rows. A bad one is counted, and the first is described; with data.bad_rows: stop nothing

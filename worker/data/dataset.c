@@ -277,6 +277,21 @@ enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct
     return err;
 }
 
+enum err dataset_name_label(const struct job *job, const struct encoding_given *given,
+                            uint32_t classes, struct errmsg *e)
+{
+    struct dataset again;
+    enum err err = dataset_load_given(&again, job, given, classes, e);
+    if (err)
+        return err;
+    dataset_close(&again); /* data.bad_rows: skip leaves such rows out */
+    return err_set(e, ERR_INPUT,
+                   "data.train: there are labels beyond the model's %u classes (labels 0 to %u); "
+                   "such rows are left out, as data.bad_rows says, only where model.input.shape "
+                   "is not auto",
+                   classes, classes - 1);
+}
+
 /* How many of them follow each other from `i` on. */
 static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
 {

@@ -41,6 +41,10 @@ enum err dataset_load_given(struct dataset *d, const struct job *job,
 /* The eval part, read with what the training part taught: a csv's words and scales. */
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e) MUST_CHECK;
+/* A label of the training part is none of the model's classes: ERR_INPUT, and *e names its file and line. The part is read
+ * again for that, now that the classes are known. Errors: as dataset_load. */
+enum err dataset_name_label(const struct job *job, const struct encoding_given *given,
+                            uint32_t classes, struct errmsg *e) MUST_CHECK;
 /* Are all labels classes, 0 to `classes` - 1? For data loaded when the model was not known.
  * Errors: ERR_INPUT naming the row; ERR_DISK. */
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,

@@ -117,6 +117,12 @@ static const char *skip_qid(const char *at)
     return strncmp(at, "qid:", 4) == 0 ? skip_blanks(word_end(at)) : at;
 }
 
+static void note_first(uint64_t *first, uint64_t line)
+{
+    if (!*first)
+        *first = line;
+}
+
 /* From its label on. */
 static enum err read_line(struct line *l, const char *at)
 {
@@ -131,8 +137,10 @@ static enum err read_line(struct line *l, const char *at)
     while (!is_over(*at) && !r->bad)
         at = skip_blanks(read_pair(l, at));
     csv_row_end(r);
-    r->piece->minuses |= l->minus && !r->bad;
-    r->piece->zeros |= !l->minus && !r->bad && table_float(r->cells[s->inputs]) == 0;
+    if (!r->bad && l->minus)
+        note_first(&r->piece->minus_line, r->line);
+    else if (!r->bad && r->format->signs && table_float(r->cells[s->inputs]) == 0)
+        note_first(&r->piece->zero_line, r->line);
     return ERR_OK;
 }
 
@@ -143,7 +151,7 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
     assert(f->schema->keys == 1 && f->schema->inputs == 0 && l.key->options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = 0;
-    p->zeros = p->minuses = false;
+    p->zero_line = p->minus_line = 0;
     for (const char *at = p->text; at < end; l.row.line++) {
         const char *label = skip_blanks(at);
         enum err err = is_over(*label) ? ERR_OK : read_line(&l, label);
@@ -154,6 +162,5 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
         at = (const char *)memchr(label, '\n', (size_t)(end - label)) + 1;
     }
     assert(p->bad <= p->rows && p->rows <= p->room);
-    p->zeros &= f->signs;
     return ERR_OK;
 }

@@ -149,7 +149,8 @@ class NanTest(TrainCase):
         for again in range(2):  # the journal stays: to begin again does not give it three more
             job = self.train("--workers=2", "--fault=worker-1=nan:5-60", code=1, keys=keys)
             self.assertIn("after 2 recoveries from the same checkpoint", job.summary()["error"])
-            self.assertEqual(len(self.journal()), 2)
+            # One more is in it where the disk was slow: from the initial values, before there was a checkpoint.
+            self.assertEqual(len([line for line in self.journal() if " cut 0: " in line]), 2, self.journal())
 
     @unittest.skipIf(SHORT or SANITIZED, "the short run has the rollback")
     def test_who_dies_while_steps_are_rejected_changes_nothing(self):

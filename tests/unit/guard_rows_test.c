@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/rows/key.h"
@@ -115,8 +116,9 @@ static void a_loss_is_blamed_on_a_weight_or_on_a_gradient(void **state)
 {
     (void)state;
     struct fixture f;
-    float w[ELEMS] = {0};
     begin(&f, 0);
+    float *w = calloc(f.layout.elems, sizeof *w); /* the tensor, and the gap behind it */
+    assert_non_null(w);
     assert_blamed(&f, w, "the loss is not finite");
     f.b[0] = INFINITY;
     char of_row[128];
@@ -128,6 +130,7 @@ static void a_loss_is_blamed_on_a_weight_or_on_a_gradient(void **state)
     assert_blamed(&f, w, "the loss is not finite; the gradient of w is not finite");
     w[ELEMS - 1] = NAN;
     assert_blamed(&f, w, "the loss is not finite, nor is the tensor w");
+    free(w);
     end(&f);
 }
 

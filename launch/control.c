@@ -96,26 +96,19 @@ static void control_print_progress(const char *dir)
 /* Of a job that does not run. */
 static int control_last_run(const char *dir)
 {
-    switch (summary_end(dir)) {
-    case SUMMARY_NONE:
+    enum summary_end end = summary_end(dir);
+    if (end == SUMMARY_NONE) {
         (void)printf("%s: not running; the last run left no summary (its launcher was killed): "
                      "run train again to resume\n",
                      dir);
         return STATUS_TO_RESUME;
-    case SUMMARY_DONE:
-        (void)printf("%s: not running; the last run:\n", dir);
-        summary_print(stdout, dir);
-        return STATUS_DONE;
-    case SUMMARY_INTERRUPTED:
-        (void)printf("%s: not running, run train again to resume; the last run:\n", dir);
-        summary_print(stdout, dir);
-        return STATUS_TO_RESUME;
-    case SUMMARY_FAILED:
-        break;
     }
-    (void)printf("%s: not running; the last run:\n", dir);
+    (void)printf("%s: not running%s; the last run:\n", dir,
+                 end == SUMMARY_INTERRUPTED ? ", run train again to resume" : "");
     summary_print(stdout, dir);
-    return STATUS_FAILED;
+    if (end == SUMMARY_INTERRUPTED)
+        return STATUS_TO_RESUME;
+    return end == SUMMARY_DONE ? STATUS_DONE : STATUS_FAILED;
 }
 
 int control_status(int argc, char **argv)

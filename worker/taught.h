@@ -1,4 +1,4 @@
-/* What the rows of this process mean: words, scales and buckets belong to the checkpoint, with the weights that were learned
+/* The meaning of this process's rows. Words, scales and buckets belong to the checkpoint, with the weights that were learned
  * by them.
  *
  * Happy path: each process finds the newest cut by itself (the chief has read it already), takes its encoding.json, and reads

@@ -132,7 +132,8 @@ __attribute__((always_inline)) static inline void row_ask_line(const void *at, e
         __builtin_prefetch(at, 0, 2);
 }
 
-/* `floats` from `at` on come to the cache. Most rows have a line or two. */
+/* `floats` from `at` on come to the cache. Most rows have a line or two; rows that are not whole lines long begin anywhere
+ * in one, and end in a line more. */
 __attribute__((always_inline)) static inline void row_ask(const float *at, uint32_t floats,
                                                           enum row_cache to)
 {
@@ -142,6 +143,8 @@ __attribute__((always_inline)) static inline void row_ask(const float *at, uint3
         row_ask_line(at + LINE_FLOATS, to);
     for (uint32_t i = 2 * LINE_FLOATS; i < floats; i += LINE_FLOATS)
         row_ask_line(at + i, to);
+    if (floats % LINE_FLOATS != 0)
+        row_ask_line(at + floats - 1, to);
 }
 
 enum { ROW_HEAD_COUNT = 8, ROW_HEAD_SLOT = 12 }; /* bytes of the head, behind the stamp */

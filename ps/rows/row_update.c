@@ -39,6 +39,7 @@ __attribute__((always_inline)) static inline void ask(struct batch *b, const str
         float *w = row_weights(t, row[i]);
         char *head = row_head(t, row[i]);
         row_ask_line(head, ROW_SECOND_CACHE);
+        row_ask_line(head + ROW_HEAD_SLOT - 1, ROW_SECOND_CACHE); /* 1 of 8 heads lies in two */
         row_ask(w, t->body_floats, ROW_SECOND_CACHE);
         b->row[rows].w = w;
         b->row[rows].g = g + i * t->dim;

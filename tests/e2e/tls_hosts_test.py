@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import certificates as certs  # noqa: E402
-from cluster import LAUNCH, SANITIZED, TSAN, Process, TrainCase  # noqa: E402
+from cluster import LAUNCH, SANITIZED, TSAN, Process, TrainCase, kernels  # noqa: E402
 from netns import Hosts  # noqa: E402
 
 FLAGS = ["--tls_cert=tls/own.crt", "--tls_key=tls/own.key", "--tls_ca=tls/ca.crt"]
@@ -88,7 +88,7 @@ class TlsHostsTest(TrainCase):
         self.assertIn(f"expected is {self.hosts.address(1)}", said)
 
     def rank(self, i, size=3, keys={}):
-        env = {"PATH": "/usr/bin:/bin", "SLURM_PROCID": str(i), "SLURM_NTASKS": str(size), "SLURM_JOB_ID": "17"}
+        env = {**kernels(), "PATH": "/usr/bin:/bin", "SLURM_PROCID": str(i), "SLURM_NTASKS": str(size), "SLURM_JOB_ID": "17"}
         inside = f'cd "{self.folders[i]}" && exec "$@"'
         return Process(self, self.hosts.command(i, "sh", "-c", inside, "sh", LAUNCH, "rank", self.JOB, "--ps=1",
                                                 f"--output={self.out}", f"--address={self.hosts.address(i)}", *FLAGS,

@@ -20,6 +20,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import cluster  # noqa: E402
 import controllers  # noqa: E402
 import facts  # noqa: E402
 import netns  # noqa: E402
@@ -346,7 +347,8 @@ class Cluster:
         search = [f"{self.namespace}.svc.{DOMAIN}", f"svc.{DOMAIN}", DOMAIN]
         return [f"--name={name}", "--pull=never", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024",
                 f"--network=ns:/run/netns/{self.net.name(pod.host)}", f"--hostname={pod.name}", "--no-hosts",
-                f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5"]
+                f"--dns={self.net.own}", *[f"--dns-search={s}" for s in search], "--dns-option=ndots:5",
+                *[f"--env={key}={text}" for key, text in cluster.kernels().items()]]
 
     def watch(self, pod, pid):
         try:

@@ -268,6 +268,12 @@ class TrainCase(Case):
         return self.digest("--ps=1", "--workers=1", out=self.tmp / "undisturbed", **options)
 
 
+def kernels():
+    """Of this environment, what decides which kernels OpenBLAS picks: a process that is started without the rest of it learns
+    the same bits only with them."""
+    return {name: text for name, text in os.environ.items() if name.startswith("OPENBLAS_")}
+
+
 class Process:
     """A ps or a worker that a test starts by hand."""
 

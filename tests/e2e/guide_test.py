@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""docs/guide-clicks.md: its files are written and its commands run as they stand there, in their order, and say what it shows;
-its scores in Python are those of gradwire's own evaluation."""
+"""docs/guide-clicks.md and docs/guide-csv.md: the files of a guide are written and its commands run as they stand there, in
+their order, and say what it shows; its scores in Python are those of gradwire's own evaluation. README.md shows the job file
+of guide-csv.md."""
 import importlib.util
 import json
 import os
@@ -13,8 +14,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import DEADLINE_S, LAUNCH, ROOT, TSAN, WORKER, Case  # noqa: E402
 
-GUIDE = ROOT / "docs/guide-clicks.md"
+CLICKS, CSV = ROOT / "docs/guide-clicks.md", ROOT / "docs/guide-csv.md"
 NUMBER = re.compile(r"\d+\.\d+")
+VARIES = re.compile(r"\b[0-9a-f]{64}\b|\d+(\.\d+)?")  # digests, times, rates, memory: in a block of the kind "console"
 NEAR = 0.02  # a processor with other vectors rounds otherwise
 
 # What ./gradwire does when all is built.
@@ -64,22 +66,42 @@ class GuideTest(Case):
         for a, b in zip(NUMBER.findall(said), NUMBER.findall(shown)):
             self.assertLess(abs(float(a) - float(b)), NEAR, f"the guide shows:\n{shown}and it is:\n{said}")
 
-    def test_each_command_runs_and_says_what_the_guide_shows(self):
+    def follow(self, guide):
+        """What its last command said. Files are written, commands run, and what is shown is compared."""
         said, ran = "", 0
-        for language, file, text in blocks(GUIDE.read_text()):
+        for language, file, text in blocks(guide.read_text()):
             if file:
                 (self.tmp / file).write_text(text)
             elif language == "sh":
                 said, ran = self.shell(text), ran + 1
+            elif language == "console":
+                self.assertEqual(VARIES.sub("#", said), VARIES.sub("#", text))
             else:
                 self.assertEqual(language, "text")
                 self.assert_shown(said, text)
         self.assertGreater(ran, 6)
-        evaluated = json.loads((self.tmp / "run/summary.json").read_text())["eval"]
-        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", said).groups()
-        self.assertAlmostEqual(float(logloss), evaluated["logloss"], delta=1e-5)
-        self.assertAlmostEqual(float(auc), evaluated["auc"], delta=1e-5)
-        self.assertEqual(len((self.tmp / "scores.txt").read_text().split()), int(rows))
+        return said
+
+    def evaluated(self):
+        return json.loads((self.tmp / "run/summary.json").read_text())["eval"]
+
+    def scores(self):
+        return len((self.tmp / "scores.txt").read_text().split())
+
+    def test_each_command_of_the_clicks_guide_runs_and_says_what_the_guide_shows(self):
+        rows, logloss, auc = re.fullmatch(r"(\d+) rows, logloss (\S+), auc (\S+)\n", self.follow(CLICKS)).groups()
+        self.assertAlmostEqual(float(logloss), self.evaluated()["logloss"], delta=1e-5)
+        self.assertAlmostEqual(float(auc), self.evaluated()["auc"], delta=1e-5)
+        self.assertEqual(self.scores(), int(rows))
+
+    def test_each_command_of_the_csv_guide_runs_and_says_what_the_guide_shows(self):
+        rows, accuracy = re.fullmatch(r"(\d+) rows, accuracy (\S+)\n", self.follow(CSV)).groups()
+        self.assertAlmostEqual(float(accuracy), self.evaluated()["accuracy"], delta=1e-5)
+        self.assertEqual(self.scores(), int(rows))
+
+    def test_the_job_file_of_the_readme_is_the_one_of_the_csv_guide(self):
+        (job,) = [text for language, _, text in blocks((ROOT / "README.md").read_text()) if language == "yaml"]
+        self.assertEqual(job, {file: text for _, file, text in blocks(CSV.read_text())}["customers.yaml"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* Local SGD on a shard: the optimizer runs at the workers, and what they push is a difference of parameters that is
- * added, once for each (worker, incarnation, round) and chunk (shard_delta.h). A round names the batches that are in it:
- * with the round they are resolved. */
+ * added, once for each (worker, incarnation, round) and chunk (shard_delta.h). A statistic is a moving average over the
+ * batches of all workers. A round names the batches that are in it: with the round they are resolved. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "common/math/kernels.h"
 #include "ps/core/shard_delta.h"
@@ -56,10 +57,30 @@ static void add_epochs(struct shard *s, const Gradwire__Push *m)
     }
 }
 
+/* r = m^k r + a for k updates: a and r of a variance are never below 0, and so is what becomes of it, however late the
+ * round is. (A difference of two averages may be less than -r: others may have moved r since.) */
+static void average(float *r, const float *a, float kept, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        r[i] = kept * r[i] + a[i];
+}
+
 static void add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64_t at,
                 uint64_t elems, const float *delta)
 {
-    kernels()->add(s->block[0] + at, s->block[0] + at, delta, elems);
+    uint64_t first = s->me.first_elem + at, end = first + elems;
+    uint32_t i = layout_find(&s->layout, first);
+    for (uint64_t begin = first; begin < end; i++) {
+        const struct tensor *t = &s->layout.tensor[i];
+        uint64_t stop = layout_end(&s->layout, i) < end ? layout_end(&s->layout, i) : end;
+        uint64_t k = begin - first;
+        float *w = s->block[0] + at + k;
+        if (t->role == TENSOR_STATISTIC)
+            average(w, delta + k, powf(t->momentum, (float)m->updates), stop - begin);
+        else
+            kernels()->add(w, w, delta + k, stop - begin);
+        begin = stop;
+    }
     if (s->me.first_chunk + chunk == 0)
         add_epochs(s, m);
 }

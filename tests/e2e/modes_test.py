@@ -2,8 +2,10 @@
 # labels: short
 """What every mode of training.update keeps: it trains to the end and ends by itself; who dies is replaced and the counts
 are right; what was stopped goes on; and where one worker makes the same updates as sync, the digest is the same."""
+import json
 import pathlib
 import signal
+import struct
 import sys
 import unittest
 
@@ -93,6 +95,18 @@ class ModesTest(TrainCase):
     def test_it_goes_on_without_a_worker_that_leaves(self):
         for mode in self.each():
             self.disturbed(mode, "worker-2", sig=signal.SIGTERM)
+
+    def test_the_statistics_of_a_late_worker_leave_variances_above_0_in_geo(self):
+        layers = "[flatten: , dense: {units: 16, activation: relu}, batch_normalization: {momentum: 0.9}, dense: 10]"
+        keys = {"model.layers": layers, "training.update": "geo", "data.synthetic_train_rows": 4000,
+                "data.synthetic_eval_rows": 500, "training.batch_size": 32, "checkpoint.every_steps": 50}
+        s = self.train("--workers=2", "--fault=worker-1=sleep:0.01", keys=keys).summary()
+        self.assertGreater(s["eval"]["accuracy"], LEAST_ACCURACY)
+        weights = (self.out / "model" / "weights.safetensors").read_bytes()
+        size = int.from_bytes(weights[:8], "little")
+        start, end = json.loads(weights[8:8 + size])["batch_normalization/moving_variance"]["data_offsets"]
+        for (variance,) in struct.iter_unpack("<f", weights[8 + size + start:8 + size + end]):
+            self.assertGreater(variance, 0)
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_it_goes_on_from_where_it_was_stopped_with_other_numbers_of_ps_and_workers(self):

@@ -11,16 +11,26 @@
 
 enum { ELEMS = 32 };
 
-static struct local *local_of(struct layout *layout)
+static struct local *local_of_role(struct layout *layout, enum tensor_role role)
 {
     struct errmsg e;
     struct local *l = NULL;
-    struct tensor t = {.name = "w", .rank = 1, .shape = {ELEMS}, .init = INIT_ZEROS};
+    struct tensor t = {.name = "w",
+                       .rank = 1,
+                       .shape = {ELEMS},
+                       .init = INIT_ZEROS,
+                       .role = role,
+                       .momentum = 0.5f};
     const struct optimizer o = {.kind = OPT_SGD, .learning_rate = 0.5f};
     *layout = (struct layout){0};
     assert_int_equal(layout_add(layout, &t, &e), ERR_OK);
     assert_int_equal(local_new(&l, layout, &o, &e), ERR_OK);
     return l;
+}
+
+static struct local *local_of(struct layout *layout)
+{
+    return local_of_role(layout, TENSOR_WEIGHT);
 }
 
 static void servers_are(struct local *l, float value)
@@ -72,6 +82,34 @@ static void a_round_takes_its_part_and_the_rest_stays_at_the_worker(void **state
     layout_close(&layout);
 }
 
+static void a_round_has_what_its_batches_add_to_a_moving_average(void **state)
+{
+    (void)state;
+    struct layout layout;
+    struct local *l = local_of_role(&layout, TENSOR_STATISTIC);
+    struct gradient_node empty = {.examples = 0};
+    float w[ELEMS];
+    servers_are(l, 8);
+    local_merge(l, w, true);
+    step(l, w, 4, 0);
+    all_are(w, 6); /* 0.5 * 8 + 0.5 * 4 */
+    local_step(l, w, &empty, 1, 0);
+    step(l, w, 2, 2);
+    all_are(w, 4);
+    local_round(l, w, 4);       /* whatever part of the weights goes */
+    all_are(l->round.value, 2); /* 4 - 0.5 * 0.5 * 8 */
+    assert_int_equal(l->updates, 2);
+    servers_are(l, 3);
+    local_merge(l, w, false);
+    all_are(w, 3);
+    step(l, w, 1, 3);
+    local_round(l, w, 4);
+    all_are(l->round.value, 0.5f);
+    assert_int_equal(l->updates, 1);
+    local_free(l);
+    layout_close(&layout);
+}
+
 static void the_sums_of_a_round_are_kept_by_epoch(void **state)
 {
     (void)state;
@@ -97,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_takes_its_part_and_the_rest_stays_at_the_worker),
+        cmocka_unit_test(a_round_has_what_its_batches_add_to_a_moving_average),
         cmocka_unit_test(the_sums_of_a_round_are_kept_by_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -533,25 +533,31 @@ static void check_averages(struct fixture *f, struct shard_peer *peer, uint64_t 
     assert_true(f->reply_body[0] == weight && f->reply_body[CHUNK] == statistic);
 }
 
+/* The first chunk is a weight, the second a statistic. */
+static void plan_statistic(struct fixture *f, enum init_kind weight, enum init_kind statistic)
+{
+    layout_close(&f->layout);
+    msg_plan_close(&f->plan);
+    struct tensor t[2] = {{.name = "w", .rank = 1, .shape = {CHUNK}, .init = weight},
+                          {.name = "mean",
+                           .rank = 1,
+                           .shape = {CHUNK},
+                           .init = statistic,
+                           .role = TENSOR_STATISTIC,
+                           .momentum = 0.5f}};
+    const uint32_t threads = 1;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(layout_add(&f->layout, &t[i], NULL), ERR_OK);
+    assert_int_equal(msg_plan_set(&f->plan, &f->layout, &threads, 1), ERR_OK);
+}
+
 static void shard_has_the_averages_of_a_step_as_long_as_its_weights(void **state)
 {
     (void)state;
     struct fixture f;
     struct shard_peer peer;
     open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
-    layout_close(&f.layout);
-    msg_plan_close(&f.plan);
-    struct tensor t[2] = {{.name = "w", .rank = 1, .shape = {CHUNK}, .init = INIT_ONES},
-                          {.name = "mean",
-                           .rank = 1,
-                           .shape = {CHUNK},
-                           .init = INIT_ZEROS,
-                           .role = TENSOR_STATISTIC,
-                           .momentum = 0.5f}};
-    const uint32_t threads = 1;
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(layout_add(&f.layout, &t[i], NULL), ERR_OK);
-    assert_int_equal(msg_plan_set(&f.plan, &f.layout, &threads, 1), ERR_OK);
+    plan_statistic(&f, INIT_ONES, INIT_ZEROS);
     f.settings.optimizer = OPT_SGD;
     f.settings.use_ema = true;
     f.settings.ema_momentum = 0.75f;
@@ -586,9 +592,9 @@ static void shard_has_no_averages_where_none_are_kept(void **state)
 
 /* ---- geo ---- */
 
-/* A round of one batch, both chunks or the first alone, all of it 1. */
-static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t round,
-                           uint32_t chunks, uint64_t batch)
+/* A round of one batch, both chunks or the first alone, all of it `value`. */
+static enum err push_value(struct fixture *f, struct shard_peer *peer, uint64_t round,
+                           uint32_t chunks, uint64_t batch, float value, uint32_t updates)
 {
     Gradwire__Push m = GRADWIRE__PUSH__INIT;
     Gradwire__Generation g = quiet_generation(f->generation);
@@ -601,12 +607,19 @@ static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t 
     m.chunks = chunks;
     m.ids = ids;
     m.n_ids = 1;
+    m.updates = updates;
     struct buffer *b = buffer_acquire(&f->pool, ELEMS);
     for (uint32_t i = 0; i < ELEMS; i++)
-        b->data[i] = 1;
+        b->data[i] = value;
     enum err err = shard_on_push(f->shard, peer, &m, b, &e);
     buffer_unref(b);
     return err;
+}
+
+static enum err push_round(struct fixture *f, struct shard_peer *peer, uint64_t round,
+                           uint32_t chunks, uint64_t batch)
+{
+    return push_value(f, peer, round, chunks, batch, 1, 1);
 }
 
 static float first_weight(struct fixture *f)
@@ -653,6 +666,32 @@ static void shard_counts_the_rounds_of_a_new_process_from_1(void **state)
     assert_int_equal(push_round(&f, &peer, 1, CHUNKS, 2), ERR_OK);
     assert_true(first_weight(&f) == 3.0f);
     assert_int_equal(shard_status(f.shard)->step, 2);
+    close_fixture(&f);
+}
+
+/* Of both workers each batch has a variance of 0.125. What the second one has seen last is older than the first's rounds. */
+static void shard_keeps_a_variance_above_0_whoever_is_late(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct shard_peer peer, late;
+    uint64_t first, elems;
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 1);
+    plan_statistic(&f, INIT_ZEROS, INIT_ONES);
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &peer, 0);
+    hello(&f, &late, 1);
+    const float *variance = quiet_weights(f.shard, &first, &elems) + CHUNK;
+    assert_true(*variance == 1.0f);
+    assert_int_equal(push_value(&f, &peer, 1, CHUNKS, 0, 0.0625f, 1), ERR_OK);
+    assert_true(*variance == 0.5625f); /* 0.5 * 1 + 0.5 * 0.125 */
+    assert_int_equal(push_value(&f, &late, 1, CHUNKS, 1, 0.09375f, 2), ERR_OK);
+    assert_true(*variance == 0.25f * 0.5625f + 0.09375f); /* two more such batches */
+    assert_int_equal(push_value(&f, &late, 1, CHUNKS, 1, 0.09375f, 2), ERR_OK); /* pushed again */
+    assert_true(*variance == 0.25f * 0.5625f + 0.09375f);
+    assert_int_equal(push_value(&f, &peer, 2, CHUNKS, 2, 0, 0), ERR_OK); /* of an empty batch */
+    assert_true(*variance == 0.25f * 0.5625f + 0.09375f);
+    assert_true(first_weight(&f) == 0.0625f + 0.09375f); /* those are added as ever */
     close_fixture(&f);
 }
 
@@ -765,6 +804,7 @@ int main(void)
         cmocka_unit_test(shard_has_no_averages_where_none_are_kept),
         cmocka_unit_test(shard_adds_a_round_once_and_in_turn),
         cmocka_unit_test(shard_counts_the_rounds_of_a_new_process_from_1),
+        cmocka_unit_test(shard_keeps_a_variance_above_0_whoever_is_late),
         cmocka_unit_test(shard_says_what_it_is_about_to_rewrite),
         cmocka_unit_test(shard_goes_on_from_a_cut_as_if_never_stopped),
         cmocka_unit_test(shard_says_so_when_it_cannot_enter_for_memory),

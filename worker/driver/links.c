@@ -387,6 +387,7 @@ static void put_round(const struct links *l, struct round_head *h, Gradwire__Pus
     const struct local *local = l->config.local;
     m->n_ids = ids->n;
     m->ids = session_ranges_say(&h->ids, ids->range, ids->n);
+    m->updates = local->updates;
     for (size_t i = 0; i < local->epochs && lead; i++) {
         gradwire__epoch_sums__init(&h->sums[i]);
         h->sums[i].epoch = local->epoch[i].epoch;

@@ -45,6 +45,7 @@ void local_free(struct local *l)
 void local_reset(struct local *l)
 {
     l->t = 0;
+    l->updates = 0;
     l->epochs = 0;
     for (uint32_t i = 0; i < optimizer_slots(&l->optimizer); i++)
         for (uint64_t k = 0; k < l->layout->elems; k++)
@@ -72,11 +73,14 @@ static void add_sums(struct local *l, const struct gradient_node *n, uint64_t ep
         to->metric[i] += n->sums.metric[i];
 }
 
-/* r = m r + (1 - m) s, s the mean over examples. */
-static void average(float *r, const float *s, float inv_n, float momentum, size_t n)
+/* r = m r + (1 - m) s, s the mean over examples, and the same of what is added since the last round. */
+static void average(float *r, float *added, const float *s, float inv_n, float momentum, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        r[i] = momentum * r[i] + (1.0f - momentum) * (s[i] * inv_n);
+    for (size_t i = 0; i < n; i++) {
+        float more = (1.0f - momentum) * (s[i] * inv_n);
+        r[i] = momentum * r[i] + more;
+        added[i] = momentum * added[i] + more;
+    }
 }
 
 static void update(struct local *l, const struct optimizer *o, const struct tensor *tensor,
@@ -86,7 +90,7 @@ static void update(struct local *l, const struct optimizer *o, const struct tens
     struct optimizer own = *o;
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
     if (tensor->role == TENSOR_STATISTIC) {
-        average(w + at, g + at, inv_n, tensor->momentum, tensor->elems);
+        average(w + at, l->old + at, g + at, inv_n, tensor->momentum, tensor->elems);
         return;
     }
     if (tensor->undecayed)
@@ -108,18 +112,44 @@ void local_step(struct local *l, float *w, const struct gradient_node *n, uint64
     o.learning_rate = (float)optimizer_rate(&l->optimizer, id + 1);
     o.schedule = (struct schedule){.kind = SCHEDULE_CONSTANT};
     l->t++;
+    l->updates++;
     for (uint32_t i = 0; i < l->layout->tensors; i++)
         update(l, &o, &l->layout->tensor[i], w, n->value, 1.0f / (float)n->examples);
 }
 
 /* ---- rounds ---- */
 
-void local_round(struct local *l, const float *w, uint32_t divisor)
+static void take_part(const struct local *l, const float *w, float part, uint64_t at, uint64_t n)
 {
-    float *delta = l->round.value, part = 1.0f / (float)divisor;
-    for (uint64_t i = 0; i < l->layout->elems; i++) {
+    float *delta = l->round.value;
+    for (uint64_t i = at; i < at + n; i++) {
         delta[i] = (w[i] - l->old[i]) * part;
         l->old[i] += delta[i];
+    }
+}
+
+void local_round(struct local *l, const float *w, uint32_t divisor)
+{
+    for (uint32_t i = 0; i < l->layout->tensors; i++) {
+        const struct tensor *t = &l->layout->tensor[i];
+        uint64_t at = t->offset_elems;
+        if (t->role == TENSOR_STATISTIC)
+            memcpy(l->round.value + at, l->old + at, t->elems * sizeof *w);
+        else
+            take_part(l, w, 1.0f / (float)divisor, at, t->elems);
+    }
+}
+
+/* What a worker makes of statistics is only to be looked at: they change no gradient. */
+static void take_statistics(struct local *l, float *w)
+{
+    for (uint32_t i = 0; i < l->layout->tensors; i++) {
+        const struct tensor *t = &l->layout->tensor[i];
+        uint64_t at = t->offset_elems;
+        if (t->role != TENSOR_STATISTIC)
+            continue;
+        memcpy(w + at, l->server + at, t->elems * sizeof *w);
+        memset(l->old + at, 0, t->elems * sizeof *w);
     }
 }
 
@@ -131,5 +161,7 @@ void local_merge(struct local *l, float *w, bool fresh)
         for (uint64_t i = 0; i < l->layout->elems; i++)
             w[i] += l->server[i] - l->old[i];
     memcpy(l->old, l->server, l->layout->elems * sizeof *w);
+    take_statistics(l, w);
+    l->updates = 0;
     l->epochs = 0;
 }

@@ -14,7 +14,10 @@ enum { LOCAL_EPOCHS = 8 };
 struct local {
     const struct layout *layout;
     struct optimizer optimizer;
-    uint64_t t; /* updates made here since the slots began */
+    uint64_t t;       /* updates made here since the slots began */
+    uint32_t updates; /* those since the last round */
+    /* old: what w was at the last merge and has been pushed of since; of a statistic, in its place, what the batches since
+     * then add to its moving average */
     float *old, *server, *slot[OPTIMIZER_SLOTS_MAX];
     struct gradient_node round; /* its value: what is pushed */
     size_t epochs;
@@ -32,11 +35,12 @@ void local_reset(struct local *l);
 void local_step(struct local *l, float *w, const struct gradient_node *n, uint64_t id,
                 uint64_t epoch);
 
-/* The round: value = (w - old) / divisor, old += value; with divisor 1 all of it. */
+/* The round: value = (w - old) / divisor, old += value; with divisor 1 all of it. Of a statistic value = a: in k updates
+ * the moving average r has become m^k r + a, which a shard does with its own. */
 void local_round(struct local *l, const float *w, uint32_t divisor);
 
-/* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. The sums
- * of the round went out with it: those of the next begin. */
+/* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. A statistic is
+ * the servers' each time. The sums of the round went out with it: those of the next begin. */
 void local_merge(struct local *l, float *w, bool fresh);
 
 #endif

@@ -9,6 +9,7 @@
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
     map     the table of folders in docs/design.md is that of floors.txt
+    links   a page links to files and headings that are there
 
     house.py            check all; each error names a line and says what would be right
     house.py --map      print the table for docs/design.md
@@ -26,6 +27,7 @@ PROGRAMS = ("ps", "worker", "launch", "k8s/entrypoint")  # none of them includes
 FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/design.md"
 ONE_DIRECTION = ("ps/core", "worker/chief/core", "worker/core")  # their files' calls have no circle
 MAP_BEGIN, MAP_END = "<!-- floors -->", "<!-- /floors -->"
+NO_PAGES = ("build", ".git", "runs")
 FILES_MAX = 40
 RUN_LINES_MAX = 12
 
@@ -33,6 +35,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.M)
 FUNCTION = re.compile(r"^(?!static\b)[A-Za-z_][\w *]*?\b(\w+)\([^;{}]*?\)\n\{", re.M)
 FALLIBLE = re.compile(r"^(?:static inline )?enum err (\w+)\([^;{}]*\)([^;{]*)[;{]", re.M)
 MAKES_ERR = ("err_set", "err_wrap", "job_blame", "job_blame_layer", "job_refuse", "checkpoint_corrupt")  # never ERR_OK
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.*)", re.M)
 WORD = re.compile(r"[A-Za-z_]\w*")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -313,11 +318,49 @@ def check_map(root, floors):
     return errors
 
 
+# ---- links ----
+
+def pages(root):
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in NO_PAGES]
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(".md"))
+
+
+def page_text(path):
+    """The same lines, with nothing in fenced blocks."""
+    return FENCED.sub(lambda found: "\n" * found[0].count("\n"), read(path))
+
+
+def anchors(path):
+    """The anchors that a page's headings get on the web."""
+    titles = [LINK.sub("", title).lower() for title in HEADING.findall(page_text(path))]
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in titles}
+
+
+def link_error(page, link):
+    path, _, anchor = link.partition("#")
+    target = os.path.join(os.path.dirname(page), path) if path else page
+    if not os.path.exists(target):
+        return "there is no such file"
+    return "there is no such heading" if anchor and target.endswith(".md") and anchor not in anchors(target) else None
+
+
+def check_links(root):
+    errors = []
+    for page in pages(root):
+        text = page_text(page)
+        for found in LINK.finditer(text):
+            why = None if re.match(r"\w+:", found[1]) else link_error(page, found[1])
+            if why:
+                errors.append(f"{os.path.relpath(page, root)}:{line_of(text, found.start())}: {found[1]}: {why}")
+    return errors
+
+
 def check(root):
     tree = Tree(root)
     floors, errors = floors_load(root)
     return (errors + check_edges(tree, floors) + check_core(tree) + check_calls(tree) + check_checked(tree)
-            + check_modes(tree) + check_twice(tree) + check_size(tree) + check_map(root, floors))
+            + check_modes(tree) + check_twice(tree) + check_size(tree) + check_map(root, floors) + check_links(root))
 
 
 def main():

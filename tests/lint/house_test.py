@@ -160,6 +160,11 @@ class HouseTest(unittest.TestCase):
         self.write(house.DESIGN, "# Design\n")
         self.red("docs/design.md: the output of tests/lint/house.py --map is wanted")
 
+    def test_a_link_to_a_file_or_a_heading_that_is_not_there(self):
+        self.write("docs/a.md", "# A [b](b.md)!\n```\n# no heading, [no](link.md)\n```\n[here](#a-b) [web](https://a.example/b#c)\n")
+        self.write("docs/b.md", "[a](a.md#a-b) [ps](../ps) [a](a.md#no-heading-no)\n[c](c.md#d)\n")
+        self.red("docs/b.md:1: a.md#no-heading-no: there is no such heading", "docs/b.md:2: c.md#d: there is no such file")
+
 
 if __name__ == "__main__":
     unittest.main()

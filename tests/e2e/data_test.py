@@ -101,7 +101,7 @@ class CsvTest(TrainCase):
 
     def test_a_bad_row_stops_the_job_with_its_file_line_and_column(self):
         job = self.train(code=2, keys={"data.bad_rows": "stop"})
-        self.assertIn("people-1.csv.gz: line 7: column 2 (age): 'old' is no number", job.stderr())
+        self.assertIn('people-1.csv.gz:7: column "age": "old" is not a number', job.stderr())
 
     def test_other_contents_or_columns_are_not_resumed(self):
         self.train(keys={"training.epochs": 1})

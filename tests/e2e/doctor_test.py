@@ -126,7 +126,7 @@ class DoctorTest(TrainCase):
         (self.tmp / "rows-1.csv").write_text("1,2,3,4\n")
         self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv", "is the volume mounted")
         (self.tmp / "rows-1.csv").write_text("1,2,3,4,0\n1,2,3,x,0\n")
-        self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv", "line 2")
+        self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv:2: ")
         for path in self.tmp.glob("rows-*.csv"):
             path.unlink()
         self.says(self.doctor(code=2), "data", "FAIL", "no file matches")

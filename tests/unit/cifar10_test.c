@@ -117,9 +117,11 @@ static void cifar10_refuses_what_is_not_its_format_and_says_why(void **state)
     refused(b.data, 0, 10, "it holds nothing");
     refused(b.data, 100, 10, "100 bytes stand behind its 0 records of 3073 bytes");
     refused(b.data, 17 * RECORD - 1, 10, "3072 bytes stand behind its 16 records");
-    refused(b.data, 17 * RECORD, 9, "row 9 has label 9, the model has 9 classes (labels 0 to 8)");
+    refused(b.data, 17 * RECORD, 9,
+            "the label at offset 27657 (record 9, counted from 0) is 9, the model has 9 classes "
+            "(labels 0 to 8)");
     b.data[(size_t)16 * RECORD] = 10;
-    refused(b.data, 17 * RECORD, 100, "row 16 has label 10, CIFAR-10 has 10 classes");
+    refused(b.data, 17 * RECORD, 100, "(record 16, counted from 0) is 10, CIFAR-10 has 10 classes");
     bytes_free(&b);
 }
 
@@ -174,7 +176,7 @@ static void a_look_counts_the_records_of_plain_files(void **state)
     assert_int_equal(look.bytes, 20 * RECORD);
     assert_false(look.estimated);
     assert_int_equal(dataset_look(&look, &job, 0, 3, &e), ERR_INPUT); /* the first label is 3 */
-    assert_non_null(strstr(e.text, "row 0 has label 3, the model has 3 classes"));
+    assert_non_null(strstr(e.text, "(record 0, counted from 0) is 3, the model has 3 classes"));
     plain.count -= 5;
     idx_files_write(&files, "data_batch_1.bin", plain);
     assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_INPUT);

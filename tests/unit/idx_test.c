@@ -351,12 +351,16 @@ static void idx_refuses_pairs_of_two_shapes(void **state)
     bytes_free(&images);
 }
 
-static void idx_names_file_row_and_value_of_a_label_out_of_range(void **state)
+static void idx_names_file_offset_and_value_of_a_label_out_of_range(void **state)
 {
     struct fixture *f = *state;
     f->labels.data[8 + 4] = 17;
     write_pair(f, f->images, f->labels);
-    assert_refused(f, "t-labels: row 4 has label 17, the model has 10 classes (labels 0 to 9)", "");
+    assert_refused(
+        f,
+        "t-labels: the label at offset 12 (item 4, counted from 0) is 17, the model has 10 "
+        "classes (labels 0 to 9)",
+        "");
 }
 
 static int open_descriptors(void)
@@ -439,7 +443,7 @@ int main(void)
         TEST(idx_refuses_counts_that_differ),
         TEST(idx_refuses_files_that_make_no_pairs),
         TEST(idx_refuses_pairs_of_two_shapes),
-        TEST(idx_names_file_row_and_value_of_a_label_out_of_range),
+        TEST(idx_names_file_offset_and_value_of_a_label_out_of_range),
         TEST(idx_gives_all_back_when_any_allocation_fails),
     };
 #undef TEST

@@ -235,12 +235,15 @@ static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
         const char *column, *csv, *why;
     } cases[] = {
         {"key: {name: C1, hash: false, missing: none}", "7,1\n-7,1\n",
-         "line 2: column 1 (C1): '-7' is no integer from 0 to 2^64 - 1, and no marker of "
-         "data.missing; with hash: true it may be any word"},
+         ":2: column \"C1\": \"-7\" is not an integer from 0 to 2^64 - 1; use data.missing if it "
+         "marks a missing value, or hash: true, which takes any word"},
+        {"key: {name: C1, hash: false, missing: none}", "7,1\n 8,1\n",
+         ":2: column \"C1\": \" 8\" is not an integer from 0 to 2^64 - 1; blanks around it count: "
+         "use data.trim: true"},
         {"keys: {name: C1, separator: ' ', max_values: 2}", "a b c,1\n",
-         "line 1: column 1 (C1): more than max_values: 2 values"},
+         ":1: column \"C1\": more than max_values: 2 values"},
         {"keys: {name: C1, separator: ' ', max_values: 2, weights: true}", "a b:1:x,1\n",
-         "line 1: column 1 (C1): the weight of 'b:1:x' is no number"},
+         ":1: column \"C1\": the weight of \"b:1:x\" is not a number"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -260,7 +263,7 @@ static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
         idx_files_write(&f.files, "b.csv",
                         (struct bytes){(uint8_t *)(uintptr_t)cases[i].csv, strlen(cases[i].csv)});
         assert_int_equal(dataset_load(&d, &job, 0, 0, &f.e), ERR_INPUT);
-        snprintf(wanted, sizeof wanted, "data.train: %s/b.csv: %s", f.files.dir, cases[i].why);
+        snprintf(wanted, sizeof wanted, "data.train: %s/b.csv%s", f.files.dir, cases[i].why);
         assert_string_equal(f.e.text, wanted);
         job_close(&job);
         teardown(&f);

@@ -186,8 +186,8 @@ static void labels_minus_one_and_0_are_not_taken_for_one_class(void **state)
     struct fixture f;
     begin(&f, "binary_crossentropy", "format: libsvm, " COLUMNS);
     assert_int_equal(load(&f, "-1 1:1\n0 1:1\n0 1:1\n-1 1:1\n"), ERR_INPUT);
-    assert_non_null(strstr(f.e.text, "a.txt: line 2: label 0, and "));
-    assert_non_null(strstr(f.e.text, "a.txt: line 1 has label -1: name the classes: - label: "
+    assert_non_null(strstr(f.e.text, "a.txt:2: label 0, and "));
+    assert_non_null(strstr(f.e.text, "a.txt:1 has label -1: name the classes: - label: "
                                      "{classes: [\"-1\", \"1\"]}"));
     end(&f);
     setup(&f, "binary_crossentropy", "bad_rows: skip", "-1 1:1\n0 1:x\n1 1:1\n");
@@ -203,10 +203,9 @@ static void a_label_of_minus_one_shows_the_line_that_names_it(void **state)
     idx_files_write(&f.files, "a.txt",
                     (struct bytes){(uint8_t *)(uintptr_t) "1 1:1\n\n-1 1:1\n", 14});
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 2, &f.e), ERR_INPUT);
-    assert_non_null(strstr(f.e.text,
-                           "a.txt: line 3: label -1, the model has 2 classes (labels 0 to "
-                           "1); name the labels as they stand in the file: - label: "
-                           "{classes: [\"-1\", \"1\"]}"));
+    assert_non_null(strstr(f.e.text, "a.txt:3: label -1, the model has 2 classes (labels 0 to "
+                                     "1); name the labels as they stand in the file: - label: "
+                                     "{classes: [\"-1\", \"1\"]}"));
     end(&f);
 }
 
@@ -228,21 +227,24 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
     static const struct {
         const char *line, *why;
     } cases[] = {
-        {"x 1:1", "the label 'x' is no number; classes: [..] of the label would name its values"},
+        {"x 1:1",
+         "the label \"x\" is not a number; name the values of the label by its classes: [..]"},
         {"1:1 2:1",
-         "the label '1:1' is no number; classes: [..] of the label would name its values"},
-        {"1 7", "'7' is no index:value, an index being an integer from 0 to 2^64 - 1"},
-        {"1 :7", "':7' is no index:value, an index being an integer from 0 to 2^64 - 1"},
-        {"1 -1:7", "'-1:7' is no index:value, an index being an integer from 0 to 2^64 - 1"},
-        {"1 18446744073709551616:7", "'18446744073709551616:7' is no index:value, an index being "
-                                     "an integer from 0 to 2^64 - 1"},
-        {"1 2:1 qid:7", "'qid:7' is no index:value, an index being an integer from 0 to 2^64 - 1"},
-        {"1 1:", "'1:' has a value that is no finite number"},
-        {"1 1: 2", "'1:' has a value that is no finite number"},
-        {"1 1:nan", "'1:nan' has a value that is no finite number"},
-        {"1 1:1:2", "'1:1:2' has a value that is no finite number"},
-        {"1 2:1 1:5", "'1:5' has an index below that of the pair before it: they are to ascend"},
-        {"1 0:1 0:1", "'0:1' has the index of the pair before it"},
+         "the label \"1:1\" is not a number; name the values of the label by its classes: [..]"},
+        {"1 7", "\"7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
+        {"1 :7", "\":7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
+        {"1 -1:7", "\"-1:7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
+        {"1 18446744073709551616:7",
+         "\"18446744073709551616:7\" is not index:value, an index being "
+         "an integer from 0 to 2^64 - 1"},
+        {"1 2:1 qid:7",
+         "\"qid:7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
+        {"1 1:", "\"1:\" has a value that is not a finite number"},
+        {"1 1: 2", "\"1:\" has a value that is not a finite number"},
+        {"1 1:nan", "\"1:nan\" has a value that is not a finite number"},
+        {"1 1:1:2", "\"1:1:2\" has a value that is not a finite number"},
+        {"1 2:1 1:5", "\"1:5\" has an index below that of the pair before it: they are to ascend"},
+        {"1 0:1 0:1", "\"0:1\" has the index of the pair before it"},
         {"1 1:1 2:1 3:1 4:1", "more than max_values: 3 values"},
     };
     (void)state;
@@ -251,8 +253,8 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         char text[256], wanted[512];
         begin(&f, "mse", "format: libsvm, " COLUMNS);
         snprintf(text, sizeof text, "1 1:1\n\n%s\n2 1:1\n", cases[i].line);
-        snprintf(wanted, sizeof wanted, "data.train: %s: line 3: %s",
-                 idx_files_path(&f.files, "a.txt"), cases[i].why);
+        snprintf(wanted, sizeof wanted, "data.train: %s:3: %s", idx_files_path(&f.files, "a.txt"),
+                 cases[i].why);
         assert_int_equal(load(&f, text), ERR_INPUT);
         assert_string_equal(f.e.text, wanted);
         end(&f);

@@ -175,7 +175,7 @@ static void where_rows_are_changes_nothing(void **state)
             same_schema(f.train.table.schema, train.table.schema);
             assert_int_equal(dataset_check_classes(&f.train, 5, &f.e), ERR_OK);
             assert_int_equal(dataset_check_classes(&f.train, 4, &f.e), ERR_INPUT);
-            assert_non_null(strstr(f.e.text, "row 4 has label 4"));
+            assert_non_null(strstr(f.e.text, "a label is 4"));
             unload(&f);
         }
     dataset_close(&train);

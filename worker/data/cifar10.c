@@ -45,14 +45,16 @@ static enum err reserve(struct dataset *d, uint64_t *room, uint64_t rows, struct
     return ERR_OK;
 }
 
-static enum err check_label(uint8_t label, uint64_t row, uint32_t classes, struct errmsg *e)
+static enum err check_label(uint8_t label, uint64_t record, uint32_t classes, struct errmsg *e)
 {
     uint32_t most = classes && classes < LABELS ? classes : LABELS;
     if (label < most)
         return ERR_OK;
-    return err_set(e, ERR_INPUT, "row %llu has label %u, %s has %u classes (labels 0 to %u)",
-                   (unsigned long long)row, label, most == LABELS ? "CIFAR-10" : "the model", most,
-                   most - 1);
+    return err_set(e, ERR_INPUT,
+                   "the label at offset %llu (record %llu, counted from 0) is %u, %s has %u "
+                   "classes (labels 0 to %u)",
+                   (unsigned long long)record * RECORD_BYTES, (unsigned long long)record, label,
+                   most == LABELS ? "CIFAR-10" : "the model", most, most - 1);
 }
 
 static enum err add_records(struct dataset *d, const uint8_t *record, size_t n, uint32_t classes,

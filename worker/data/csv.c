@@ -20,7 +20,7 @@
 #include "common/base/mem.h"
 #include "worker/data/csv_header.h"
 #include "worker/data/csv_rows.h"
-#include "worker/data/csv_scan.h"
+#include "worker/data/text/csv_scan.h"
 #include "worker/data/drawn/drawn.h"
 #include "worker/data/encoding_given.h"
 #include "worker/data/libsvm_rows.h"
@@ -112,11 +112,12 @@ static void skip_byte_order_mark(struct csv_piece *p)
 /* Keep whole rows in the piece and the rest for the next one; at the file's end all is kept. */
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
+    const char *path = c->file[c->next_file].path;
     struct csv_piece *p = &w->piece;
     p->has_quotes = c->job->quotes && !c->format.libsvm && memchr(p->text, '"', p->bytes);
     size_t keep = end_of_file ? p->bytes : last_row_end(p->text, p->bytes, p->has_quotes);
     if (keep == 0 && p->bytes)
-        return err_set(e, ERR_INPUT, "line %" PRIu64 ": a row of more than %d bytes%s", c->line,
+        return err_set(e, ERR_INPUT, "%s:%" PRIu64 ": a row of more than %d bytes%s", path, c->line,
                        CSV_PIECE_BYTES, p->has_quotes ? ": is a quote never closed?" : "");
     c->tail_bytes = p->bytes - keep;
     memcpy(c->tail, p->text + keep, c->tail_bytes);
@@ -132,7 +133,7 @@ static enum err count_bytes(struct csv *c, const char *path, uint64_t looked, bo
 {
     struct stat s;
     if (stat(path, &s) != 0)
-        return err_set(e, ERR_INPUT, "%s", strerror(errno));
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
     uint64_t bytes = (uint64_t)s.st_size;
     if (stream_is_compressed(c->stream)) {
         bytes *= USUAL_RATIO;
@@ -193,7 +194,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     memcpy(p->text, c->tail, c->tail_bytes);
     enum err err = read_text(c, p->text + c->tail_bytes, wanted, &got, e);
     if (err)
-        return err;
+        return err_wrap(e, err, "%s: ", f->path);
     p->bytes = c->tail_bytes + got;
     err = cut_piece(c, w, got < wanted, e);
     if (err)
@@ -203,6 +204,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     w->text_bytes = p->bytes;
     if (p->bytes && p->text[p->bytes - 1] != '\n')
         p->text[p->bytes++] = '\n';
+    p->begins_file = first;
     if (first) {
         err = digest_piece(w, e); /* before a header's quotes are taken off */
         skip_byte_order_mark(p);
@@ -227,12 +229,8 @@ static bool take_piece(struct csv *c, struct work *w)
     if (more) {
         w->ticket = c->tickets++;
         w->err = c->open ? ERR_OK : open_next(c, &w->e);
-        if (!w->err) {
-            const char *path = c->paths.path[c->next_file];
+        if (!w->err)
             w->err = read_piece(c, w, &w->e);
-            if (w->err)
-                (void)err_wrap(&w->e, w->err, "%s: ", path);
-        }
         c->ended = w->err != ERR_OK;
     }
     pthread_mutex_unlock(&c->lock);
@@ -290,7 +288,8 @@ static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
     if (!w->piece.bad)
         return ERR_OK;
     if (!c->bad)
-        (void)err_set(&c->first_bad, ERR_INPUT, "%s: %s", w->file->path, w->piece.first_bad.text);
+        (void)err_set(&c->first_bad, ERR_INPUT, "%s:%" PRIu64 ": %s", w->file->path,
+                      w->piece.first_bad_line, w->piece.first_bad.text);
     c->bad += w->piece.bad;
     if (c->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%s", c->first_bad.text);
@@ -310,7 +309,7 @@ static enum err check_signs(struct csv *c, const struct work *w, struct errmsg *
     if (!c->zero.path || !c->minus.path)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "%s: line %" PRIu64 ": label 0, and %s: line %" PRIu64
+                   "%s:%" PRIu64 ": label 0, and %s:%" PRIu64
                    " has label -1: name the classes: - label: {classes: [\"-1\", \"1\"]}, or "
                    "[\"-1\", \"0|1\"] to take 0 for 1",
                    c->zero.path, c->zero.line, c->minus.path, c->minus.line);

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/data/csv_scan.h"
+#include "worker/data/csv_row.h"
+#include "worker/data/text/csv_hint.h"
+#include "worker/data/text/csv_scan.h"
 
 static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)
 {
@@ -53,22 +55,48 @@ static enum err add_named_field(struct csv_file *file, const struct job_csv *job
         return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE}, e);
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
-            return err_set(e, ERR_INPUT, "its header names %s twice", job->column[i].name);
+            return err_set(e, ERR_INPUT, "its header names \"%s\" twice", job->column[i].name);
     return add_field(file, field_of(job, i), e);
 }
 
-static enum err check_named_fields(const struct csv_file *file, const struct job_csv *job,
-                                   struct errmsg *e)
+/* The first column that the job names and the file does not; NULL: there is none. */
+static const char *unnamed_column(const struct csv_file *file, const struct job_csv *job)
 {
     for (uint32_t i = 0; i < job->columns; i++) {
         bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS;
         for (uint32_t k = 0; k < file->fields && !there; k++)
             there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
         if (!there)
-            return err_set(e, ERR_INPUT, "its header does not name %s of data.columns",
-                           job->column[i].name);
+            return job->column[i].name;
     }
-    return ERR_OK;
+    return NULL;
+}
+
+/* One of its names would be `name` without blanks around it. */
+static bool has_blanked(const char *line, size_t bytes, char delimiter, const char *name)
+{
+    const char *end = line + bytes;
+    while (line <= end) {
+        const char *stop = memchr(line, delimiter, (size_t)(end - line)), *text = line;
+        size_t n = (size_t)((stop ? stop : end) - line);
+        if (csv_hint_trim(&text, &n) && n == strlen(name) && memcmp(text, name, n) == 0)
+            return true;
+        line = stop ? stop + 1 : end + 1;
+    }
+    return false;
+}
+
+static enum err refuse_names(const char *name, const struct csv_format *f, const char *line,
+                             size_t bytes, struct errmsg *e)
+{
+    char out[CSV_HINT_BYTES], shown[CSV_SHOWN_BYTES];
+    const char *hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
+    if (!hint && !f->job->trim && has_blanked(line, bytes, f->delimiter, name))
+        hint = "blanks around a name count: use data.trim: true";
+    if (!hint)
+        hint = "without a header in the file, leave data.header out";
+    return err_set(e, ERR_INPUT, "its header, \"%s\", does not name \"%s\" of data.columns; %s",
+                   csv_row_shown(shown, line, bytes), name, hint);
 }
 
 /* The header's names, `bytes` of text up to its newline. */
@@ -84,10 +112,11 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
         char *from = text + begin, *to = text + mark[i];
         begin = mark[i] + (size_t)1;
         if (!csv_field_text(&from, &to, f->job, f->job->quotes))
-            return err_set(e, ERR_INPUT, "its header has a quote inside of a field");
+            return err_set(e, ERR_INPUT, "its header has a quote inside a field");
         err = add_named_field(file, f->job, from, (size_t)(to - from), e);
     }
-    return err ? err : check_named_fields(file, f->job, e);
+    const char *name = err ? NULL : unnamed_column(file, f->job);
+    return name ? refuse_names(name, f, text, bytes, e) : err;
 }
 
 /* Where the first row that is none of empty and comment ends; `bytes`: nowhere. Moves *begin to it. */
@@ -112,9 +141,11 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
         return err;
     size_t end = find_header(f, p, &begin);
     if (end == p->bytes)
-        return err_set(e, ERR_INPUT, "it has no header");
+        return err_set(e, ERR_INPUT, "%s: it has no header", file->path);
     if (header == HEADER_NAMES)
         err = fields_by_header(file, f, p->text + begin, end - begin, p->mark, e);
+    if (err == ERR_INPUT)
+        return err_wrap(e, err, "%s:%zu: ", file->path, 1 + csv_count(p->text, begin, '\n'));
     p->line += csv_count(p->text, end, '\n') + 1;
     p->bytes -= end + 1;
     p->text += end + 1;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "worker/data/csv_number.h"
+#include "worker/data/text/csv_hint.h"
+#include "worker/data/text/csv_number.h"
 
 #define NO_FIELD UINT32_MAX /* what is wrong is the row's fault, not a field's */
 
@@ -22,11 +23,19 @@ const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, si
     return out;
 }
 
-/* "line 12: column 3 (age): ..." */
+/* `column "age": `, or of a column without a name `column 3: ` */
+static void name_column(const struct csv_row *r, char *out, size_t bytes)
+{
+    const char *name = r->format->job->column[r->piece->field[r->field].column].name;
+    if (*name)
+        (void)snprintf(out, bytes, "column \"%s\": ", name);
+    else
+        (void)snprintf(out, bytes, "column %u: ", r->field + 1);
+}
+
 void csv_row_bad(struct csv_row *r, const char *fmt, ...)
 {
     struct csv_piece *p = r->piece;
-    const struct job_csv *job = r->format->job;
     char why[300], which[JOB_NAME_MAX + 64] = "";
     if (r->bad)
         return;
@@ -37,13 +46,28 @@ void csv_row_bad(struct csv_row *r, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    if (r->field != NO_FIELD) {
-        const char *name = job->column[p->field[r->field].column].name;
-        (void)snprintf(which, sizeof which, "column %u%s%s%s: ", r->field + 1, *name ? " (" : "",
-                       name, *name ? ")" : "");
-    }
-    (void)err_set(&p->first_bad, ERR_INPUT, "line %llu: %s%s", (unsigned long long)r->line, which,
-                  why);
+    if (r->field != NO_FIELD)
+        name_column(r, which, sizeof which);
+    p->first_bad_line = r->line;
+    (void)err_set(&p->first_bad, ERR_INPUT, "%s%s", which, why);
+}
+
+static bool is_first_of_file(const struct csv_row *r)
+{
+    return r->piece->begins_file && r->piece->rows == 0 && !r->format->libsvm;
+}
+
+const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes,
+                         const struct vocabulary *known, const char *usual)
+{
+    const struct job_csv *job = r->format->job;
+    if (job->header == HEADER_NONE && is_first_of_file(r) && csv_hint_is_name(text, bytes))
+        return "; if this line is a header, use data.header: skip, or names";
+    if (!job->trim && csv_hint_trim(&text, &bytes) &&
+        (!known || csv_is_missing(r->format, text, bytes) ||
+         vocabulary_find(known, text, bytes) != VOCABULARY_NONE))
+        return "; blanks around it count: use data.trim: true";
+    return usual;
 }
 
 /* ---- the label ---- */
@@ -57,8 +81,9 @@ static void read_class(struct csv_row *r, const char *text, size_t bytes, float 
     if (number == VOCABULARY_NONE) {
         size_t n;
         const char *known = vocabulary_text(&f->names, 0, &n);
-        csv_row_bad(r, "'%s' is none of the label's classes, like '%s'",
-                    csv_row_shown(out, text, bytes), csv_row_shown(first, known, n));
+        csv_row_bad(r, "\"%s\" is none of the label's classes, like \"%s\"%s",
+                    csv_row_shown(out, text, bytes), csv_row_shown(first, known, n),
+                    csv_row_hint(r, text, bytes, &f->names, ""));
         return;
     }
     *label = (float)number;
@@ -88,9 +113,9 @@ void csv_row_label(struct csv_row *r, uint32_t cell, const char *text, size_t by
     else if (f->names.count || f->others != VOCABULARY_NONE)
         read_class(r, text, bytes, &v);
     else if (!csv_number(text, bytes, &v))
-        csv_row_bad(r,
-                    "the label '%s' is no number; classes: [..] of the label would name its values",
-                    csv_row_shown(out, text, bytes));
+        csv_row_bad(r, "the label \"%s\" is not a number%s", csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &f->missing,
+                                 "; name the values of the label by its classes: [..]"));
     else if (f->classes && (v < 0 || v >= (float)f->classes || v != truncf(v)))
         refuse_class(r, csv_row_shown(out, text, bytes), v);
     r->cells[cell] = table_bits(v);

@@ -22,8 +22,12 @@ enum err csv_row_begin(struct csv_row *r) MUST_CHECK;
 /* It is read. A bad row keeps its place, without a label, and has taught no words. */
 void csv_row_end(struct csv_row *r);
 
-/* The row is bad; the first bad one of a piece is described: "line 12: column 3 (age): ...". */
+/* The row is bad; the first bad one of a piece is described: `column "age": ...`, or without a name `column 3: ...`. */
 void PRINTF_LIKE(2, 3) csv_row_bad(struct csv_row *r, const char *fmt, ...);
+/* A field is not what its column says: the key that mends it, as far as the text shows it; otherwise `usual`. `known`: words
+ * that it is to be one of; NULL: any without blanks. */
+const char *csv_row_hint(const struct csv_row *r, const char *text, size_t bytes,
+                         const struct vocabulary *known, const char *usual);
 /* The beginning of a text, for that: returns out. */
 const char *csv_row_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes);
 

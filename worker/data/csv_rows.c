@@ -8,9 +8,10 @@
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "worker/data/csv_key.h"
-#include "worker/data/csv_number.h"
+#include "worker/data/text/csv_hint.h"
+#include "worker/data/text/csv_number.h"
 #include "worker/data/csv_row.h"
-#include "worker/data/csv_scan.h"
+#include "worker/data/text/csv_scan.h"
 
 /* ---- the format ---- */
 
@@ -148,8 +149,9 @@ static void read_number(struct csv_row *r, const struct csv_field *field, const 
         if (r->format->schema->input[field->cell].missing == MISSING_REFUSE)
             csv_row_bad(r, "the number is missing");
     } else if (!csv_number(text, bytes, &v)) {
-        csv_row_bad(r, "'%s' is no number, and no marker of data.missing",
-                    csv_row_shown(out, text, bytes));
+        csv_row_bad(r, "\"%s\" is not a number%s", csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &r->format->missing,
+                                 "; use data.missing if it marks a missing value"));
     }
     r->cells[field->cell] = table_bits(v);
 }
@@ -186,9 +188,19 @@ static void read_weight(struct csv_row *r, const struct csv_field *field, const 
     if (csv_is_missing(r->format, text, bytes))
         csv_row_bad(r, "the weight is missing");
     else if (!csv_number(text, bytes, &v) || v < 0)
-        csv_row_bad(r, "the weight '%s' is not a finite number of at least 0",
-                    csv_row_shown(out, text, bytes));
+        csv_row_bad(r, "the weight \"%s\" is not a finite number of at least 0%s",
+                    csv_row_shown(out, text, bytes),
+                    csv_row_hint(r, text, bytes, &r->format->missing, ""));
     r->cells[field->cell] = table_bits(v);
+}
+
+/* A field is trimmed as a whole, so of several values each keeps its blanks. */
+static const char *key_hint(const struct csv_row *r, const struct table_key *k, const char *text,
+                            size_t bytes)
+{
+    static const char usual[] =
+        "; use data.missing if it marks a missing value, or hash: true, which takes any word";
+    return k->kind == COLUMN_KEY ? csv_row_hint(r, text, bytes, NULL, usual) : usual;
 }
 
 /* A word's key; *there: it has one. False: the row is bad. */
@@ -202,11 +214,8 @@ static bool word_key(struct csv_row *r, const struct table_key *k, const char *t
     }
     *there = csv_key(&k->options, k->seed, text, bytes, key);
     if (!*there)
-        csv_row_bad(
-            r,
-            "'%s' is no integer from 0 to 2^64 - 1, and no marker of data.missing; with hash: "
-            "true it may be any word",
-            csv_row_shown(out, text, bytes));
+        csv_row_bad(r, "\"%s\" is not an integer from 0 to 2^64 - 1%s",
+                    csv_row_shown(out, text, bytes), key_hint(r, k, text, bytes));
     return *there;
 }
 
@@ -253,7 +262,7 @@ static void read_value(struct csv_row *r, const struct table_key *k, uint32_t *c
     float weight = 1;
     bool there;
     if (k->options.weights && !take_weight(text, &word, &weight)) {
-        csv_row_bad(r, "the weight of '%s' is no number", csv_row_shown(out, text, bytes));
+        csv_row_bad(r, "the weight of \"%s\" is not a number", csv_row_shown(out, text, bytes));
         return;
     }
     if (!word_key(r, k, text, word, &key, &there) || !there)
@@ -325,6 +334,13 @@ static void make_crosses(struct csv_row *r)
             make_cross(r, &s->key[i]);
 }
 
+static const char *quote_hint(const struct job_csv *job, const char *text, size_t bytes)
+{
+    if (!job->trim && csv_hint_trim(&text, &bytes) && *text == '"' && text[bytes - 1] == '"')
+        return "blanks stand around its quotes; use data.trim: true";
+    return "put the whole field in quotes and double the quote in it, or use data.quotes: false";
+}
+
 static void read_field(struct csv_row *r, char *begin, char *end)
 {
     const struct csv_piece *p = r->piece;
@@ -332,9 +348,8 @@ static void read_field(struct csv_row *r, char *begin, char *end)
     if (field->kind == COLUMN_IGNORE)
         return;
     if (!csv_field_text(&begin, &end, r->format->job, p->has_quotes)) {
-        csv_row_bad(
-            r, "a quote inside of a field: the whole field is to be in quotes, and a quote in it "
-               "doubled");
+        csv_row_bad(r, "a quote inside a field: %s",
+                    quote_hint(r->format->job, begin, (size_t)(end - begin)));
         return;
     }
     size_t bytes = (size_t)(end - begin);
@@ -376,6 +391,16 @@ static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, c
     }
 }
 
+static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size_t fields)
+{
+    char out[CSV_HINT_BYTES];
+    uint32_t wanted = r->piece->fields;
+    const char *hint = csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
+    csv_row_bad(r, "it has %zu field%s, %s %u%s%s", fields, fields == 1 ? "" : "s",
+                r->format->job->header == HEADER_NAMES ? "its header has" : "data.columns names",
+                wanted, hint ? "; " : "", hint ? hint : "");
+}
+
 /* As above; `end` is NULL where no mark ends the row. */
 static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
 {
@@ -384,9 +409,9 @@ static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, 
     if (err)
         return err;
     if (!end)
-        csv_row_bad(r, "a quote is never closed");
+        csv_row_bad(r, "a quote is never closed; with data.quotes: false it is text");
     else if ((size_t)(end - mark) + 1 != p->fields)
-        csv_row_bad(r, "it has %zu fields, not %u", (size_t)(end - mark) + 1, p->fields);
+        refuse_count(r, p->text + begin, *end - begin, (size_t)(end - mark) + 1);
     r->field = 0;
     if (!r->bad)
         read_fields(r, begin, mark, end);

@@ -45,7 +45,8 @@ void csv_format_close(struct csv_format *f);
 struct csv_piece {
     char *text; /* `bytes`, CSV_SCAN_PAD more behind them; fields are unquoted in place */
     size_t bytes;
-    uint64_t line; /* of its first row in the file, from 1 */
+    uint64_t line;    /* of its first row in the file, from 1 */
+    bool begins_file; /* no row of the file is before it */
     const struct csv_field *field;
     uint32_t fields;
     bool has_quotes;
@@ -56,6 +57,7 @@ struct csv_piece {
     uint32_t *added;          /* (inputs): of this row: categories that learned a word */
     struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */
     uint64_t bad;
+    uint64_t first_bad_line;
     struct errmsg first_bad;
     uint64_t zero_line, minus_line; /* libsvm, with signs: the first labels 0 and -1; 0: none */
 };

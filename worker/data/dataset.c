@@ -243,12 +243,11 @@ void dataset_close(struct dataset *d)
     *d = (struct dataset){0};
 }
 
-static enum err check_label(float y, uint64_t row, uint32_t classes, struct errmsg *e)
+static enum err check_label(float y, uint32_t classes, struct errmsg *e)
 {
     if (y < 0 || y >= (float)classes || (!isnan(y) && y != truncf(y)))
-        return err_set(e, ERR_INPUT,
-                       "row %llu has label %g, the model has %u classes (labels 0 to %u)",
-                       (unsigned long long)row, (double)y, classes, classes - 1);
+        return err_set(e, ERR_INPUT, "a label is %g, the model has %u classes (labels 0 to %u)",
+                       (double)y, classes, classes - 1);
     return ERR_OK;
 }
 
@@ -262,7 +261,7 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
         const uint32_t *cells;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
         for (; n > 0 && !err; n--, row++, cells += table_row_cells(d->table.schema))
-            err = check_label(table_float(cells[inputs]), row, classes, e);
+            err = check_label(table_float(cells[inputs]), classes, e);
     }
     return err;
 }
@@ -273,7 +272,7 @@ enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct
     if (classes && !d->labels)
         return check_table(d, classes, e);
     for (uint64_t row = 0; row < d->rows && classes && !err; row++)
-        err = check_label((float)d->labels[row], row, classes, e);
+        err = check_label((float)d->labels[row], classes, e);
     return err;
 }
 

@@ -29,7 +29,7 @@ struct dataset {
 
 /* Load job->data's train (eval = 0) or eval (eval = 1) part and check it against the model's input shape
  * and, for class labels, `classes` (labels must be < classes; 0: the loss tells, or no check).
- * Errors: ERR_INPUT naming the file, what is wrong (row, offset) and what would be right. */
+ * Errors: ERR_INPUT naming the file, what is wrong (its line, or its offset) and what would be right. */
 enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;
 /* The training part, whose rows mean what a checkpoint says; NULL: as the part itself teaches. Errors: as dataset_load;
@@ -46,7 +46,7 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
 enum err dataset_name_label(const struct job *job, const struct encoding_given *given,
                             uint32_t classes, struct errmsg *e) MUST_CHECK;
 /* Are all labels classes, 0 to `classes` - 1? For data loaded when the model was not known.
- * Errors: ERR_INPUT naming the row; ERR_DISK. */
+ * Errors: ERR_INPUT, which dataset_name_label tells with file and line; ERR_DISK. */
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);

@@ -248,8 +248,9 @@ static enum err check_labels(const struct idx_file *f, const uint8_t *labels, ui
     for (uint32_t i = 0; classes && i < f->dim[0]; i++)
         if (labels[i] >= classes)
             return err_set(e, ERR_INPUT,
-                           "%s: row %u has label %u, the model has %u classes (labels 0 to %u)",
-                           f->path, i, labels[i], classes, classes - 1);
+                           "%s: the label at offset %zu (item %u, counted from 0) is %u, the model "
+                           "has %u classes (labels 0 to %u)",
+                           f->path, f->header_bytes + i, i, labels[i], classes, classes - 1);
     return ERR_OK;
 }
 

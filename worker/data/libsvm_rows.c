@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "worker/data/csv_key.h"
-#include "worker/data/csv_number.h"
+#include "worker/data/text/csv_number.h"
 #include "worker/data/csv_row.h"
 
 /* ---- words of a line ---- */
@@ -66,7 +66,7 @@ static const char *read_label(struct line *l, const char *at)
 static void refuse_pair(struct line *l, const char *at, const char *what)
 {
     char out[CSV_SHOWN_BYTES];
-    csv_row_bad(&l->row, "'%s' %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
+    csv_row_bad(&l->row, "\"%s\" %s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what);
 }
 
 /* Decimal digits up to a ':'; NULL: something else stands there, or it is beyond 2^64 - 1. */
@@ -97,9 +97,9 @@ static const char *read_pair(struct line *l, const char *at)
     float weight;
     const char *value = read_index(at, &index), *end = word_end(value ? value : at);
     if (!value)
-        refuse_pair(l, at, "is no index:value, an index being an integer from 0 to 2^64 - 1");
+        refuse_pair(l, at, "is not index:value, an index being an integer from 0 to 2^64 - 1");
     else if (!csv_number(value, (size_t)(end - value), &weight))
-        refuse_pair(l, at, "has a value that is no finite number");
+        refuse_pair(l, at, "has a value that is not a finite number");
     else if (l->values[0] && index <= l->index)
         refuse_pair(l, at,
                     index == l->index ? "has the index of the pair before it"

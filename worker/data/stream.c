@@ -48,13 +48,34 @@ static enum err open_file(int *fd, uint64_t *bytes, const char *path, struct err
     return ERR_OK;
 }
 
+enum { MAGIC_BYTES = 10 };
+
 /* A zstd frame, or a skippable one (RFC 8878, 3.1). */
-static int is_zstd(int fd)
+static int is_zstd(const uint8_t head[static MAGIC_BYTES])
 {
     uint32_t magic; /* little-endian, as all that gradwire runs on */
-    if (pread(fd, &magic, sizeof magic, 0) != (ssize_t)sizeof magic)
-        return 0;
+    memcpy(&magic, head, sizeof magic);
     return magic == ZSTD_MAGICNUMBER || (magic & 0xFFFFFFF0U) == ZSTD_MAGIC_SKIPPABLE_START;
+}
+
+/* The .xz file format 1.1.0, 2.1.1.1; bzip2: "BZh", the block's size, and the magic of a block, or of the end. */
+static enum err refuse_others(const uint8_t head[static MAGIC_BYTES], struct errmsg *e)
+{
+    static const char xz[] = "\xFD"
+                             "7zXZ",
+                      bzip2[] = "BZh", block[] = "1AY&SY", end[] = "\x17\x72\x45\x38\x50\x90";
+    const char *name = NULL;
+    if (memcmp(head, xz, sizeof xz) == 0) /* with its 0 */
+        name = "xz";
+    else if (memcmp(head, bzip2, 3) == 0 &&
+             (memcmp(head + 4, block, 6) == 0 || memcmp(head + 4, end, 6) == 0))
+        name = "bzip2";
+    if (!name)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "it is compressed by %s, which is not read; decompress it, or compress it "
+                   "again by zstd or gzip: %s FILE | zstd > FILE.zst",
+                   name, *name == 'x' ? "xzcat" : "bzcat");
 }
 
 static enum err open_gzip(struct stream *s, int fd)
@@ -81,9 +102,16 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
 {
     int fd = -1;
     uint64_t bytes = 0;
+    uint8_t head[MAGIC_BYTES] = {0};
     enum err err = open_file(&fd, &bytes, path, e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
+    (void)!pread(fd, head, sizeof head, 0); /* what fails here fails again when it is read */
+    err = refuse_others(head, e);
+    if (err) {
+        close(fd);
+        return err_wrap(e, err, "%s: ", path);
+    }
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s) {
         close(fd);
@@ -91,7 +119,7 @@ enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
     }
     s->fd = -1;
     s->file_bytes = bytes;
-    err = is_zstd(fd) ? open_zstd(s, fd) : open_gzip(s, fd);
+    err = is_zstd(head) ? open_zstd(s, fd) : open_gzip(s, fd);
     if (err) {
         stream_close(s);
         return err_set(e, err, "%s: out of memory", path);

@@ -1,7 +1,7 @@
 /* Where the fields and rows of csv text end: found 64 bytes at a time, with the same result at every
  * SIMD level (the one that common/math/kernels.h has in use). */
-#ifndef GRADWIRE_WORKER_DATA_CSV_SCAN_H
-#define GRADWIRE_WORKER_DATA_CSV_SCAN_H
+#ifndef GRADWIRE_WORKER_DATA_TEXT_CSV_SCAN_H
+#define GRADWIRE_WORKER_DATA_TEXT_CSV_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

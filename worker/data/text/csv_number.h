@@ -1,6 +1,6 @@
 /* Decimal text to a float. */
-#ifndef GRADWIRE_WORKER_DATA_CSV_NUMBER_H
-#define GRADWIRE_WORKER_DATA_CSV_NUMBER_H
+#ifndef GRADWIRE_WORKER_DATA_TEXT_CSV_NUMBER_H
+#define GRADWIRE_WORKER_DATA_TEXT_CSV_NUMBER_H
 
 #include <stdbool.h>
 #include <stddef.h>

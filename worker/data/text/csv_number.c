@@ -1,7 +1,7 @@
 /* Most numbers are a few digits: those are exact in a double, and so is their power of ten, so that
  * one division or multiplication rounds correctly (Clinger, "How to Read Floating Point Numbers
  * Accurately", 1990). All others are strtof's. */
-#include "worker/data/csv_number.h"
+#include "worker/data/text/csv_number.h"
 
 #include <math.h>
 #include <stdint.h>

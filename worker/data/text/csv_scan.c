@@ -1,4 +1,4 @@
-#include "worker/data/csv_scan.h"
+#include "worker/data/text/csv_scan.h"
 
 #include <immintrin.h>
 

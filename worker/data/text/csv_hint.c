@@ -1,0 +1,72 @@
+#include "worker/data/text/csv_hint.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/job/keys.h"
+
+bool csv_hint_is_name(const char *text, size_t bytes)
+{
+    static const char *const values[] = {"na", "n/a", "nan", "inf", "infinity", "null", "none"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (bytes == strlen(values[i]) && strncasecmp(text, values[i], bytes) == 0)
+            return false;
+    unsigned char first = bytes ? (unsigned char)text[0] : 0;
+    return (first | 0x20) >= 'a' && (first | 0x20) <= 'z';
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+bool csv_hint_trim(const char **text, size_t *bytes)
+{
+    size_t before = *bytes;
+    while (*bytes && is_blank((*text)[*bytes - 1]))
+        --*bytes;
+    while (*bytes && is_blank(**text)) {
+        ++*text;
+        --*bytes;
+    }
+    return *bytes < before;
+}
+
+static uint32_t fields_by(const char *line, size_t bytes, char delimiter, bool quotes)
+{
+    uint32_t n = 1;
+    bool inside = false;
+    for (size_t i = 0; i < bytes; i++) {
+        inside ^= quotes && line[i] == '"';
+        n += !inside && line[i] == delimiter;
+    }
+    return n;
+}
+
+static const char *say(char out[static CSV_HINT_BYTES], const char *delimiter, uint32_t fields)
+{
+    (void)snprintf(out, CSV_HINT_BYTES, "with data.delimiter: %s it has %u", delimiter, fields);
+    return out;
+}
+
+const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job_csv *job,
+                               const char *line, size_t bytes, uint32_t wanted)
+{
+    bool lone = fields_by(line, bytes, job_delimiter_char(job), job->quotes) == 1;
+    const struct job_word *best = NULL;
+    uint32_t most = 1;
+    for (const struct job_word *w = job_key_find("data.delimiter")->words; w->word; w++) {
+        const struct job_csv other = {.delimiter = (enum csv_delimiter)w->value};
+        if (other.delimiter == job->delimiter)
+            continue;
+        uint32_t n = fields_by(line, bytes, job_delimiter_char(&other), job->quotes);
+        if (n > 1 && n == wanted)
+            return say(out, w->word, n);
+        if (lone && n > most && other.delimiter != DELIMITER_SPACE) { /* any text has spaces */
+            best = w;
+            most = n;
+        }
+    }
+    return best ? say(out, best->word, most) : NULL;
+}

@@ -287,7 +287,7 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         Gradwire__EpochSums sums[LOCAL_EPOCHS], *epochs[LOCAL_EPOCHS];
         m.n_ids = ids->n;
         m.ids = session_ranges_say(&said, ids->range, ids->n);
-        m.updates = k->local->updates;
+        m.updates = k->local ? k->local->updates : 0;
         for (size_t r = 0; k->local && shard == 0 && r < k->local->epochs; r++) {
             gradwire__epoch_sums__init(&sums[r]);
             sums[r].epoch = k->local->epoch[r].epoch;

@@ -68,6 +68,18 @@ static void control_print_processes(const char *dir)
         (void)fclose(f);
 }
 
+/* Whom training waits for, if for anybody. */
+static void control_print_wait(const json_t *kept)
+{
+    struct progress_event event = {0};
+    char *line = json_dumps(json_object_get(kept, "wait"), 0);
+    if (line && !progress_parse(&event, line, strlen(line)) && *event.text) {
+        double since = difftime(time(NULL), json_integer_value(json_object_get(kept, "wait_time")));
+        (void)printf("  waiting %.0f s for %s\n", since + event.seconds, event.text);
+    }
+    free(line);
+}
+
 static void control_print_progress(const char *dir)
 {
     char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
@@ -84,6 +96,7 @@ static void control_print_progress(const char *dir)
     } else {
         (void)printf("  no step yet\n");
     }
+    control_print_wait(kept);
     json_int_t cut = json_integer_value(json_object_get(kept, "cut"));
     if (json_is_integer(json_object_get(kept, "cut")) && cut >= 0)
         (void)printf("  last checkpoint: cut %lld\n", (long long)cut);

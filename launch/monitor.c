@@ -19,12 +19,13 @@ enum {
 
 void monitor_save(struct monitor *m)
 {
-    char text[PROGRESS_LINE_BYTES + 256];
+    char text[2 * PROGRESS_LINE_BYTES + 256];
     int n = snprintf(text, sizeof text,
                      "{\"time\":%lld,\"restarts\":%u,\"batch_size\":%u,\"cut\":%lld,"
-                     "\"progress\":%s}\n",
+                     "\"wait\":%s,\"wait_time\":%lld,\"progress\":%s}\n",
                      (long long)time(NULL), m->policy->restarts, m->plan->job->training.batch_size,
                      m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
+                     m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
                      m->any_progress ? m->last_line : "null");
     struct errmsg e;
     if (n > 0 && (size_t)n < sizeof text &&
@@ -86,6 +87,18 @@ static void monitor_on_epoch(struct monitor *m, const struct progress_event *eve
     m->said_ms = clock_now_ms();
 }
 
+/* Told once; `status` shows it until it is over. */
+static void monitor_on_wait(struct monitor *m, const struct progress_event *event, const char *line,
+                            size_t bytes)
+{
+    m->waits = *event->text;
+    if (m->waits)
+        say_warn("waiting %.0f s for %s", event->seconds, event->text);
+    (void)snprintf(m->wait_line, sizeof m->wait_line, "%.*s", (int)bytes, line);
+    m->waits_told_s = (int64_t)time(NULL);
+    monitor_keep(m);
+}
+
 static void monitor_on_line(void *arg, const char *line, size_t bytes)
 {
     struct monitor *m = arg;
@@ -113,6 +126,9 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
         break;
     case PROGRESS_LOG:
         say_info("%s", event.text);
+        break;
+    case PROGRESS_WAIT:
+        monitor_on_wait(m, &event, line, bytes);
         break;
     case PROGRESS_UNTRAINED: /* a chief that was started again did not see what was trained before */
         if (isnan(m->result->first_step_s))

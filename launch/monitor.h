@@ -23,6 +23,9 @@ struct monitor {
     struct progress_event last;          /* progress */
     char last_line[PROGRESS_LINE_BYTES]; /* its JSON */
     struct progress_event checkpoint;
+    bool waits;                          /* training does, for a process */
+    char wait_line[PROGRESS_LINE_BYTES]; /* the JSON of that */
+    int64_t waits_told_s;                /* when it came, since the epoch */
     int64_t said_ms, saved_ms, drawn_ms; /* when progress was last told and kept */
     bool any_progress, any_checkpoint;
 };

@@ -6,6 +6,7 @@
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"train_metric":..,"eval_loss":..,"eval_metric":..,
  *    "metric_name":..,"seconds":..}
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
+ *   {"type":"wait","text":"worker 1, ..","seconds":5.0}            training waits for it; "": for nobody any more
  *   {"type":"untrained","text":".."}                               there is nothing to train, and why
  * A loss that is not finite is null, and has "loss_shown", "train_loss_shown" or "eval_loss_shown" beside it: "nan", "inf",
  * "-inf". A number may be missing or null. Unknown types are skipped. */
@@ -26,6 +27,7 @@ enum progress_type {
     PROGRESS_FIRST_STEP,
     PROGRESS_CHECKPOINT,
     PROGRESS_LOG,
+    PROGRESS_WAIT,
     PROGRESS_UNTRAINED
 };
 

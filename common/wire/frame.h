@@ -46,6 +46,8 @@ enum frame_to {
     X(ROWS_PUSH, rows_push, 25, FRAME_TO_SHARD)                                                    \
     X(TICK, tick, 14, FRAME_TO_SHARD)                                                              \
     X(GONE, gone, 15, FRAME_TO_SHARDS)                                                             \
+    X(WAIT_ASK, wait_ask, 16, FRAME_TO_SHARDS)                                                     \
+    X(WAIT, wait, 17, FRAME_TO_CHIEF)                                                              \
     X(CUT, cut, 30, FRAME_TO_SHARDS)                                                               \
     X(CUT_STOPPED, cut_stopped, 31, FRAME_TO_CHIEF)                                                \
     X(CUT_AT, cut_at, 32, FRAME_TO_SHARDS)                                                         \

@@ -183,6 +183,13 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     return GATE_ADDED;
 }
 
+void gate_add_missing(const struct gate *g, uint32_t chunk, struct tree_leaves *to)
+{
+    for (uint32_t leaf = 0; leaf < g->leaves; leaf++)
+        if (!tree_has_leaf(&g->chunk[chunk].there, leaf))
+            tree_add_leaves(to, leaf, leaf + 1);
+}
+
 uint32_t gate_first_missing(const struct gate *g, uint32_t chunk)
 {
     uint32_t leaf = 0;

@@ -78,6 +78,8 @@ void gate_clear(struct gate *g, uint32_t chunk);
 /* The nodes that are there are no worker's any more: incarnation 0. */
 void gate_disown(struct gate *g);
 
+/* Add the leaves that are missing from a chunk. */
+void gate_add_missing(const struct gate *g, uint32_t chunk, struct tree_leaves *to);
 /* Which leaves are missing from a chunk: the first of them, or `leaves`. For messages to people. */
 uint32_t gate_first_missing(const struct gate *g, uint32_t chunk);
 

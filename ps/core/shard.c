@@ -532,6 +532,21 @@ static void on_step_ask(struct shard *s, const Gradwire__StepAsk *m)
         s->mode->on_step_ask(s);
 }
 
+static void on_wait_ask(struct shard *s, const Gradwire__WaitAsk *m)
+{
+    Gradwire__Wait out = GRADWIRE__WAIT__INIT;
+    uint8_t bits[TREE_LEAVES_MAX / 8];
+    if (!shard_mine(s, m->generation) || !s->planned)
+        return;
+    out.generation = m->generation;
+    out.shard = s->index;
+    out.number = m->number;
+    out.step = s->step;
+    if (s->mode->wait)
+        s->mode->wait(s, &out, bits);
+    s->io->tell(s->ctx, FRAME_WAIT, &out.base);
+}
+
 static void on_gone(struct shard *s, const Gradwire__Gone *m)
 {
     if (shard_mine(s, m->generation) && s->mode->on_gone)
@@ -598,6 +613,9 @@ void shard_on_chief(struct shard *s, enum frame_type type, const ProtobufCMessag
         break;
     case FRAME_STEP_ASK:
         on_step_ask(s, (const Gradwire__StepAsk *)m);
+        break;
+    case FRAME_WAIT_ASK:
+        on_wait_ask(s, (const Gradwire__WaitAsk *)m);
         break;
     case FRAME_GONE:
         on_gone(s, (const Gradwire__Gone *)m);

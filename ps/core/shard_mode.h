@@ -63,6 +63,8 @@ struct shard_mode {
 
     void (*check)(const struct shard *s); /* assert what holds between two events */
     void (*status)(struct shard *s, Gradwire__ShardStatus *m);
+    /* Which workers it waits for; nothing is set where it waits for none. `bits`: room for m->missing. */
+    void (*wait)(const struct shard *s, Gradwire__Wait *m, uint8_t bits[TREE_LEAVES_MAX / 8]);
     /* A line for people; false: "N batches applied" says all. */
     bool (*waits_for)(const struct shard *s, char *out, size_t bytes);
 };

@@ -109,6 +109,15 @@ static void on_gone(struct shard *s, const Gradwire__Gone *m)
     serve(s);
 }
 
+static void wait_of(const struct shard *s, Gradwire__Wait *m, uint8_t bits[TREE_LEAVES_MAX / 8])
+{
+    const struct clock_of *last = clocks_last(&s->ssp.clocks);
+    (void)bits;
+    for (const struct shard_peer *p = s->peers; p && last; p = p->next)
+        m->behind = m->behind || p->ssp.gated;
+    m->worker = last ? last->worker : 0;
+}
+
 static bool waits_for(const struct shard *s, char *out, size_t bytes)
 {
     const struct clock_of *last = clocks_last(&s->ssp.clocks);
@@ -139,4 +148,5 @@ const struct shard_mode shard_mode_ssp = {.optimizes = true,
                                           .sent = shard_stale_sent,
                                           .check = shard_async_check,
                                           .status = shard_async_status,
+                                          .wait = wait_of,
                                           .waits_for = waits_for};

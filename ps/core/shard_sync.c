@@ -378,6 +378,20 @@ static void check(const struct shard *s)
     (void)y, (void)r, (void)a;
 }
 
+/* Where backup workers are: of a set that may be closed without them. */
+static void wait_of(const struct shard *s, Gradwire__Wait *m, uint8_t bits[TREE_LEAVES_MAX / 8])
+{
+    const struct shard_sync *y = &s->sync;
+    struct tree_leaves missing = {{0}};
+    for (uint32_t c = 0; c < y->gate.chunks && !shard_cut_holds(s); c++)
+        if (!y->made[c])
+            gate_add_missing(&y->gate, c, &missing);
+    if (tree_count_leaves(&missing) == 0)
+        return;
+    m->missing.data = bits;
+    m->missing.len = tree_pack(missing.bits, y->gate.leaves, bits);
+}
+
 static bool waits_for(const struct shard *s, char *out, size_t bytes)
 {
     const struct shard_sync *y = &s->sync;
@@ -418,4 +432,5 @@ const struct shard_mode shard_mode_sync = {.steps = true,
                                            .release = release,
                                            .check = check,
                                            .status = shard_redo_status,
+                                           .wait = wait_of,
                                            .waits_for = waits_for};

@@ -342,6 +342,30 @@ static void session_that_is_not_told_computes_nothing(void **state)
     session_free(s);
 }
 
+static void session_says_which_shard_it_is_not_connected_to_in_each_phase(void **state)
+{
+    (void)state;
+    struct asked asked = {0};
+    char text[200];
+    struct session *s = open_session(&asked);
+    session_waits_for(s, text, sizeof text);
+    assert_string_equal(text, "step 0: waiting for parameters of shard 0 on ps 0");
+    pulled(s, 0, 3);
+    pulled(s, 1, 3);
+    session_on_link_down(s, 1);
+    session_waits_for(s, text, sizeof text);
+    assert_string_equal(text,
+                        "step 3: waiting for a connection to shard 1 on ps 1 (not connected)");
+    assert_int_equal(session_task(s).kind, TASK_COMPUTE);
+    session_waits_for(s, text, sizeof text);
+    assert_string_equal(text,
+                        "step 3: waiting for a connection to shard 1 on ps 1 (not connected)");
+    session_on_link_up(s, 1);
+    session_waits_for(s, text, sizeof text);
+    assert_string_equal(text, "waiting for nobody");
+    session_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(session_drops_replies_of_another_generation),
         cmocka_unit_test(session_is_told_what_a_step_is_made_of),
         cmocka_unit_test(session_that_is_not_told_computes_nothing),
+        cmocka_unit_test(session_says_which_shard_it_is_not_connected_to_in_each_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

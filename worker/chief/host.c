@@ -145,6 +145,15 @@ static void io_say(void *ctx, int is_warning, const char *text)
         log_info("%s", text);
 }
 
+static void io_waits(void *ctx, const struct chief_wait *wait)
+{
+    const struct host *h = ctx;
+    char words[200] = "";
+    if (wait->who)
+        (void)chief_wait_words(wait, words, sizeof words);
+    progress_wait(h->config.progress_fd, words, wait->seconds);
+}
+
 /* Of a job that was done before, its words are said already. */
 static void io_restored(void *ctx, const struct manifest *m)
 {
@@ -181,6 +190,7 @@ static const struct chief_io chief_io = {
     .await_evaluator = host_await_evaluator,
     .ended = io_ended,
     .say = io_say,
+    .waits = io_waits,
     .restored = io_restored,
     .random = io_random,
     .journal = host_journal,

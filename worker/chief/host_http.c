@@ -7,7 +7,7 @@
 const char *host_waits_for(void *role)
 {
     struct host *h = role;
-    if (chief_facts(h->chief).running)
+    if (chief_facts(h->chief).running && !chief_wait(h->chief, clock_now_ms()).who)
         return NULL;
     chief_waits_for(h->chief, clock_now_ms(), h->waits_for, sizeof h->waits_for);
     return h->waits_for;
@@ -96,6 +96,26 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
             metrics_put_count(m, value, label, METRICS_NUMBER(i), NULL);                           \
     } while (0)
 
+/* 0: training does not wait for it. */
+static double waited_s(const struct host *h, enum chief_wait_for who, uint32_t index, int64_t now)
+{
+    const struct chief_wait w = chief_wait(h->chief, now);
+    return w.who == who && w.index == index ? w.seconds : 0;
+}
+
+static void put_waits(const struct host *h, struct metrics *m)
+{
+    int64_t now = clock_now_ms();
+    metrics_family(m, "gradwire_job_worker_waited_seconds", METRICS_GAUGE,
+                   "How long training has waited for this worker; 0: it does not.");
+    for (uint32_t i = 0; i < chief_workers(h->chief); i++)
+        metrics_put(m, waited_s(h, WAIT_WORKER, i, now), "worker", METRICS_NUMBER(i), NULL);
+    metrics_family(m, "gradwire_job_ps_waited_seconds", METRICS_GAUGE,
+                   "How long training has waited for this ps; 0: it does not.");
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
+        metrics_put(m, waited_s(h, WAIT_PS, i, now), "ps", METRICS_NUMBER(i), NULL);
+}
+
 static void put_peers(const struct host *h, struct metrics *m)
 {
     int64_t now = clock_now_ms();
@@ -122,6 +142,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
+    put_waits(h, m);
     pending_metrics(&h->pending, m);
 }
 
@@ -138,6 +159,17 @@ static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
 {
     const struct chief_peer p = chief_peer_ps(h->chief, i, now);
     return json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
+}
+
+/* Whom training waits for; null: nobody. */
+static json_t *waiting_json(const struct host *h, int64_t now)
+{
+    static const char *const why[] = {[WAIT_AWAY] = "away", [WAIT_SILENT] = "silent"};
+    const struct chief_wait w = chief_wait(h->chief, now);
+    if (!w.who)
+        return json_null();
+    return json_pack("{s:s, s:i, s:s, s:f}", "role", w.who == WAIT_PS ? "ps" : "worker", "index",
+                     (int)w.index, "why", why[w.why], "seconds", w.seconds);
 }
 
 static json_t *eval_json(const struct host *h)
@@ -159,21 +191,21 @@ enum err host_status(void *role, json_t *to)
     const struct chief_facts f = chief_facts(h->chief);
     int64_t now = clock_now_ms();
     json_t *workers = json_array(), *ps = json_array();
-    chief_waits_for(h->chief, now, h->waits_for, sizeof h->waits_for);
+    const char *waits_for = host_waits_for(role);
     for (uint32_t i = 0; i < chief_workers(h->chief); i++)
         (void)json_array_append_new(workers, worker_json(h, i, now));
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
         (void)json_array_append_new(ps, ps_json(h, i, now));
-    json_t *job =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:s, s:o, s:o}", "run",
-                  f.uuid, "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps,
-                  "planned_steps", (json_int_t)f.total, "epoch", (json_int_t)epoch_of(h, &f),
-                  "dealt", (json_int_t)f.dealt, "lost", (json_int_t)f.lost, "rejected",
-                  (json_int_t)f.rejected, "recoveries", (int)f.recoveries, "cut",
-                  f.cut == UINT64_MAX ? json_null()
-                                      : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step",
-                                                  (json_int_t)f.cut_step),
-                  "waits_for", h->waits_for, "workers", workers, "ps", ps);
+    json_t *job = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:s?, s:o, s:o, s:o}", "run", f.uuid,
+        "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps, "planned_steps",
+        (json_int_t)f.total, "epoch", (json_int_t)epoch_of(h, &f), "dealt", (json_int_t)f.dealt,
+        "lost", (json_int_t)f.lost, "rejected", (json_int_t)f.rejected, "recoveries",
+        (int)f.recoveries, "cut",
+        f.cut == UINT64_MAX
+            ? json_null()
+            : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step", (json_int_t)f.cut_step),
+        "waits_for", waits_for, "waiting", waiting_json(h, now), "workers", workers, "ps", ps);
     if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
         json_decref(job);
         return ERR_NOMEM;

@@ -154,6 +154,11 @@ void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
                step);
 }
 
+void progress_wait(int fd, const char *whom, double seconds)
+{
+    write_line(fd, "{\"type\":\"wait\",\"text\":\"%s\",\"seconds\":%.1f}\n", whom, seconds);
+}
+
 void progress_untrained(int fd, const char *text)
 {
     write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);

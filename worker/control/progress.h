@@ -33,6 +33,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);
 
+/* Training waits for this process, for so long; "": for none any more. Thread: any; `fd` as in progress_init. */
+void progress_wait(int fd, const char *whom, double seconds);
+
 /* Why this process has nothing to train. Thread: any; `fd` as in progress_init. */
 void progress_untrained(int fd, const char *text);
 

@@ -498,11 +498,13 @@ void session_waits_for(const struct session *s, char *out, size_t bytes)
                                        "rows",
                                        "",
                                        "replies"};
+    const char *of = what[s->phase]; /* "": it has all that it needs, until it pushes */
     for (uint32_t i = 0; i < s->terms.plan.shards && s->phase >= SESSION_ENTERING; i++) {
         const struct session_link *l = &s->link[i];
-        if (l->pull != PULL_WHOLE || l->state == LINK_DOWN) {
-            (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s of shard %u on ps %u%s",
-                           s->step, what[s->phase], i, s->terms.plan.shard[i].ps,
+        if ((*of && l->pull != PULL_WHOLE) || l->state == LINK_DOWN) {
+            (void)snprintf(out, bytes, "step %" PRIu64 ": waiting for %s %s shard %u on ps %u%s",
+                           s->step, *of ? of : "a connection", *of ? "of" : "to", i,
+                           s->terms.plan.shard[i].ps,
                            l->state == LINK_DOWN ? " (not connected)" : "");
             return;
         }

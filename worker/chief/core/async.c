@@ -176,6 +176,7 @@ void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *wind
 
 const struct chief_mode chief_async = {
     ASYNC_OPS,
+    .slowest = leases_slowest,
     .adds_momentum = "async",
     .has_slots = true,
     .begin = async_begin,

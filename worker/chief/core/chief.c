@@ -52,6 +52,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
         c->ps[i].lost_ms = now_ms;
     for (uint32_t i = 0; i < config->workers; i++)
         c->worker[i].member = true;
+    wait_begin(c);
     *out = c;
     return ERR_OK;
 }
@@ -144,6 +145,7 @@ void chief_on_ps_down(struct chief *c, uint32_t ps, int64_t now_ms)
     begin(c, now_ms);
     c->ps[ps].up = false;
     c->ps[ps].lost_ms = now_ms;
+    c->stall.asked_ms = 0; /* its answer may be lost */
     if (c->phase == CHIEF_ENTER)
         c->phase = CHIEF_GATHER;
     if (c->phase == CHIEF_DONE_PS) /* it closed behind the word; it may stay, and be dialed again */
@@ -165,6 +167,8 @@ void chief_on_ps(struct chief *c, uint32_t ps, enum frame_type type, const Proto
     } else if (type == FRAME_STEP_REPORT) {
         if (c->mode->on_report)
             c->mode->on_report(c, ps, (const Gradwire__StepReport *)m);
+    } else if (type == FRAME_WAIT) {
+        wait_on(c, (const Gradwire__Wait *)m);
     } else {
         cut_on(c, type, m);
         if (type == FRAME_FENCED)
@@ -375,6 +379,7 @@ void chief_tick(struct chief *c, int64_t now_ms)
     begin(c, now_ms);
     if (c->phase == CHIEF_ENDED)
         return;
+    wait_tick(c);
     if (c->phase >= CHIEF_DONE) {
         finish_progress(c);
         return;

@@ -31,6 +31,17 @@ enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };
 
 enum chief_kept { KEPT_COPIED, KEPT_PUBLISHED, KEPT_FAILED };
 
+/* Nothing is made any more, because of this one process. */
+struct chief_wait {
+    enum chief_wait_for { WAIT_NOBODY, WAIT_PS, WAIT_WORKER } who;
+    uint32_t index;
+    enum chief_wait_why {
+        WAIT_AWAY,   /* it is not connected */
+        WAIT_SILENT, /* it is connected, and does not do what is its to do: stopped, or slow */
+    } why;
+    double seconds; /* for so long */
+};
+
 struct chief_io {
     /* To ps `ps`'s control connection, and to worker `worker` (0 is the chief's own session). */
     void (*to_ps)(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m);
@@ -57,6 +68,8 @@ struct chief_io {
     void (*ended)(void *ctx, int exit_code, const char *text);
     /* A line for people. */
     void (*say)(void *ctx, int is_warning, const char *text);
+    /* Training waits for this process, or (WAIT_NOBODY) for none any more. Said once when that begins. May be NULL. */
+    void (*waits)(void *ctx, const struct chief_wait *wait);
     /* A generation has begun with what this cut has. */
     void (*restored)(void *ctx, const struct manifest *m);
     uint64_t (*random)(void *ctx);
@@ -160,6 +173,11 @@ uint64_t chief_dropped(const struct chief *c, uint32_t worker);
 /* Async: how stale one worker's pushes were on all shards, as they told it last; since the last start or rollback.
  * False: nothing of this worker was counted. */
 bool chief_staleness(const struct chief *c, uint32_t worker, struct staleness *out);
+/* Whom training waits for now. */
+struct chief_wait chief_wait(const struct chief *c, int64_t now_ms);
+/* The same in words, or else what the chief is about. */
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes);
+/* "worker 1, which is connected, and has not sent its part: stopped, or slow" */
+const char *chief_wait_words(const struct chief_wait *wait, char *out, size_t bytes);
 
 #endif

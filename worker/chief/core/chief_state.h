@@ -11,6 +11,7 @@
  *   sync async ssp geo     the update modes
  *   cut                    a cut of the whole cluster
  *   members                workers that come, ask and go
+ *   wait                   whom training waits for
  *   finish                 the end, when all is learned
  *   generation             how one begins
  *   facts chief            numbers for people; the events */
@@ -28,6 +29,11 @@ enum {
     CHIEF_DONE_MS = 10000,       /* workers confirm DONE within this */
     CHIEF_DONE_PS_MS = 3000,     /* ps close within this */
     CHIEF_SAY_WAIT_MS = 10000,
+    CHIEF_STALL_MS =
+        3000, /* nothing was made for so long: the shards are asked whom they wait for, */
+    CHIEF_ANSWER_MS = 2000, /* answer within this, and are asked again */
+    CHIEF_STALL_STEPS =
+        3, /* but only when so many steps, at the last one's pace, would have been made */
 };
 
 enum chief_phase {
@@ -60,6 +66,13 @@ struct chief_shard {
     uint64_t squeezed; /* rows */
     uint32_t tables;
     struct row_counts table[ROW_TABLES_MAX]; /* (tables) */
+    struct {
+        uint64_t number; /* of the ask that it has answered; 0: none */
+        uint64_t step;
+        struct tree_leaves missing; /* sync */
+        bool behind;                /* ssp: `worker` has the least clock */
+        uint32_t worker;
+    } wait;
     union {
         struct {
             uint64_t dropped;
@@ -113,6 +126,17 @@ struct chief_cut {
     bool again;     /* another one is wanted as soon as this one is over */
     uint64_t keeps; /* the ask that it is the answer to; 0: none */
     uint32_t tries;
+};
+
+/* wait.c */
+struct chief_stall {
+    uint64_t made;         /* steps, or batches, when it was last looked */
+    int64_t moved_ms;      /* since then nothing was made */
+    int64_t took_ms[2];    /* the last one, and the one before */
+    uint64_t asks;         /* of the shards, in this chief's life */
+    int64_t asked_ms;      /* 0: not in this stall */
+    struct chief_wait now; /* whom it is because of; seconds: not kept */
+    int64_t since_ms;      /* of it */
 };
 
 /* commit.c */
@@ -227,6 +251,7 @@ struct chief_mode {
     void (*goes)(struct chief *c, uint32_t worker);
     void (*away)(struct chief *c, uint32_t worker);
     void (*done)(struct chief *c, size_t n, Gradwire__Range **ranges);
+    uint32_t (*slowest)(const struct chief *c); /* whom the others wait for; c->workers: nobody */
     void (*on_worker)(struct chief *c, uint32_t worker, enum frame_type type,
                       const ProtobufCMessage *m);
 
@@ -293,6 +318,7 @@ struct chief {
     uint32_t unwritten; /* its entries on their way to disk */
     bool rollback_due;  /* when they are there: back to the last cut */
     struct chief_cut cut;
+    struct chief_stall stall;
     uint64_t keep_ask; /* whose cut is to come; 0: none */
     uint64_t next_cut, published_cut, published_step;
     int64_t last_cut_ms, retry_ms;
@@ -387,6 +413,8 @@ void leases_repeat(struct chief *c, uint32_t worker); /* told anew what it has, 
 void leases_note(struct chief *c, uint32_t worker);   /* on the lead's ps, for the next chief */
 void leases_serve(struct chief *c);
 void leases_check(const struct chief *c);
+/* Where another one asks for batches and none is to be had: who has the least that is not done. c->workers: nobody. */
+uint32_t leases_slowest(const struct chief *c);
 uint32_t leases_resolved(const struct chief *c, uint64_t id); /* by how many shards */
 uint64_t leases_low(const struct chief *c); /* all shards have resolved all below */
 /* What a dead worker holds is not dealt again; then, once every shard refuses it, it is done with. */
@@ -445,6 +473,13 @@ bool cut_published(struct chief *c, uint64_t cut, const char *error) MUST_CHECK;
 void members_entered(struct chief *c); /* welcome all that wait, deal */
 void members_tick(struct chief *c);
 void members_on(struct chief *c, uint32_t worker, enum frame_type type, const ProtobufCMessage *m);
+
+/* wait.c */
+void wait_begin(struct chief *c); /* a generation is entered */
+void wait_on(struct chief *c, const Gradwire__Wait *m);
+void wait_tick(struct chief *c);
+/* "step 12: waiting 5 s for worker 1, .." */
+void wait_text(const struct chief *c, const struct chief_wait *w, char *out, size_t bytes);
 
 /* finish.c */
 void finish_check(struct chief *c); /* is all learned? */

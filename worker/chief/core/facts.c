@@ -81,6 +81,11 @@ struct chief_peer chief_peer_ps(const struct chief *c, uint32_t ps, int64_t now_
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes)
 {
     uint32_t ps = chief_ps_away(c);
+    const struct chief_wait wait = chief_wait(c, now_ms);
+    if (wait.who && c->phase >= CHIEF_RUN) {
+        wait_text(c, &wait, out, bytes);
+        return;
+    }
     if (ps < c->config.ps) {
         (void)snprintf(out, bytes, "waiting %" PRId64 " s for ps %u",
                        (now_ms - c->ps[ps].lost_ms) / 1000, ps);

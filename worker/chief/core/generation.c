@@ -186,6 +186,7 @@ static void entered_all(struct chief *c)
     c->last_cut_ms = c->now_ms;
     shards_begin(c);
     c->mode->entered(c);
+    wait_begin(c);
     if (c->begins == BEGINS_NEW && !c->going)
         cut_start(c, false); /* cut 0: the state after initialization */
     members_entered(c);

@@ -106,6 +106,7 @@ static bool geo_wants_cut(const struct chief *c)
 
 const struct chief_mode chief_geo = {
     ASYNC_OPS,
+    .slowest = leases_slowest,
     .begin = clocks_begin,
     .entered = geo_entered,
     .resend = clocks_resend,

@@ -282,6 +282,20 @@ void leases_serve(struct chief *c)
             serve(c, i);
 }
 
+uint32_t leases_slowest(const struct chief *c)
+{
+    const struct chief_leases *l = &c->async.leases;
+    bool wanted = false;
+    for (uint32_t i = 0; i < c->workers; i++)
+        wanted = wanted || (c->worker[i].welcomed && c->worker[i].async.want);
+    for (uint64_t id = l->done.mark; wanted && id < l->next_id; id++) {
+        uint32_t owner = l->owner[id % IDS_WINDOW];
+        if (!is_done(c, id) && owner >= OWNER_WORKER && owner < OWNER_DYING)
+            return owner - OWNER_WORKER;
+    }
+    return c->workers;
+}
+
 void leases_take_done(struct chief *c, size_t n, Gradwire__Range **ranges)
 {
     for (size_t i = 0; i < n; i++)

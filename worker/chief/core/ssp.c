@@ -16,8 +16,18 @@ static void ssp_on_fenced(struct chief *c, const Gradwire__Fenced *m)
         leases_return(c, m->worker);
 }
 
+/* Of those that others wait for; at the end as in async. */
+static uint32_t ssp_slowest(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].wait.behind && c->shard[i].wait.worker < c->workers)
+            return c->shard[i].wait.worker;
+    return leases_slowest(c);
+}
+
 const struct chief_mode chief_ssp = {
     ASYNC_OPS,
+    .slowest = ssp_slowest,
     .adds_momentum = "ssp",
     .has_slots = true,
     .begin = clocks_begin,

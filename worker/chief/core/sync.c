@@ -175,6 +175,40 @@ static void sync_deal(struct chief *c)
     accept_progress(c);
 }
 
+/* Shards that have made a step more wait for what nobody can compute yet. */
+static struct tree_leaves missing_leaves(const struct chief *c)
+{
+    struct tree_leaves missing = {{0}};
+    uint64_t step = UINT64_MAX;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].wait.step < step)
+            step = c->shard[i].wait.step;
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        for (size_t k = 0; c->shard[i].wait.step == step && k < TREE_LEAVES_MAX / 64; k++)
+            missing.bits[k] |= c->shard[i].wait.missing.bits[k];
+    return missing;
+}
+
+static bool lacks_part(const struct tree_leaves *missing, const struct chief_part *p)
+{
+    for (uint32_t leaf = p->first; leaf < p->end; leaf++)
+        if (tree_has_leaf(missing, leaf))
+            return true;
+    return false;
+}
+
+/* The chief's own session is named last: it is no other process, and may evaluate. */
+static uint32_t sync_slowest(const struct chief *c)
+{
+    struct chief_part part[CHIEF_WORKERS_MAX];
+    const struct tree_leaves missing = missing_leaves(c);
+    uint32_t parts = workers_parts(c, part), found = c->workers;
+    for (uint32_t i = 0; i < parts; i++)
+        if ((found == c->workers || found == 0) && lacks_part(&missing, &part[i]))
+            found = part[i].worker;
+    return found;
+}
+
 /* Elsewhere the shards look at gradients, and decide in the step commit. */
 static void sync_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                            const ProtobufCMessage *m)
@@ -236,6 +270,7 @@ const struct chief_mode chief_sync = {
     .on_step = sync_on_step,
     .facts = sync_facts,
     .deal = sync_deal,
+    .slowest = sync_slowest,
     .on_worker = sync_on_worker,
     .take_status = sync_take_status,
     .from_cut = sync_from_cut,

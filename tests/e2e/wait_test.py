@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Whom training waits for is named right: by the chief, to all who look."""
+import json
+import signal
+import subprocess
+import sys
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parents[1] / "lib"))
+from cluster import LAUNCH, LONG_ROWS, TrainCase  # noqa: E402
+
+
+class Wait(TrainCase):
+    def http(self, job, path):
+        line = next(line.split() for line in (job.out / "processes/http").read_text().splitlines()
+                    if line.startswith("worker 0 "))
+        with urllib.request.urlopen(f"http://{line[2]}{path}", timeout=20) as answer:
+            return answer.read().decode()
+
+    def status(self, job):
+        return subprocess.run([LAUNCH, "status", job.out], capture_output=True, text=True, check=False).stdout
+
+    def waiting(self, job):
+        """Whom the chief's /status names."""
+        w = json.loads(self.http(job, "/status"))["whole_job"]["waiting"]
+        return w and (w["role"], w["index"], w["why"])
+
+    def stopped(self, job, name, whom, words):
+        """A process is stopped: all who tell of the job name it, and nobody when it goes on."""
+        role, index = name.split("-")
+        job.kill(name, signal.SIGSTOP)
+        job.until_said("launcher", f"for {role} {index}, {words}")
+        status = json.loads(self.http(job, "/status"))
+        self.assertEqual(self.waiting(job), (role, int(index), "silent"))
+        self.assertIn(f"for {role} {index}, {words}", status["waits_for"])
+        self.assertEqual(status["whole_job"]["waits_for"], status["waits_for"])
+        self.assertGreater(status["whole_job"]["waiting"]["seconds"], 1)
+        self.assertRegex(self.http(job, "/metrics"), rf'gradwire_job_{role}_waited_seconds{{{role}="{index}"}} [1-9]')
+        self.assertRegex(self.status(job), rf"  waiting \d+ s for {role} {index}, {words}")
+        job.kill(name, signal.SIGCONT)
+        job.until("nobody is waited for", lambda: self.waiting(job) is None)
+        self.assertNotRegex(self.http(job, "/metrics"), r"_waited_seconds{.*} [1-9]")
+        job.until("status names nobody", lambda: "waiting" not in self.status(job))
+        self.assertEqual(job.log("worker-0").count(f"for {role} {index}, {words}"), 1)
+
+    def test_a_worker_and_a_ps_that_are_stopped_are_named(self):
+        job = self.launch("--workers=2", "--ps=2", keys={"data.synthetic_train_rows": LONG_ROWS, "training.epochs": 1000})
+        job.until_said("launcher", "epoch 1/1000")
+        self.stopped(job, "worker-1", "worker 1", "which is connected, and has not sent its part: stopped, or slow")
+        self.stopped(job, "ps-1", "ps 1", "which is connected, and does not answer: stopped, or slow")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,342 @@
+/* Whom training waits for, as the chief finds it: sync, ssp and async with two ps of a shard each and three workers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/quiet.h"
+#include "worker/chief/core/chief.h"
+#include "worker/chief/core/chief_state.h"
+
+enum { PS = 2, WORKERS = 3, LEAVES = 4 };
+
+struct fixture {
+    struct chief *chief;
+    struct layout layout;
+    struct generation entered;
+    int64_t now_ms;
+    uint64_t asked; /* the number of the last WAIT_ASK */
+    int asks, told, warnings;
+    struct chief_wait wait; /* the last one that was told */
+    char said[300];         /* the last warning */
+};
+
+static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
+{
+    struct fixture *f = ctx;
+    if (type == FRAME_ENTER)
+        f->entered = msg_generation_get(((const Gradwire__Enter *)m)->generation);
+    if (type != FRAME_WAIT_ASK || ps > 0)
+        return;
+    f->asks++;
+    f->asked = ((const Gradwire__WaitAsk *)m)->number;
+}
+
+static void io_waits(void *ctx, const struct chief_wait *wait)
+{
+    struct fixture *f = ctx;
+    f->told++;
+    f->wait = *wait;
+}
+
+static void io_say(void *ctx, int is_warning, const char *text)
+{
+    struct fixture *f = ctx;
+    f->warnings += is_warning;
+    if (is_warning)
+        (void)snprintf(f->said, sizeof f->said, "%s", text);
+}
+
+static void io_epoch(void *ctx, uint64_t epoch)
+{
+    (void)ctx, (void)epoch;
+}
+
+static const struct chief_io io = {.to_ps = io_to_ps,
+                                   .to_worker = quiet_to_worker,
+                                   .find_cut = quiet_find_no_cut,
+                                   .publish = quiet_publish,
+                                   .discard = quiet_discard,
+                                   .finish = quiet_finish,
+                                   .ended = quiet_never_ends,
+                                   .say = io_say,
+                                   .waits = io_waits,
+                                   .epoch = io_epoch,
+                                   .restored = quiet_restored,
+                                   .random = quiet_random,
+                                   .journal = quiet_journal};
+
+static void open_fixture(struct fixture *f, Gradwire__Update update)
+{
+    struct errmsg e;
+    struct tensor t = {.name = "w", .rank = 1, .shape = {PS * 1024}, .init = INIT_ZEROS};
+    Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
+    *f = (struct fixture){.now_ms = 1000};
+    assert_int_equal(layout_add(&f->layout, &t, &e), ERR_OK);
+    settings.update = update;
+    settings.microbatches = LEAVES;
+    settings.batches_per_epoch = 100;
+    settings.epochs = 1;
+    struct chief_config config = {.layout = &f->layout,
+                                  .settings = settings,
+                                  .ps = PS,
+                                  .workers = WORKERS,
+                                  .timeouts.start_s = 300,
+                                  .timeouts.worker_rejoin_s = 30,
+                                  .timeouts.ps_rejoin_s = 600};
+    assert_int_equal(chief_new(&f->chief, &config, &io, f, f->now_ms, &e), ERR_OK);
+    for (uint32_t i = 0; i < PS; i++)
+        quiet_ps_up(f->chief, i, 1, f->now_ms); /* a takeover: no cut is taken at the beginning */
+    for (uint32_t i = 0; i < PS; i++) {
+        Gradwire__Entered m = GRADWIRE__ENTERED__INIT;
+        Gradwire__Generation g = msg_generation(f->entered);
+        m.generation = &g;
+        m.shard = i;
+        chief_on_ps(f->chief, i, FRAME_ENTERED, &m.base, f->now_ms);
+    }
+    Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        assert_int_equal(chief_on_worker_up(f->chief, i, &hello, f->now_ms, &e), ERR_OK);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    chief_free(f->chief);
+    layout_close(&f->layout);
+}
+
+static void pass(struct fixture *f, int64_t ms)
+{
+    f->now_ms += ms;
+    chief_tick(f->chief, f->now_ms);
+}
+
+/* Steps of 0.1 s: now it is known how long they take. */
+static void make_steps(struct fixture *f, uint64_t from, uint64_t end)
+{
+    for (uint64_t step = from; step < end; step++) {
+        f->now_ms += 100;
+        chief_on_step(f->chief, step, f->now_ms);
+        chief_tick(f->chief, f->now_ms);
+    }
+}
+
+static void answer(struct fixture *f, uint32_t shard, Gradwire__Wait m)
+{
+    Gradwire__Generation g = msg_generation(f->entered);
+    m.generation = &g;
+    m.shard = shard;
+    m.number = f->asked;
+    chief_on_ps(f->chief, shard, FRAME_WAIT, &m.base, f->now_ms);
+}
+
+/* The shard made `step` steps, and lacks these leaves. */
+static void answer_leaves(struct fixture *f, uint32_t shard, uint64_t step, uint8_t leaves)
+{
+    Gradwire__Wait m = GRADWIRE__WAIT__INIT;
+    m.step = step;
+    m.missing.data = &leaves;
+    m.missing.len = leaves ? 1 : 0;
+    answer(f, shard, m);
+}
+
+static void assert_waits(const struct fixture *f, enum chief_wait_for who, uint32_t index,
+                         enum chief_wait_why why)
+{
+    const struct chief_wait w = chief_wait(f->chief, f->now_ms);
+    assert_int_equal(w.who, who);
+    assert_int_equal(w.index, index);
+    assert_int_equal(w.why, why);
+    assert_int_equal(f->wait.who, who);
+    assert_int_equal(f->wait.index, index);
+}
+
+static void a_worker_whose_leaves_are_missing_is_named_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[256];
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    pass(&f, CHIEF_STALL_MS - 1);
+    assert_int_equal(f.asks, 0);
+    pass(&f, 1);
+    assert_int_equal(f.asks, 1);
+    answer_leaves(&f, 0, 3, 0x08); /* of four leaves worker 0 has 2, the others one each */
+    answer_leaves(&f, 1, 4, 0x0f); /* is one ahead: nobody can have computed that yet */
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
+    assert_string_equal(
+        f.said, "step 3: waiting 5 s for worker 2, which is connected, and has not sent its "
+                "part: stopped, or slow");
+    for (int i = 0; i < 5; i++) {
+        answer_leaves(&f, 0, 3, 0x08);
+        answer_leaves(&f, 1, 4, 0x0f);
+        pass(&f, CHIEF_ANSWER_MS);
+    }
+    assert_int_equal(f.told, 1);
+    assert_int_equal(f.warnings, 1);
+    chief_waits_for(f.chief, f.now_ms, text, sizeof text);
+    assert_non_null(strstr(text, "step 3: waiting 15 s for worker 2, "));
+    make_steps(&f, 4, 5);
+    assert_waits(&f, WAIT_NOBODY, 0, WAIT_AWAY);
+    assert_int_equal(f.told, 2);
+    close_fixture(&f);
+}
+
+static void the_chiefs_own_session_is_named_last_and_is_no_warning(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x09);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
+    answer_leaves(&f, 0, 3, 0x01);
+    answer_leaves(&f, 1, 3, 0);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 0, WAIT_SILENT);
+    assert_int_equal(f.warnings, 1);
+    close_fixture(&f);
+}
+
+static void a_worker_whose_connection_is_lost_is_named_as_away(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    chief_on_worker_down(f.chief, 2, f.now_ms);
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_AWAY);
+    assert_string_equal(f.said, "step 3: waiting 5 s for worker 2, which is not connected");
+    close_fixture(&f);
+}
+
+static void a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x0f);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_PS, 1, WAIT_SILENT);
+    assert_string_equal(f.said,
+                        "step 3: waiting 5 s for ps 1, which is connected, and does not answer: "
+                        "stopped, or slow");
+    chief_on_ps_down(f.chief, 1, f.now_ms);
+    pass(&f, 50);
+    assert_waits(&f, WAIT_PS, 1, WAIT_AWAY);
+    close_fixture(&f);
+}
+
+static void steps_that_take_long_are_no_stall(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    pass(&f, CHIEF_SAY_WAIT_MS - CHIEF_STALL_STEPS);
+    assert_int_equal(f.asks, 0); /* how long the first one takes is not known */
+    for (uint64_t step = 1; step < 4; step++) {
+        pass(&f, 8000);
+        chief_on_step(f.chief, step, f.now_ms);
+        pass(&f, 0);
+    }
+    pass(&f, 20000);
+    assert_int_equal(f.asks, 1); /* of the first one, which took 18 s */
+    pass(&f, 4000);
+    assert_int_equal(f.asks, 2);
+    chief_on_step(f.chief, 4, f.now_ms); /* one that is late says nothing of the next */
+    pass(&f, 0);
+    make_steps(&f, 5, 6);
+    pass(&f, CHIEF_STALL_MS);
+    assert_int_equal(f.asks, 3);
+    assert_int_equal(f.told, 0);
+    close_fixture(&f);
+}
+
+static void in_ssp_the_least_clock_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__SSP);
+    Gradwire__Wait nobody = GRADWIRE__WAIT__INIT, behind = GRADWIRE__WAIT__INIT;
+    behind.behind = true;
+    behind.worker = 2;
+    pass(&f, CHIEF_SAY_WAIT_MS);
+    answer(&f, 0, nobody);
+    answer(&f, 1, nobody);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_NOBODY, 0, WAIT_AWAY);
+    answer(&f, 0, nobody);
+    answer(&f, 1, behind);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_SILENT);
+    close_fixture(&f);
+}
+
+static void lease_ask(struct fixture *f, uint32_t worker, uint64_t first, uint64_t done)
+{
+    Gradwire__Generation g = msg_generation(f->entered);
+    Gradwire__LeaseAsk m = GRADWIRE__LEASE_ASK__INIT;
+    Gradwire__Range range = GRADWIRE__RANGE__INIT, *at = &range;
+    range.first = first;
+    range.count = done;
+    m.generation = &g;
+    m.want = CHIEF_LEASE_IDS;
+    m.done = &at;
+    m.n_done = done > 0;
+    chief_on_worker(f->chief, worker, FRAME_LEASE_ASK, &m.base, f->now_ms);
+}
+
+/* While there are batches nobody waits for anybody. */
+static void in_async_who_has_the_last_batches_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    Gradwire__Wait nobody = GRADWIRE__WAIT__INIT;
+    open_fixture(&f, GRADWIRE__UPDATE__ASYNC);
+    lease_ask(&f, 1, 0, 0); /* 0 .. 3 */
+    for (uint64_t first = 4; first < 100; first += CHIEF_LEASE_IDS) {
+        lease_ask(&f, 0, first, 0);
+        pass(&f, CHIEF_SAY_WAIT_MS);
+        answer(&f, 0, nobody);
+        answer(&f, 1, nobody);
+        pass(&f, CHIEF_ANSWER_MS);
+        assert_waits(&f, WAIT_NOBODY, 0, WAIT_AWAY);
+    }
+    lease_ask(&f, 0, 4, 96);
+    pass(&f, CHIEF_ANSWER_MS);
+    pass(&f, 60000);
+    answer(&f, 0, nobody);
+    answer(&f, 1, nobody);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 1, WAIT_SILENT);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_whose_leaves_are_missing_is_named_once),
+        cmocka_unit_test(the_chiefs_own_session_is_named_last_and_is_no_warning),
+        cmocka_unit_test(a_worker_whose_connection_is_lost_is_named_as_away),
+        cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
+        cmocka_unit_test(steps_that_take_long_are_no_stall),
+        cmocka_unit_test(in_ssp_the_least_clock_is_named),
+        cmocka_unit_test(in_async_who_has_the_last_batches_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

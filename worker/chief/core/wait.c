@@ -1,0 +1,229 @@
+/* Whom training waits for. Only the shards know whose part of a step is missing, so they are asked while nothing is made.
+ *
+ * Happy path: nothing was made for CHIEF_STALL_MS -> WAIT_ASK to all shards -> WAIT from all -> who it is, told once ->
+ * something is made: nobody is waited for. Failure modes: a shard does not answer (its ps is waited for), a ps is away
+ * (known without asking), steps that take long (a stall lasts for CHIEF_STALL_STEPS of them at least). */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/chief/core/chief_state.h"
+
+static const struct chief_wait nobody = {.who = WAIT_NOBODY};
+
+static struct chief_wait for_ps(const struct chief *c, uint32_t ps)
+{
+    return (struct chief_wait){
+        .who = WAIT_PS, .index = ps, .why = c->ps[ps].up ? WAIT_SILENT : WAIT_AWAY};
+}
+
+static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
+{
+    if (worker >= c->workers)
+        return nobody;
+    return (struct chief_wait){
+        .who = WAIT_WORKER, .index = worker, .why = c->worker[worker].up ? WAIT_SILENT : WAIT_AWAY};
+}
+
+/* ---- who it is ---- */
+
+static struct chief_wait for_hold(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->workers; i++)
+        if (!c->worker[i].held)
+            return for_worker(c, i);
+    return nobody;
+}
+
+/* The first shard that has not said it: an offset in struct chief_shard. */
+static struct chief_wait for_shard(const struct chief *c, size_t flag)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (!*((const bool *)((const char *)&c->shard[i] + flag)))
+            return for_ps(c, c->plan.shard[i].ps);
+    return nobody;
+}
+
+static struct chief_wait for_silent_shard(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        if (c->shard[i].wait.number != c->stall.asks)
+            return for_ps(c, c->plan.shard[i].ps);
+    return nobody;
+}
+
+static struct chief_wait for_lost_member(const struct chief *c)
+{
+    for (uint32_t i = 0; i < c->workers; i++)
+        if (c->worker[i].member && !c->worker[i].up)
+            return for_worker(c, i);
+    return nobody;
+}
+
+/* In the order in which one thing holds up the other. */
+static struct chief_wait find(const struct chief *c)
+{
+    struct chief_wait w = for_silent_shard(c);
+    if (w.who)
+        return w;
+    if (c->holds && c->cut.stage == STAGE_HOLD)
+        return for_hold(c);
+    if (c->cut.stage == STAGE_SAVE && !c->cut.resumed)
+        return for_shard(c, offsetof(struct chief_shard, copied));
+    if (c->phase == CHIEF_RUN)
+        w = for_worker(c, c->mode->slowest(c));
+    if (!w.who && c->cut.stage == STAGE_STOP)
+        w = for_shard(c, offsetof(struct chief_shard, stopped));
+    return w.who || c->phase != CHIEF_RUN ? w : for_lost_member(c);
+}
+
+/* ---- words ---- */
+
+const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes)
+{
+    assert(w->who);
+    if (w->why == WAIT_AWAY)
+        (void)snprintf(out, bytes, "%s %u, which is not connected",
+                       w->who == WAIT_PS ? "ps" : "worker", w->index);
+    else if (w->who == WAIT_PS)
+        (void)snprintf(out, bytes,
+                       "ps %u, which is connected, and does not answer: stopped, or slow",
+                       w->index);
+    else if (w->index == 0)
+        (void)snprintf(out, bytes, "worker 0, the chief's own, which computes or evaluates");
+    else
+        (void)snprintf(out, bytes,
+                       "worker %u, which is connected, and has not sent its part: stopped, or slow",
+                       w->index);
+    return out;
+}
+
+void wait_text(const struct chief *c, const struct chief_wait *w, char *out, size_t bytes)
+{
+    char words[160];
+    (void)snprintf(out, bytes, "%s %" PRIu64 ": waiting %.0f s for %s", c->mode->unit,
+                   c->mode->steps(c), w->seconds, chief_wait_words(w, words, sizeof words));
+}
+
+struct chief_wait chief_wait(const struct chief *c, int64_t now_ms)
+{
+    struct chief_wait w = c->stall.now;
+    w.seconds = w.who ? (double)(now_ms - c->stall.since_ms) / 1000 : 0;
+    return w;
+}
+
+static bool same(const struct chief_wait *a, const struct chief_wait *b)
+{
+    return a->who == b->who && (!a->who || (a->index == b->index && a->why == b->why));
+}
+
+/* Of the beginning finish.c and chief.c tell by themselves. The chief's own session is no other process. */
+static void tell(struct chief *c, const struct chief_wait *w)
+{
+    char text[256];
+    if (w->who && c->phase >= CHIEF_RUN) {
+        wait_text(c, w, text, sizeof text);
+        chief_say(c, w->who == WAIT_PS || w->index > 0, "%s", text);
+    } else if (c->stall.now.who) {
+        chief_say(c, 0, "%s %u is not waited for any more",
+                  c->stall.now.who == WAIT_PS ? "ps" : "worker", c->stall.now.index);
+    }
+    if (c->io->waits)
+        c->io->waits(c->ctx, w);
+}
+
+static void set(struct chief *c, struct chief_wait w)
+{
+    struct chief_stall *s = &c->stall;
+    if (same(&w, &s->now))
+        return;
+    s->since_ms = s->moved_ms;
+    w.seconds = (double)(c->now_ms - s->since_ms) / 1000;
+    tell(c, &w);
+    s->now = w;
+}
+
+/* ---- events ---- */
+
+static void ask(struct chief *c)
+{
+    Gradwire__WaitAsk m = GRADWIRE__WAIT_ASK__INIT;
+    m.generation = &c->named;
+    m.number = ++c->stall.asks;
+    c->stall.asked_ms = c->now_ms;
+    chief_to_ps(c, EVERY_PS, FRAME_WAIT_ASK, &m.base);
+}
+
+void wait_on(struct chief *c, const Gradwire__Wait *m)
+{
+    struct tree_leaves missing = {{0}};
+    if (!c->entered || !chief_is_ours(c, m->generation) || m->shard >= c->plan.shards ||
+        m->number > c->stall.asks)
+        return;
+    if (m->missing.len &&
+        tree_unpack(missing.bits, c->config.settings.microbatches, m->missing.data, m->missing.len))
+        return;
+    struct chief_shard *s = &c->shard[m->shard];
+    s->wait.number = m->number;
+    s->wait.step = m->step;
+    s->wait.missing = missing;
+    s->wait.behind = m->behind;
+    s->wait.worker = m->worker;
+}
+
+static void moved(struct chief *c)
+{
+    struct chief_stall *s = &c->stall;
+    set(c, nobody);
+    s->made = c->mode->steps(c);
+    s->moved_ms = c->now_ms;
+    s->asked_ms = 0;
+}
+
+void wait_begin(struct chief *c)
+{
+    /* how long a step takes is not known: not told before CHIEF_SAY_WAIT_MS */
+    c->stall.took_ms[0] = c->stall.took_ms[1] = CHIEF_SAY_WAIT_MS / CHIEF_STALL_STEPS;
+    moved(c);
+}
+
+/* One step that took long, since it was waited for, is not what steps take. */
+static int64_t patience_ms(const struct chief_stall *s)
+{
+    int64_t took = s->took_ms[0] < s->took_ms[1] ? s->took_ms[0] : s->took_ms[1];
+    return took > CHIEF_STALL_MS / CHIEF_STALL_STEPS ? took * CHIEF_STALL_STEPS : CHIEF_STALL_MS;
+}
+
+/* The chief's own work at the end is no stall; a cut of it may be. */
+static bool is_due(const struct chief *c)
+{
+    int64_t since_ms = c->stall.moved_ms;
+    if (c->phase == CHIEF_FINISH && c->cut.began_ms > since_ms)
+        since_ms = c->cut.began_ms;
+    bool works = c->phase == CHIEF_RUN ||
+                 (c->phase == CHIEF_FINISH && c->cut.stage != STAGE_NONE) ||
+                 (c->phase < CHIEF_RUN && chief_ps_away(c) < c->config.ps);
+    return works && c->now_ms - since_ms >= patience_ms(&c->stall);
+}
+
+void wait_tick(struct chief *c)
+{
+    struct chief_stall *s = &c->stall;
+    uint32_t ps = chief_ps_away(c);
+    if (c->mode->steps(c) != s->made) {
+        s->took_ms[1] = s->took_ms[0];
+        s->took_ms[0] = c->now_ms - s->moved_ms;
+        moved(c);
+    }
+    if (!is_due(c)) {
+        set(c, nobody);
+    } else if (ps < c->config.ps) {
+        set(c, for_ps(c, ps));
+        s->asked_ms = 0; /* its shards do not answer */
+    } else if (!s->asked_ms || c->now_ms - s->asked_ms >= CHIEF_ANSWER_MS) {
+        if (s->asked_ms)
+            set(c, find(c));
+        ask(c);
+    }
+}

@@ -204,6 +204,12 @@ static enum err on_rows_ask(struct shard *s, struct shard_peer *peer, const Grad
                       : shard_async_rows_answer(s, peer, m, body, e);
 }
 
+void shard_async_cut_at(struct shard *s, const Gradwire__CutAt *m)
+{
+    if (m->t > s->t && m->t <= s->step) /* no batch makes more than one update */
+        s->t = m->t;
+}
+
 void shard_async_check(const struct shard *s)
 {
     assert(s->async.once.chunks == s->me.chunks + shard_rows_parts(s) && s->async.chunk_t);
@@ -240,6 +246,7 @@ const struct shard_mode shard_mode_async = {.optimizes = true,
                                             .rows_push_fits = shard_async_rows_push_fits,
                                             .on_rows_push = shard_async_rows_push,
                                             .on_rows_ask = on_rows_ask,
+                                            .on_cut_at = shard_async_cut_at,
                                             .sent = shard_stale_sent,
                                             .check = shard_async_check,
                                             .status = shard_async_status};

@@ -34,6 +34,9 @@ enum err shard_async_rows_push(struct shard *s, struct shard_peer *peer,
 enum err shard_async_rows_answer(struct shard *s, struct shard_peer *peer,
                                  const Gradwire__RowsAsk *m, struct buffer *body,
                                  struct errmsg *e) MUST_CHECK;
+/* One shard may have had a batch whole that another worker redid for the others as not finite, without examples: their t
+ * differ by 1 then, and this makes them equal again. */
+void shard_async_cut_at(struct shard *s, const Gradwire__CutAt *m);
 void shard_async_check(const struct shard *s);
 void shard_async_status(struct shard *s, Gradwire__ShardStatus *m);
 

@@ -52,6 +52,7 @@ const struct shard_mode shard_mode_remainder = {.optimizes = true,
                                                 .push_fits = push_fits,
                                                 .on_push = on_push,
                                                 .on_pull = shard_send_present,
+                                                .on_cut_at = shard_async_cut_at,
                                                 .sent = shard_stale_sent,
                                                 .check = shard_async_check,
                                                 .status = shard_async_status};

@@ -76,6 +76,7 @@ struct sim_config {
     enum sim_gradient gradient;
     uint32_t slow;                /* 1 + the worker that computes ten times as long; 0: none */
     uint32_t broken_one_in;       /* so many batches have a gradient that is not finite; 0: none */
+    bool broken_odd;              /* async: it is, for workers with an odd index alone */
     int64_t delay_us, compute_us; /* up to */
     uint32_t faults;
     struct sim_fault fault[SIM_FAULTS_MAX];
@@ -460,6 +461,7 @@ struct sim_seen {
     uint64_t stale;          /* of these with others' updates since the worker's read */
     uint64_t kept;           /* cuts that were asked for and are published */
     uint64_t skipped;        /* backup workers: steps rejected after a recovery */
+    uint64_t raised;         /* async: shards whose t a cut raises */
 };
 extern struct sim_seen sim_seen;
 
@@ -582,6 +584,8 @@ struct sim_oracle {
 
 /* Is something of these leaves of the batch not finite? NULL: of all leaves. */
 bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of);
+/* For this worker: with broken_odd two workers may find different things of the same batch. */
+bool sim_broken_for(const struct sim_config *config, uint64_t batch, uint32_t worker);
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
 uint32_t sim_batch_examples(const struct sim_config *config, uint64_t batch); /* of all leaves */
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);

@@ -18,11 +18,22 @@ static uint64_t broken_where(const struct sim_config *config, uint64_t batch)
     return rng_u64(rng_key(config->seed, RNG_TEST, batch, 5001), 0);
 }
 
+static bool drawn_broken(const struct sim_config *config, uint64_t batch)
+{
+    return config->broken_one_in &&
+           rng_u64(rng_key(config->seed, RNG_TEST, batch, 5000), 0) % config->broken_one_in == 0;
+}
+
 bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tree_leaves *of)
 {
     uint32_t leaf = (uint32_t)(broken_where(config, batch) % config->settings.microbatches);
-    return config->broken_one_in && (!of || tree_has_leaf(of, leaf)) &&
-           rng_u64(rng_key(config->seed, RNG_TEST, batch, 5000), 0) % config->broken_one_in == 0;
+    return !config->broken_odd && drawn_broken(config, batch) && (!of || tree_has_leaf(of, leaf));
+}
+
+bool sim_broken_for(const struct sim_config *config, uint64_t batch, uint32_t worker)
+{
+    return config->broken_odd ? worker % 2 && drawn_broken(config, batch)
+                              : sim_broken(config, batch, NULL);
 }
 
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf)
@@ -684,8 +695,9 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
 {
     const struct sim_config *c = &sim->config;
     struct ids done;
-    float moved = 0;
-    uint64_t t = 0;
+    float moved = 0,
+          open = 0; /* open: by batches that some found not finite, in part or not at all */
+    uint64_t t = 0, open_t = 0;
     if (ids_unpack(&done, m->mark, m->window_bits, m->window_bits_bytes)) {
         sim_fail(sim, "cut %" PRIu64 ": its resolved ids do not unpack", m->cut);
         return;
@@ -694,16 +706,17 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
     for (uint64_t id = 0; id < end; id++) {
         if (!ids_has(&done, id) || sim_broken(c, id, NULL) || sim_batch_examples(c, id) == 0)
             continue;
-        moved += (float)id_value(id) * c->settings.learning_rate;
-        t++;
+        bool differs = sim_broken_for(c, id, 1);
+        *(differs ? &open : &moved) += (float)id_value(id) * c->settings.learning_rate;
+        *(differs ? &open_t : &t) += 1;
     }
     if (c->settings.update == GRADWIRE__UPDATE__GEO)
         t = done.count; /* there it counts batches */
-    if (m->step != done.count || m->t != t)
+    if (m->step != done.count || m->t < t || m->t > t + open_t)
         sim_fail(sim,
-                 "cut %" PRIu64 ": step %" PRIu64 ", t %" PRIu64 "; should be %" PRIu64
-                 ", %" PRIu64,
-                 m->cut, m->step, m->t, done.count, t);
+                 "cut %" PRIu64 ": step %" PRIu64 ", t %" PRIu64 "; should be %" PRIu64 ", %" PRIu64
+                 "..%" PRIu64,
+                 m->cut, m->step, m->t, done.count, t, t + open_t);
     if (c->settings.update == GRADWIRE__UPDATE__GEO) {
         check_geo(sim, m, w, moved);
         return;
@@ -718,7 +731,7 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
     }
     for (uint64_t i = 0; i < c->elems; i++) {
         float want = sim->oracle.w[0][i] - moved;
-        if (memcmp(&w[i], &want, sizeof want) != 0) {
+        if (!(w[i] <= want && w[i] >= want - open)) {
             sim_fail(sim,
                      "cut %" PRIu64 " of %" PRIu64 " ids: element %" PRIu64
                      " has moved by %g, it should have by %g",

@@ -594,7 +594,7 @@ static bool guard(struct sim_worker *k)
 {
     const struct sim_config *config = &sim_of(k)->config;
     bool skips = session_skips(k->session);
-    if (k->terms->sync || (!skips && !sim_broken(config, k->task_name, NULL)))
+    if (k->terms->sync || (!skips && !sim_broken_for(config, k->task_name, k->proc.index)))
         return true;
     if (!skips) {
         session_reject(k->session, "the gradient of a is not finite");

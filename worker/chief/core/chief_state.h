@@ -121,6 +121,7 @@ enum chief_cut_stage { STAGE_NONE, STAGE_HOLD, STAGE_STOP, STAGE_SAVE, STAGE_PUB
 struct chief_cut {
     enum chief_cut_stage stage;
     uint64_t number, step;
+    uint64_t t; /* the largest of the stopped shards; in sync they go on to one and the same */
     int64_t began_ms;
     bool final, resumed;
     bool again;     /* another one is wanted as soon as this one is over */

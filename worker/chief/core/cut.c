@@ -24,6 +24,7 @@ static void send_cut_at(struct chief *c, uint32_t ps)
     m.generation = &c->named;
     m.cut = c->cut.number;
     m.step = c->cut.step;
+    m.t = c->cut.t;
     uint8_t window[IDS_WINDOW_BYTES];
     if (c->mode->put_cut_at)
         c->mode->put_cut_at(c, &m, window);
@@ -189,10 +190,13 @@ static void stop_shards(struct chief *c)
 static void stopped_all(struct chief *c)
 {
     assert(c->cut.stage == STAGE_STOP && !c->cut.resumed);
-    c->cut.step = 0;
-    for (uint32_t i = 0; i < c->plan.shards; i++)
+    c->cut.step = c->cut.t = 0;
+    for (uint32_t i = 0; i < c->plan.shards; i++) {
         if (c->shard[i].step > c->cut.step)
             c->cut.step = c->shard[i].step;
+        if (c->shard[i].t > c->cut.t)
+            c->cut.t = c->shard[i].t;
+    }
     if (c->mode->stopped && !c->mode->stopped(c))
         return;
     c->cut.stage = STAGE_SAVE;

@@ -578,6 +578,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
+                                            .checkpoints = p->checkpoints,
                                             .meter = driver_meter(driver)};
     enum err err = chief_link_new(&link, e);
     if (err)

@@ -39,25 +39,42 @@ enum ending ending_of(const struct manifest *m, const struct job *job)
     return job->early_stopping.patience ? ENDING_EARLY : ENDING_NONE;
 }
 
-enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m)
+/* *m is the caller's. */
+static enum err read_newest(const char *checkpoints, struct manifest *m)
 {
     struct errmsg e;
-    struct manifest found = {0};
     uint64_t *cuts = NULL;
     size_t n = 0;
-    enum ending ending = ENDING_NONE;
-    if (checkpoint_list(checkpoints, &cuts, &n, &e) == ERR_OK && n > 0 &&
-        checkpoint_load(checkpoints, cuts[0], &found, &e) == ERR_OK) {
-        ending = ending_of(&found, job);
-        if (ending) {
-            log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,
-                     ending == ENDING_DONE ? "no more epochs are asked for"
-                                           : "it was stopped early");
-            *m = found;
-        } else {
-            manifest_close(&found);
-        }
-    }
+    enum err err = checkpoint_list(checkpoints, &cuts, &n, &e);
+    if (!err)
+        err = n ? checkpoint_load(checkpoints, cuts[0], m, &e) : ERR_NOTFOUND;
     mem_free(cuts);
+    return err;
+}
+
+bool ending_seen(const char *checkpoints, const struct job *job, uint64_t generation)
+{
+    struct manifest m = {0};
+    if (read_newest(checkpoints, &m))
+        return false;
+    enum ending ending = ending_of(&m, job);
+    bool ours = m.generation >= generation && (ending == ENDING_DONE || generation);
+    manifest_close(&m);
+    return ending && ours;
+}
+
+enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m)
+{
+    struct manifest found = {0};
+    if (read_newest(checkpoints, &found))
+        return ENDING_NONE;
+    enum ending ending = ending_of(&found, job);
+    if (!ending) {
+        manifest_close(&found);
+        return ENDING_NONE;
+    }
+    log_info("the job is done: cut %" PRIu64 " is its final checkpoint, and %s", found.cut,
+             ending == ENDING_DONE ? "no more epochs are asked for" : "it was stopped early");
+    *m = found;
     return ending;
 }

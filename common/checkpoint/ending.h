@@ -35,4 +35,9 @@ enum ending ending_of(const struct manifest *m, const struct job *job);
  * cut is damaged or missing: the chief goes back behind it. Thread: start-up; reads one manifest and its files' heads. */
 enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m);
 
+/* The same for one that has trained, up to this generation (0: it has not), and has lost the chief: the newest cut says
+ * that the job is done, and is no older than that. A job that was reopened has a final cut of an earlier generation. One
+ * that has not trained takes ENDING_DONE alone. The log says nothing. Reads one manifest. */
+bool ending_seen(const char *checkpoints, const struct job *job, uint64_t generation);
+
 #endif

@@ -183,6 +183,18 @@ class DoneTest(TrainCase):
         self.until_state(worker, "done")
         self.assertEqual([w["worker"] for w in self.summary()["per_worker"] if w["tasks"]], [0, 1])
 
+    def test_a_worker_that_loses_the_chief_behind_the_final_checkpoint_finds_it(self):
+        keys = ["--set=timeouts.ps_rejoin_s=4", "--set=timeouts.evaluator_s=100", "--evaluators=1"]
+        for i in 0, 1:
+            self.start("ps", i, *keys)
+        chief = self.start("worker", 0, *keys)
+        worker = self.start("worker", 1, *keys)
+        self.until(lambda: f"the final checkpoint is published\n{chief.log()}",
+                   (self.out / "model" / "weights.safetensors").exists)
+        chief.process.kill()  # it waits for an evaluator that does not come
+        worker.wait(0)
+        self.assertIn("the job is done", worker.last_line())
+
     def test_an_idle_worker_tries_again_and_reads_its_job_again(self):
         refused = hellos = 0  # of an idle worker
         server = socket.create_server(("127.0.0.1", 0))

@@ -162,6 +162,16 @@ class HandTest(HandCase):
             p.process.kill()
         workers[1].wait(1)
         self.assertIn("ps 0 was not there for 2 s (timeouts.ps_rejoin_s): Connection refused", workers[1].last_line())
+        self.assertIn("the job may be done", workers[1].last_line())
+
+    def test_a_chief_that_is_silent_is_left_for_the_one_that_shards_have_heard_of(self):
+        ps, workers, _, chief = self.cluster(1, 2, keys={"training.epochs": 100000})
+        workers[1].until_said("generation 1")
+        workers[0].process.send_signal(signal.SIGSTOP)  # its connections stay, as after a loss of power
+        (other,) = self.addresses(1)
+        self.start(WORKER, "chief", "--job_name=worker", "--task_index=0", *(h.replace(chief, other) for h in self.hosts),
+                   keys={"training.epochs": 100000}, out=self.tmp / "other").until_said("generation 2")
+        workers[1].until_said("generation 2")
 
     def test_a_ps_without_a_chief_ends_too(self):
         a, b = self.addresses(2)

@@ -14,7 +14,7 @@
 #include "worker/chief/core/chief.h"
 #include "worker/chief/core/chief_state.h"
 
-enum { PS = 2, WORKERS = 2 };
+enum { PS = 2, WORKERS = 2, REJOIN_S = 30 };
 
 struct said {
     uint64_t generation, fence; /* of the last ENTER; the incarnation of the last FENCE */
@@ -191,7 +191,7 @@ static void open_with(struct fixture *f, const struct manifest *base, uint32_t e
                                   .ps = PS,
                                   .workers = WORKERS,
                                   .timeouts.start_s = 300,
-                                  .timeouts.worker_rejoin_s = 30,
+                                  .timeouts.worker_rejoin_s = REJOIN_S,
                                   .timeouts.ps_rejoin_s = 600,
                                   .timeouts.evaluator_s = evaluator_s};
     config.settings.update = GRADWIRE__UPDATE__ASYNC;
@@ -379,7 +379,7 @@ static void a_ps_that_stays_does_not_hold_the_end(void **state)
     struct fixture f;
     all_is_learned(&f, &final_cut, 0);
     f.said.ended = -1;
-    f.now_ms += CHIEF_DONE_MS;
+    f.now_ms += 1000L * REJOIN_S;
     chief_tick(f.chief, f.now_ms); /* the workers had their time: now the ps are told */
     chief_on_ps_down(f.chief, 0, f.now_ms);
     ps_up(&f, 0); /* idle, and dialed again */
@@ -387,6 +387,48 @@ static void a_ps_that_stays_does_not_hold_the_end(void **state)
     assert_int_equal(f.said.ended, -1); /* the other one is still there */
     chief_on_ps_down(f.chief, 1, f.now_ms);
     assert_int_equal(f.said.ended, 0);
+    close_fixture(&f);
+}
+
+static void confirm(struct fixture *f, uint32_t worker)
+{
+    Gradwire__DoneAck m = GRADWIRE__DONE_ACK__INIT;
+    m.worker = worker;
+    chief_on_worker(f->chief, worker, FRAME_DONE_ACK, &m.base, f->now_ms);
+}
+
+static void a_member_that_was_away_at_the_end_comes_back_and_is_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    chief_on_judged(f.chief, 4, f.now_ms);
+    assert_int_equal(f.said.done, 0); /* there was nobody to tell */
+    f.now_ms += 1000L * REJOIN_S - 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ps_done, 0); /* ps 0 still tells who comes where the chief is */
+    worker_up(&f, 1);
+    assert_int_equal(f.said.done, 1);
+    confirm(&f, 1);
+    assert_int_equal(f.said.ps_done, PS);
+    close_fixture(&f);
+}
+
+static void a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_place(void **state)
+{
+    (void)state;
+    struct fixture f;
+    all_is_learned(&f, &final_cut, EVALUATOR_S);
+    chief_on_worker_down(f.chief, 1, f.now_ms);
+    f.now_ms += 1000L * (REJOIN_S - 10);
+    chief_on_judged(f.chief, 4, f.now_ms);
+    f.now_ms += 1000L * 10 - 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ps_done, 0);
+    f.now_ms += 1;
+    chief_tick(f.chief, f.now_ms);
+    assert_int_equal(f.said.ps_done, PS);
     close_fixture(&f);
 }
 
@@ -835,6 +877,8 @@ int main(void)
         cmocka_unit_test(the_job_is_done_when_the_evaluator_has_a_result_for_the_final_cut),
         cmocka_unit_test(the_job_is_done_without_the_evaluator_behind_its_bound),
         cmocka_unit_test(a_ps_that_stays_does_not_hold_the_end),
+        cmocka_unit_test(a_member_that_was_away_at_the_end_comes_back_and_is_told),
+        cmocka_unit_test(a_member_that_stays_away_holds_the_end_for_as_long_as_it_has_its_place),
         cmocka_unit_test(told_to_go_the_chief_does_not_wait_for_the_evaluator),
         cmocka_unit_test(generation_is_above_that_of_the_disk),
         cmocka_unit_test(chief_without_memory_for_a_cut_begins_nothing),

@@ -96,9 +96,10 @@ static void a_cut_that_cannot_be_used_ends_nothing(void **state)
     uint32_t threads[] = {1};
     float w[16] = {0};
     struct checkpoint_file file;
-    struct checkpoint_shard shard = {.elems = 16, .w = w};
+    struct checkpoint_shard shard = {.generation = 2, .elems = 16, .w = w};
     struct errmsg e = {""};
     struct manifest m = learned(3), found = {0};
+    m.generation = 2;
     assert_non_null(mkdtemp(dir));
     m.total_elems = 16;
     m.files = m.ps = m.microbatches = 1;
@@ -109,6 +110,11 @@ static void a_cut_that_cannot_be_used_ends_nothing(void **state)
     assert_int_equal(checkpoint_publish(dir, &m, &e), ERR_OK);
     assert_int_equal(ending_find(dir, &job, &found), ENDING_DONE);
     manifest_close(&found);
+    assert_true(ending_seen(dir, &job, 0) && ending_seen(dir, &job, m.generation));
+    assert_false(ending_seen(dir, &job, m.generation + 1)); /* it was reopened since */
+    const struct job early = job_of(7, 5);
+    assert_true(ending_seen(dir, &early, m.generation));
+    assert_false(ending_seen(dir, &early, 0)); /* of another patience, perhaps */
     (void)snprintf(path, sizeof path, "%s/cut-0000000000/%s", dir, file.name);
     assert_int_equal(truncate(path, 10), 0);
     assert_int_equal(ending_find(dir, &job, &found), ENDING_NONE);

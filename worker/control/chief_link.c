@@ -1,3 +1,9 @@
+/* A worker's connection to the chief, whose address ps 0 has.
+ *
+ * Happy path: dial ps 0 -> the chief's address -> dial the chief -> hello -> letters both ways, until DONE.
+ * Failure modes: the connection is lost (ask ps 0 again, for timeouts.ps_rejoin_s); the job has ended meanwhile (ps 0
+ * says so, or the final manifest lies under DIR/checkpoints: 0); the chief's host is gone without a word (shards of a
+ * later generation refuse us: ask ps 0 anew). */
 #include "worker/control/chief_link.h"
 
 #include <inttypes.h>
@@ -5,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
+#include "common/net/disk_thread.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
 #include "common/checkpoint/ending.h"
@@ -16,7 +23,15 @@ enum {
     SAY_WAIT_MS = 10000,
     ASK_AGAIN_MS = 3000, /* an address that does not answer may be an old one */
     GOING_ALONE_MS = 2000,
+    LATER_MS =
+        3000, /* for a chief that is there to welcome us to a generation that shards have entered */
+    LOOK_MS = 2000,
+    LOOK_BOUND_S = 10, /* storage may hang */
 };
+
+enum { LINK_LOOKED = CONTROL_ROLE }; /* a letter; number: the final manifest is there */
+
+static const char NOBODY_TRAINS_ON[] = "the job is done, and no chief has come to train on";
 
 struct chief_link {
     struct control *control;
@@ -28,7 +43,13 @@ struct chief_link {
     bool said_hello;   /* on this connection: nothing may go before it */
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
     int64_t lost_ms, dialed_ms, said_ms;
-    int64_t over_ms; /* since then ps 0 says that the job is done; 0: it does not */
+    int64_t over_ms;     /* since then ps 0 says that the job is done; 0: it does not */
+    uint64_t generation; /* of the last welcome; 0: none */
+    uint64_t later;      /* the latest that a shard has said; 0: none */
+    int64_t later_ms;
+    struct disk_thread disk;
+    bool looking, looked; /* for the final manifest, since the connection was lost */
+    int64_t looked_ms;
     ProtobufCMessage *message;
     uint16_t type;
 };
@@ -38,6 +59,7 @@ enum err chief_link_new(struct chief_link **out, struct errmsg *e)
     struct chief_link *l = mem_zalloc(1, sizeof *l);
     if (!l)
         return err_set(e, ERR_NOMEM, "no memory for the connection to the chief");
+    disk_thread_init(&l->disk);
     *out = l;
     return ERR_OK;
 }
@@ -103,6 +125,12 @@ static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
     conn_close(l->conn, ERR_OK, "answered");
 }
 
+static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
+{
+    l->welcomed = true;
+    l->generation = msg_generation_get(m->generation).number;
+}
+
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct chief_link *l = owner;
@@ -119,7 +147,8 @@ static enum err on_frame(struct conn *c, void *owner)
         else
             on_answer(l, reply);
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
-        l->welcomed = l->welcomed || l->type == FRAME_WELCOME;
+        if (l->type == FRAME_WELCOME)
+            on_welcome(l, (const Gradwire__Welcome *)m);
         l->refusal[0] = 0;
         control_message_to_train(l->control, (enum frame_type)l->type, m);
     }
@@ -138,6 +167,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         return; /* the worker ends */
     if (l->up) {
         l->lost_ms = clock_now_ms();
+        l->looked = false;
         log_info("the chief's connection is lost: %s", why);
     }
     l->up = false;
@@ -183,9 +213,79 @@ static enum err chief_link_start(void *role, struct control *control, struct err
     return err;
 }
 
+/* Whoever stays rests at once; whoever does not has waited as a ps does, for a chief that trains on. */
+static void leave_done(struct chief_link *l, const char *why)
+{
+    l->control->nobody_came = !l->welcomed;
+    control_stop_train(l->control, 0, "%s", l->control->config.waits ? "the job is done" : why);
+}
+
+/* A shard refuses us, for a generation that we have not heard of. */
+static void on_later(struct chief_link *l, uint64_t generation)
+{
+    if (generation <= l->later)
+        return;
+    l->later = generation;
+    l->later_ms = clock_now_ms();
+}
+
+/* The chief that made it has welcomed us, if it is the one at the other end; else that is gone, and TCP has not noticed. */
+static void check_later(struct chief_link *l, int64_t now)
+{
+    if (l->later <= l->generation || !l->later_ms || now - l->later_ms < LATER_MS)
+        return;
+    l->later_ms = 0; /* once: the next connection is another one */
+    log_warn("shards are in generation %" PRIu64 ", of which the chief has not told us: "
+             "asking ps 0 for the chief again",
+             l->later);
+    conn_close(l->conn, ERR_CLOSED, "another generation has begun without us");
+}
+
+struct look {
+    struct control *control;
+    uint64_t generation;
+};
+
+static void look(void *arg)
+{
+    struct look *k = arg;
+    const struct control_config *config = &k->control->config;
+    control_post(k->control, LINK_LOOKED,
+                 ending_seen(config->checkpoints, config->job, k->generation), NULL, NULL);
+    mem_free(k);
+}
+
+/* Did the job end while we were away? */
+static void start_look(struct chief_link *l, int64_t now)
+{
+    struct look *k = l->looking || now - l->looked_ms < LOOK_MS ? NULL : mem_zalloc(1, sizeof *k);
+    if (!k)
+        return;
+    *k = (struct look){l->control, l->generation};
+    l->looked_ms = now;
+    l->looking = disk_thread_post(&l->disk, look, k) == ERR_OK;
+    if (!l->looking)
+        mem_free(k);
+}
+
+static void on_looked(struct chief_link *l, bool seen)
+{
+    l->looking = false;
+    l->looked = true;
+    if (!seen || l->up)
+        return;
+    log_info("the final checkpoint is there, so the job was done while the chief's connection was "
+             "lost");
+    leave_done(l, "the job is done");
+}
+
 static void chief_link_on_letter(void *role, struct mail *m)
 {
     struct chief_link *l = role;
+    if (m->type == CONTROL_GENERATION)
+        on_later(l, m->number);
+    else if (m->type == LINK_LOOKED)
+        on_looked(l, m->number);
     if (m->type != CONTROL_SEND || !l->up || !l->conn)
         return;
     if (m->number == FRAME_HELLO) {
@@ -223,36 +323,30 @@ static void give_up(struct chief_link *l, int64_t away_s)
 {
     const char *why = why_away(l);
     l->control->nobody_came = !l->welcomed;
-    control_stop_train(l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s",
-                       who_is_away(l), away_s, l->welcomed ? "ps_rejoin_s" : "start_s",
-                       why[0] ? ": " : "", why);
-}
-
-/* Whoever stays rests at once; whoever does not waits as a ps does, for a chief that trains on. */
-static void leave_done(struct chief_link *l)
-{
-    l->control->nobody_came = !l->welcomed;
-    control_stop_train(l->control, 0,
-                       l->control->config.waits
-                           ? "the job is done"
-                           : "the job is done, and no chief has come to train on");
+    control_stop_train(
+        l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l),
+        away_s, l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
+        l->welcomed ? "; the job may be done: see summary.json in the chief's folder" : "");
 }
 
 static void chief_link_on_tick(void *role, int64_t now)
 {
     struct chief_link *l = role;
-    if (l->up)
+    if (l->up) {
+        check_later(l, now);
         return;
+    }
+    start_look(l, now);
     const struct job *job = l->control->config.job;
     uint32_t bound = l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
     int64_t away_s = (now - l->lost_ms) / 1000;
     if (l->over_ms && (l->control->config.waits || l->control->going ||
                        now - l->over_ms > ENDING_ALONE_MS || away_s >= bound)) {
-        leave_done(l);
+        leave_done(l, NOBODY_TRAINS_ON);
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
-    } else if (away_s >= bound) {
+    } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {
         ask_ps(l);
@@ -293,7 +387,7 @@ static void chief_link_on_go(void *role, int64_t now)
     (void)now;
     struct chief_link *l = role;
     if (l->over_ms && !l->up) /* else training, which knows nothing of it, ends with 143 */
-        leave_done(l);
+        leave_done(l, NOBODY_TRAINS_ON);
     else
         control_to_train(l->control, TRAIN_GO, 0);
 }
@@ -301,6 +395,7 @@ static void chief_link_on_go(void *role, int64_t now)
 static void chief_link_stop(void *role)
 {
     struct chief_link *l = role;
+    disk_thread_close(&l->disk);
     dial_free(l->ps);
     dial_free(l->chief);
     l->ps = l->chief = NULL;

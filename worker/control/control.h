@@ -34,8 +34,9 @@ enum control_letter {
     CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
     CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
-    CONTROL_QUIT, /* from control_close */
-    CONTROL_ROLE, /* the first of the role's own: control_ops.on_letter gets them */
+    CONTROL_GENERATION, /* of a worker that is not the chief: a shard is in generation `number` */
+    CONTROL_QUIT,       /* from control_close */
+    CONTROL_ROLE,       /* the first of the role's own: control_ops.on_letter gets them */
 };
 
 /* The cut that was asked for: it is copied, so training may go on; then published, or with neither it has failed. */
@@ -64,6 +65,8 @@ struct control_config {
     struct mailbox *train;
     int http_fd; /* the caller's; -1: none */
     bool waits;  /* --when_done=wait */
+    const char
+        *checkpoints; /* of a worker that is not the chief: where the final manifest may be */
     const struct meter *meter;
 };
 

@@ -114,6 +114,12 @@ static void on_refused(void *ctx, int exit_code, const char *text)
     driver_stop(ctx, exit_code, text);
 }
 
+static void on_later(void *ctx, uint64_t generation)
+{
+    struct driver *d = ctx;
+    control_post(d->control, CONTROL_GENERATION, generation, NULL, NULL);
+}
+
 double driver_trained_s(const struct driver *d, double now_s)
 {
     return now_s - d->first_s - d->paused_s;
@@ -546,6 +552,7 @@ static enum err new_parts(struct driver *d, struct errmsg *e)
                                  .averages = c->averages,
                                  .local = d->local,
                                  .on_refused = on_refused,
+                                 .on_later = on_later,
                                  .ctx = d};
     return links_new(&d->links, &links, e);
 }

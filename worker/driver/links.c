@@ -196,6 +196,9 @@ static void on_refuse(struct link *k, const Gradwire__Refuse *m)
     }
     if (m->reason == GRADWIRE__REASON__OTHER_NAME)
         log_warn("shard %u refuses us: %s", k->shard, m->text);
+    if (m->reason == GRADWIRE__REASON__OTHER_GENERATION && m->generation &&
+        m->generation->number > k->links->terms->generation.number)
+        config->on_later(config->ctx, m->generation->number);
     session_on_refuse(config->session, k->shard);
 }
 

@@ -28,6 +28,8 @@ struct links_config {
     /* Called where a shard turned us away for good, or a gradient cannot be sent: the reason in words, and the exit
      * code. */
     void (*on_refused)(void *ctx, int exit_code, const char *text);
+    /* A shard has entered this generation, which is later than ours. */
+    void (*on_later)(void *ctx, uint64_t generation);
     void *ctx;
 };
 

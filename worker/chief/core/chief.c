@@ -197,6 +197,7 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     w->welcomed = false;
     if (c->phase == CHIEF_DONE || c->phase == CHIEF_DONE_PS) {
         Gradwire__Done done = GRADWIRE__DONE__INIT;
+        w->done_ms = now_ms;
         c->io->to_worker(c->ctx, worker, FRAME_DONE, &done.base);
     } else if (c->entered) {
         members_entered(c);

@@ -26,7 +26,7 @@ enum {
     CHIEF_CUT_RETRY_MS = 5000,
     CHIEF_FINAL_CUT_TRIES = 3,
     CHIEF_GOING_ALONE_MS = 2000, /* told to go, a ps may be away for so long */
-    CHIEF_DONE_MS = 10000,       /* workers confirm DONE within this */
+    CHIEF_DONE_MS = 10000,       /* who is no member confirms DONE within this */
     CHIEF_DONE_PS_MS = 3000,     /* ps close within this */
     CHIEF_SAY_WAIT_MS = 10000,
     CHIEF_STALL_MS =
@@ -99,6 +99,7 @@ struct chief_worker {
     int64_t fence_ms;
     uint64_t incarnation;
     int64_t lost_ms;
+    int64_t done_ms;               /* when it was sent DONE */
     Gradwire__Hello *hello;        /* kept until the generation is entered */
     uint32_t fenced_by;            /* ps that have answered FENCED */
     struct worker_account account; /* when acked */

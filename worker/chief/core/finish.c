@@ -58,12 +58,39 @@ void finish_tick(struct chief *c)
     }
 }
 
+/* A member that has not confirmed DONE keeps its place as long as in training: its storage may be its own, and then only
+ * the chief can tell it that the job is done. One that this chief never welcomed is not waited for. */
+static bool may_confirm(const struct chief *c, uint32_t worker)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    int64_t rejoin_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
+    if (w->acked)
+        return false;
+    if (w->up)
+        return c->now_ms - w->done_ms < (w->member ? rejoin_ms : CHIEF_DONE_MS);
+    return w->member && w->incarnation && !c->going && c->now_ms - w->lost_ms < rejoin_ms;
+}
+
+static void say_unconfirmed(struct chief *c, uint32_t worker)
+{
+    const struct chief_worker *w = &c->worker[worker];
+    if (c->now_ms - c->done_ms < CHIEF_SAY_WAIT_MS || c->now_ms - c->said_ms < CHIEF_SAY_WAIT_MS)
+        return;
+    chief_say(c, 0,
+              "the job is done; waiting for worker %u to confirm it (%s; timeouts.worker_rejoin_s)",
+              worker, w->up ? "it does not answer" : "its connection is lost");
+    c->said_ms = c->now_ms;
+}
+
 void finish_progress(struct chief *c)
 {
     if (c->phase == CHIEF_DONE) {
-        for (uint32_t i = 1; i < c->workers; i++)
-            if (c->worker[i].up && !c->worker[i].acked && c->now_ms - c->done_ms < CHIEF_DONE_MS)
+        for (uint32_t i = 1; i < c->workers; i++) {
+            if (may_confirm(c, i)) {
+                say_unconfirmed(c, i);
                 return;
+            }
+        }
         c->phase = CHIEF_DONE_PS;
         c->done_ms = c->now_ms;
         chief_send_done(c, 0, "", true);

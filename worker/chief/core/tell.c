@@ -62,9 +62,11 @@ void chief_send_done(struct chief *c, int exit_code, const char *text, bool to_p
     over.run = c->config.checkpoint.run;
     if (to_ps)
         chief_to_ps(c, EVERY_PS, FRAME_DONE, &m.base);
-    for (uint32_t i = 1; i < c->workers && !to_ps; i++)
+    for (uint32_t i = 1; i < c->workers && !to_ps; i++) {
+        c->worker[i].done_ms = c->now_ms;
         if (c->worker[i].up)
             c->io->to_worker(c->ctx, i, FRAME_DONE, &m.base);
+    }
 }
 
 void chief_fail(struct chief *c, const char *fmt, ...)

@@ -42,10 +42,16 @@ void policy_at_step(struct policy *p, uint64_t step)
     p->step = step;
 }
 
-static uint32_t policy_delay_ms(uint32_t restarts_before)
+void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms)
+{
+    if (ran_ms >= POLICY_HEALTHY_MS)
+        p->process[i].delays = 0;
+}
+
+static uint32_t policy_delay_ms(uint32_t delays_before)
 {
     uint32_t delay_ms = POLICY_DELAY_FIRST_MS;
-    for (uint32_t i = 0; i < restarts_before && delay_ms < POLICY_DELAY_MAX_MS; i++)
+    for (uint32_t i = 0; i < delays_before && delay_ms < POLICY_DELAY_MAX_MS; i++)
         delay_ms *= 2;
     return delay_ms < POLICY_DELAY_MAX_MS ? delay_ms : POLICY_DELAY_MAX_MS;
 }
@@ -85,7 +91,7 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
         policy_add_why(v, "; all %u restarts are used", p->restarts_max);
     } else {
         v->action = POLICY_RESTART;
-        v->delay_ms = policy_delay_ms(process->restarts);
+        v->delay_ms = policy_delay_ms(process->delays++);
         process->restarts++;
         p->restarts++;
     }
@@ -99,8 +105,10 @@ static void policy_death(struct policy *p, uint32_t i, struct policy_verdict *v)
 static void policy_check(const struct policy *p, const struct policy_verdict *v, bool ending)
 {
     uint32_t restarts = 0;
-    for (uint32_t i = 0; i < p->n; i++)
+    for (uint32_t i = 0; i < p->n; i++) {
         restarts += p->process[i].restarts;
+        assert(p->process[i].delays <= p->process[i].restarts);
+    }
     assert(restarts == p->restarts && restarts <= p->restarts_max);
     assert(v->action != POLICY_END || (p->ending && !ending));
     assert(v->action != POLICY_RESTART ||

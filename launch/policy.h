@@ -3,7 +3,8 @@
  *
  *   exit 0                     that process is done; once the chief is, nobody is started again
  *   exit 1..127                the job ends with this code (the first one counts)
- *   a signal, or exit >= 128   started again after 0.1 s, doubling to 5 s for each process; the job
+ *   a signal, or exit >= 128   started again after 0.1 s, doubling to 5 s for each process, and from 0.1 s
+ * again for one that ran for a minute before; the job
  * ends with 1 when all restarts are used, or at the third death without a new step between; of a spare process
  * (the evaluator) these deaths end nothing: it is not started again */
 #ifndef GRADWIRE_LAUNCH_POLICY_H
@@ -15,7 +16,12 @@
 #include "common/base/err.h"
 
 #define POLICY_NONE UINT32_MAX
-enum { POLICY_DELAY_FIRST_MS = 100, POLICY_DELAY_MAX_MS = 5000, POLICY_DEATHS_WITHOUT_STEP = 3 };
+enum {
+    POLICY_DELAY_FIRST_MS = 100,
+    POLICY_DELAY_MAX_MS = 5000,
+    POLICY_HEALTHY_MS = 60000, /* of a run after which the delays begin anew */
+    POLICY_DEATHS_WITHOUT_STEP = 3
+};
 
 enum policy_action {
     POLICY_GONE,    /* leave it at that */
@@ -32,6 +38,7 @@ struct policy_verdict {
 
 struct policy_process {
     uint32_t restarts;            /* of this process */
+    uint32_t delays;              /* of them since its last healthy run: the next one is longer */
     uint32_t deaths_without_step; /* since the job last made a step */
 };
 
@@ -56,6 +63,8 @@ void policy_at_step(struct policy *p, uint64_t step);
 /* A step was made, whatever its number. */
 void policy_made_step(struct policy *p);
 
+/* Process i has run for this long and is no more; policy_exit or policy_lost tells next how. */
+void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms);
 /* Process i ended with this wait status. */
 struct policy_verdict policy_exit(struct policy *p, uint32_t i, int wait_status);
 /* Process i is gone with its host: a death as by a signal. */

@@ -266,11 +266,19 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
                  s->policy.chief_done ? " after the chief was done" : "");
 }
 
+/* How long it ran, before how it ended. */
+static void supervisor_ran(struct supervisor *s, uint32_t i)
+{
+    int64_t started_ms = s->plan->crew->process[i].started_ms;
+    policy_ran(&s->policy, i, started_ms ? clock_now_ms() - started_ms : 0);
+}
+
 static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
 {
     bool was_ending = s->policy.ending, chief_was_done = s->policy.chief_done;
     if (i == s->plan->crew->chief && !s->plan->fleet)
         on_progress(s->plan->progress_fd, EV_READ, s); /* what it said before it died counts */
+    supervisor_ran(s, i);
     struct policy_verdict v = policy_exit(&s->policy, i, status);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     supervisor_follow(s, i, &v, clean || was_ending,
@@ -371,6 +379,7 @@ static void remote_lost(void *arg, struct process *p)
 {
     struct supervisor *s = arg;
     bool was_ending = s->policy.ending;
+    supervisor_ran(s, supervisor_index(s, p));
     struct policy_verdict v = policy_lost(&s->policy, supervisor_index(s, p));
     supervisor_follow(s, supervisor_index(s, p), &v, was_ending, false);
     supervisor_changed(s);

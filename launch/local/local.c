@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
+
 static enum err local_start(struct process *p, struct errmsg *e)
 {
     const struct local_place *place = p->place;
@@ -21,6 +23,7 @@ static enum err local_start(struct process *p, struct errmsg *e)
     if (err)
         return err_wrap(e, err, "%s: ", p->name);
     p->state = PROCESS_RUNS;
+    p->started_ms = clock_now_ms();
     return ERR_OK;
 }
 

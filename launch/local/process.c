@@ -24,6 +24,7 @@ enum err process_init(struct process *p, enum role role, uint32_t index, const c
 enum err process_open_log(struct process *p, int *fd, struct errmsg *e)
 {
     struct stat s;
+    p->started_ms = 0;
     *fd = open(p->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (*fd < 0)
         return err_set(e, ERR_IO, "%s: %s", p->log, strerror(errno));

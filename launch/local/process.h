@@ -57,7 +57,8 @@ struct process {
     char address[PROCESS_ADDRESS_BYTES]; /* "127.0.0.1:40001" */
     char http[PROCESS_ADDRESS_BYTES];    /* the same, of its HTTP; "": none */
     enum process_state state;
-    pid_t pid; /* on its host; 0: not running */
+    pid_t pid;          /* on its host; 0: not running */
+    int64_t started_ms; /* when this start was seen to run (clock_now_ms); 0: not yet */
     char log[PATH_MAX];
     off_t log_from;          /* where the log of the present start begins */
     char **argv;             /* NULL-terminated; the owner's */

@@ -110,6 +110,7 @@ static void remote_started(struct fleet *f, struct process *p, const json_t *m)
 {
     p->pid = (pid_t)json_integer_value(json_object_get(m, "pid"));
     p->state = PROCESS_RUNS;
+    p->started_ms = clock_now_ms();
     f->events->started(f->arg, p);
 }
 

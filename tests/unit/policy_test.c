@@ -86,6 +86,25 @@ static void policy_doubles_the_delay_of_each_process_up_to_5_s(void **state)
     assert_int_equal(policy_exit(p, 2, killed(SIGSEGV)).delay_ms, 100);
 }
 
+static void policy_begins_the_delays_anew_after_a_healthy_run(void **state)
+{
+    struct policy *p = *state;
+    const struct {
+        int64_t ran_ms;
+        uint32_t delay_ms;
+    } of[] = {{1, 100},
+              {POLICY_HEALTHY_MS - 1, 200},
+              {POLICY_HEALTHY_MS, 100},
+              {1, 200},
+              {24 * 3600 * 1000, 100}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        policy_made_step(p);
+        policy_ran(p, 0, of[i].ran_ms);
+        assert_int_equal(policy_exit(p, 0, killed(SIGKILL)).delay_ms, of[i].delay_ms);
+    }
+    assert_int_equal(p->process[0].restarts, 5); /* which still count */
+}
+
 static void policy_ends_with_1_when_all_restarts_are_used(void **state)
 {
     struct policy *p = *state;
@@ -175,6 +194,7 @@ int main(void)
         TEST(policy_restarts_after_a_signal_and_after_128_and_more),
         TEST(policy_ends_nothing_by_the_deaths_of_a_spare_process),
         TEST(policy_doubles_the_delay_of_each_process_up_to_5_s),
+        TEST(policy_begins_the_delays_anew_after_a_healthy_run),
         TEST(policy_ends_with_1_when_all_restarts_are_used),
         TEST(policy_ends_at_the_third_death_of_one_process_without_a_new_step),
         TEST(policy_counts_steps_again_after_a_rollback),

@@ -20,6 +20,7 @@
 #include "launch/progress.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
+#include "launch/page.h"
 #include "launch/summary.h"
 
 enum {
@@ -124,20 +125,38 @@ static int control_last_run(const char *dir)
     return end == SUMMARY_DONE ? STATUS_DONE : STATUS_FAILED;
 }
 
+/* Show the page, where that is asked for; otherwise, and where it cannot be shown, go on. `url` NULL: there is none. */
+static int control_open(const char *dir, const char *url, int exit_code)
+{
+    if (!flags_on("open"))
+        return exit_code;
+    (void)fflush(stdout);
+    if (url) {
+        page_open(url);
+        return EXIT_FAILED;
+    }
+    (void)fprintf(stderr, "gradwire: %s has no page now: a job has one while it runs\n", dir);
+    return exit_code;
+}
+
 int control_status(int argc, char **argv)
 {
     const char *dir = control_dir("status", argc, argv);
+    char url[PAGE_URL_BYTES];
     if (!dir)
         return EXIT_INPUT;
     bool launcher_lives;
     pid_t holder = dirlock_holder(dir, &launcher_lives);
     if (holder <= 0)
-        return control_last_run(dir);
+        return control_open(dir, NULL, control_last_run(dir));
     (void)printf("%s: %s, launcher pid %ld\n", dir,
                  launcher_lives ? "running" : "ending, its launcher is gone", (long)holder);
     control_print_processes(dir);
     control_print_progress(dir);
-    return STATUS_RUNS;
+    bool page = page_url(dir, url);
+    if (page)
+        (void)printf("  page: %s\n", url);
+    return control_open(dir, page ? url : NULL, STATUS_RUNS);
 }
 
 /* ---- stop ---- */

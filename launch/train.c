@@ -31,6 +31,7 @@
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
+#include "launch/page.h"
 #include "launch/summary.h"
 #include "launch/supervisor.h"
 
@@ -144,6 +145,13 @@ static void train_write_http(const struct train *t)
     free(text);
 }
 
+static void train_tell_page(const struct train *t)
+{
+    char url[PAGE_URL_BYTES];
+    if (page_url(t->dir.path, url))
+        say_info("the job's page: %s", url);
+}
+
 /* What says how to reach processes that are gone now. */
 static void train_remove_lists(const struct train *t)
 {
@@ -214,6 +222,8 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
                  : crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
     if (!err && !t->fleet)
         train_write_http(t);
+    if (!err)
+        train_tell_page(t);
     if (!err)
         err = train_supervise(t, result, e);
     (void)close(t->progress[0]);

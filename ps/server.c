@@ -19,6 +19,7 @@
 #include "common/checkpoint/store.h"
 #include "common/peers/pending.h"
 #include "common/net/tls.h"
+#include "common/serve/vitals_note.h"
 #include "ps/grace.h"
 #include "ps/life.h"
 #include "ps/shard_thread.h"
@@ -78,7 +79,7 @@ struct server {
     struct generation generation; /* that was entered */
     char uuid[37], chief_address[300];
     struct hello_host host; /* what hellos are judged by */
-    int64_t chief_lost_ms, said_ms;
+    int64_t chief_lost_ms, said_ms, vitals_ms;
 
     size_t leases; /* noted by the chief */
     struct lease lease[LEASES_MAX];
@@ -620,10 +621,22 @@ static void check_rest(struct server *s, int64_t now)
     }
 }
 
+/* For the chief's page. */
+static void tell_vitals(struct server *s, int64_t now)
+{
+    struct vitals_note note;
+    if (!s->chief || !s->chief->hello->vitals || now - s->vitals_ms < VITALS_EVERY_MS)
+        return;
+    s->vitals_ms = now;
+    vitals_note_make(&note, s->config->http_fd);
+    msg_send(s->chief->conn, FRAME_VITALS, &note.message.base, NULL, 0);
+}
+
 static void on_tick(void *arg)
 {
     struct server *s = arg;
     int64_t now = clock_now_ms();
+    tell_vitals(s, now);
     if (life_is[s->life].told)
         check_going(s, now);
     else if (!s->chief && life_is[s->life].entered)

@@ -14,6 +14,8 @@ static char log_who[64] = "gradwire";
 static enum log_level log_least = LOG_INFO;
 static bool log_is_json;
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct log_kept log_kept[LOG_KEPT]; /* a ring */
+static uint32_t log_warned;                /* how many there were */
 static char log_last[LOG_WORDS_BYTES], log_last_error[LOG_WORDS_BYTES];
 
 static const char *const log_names[] = {"debug", "info", "warn", "error"};
@@ -65,12 +67,32 @@ void log_json(void)
     log_is_json = true;
 }
 
-static void remember(enum log_level level, const char *text)
+static void keep_warning(enum log_level level, const char *text, const struct timespec *t)
+{
+    struct log_kept *k = &log_kept[log_warned++ % LOG_KEPT];
+    k->time_ms = (int64_t)t->tv_sec * 1000 + t->tv_nsec / 1000000;
+    k->level = level;
+    (void)snprintf(k->text, sizeof k->text, "%.*s", LOG_KEPT_BYTES - 1, text);
+}
+
+uint32_t log_warnings(struct log_kept out[LOG_KEPT])
+{
+    (void)pthread_mutex_lock(&log_lock);
+    uint32_t n = log_warned < LOG_KEPT ? log_warned : LOG_KEPT;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = log_kept[(log_warned - n + i) % LOG_KEPT];
+    (void)pthread_mutex_unlock(&log_lock);
+    return n;
+}
+
+static void remember(enum log_level level, const char *text, const struct timespec *t)
 {
     if (level == LOG_DEBUG)
         return;
     (void)pthread_mutex_lock(&log_lock);
     (void)snprintf(log_last, sizeof log_last, "%.*s", (int)sizeof log_last - 1, text);
+    if (level >= LOG_WARN)
+        keep_warning(level, text, t);
     if (level == LOG_ERROR)
         (void)snprintf(log_last_error, sizeof log_last_error, "%.*s",
                        (int)sizeof log_last_error - 1, text);
@@ -161,7 +183,7 @@ void log_at(enum log_level level, const char *fmt, ...)
     if (vsnprintf(text, sizeof text, fmt, args) < 0)
         text[0] = 0;
     va_end(args);
-    remember(level, text);
+    remember(level, text, &t);
     n = log_is_json ? format_json(line, time, level, text) : format_text(line, time, level, text);
     line[n++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, n);

@@ -21,6 +21,16 @@ void log_json(void);
  * level above debug. Time and name are left out; "" before the first. Thread: any. */
 void log_last_words(bool error, char *out, size_t bytes);
 
+/* The last warnings and errors of this process, for people who look at it. */
+enum { LOG_KEPT = 8, LOG_KEPT_BYTES = 240 };
+struct log_kept {
+    int64_t time_ms; /* since the epoch */
+    enum log_level level;
+    char text[LOG_KEPT_BYTES]; /* cut where it is longer */
+};
+/* The oldest first; how many. Thread: any. */
+uint32_t log_warnings(struct log_kept out[LOG_KEPT]);
+
 enum { LOG_BURST = 20, LOG_BURST_MS = 10000 };
 
 /* Of what others may cause as often as they like. All zero at first. */

@@ -174,6 +174,7 @@ const struct flag flags_table[] = {
     ROW("json", FLAG_ON, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),
 
+    ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "show its page, by $BROWSER or xdg-open"),
     ROW("follow", FLAG_ON, FLAGS_LOGS, NULL, "the last lines, and more until the job ends",
         .letter = 'f'),
     ROW("help", FLAG_ON, FLAGS_ALL, NULL, "this text; --version: which version it is",

@@ -15,6 +15,7 @@
 #include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/serve/http_events.h"
 #include "common/serve/vitals.h"
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
@@ -23,6 +24,7 @@ enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 struct http_client {
     struct bufferevent *bev; /* NULL: the place is free */
     int64_t since_ms;
+    bool streams; /* events: http_events.c says when it is over */
 };
 
 struct http {
@@ -30,7 +32,8 @@ struct http {
     void *ctx;
     struct evhttp *evhttp;
     struct evconnlistener *listener; /* evhttp's */
-    struct loop_timer tick;          /* runs while there is something to look after */
+    struct http_events events;
+    struct loop_timer tick; /* runs while there is something to look after */
     struct http_client client[HTTP_OPEN_MAX];
     uint32_t accepted; /* since the last tick */
     bool deaf;         /* the listener is off until the next tick */
@@ -69,6 +72,7 @@ static void let_go(struct http_client *c)
 {
     (void)bufferevent_decref(c->bev); /* closes the socket, where ours is the last */
     c->bev = NULL;
+    c->streams = false;
 }
 
 /* evhttp frees a connection that has timed out. */
@@ -88,7 +92,7 @@ static uint32_t sweep(struct http *h)
         struct http_client *c = &h->client[i];
         if (c->bev && !evhttp_has(c))
             let_go(c);
-        else if (c->bev && now - c->since_ms >= h->connection_ms)
+        else if (c->bev && !c->streams && now - c->since_ms >= h->connection_ms)
             drop(c);
         left += c->bev != NULL;
     }
@@ -98,13 +102,14 @@ static uint32_t sweep(struct http *h)
 /* A free place, or the oldest connection's. */
 static struct http_client *make_room(struct http *h)
 {
-    struct http_client *oldest = &h->client[0];
+    struct http_client *oldest = NULL; /* fewer stream than there are places */
     (void)sweep(h);
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++) {
-        if (!h->client[i].bev)
-            return &h->client[i];
-        if (h->client[i].since_ms < oldest->since_ms)
-            oldest = &h->client[i];
+        struct http_client *c = &h->client[i];
+        if (!c->bev)
+            return c;
+        if (!c->streams && (!oldest || c->since_ms < oldest->since_ms))
+            oldest = c;
     }
     drop(oldest);
     return oldest;
@@ -174,15 +179,30 @@ static void add_header(struct evhttp_request *req, const char *name, const char 
     (void)evhttp_add_header(evhttp_request_get_output_headers(req), name, value);
 }
 
-static void answer(struct http *h, struct evhttp_request *req, int status, const char *type,
-                   struct evbuffer *body)
+/* What a browser may do with an answer: load what is here, and nothing from anywhere else. */
+static const char *policy(const struct http *h)
+{
+    return h->ops->files ? "default-src 'none'; script-src 'self'; style-src 'self'; "
+                           "connect-src 'self'; img-src data:; base-uri 'none'; "
+                           "form-action 'none'; frame-ancestors 'none'"
+                         : "default-src 'none'; style-src 'unsafe-inline'";
+}
+
+static void add_headers(struct http *h, struct evhttp_request *req, int status, const char *type)
 {
     add_header(req, "Content-Type", type);
     add_header(req, "Cache-Control", "no-store");
     add_header(req, "X-Content-Type-Options", "nosniff");
-    add_header(req, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    add_header(req, "Referrer-Policy", "no-referrer");
+    add_header(req, "Content-Security-Policy", policy(h));
     add_header(req, "Connection", "close");
     h->answered[status / 100]++;
+}
+
+static void answer(struct http *h, struct evhttp_request *req, int status, const char *type,
+                   struct evbuffer *body)
+{
+    add_headers(h, req, status, type);
     bool head = evhttp_request_get_command(req) == EVHTTP_REQ_HEAD;
     evhttp_send_reply(req, status, NULL, head ? NULL : body);
 }
@@ -243,11 +263,22 @@ static int add_dump(const char *text, size_t bytes, void *out)
     return evbuffer_add(out, text, bytes);
 }
 
+/* NULL: no memory. */
+static json_t *make_status(void *arg)
+{
+    const struct http *h = arg;
+    json_t *status = h->ops->status(h->ctx);
+    if (!status || json_object_set_new(status, "auth", json_string(auth_word())) == 0)
+        return status;
+    json_decref(status);
+    return NULL;
+}
+
 static void say_status(struct http *h, struct evhttp_request *req, bool page)
 {
     struct evbuffer *out = evbuffer_new();
-    json_t *status = h->ops->status(h->ctx);
-    bool made = out && status && json_object_set_new(status, "auth", json_string(auth_word())) == 0;
+    json_t *status = make_status(h);
+    bool made = out && status;
     if (made && page)
         made = http_page(out, status, why_not_ready(h));
     else if (made)
@@ -260,16 +291,63 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
         evbuffer_free(out);
 }
 
+/* NULL: there is none. */
+static const struct http_file *file_of(const struct http *h, const char *path)
+{
+    for (const struct http_file *f = h->ops->files; f && f->path; f++)
+        if (strcmp(f->path, path) == 0)
+            return f;
+    return NULL;
+}
+
+static void say_file(struct http *h, struct evhttp_request *req, const struct http_file *f)
+{
+    struct evbuffer *out = evbuffer_new();
+    bool made = out && evbuffer_add_reference(out, f->data, f->bytes, NULL, NULL) == 0;
+    answer_made(h, req, made, f->type, out);
+    if (out)
+        evbuffer_free(out);
+}
+
+static struct http_client *client_of(struct http *h, struct evhttp_request *req)
+{
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(req));
+    for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
+        if (h->client[i].bev == bev)
+            return &h->client[i];
+    return NULL; /* evhttp made it by itself, for want of memory */
+}
+
+static void say_events(struct http *h, struct evhttp_request *req)
+{
+    static const char type[] = "text/event-stream";
+    struct http_client *c = client_of(h, req);
+    if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
+        answer(h, req, 200, type, NULL);
+    } else if (!c || http_events_full(&h->events)) {
+        answer_text(h, req, 503, "as many streams are open as there may be: ask /status instead");
+    } else {
+        c->streams = true;
+        add_headers(h, req, 200, type);
+        http_events_take(&h->events, req);
+    }
+}
+
 static void on_request(struct evhttp_request *req, void *arg)
 {
     struct http *h = arg;
     enum evhttp_cmd_type method = evhttp_request_get_command(req);
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    const struct http_file *file = file_of(h, path && path[0] ? path : "/");
     const char *not_ready;
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
         add_header(req, "Allow", "GET, HEAD");
         answer_text(h, req, 405, "GET and HEAD alone: nothing can be written here");
+    } else if (file) {
+        say_file(h, req, file);
+    } else if (h->ops->files && path && strcmp(path, "/events") == 0) {
+        say_events(h, req);
     } else if (!path || strcmp(path, "/") == 0 || path[0] == 0) {
         say_status(h, req, true);
     } else if (strcmp(path, "/healthz") == 0) {
@@ -323,6 +401,7 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     h->connection_ms = HTTP_CONNECTION_MS;
     h->said_ms = clock_now_ms() - LISTEN_SAY_MS;
     loop_timer_init(&h->tick, loop, on_tick, h);
+    http_events_init(&h->events, loop, make_status, h);
     evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that it is us who say 405 */
     evhttp_set_max_headers_size(h->evhttp, HTTP_HEAD_BYTES);
     evhttp_set_max_body_size(h->evhttp, HTTP_BODY_BYTES);
@@ -348,6 +427,17 @@ enum err http_open_again(struct http **out, struct loop *loop, int fd, const str
     return own < 0 ? ERR_NOMEM : http_open(out, loop, own, ops, ctx);
 }
 
+void http_tell(struct http *h)
+{
+    if (h)
+        http_events_now(&h->events);
+}
+
+void http_beat_ms(struct http *h, int64_t ms)
+{
+    h->events.beat_ms = ms;
+}
+
 void http_connection_ms(struct http *h, int64_t ms)
 {
     h->connection_ms = ms;
@@ -358,7 +448,9 @@ void http_close(struct http *h)
     if (!h)
         return;
     loop_timer_stop(&h->tick);
+    http_events_end(&h->events);
     evhttp_free(h->evhttp); /* the listener and all connections, too */
+    http_events_close(&h->events);
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
         if (h->client[i].bev)
             let_go(&h->client[i]);

@@ -6,7 +6,8 @@
  * HTTP_BODY_BYTES (400, 413), what is no HTTP (400), a method that is none (501): answered and closed. A connection that
  * is not over after HTTP_CONNECTION_MS, whatever it does in the meantime, is closed; so is the oldest where HTTP_OPEN_MAX
  * are open and another one comes. No more than HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the kernel. An
- * answer is made whole in memory at once, so nobody waits for a slow reader. */
+ * answer is made whole in memory at once, so nobody waits for a slow reader. A stream of events (http_events.h) lasts as
+ * long as it likes; HTTP_STREAMS_MAX of them may be open, and whoever asks for one more is told so (503). */
 #ifndef GRADWIRE_COMMON_SERVE_HTTP_H
 #define GRADWIRE_COMMON_SERVE_HTTP_H
 
@@ -25,12 +26,21 @@ enum {
     HTTP_ACCEPTS = 16,
 };
 
+/* A part of a page, as it stands in the program. */
+struct http_file {
+    const char *path, *type; /* path NULL: the list ends */
+    const void *data;
+    size_t bytes;
+};
+
 /* What a process has to say. Called on the loop's thread; quick. */
 struct http_ops {
     const char *(*not_ready)(
         void *ctx); /* NULL: ready. Else why not, until the next call; no function: always ready */
     void (*metrics)(void *ctx, struct metrics *m);
     json_t *(*status)(void *ctx); /* an object, the caller's; NULL: no memory */
+    const struct http_file
+        *files; /* its page, "/" among them, which may ask for /events; NULL: http_page */
 };
 
 /* *fd is the caller's, -1: nowhere. Errors: as listen_bind and listen_adopt, naming the flag. Thread: start-up. */
@@ -46,6 +56,10 @@ enum err http_open(struct http **h, struct loop *loop, int take_fd, const struct
 enum err http_open_again(struct http **h, struct loop *loop, int fd, const struct http_ops *ops,
                          void *ctx) MUST_CHECK;
 void http_close(struct http *h); /* NULL is none */
+/* What /status has changed so that streams are to hear of it now; NULL is none. */
+void http_tell(struct http *h);
+/* Tests: another bound than HTTP_BEAT_MS. */
+void http_beat_ms(struct http *h, int64_t ms);
 /* Tests: another bound than HTTP_CONNECTION_MS, for all connections. */
 void http_connection_ms(struct http *h, int64_t ms);
 

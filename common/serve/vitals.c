@@ -92,6 +92,13 @@ void vitals_metrics(struct metrics *m)
     metrics_gauge(m, "process_threads", "Threads of this process.", v.threads);
 }
 
+uint64_t vitals_resident_bytes(void)
+{
+    struct vitals v = {0};
+    read_stat(&v);
+    return v.rss_bytes;
+}
+
 static json_t *limit_json(uint64_t limit, uint64_t none)
 {
     return limit == none ? json_null() : json_integer((json_int_t)limit);

@@ -10,6 +10,7 @@
 void vitals_init(void);
 /* gradwire_build_info, and process_* under the names that Prometheus' own clients use. */
 void vitals_metrics(struct metrics *m);
+uint64_t vitals_resident_bytes(void); /* 0: it cannot be read */
 /* The same as an object; NULL: no memory. */
 json_t *vitals_json(void);
 

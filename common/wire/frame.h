@@ -72,6 +72,7 @@ enum frame_to {
     X(LEAVE, leave, 58, FRAME_TO_PS | FRAME_TO_WORKER)                                             \
     X(DONE, done, 59, FRAME_TO_PS | FRAME_TO_WORKER)                                               \
     X(DONE_ACK, done_ack, 60, FRAME_TO_CHIEF)                                                      \
+    X(VITALS, vitals, 61, FRAME_TO_CHIEF)                                                          \
     X(STORE_PUT, store_put, 70, FRAME_TO_CHIEF)                                                    \
     X(STORE_GET, store_get, 71, FRAME_TO_CHIEF)                                                    \
     X(STORE_ANSWER, store_answer, 72, FRAME_TO_PS)

@@ -102,7 +102,8 @@ class HttpTest(TrainCase):
             self.assertEqual(get(address, "/writable")[0], 404)
             status = json.loads(text(address, "/status"))
             self.assertEqual((status["process"], status["ready"]), (name.replace("-", " "), True))
-            self.assertIn(f"<h1>{status['process']}</h1>", text(address, "/"))
+            mine = '<script src="page.js"' if status.get("is_chief") else f"<h1>{status['process']}</h1>"  # the job's page
+            self.assertIn(mine, text(address, "/"))
             Metrics(text(address, "/metrics"))
         status = json.loads(text(of["worker-0"], "/status"))
         self.assertEqual([w["up"] for w in status["whole_job"]["workers"]], [True, True])

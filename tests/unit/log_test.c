@@ -46,6 +46,23 @@ static void what_others_cause_is_told_now_and_then_with_its_number(void **state)
     assert_int_equal(left_out, 0);
 }
 
+static void the_last_warnings_are_kept_oldest_first(void **state)
+{
+    (void)state;
+    struct log_kept kept[LOG_KEPT];
+    char line[4096];
+    for (int i = 0; i < LOG_KEPT + 3; i++) {
+        (void)snprintf(line, sizeof line, "%d", i);
+        said(line, line, sizeof line);
+    }
+    assert_int_equal(log_warnings(kept), LOG_KEPT);
+    for (int i = 0; i < LOG_KEPT; i++) {
+        assert_int_equal(atoi(kept[i].text), i + 3);
+        assert_int_equal(kept[i].level, LOG_WARN);
+        assert_true(kept[i].time_ms > 1600000000000);
+    }
+}
+
 static void a_line_has_time_level_and_who(void **state)
 {
     (void)state;
@@ -146,6 +163,7 @@ static void the_last_words_depend_on_the_exit_code(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_warnings_are_kept_oldest_first),
         cmocka_unit_test(what_others_cause_is_told_now_and_then_with_its_number),
         cmocka_unit_test(a_line_has_time_level_and_who),
         cmocka_unit_test(a_json_line_is_json_whatever_is_said),

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/serve/http.h"
+#include "common/serve/http_events.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
 
@@ -25,7 +26,8 @@ struct site {
     struct loop_timer heart; /* so that a tick ends */
     uint16_t port;
     const char *not_ready;
-    bool large; /* an answer that no socket takes at once */
+    bool large;     /* an answer that no socket takes at once */
+    int64_t number; /* of the status */
 };
 
 struct client {
@@ -51,28 +53,44 @@ static void on_metrics(void *ctx, struct metrics *m)
 
 static json_t *on_status(void *ctx)
 {
-    (void)ctx;
-    return json_pack("{s:s}", "process", "ps 0");
+    const struct site *s = ctx;
+    json_t *status = json_pack("{s:s}", "process", "ps 0");
+    if (s->number) /* what changes by itself is no news */
+        (void)json_object_update_new(
+            status, json_pack("{s:I, s:{s:I}}", "number", (json_int_t)s->number, "system",
+                              "resident_bytes", (json_int_t)clock_now_ms()));
+    return status;
 }
 
-static const struct http_ops ops = {on_not_ready, on_metrics, on_status};
+static const struct http_ops ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+
+static const struct http_file files[] = {
+    {"/", "text/html", "<p>", 3}, {"/page.js", "text/javascript", "let x;", 6}, {0}};
+static const struct http_ops page_ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status, .files = files};
 
 static void on_heart(void *arg)
 {
     (void)arg;
 }
 
-static void open_site(struct site *s)
+static void open_site_of(struct site *s, const struct http_ops *of)
 {
     int fd;
     *s = (struct site){.port = 0};
     assert_int_equal(loop_init(&s->loop), ERR_OK);
     assert_int_equal(listen_bind(&fd, "127.0.0.1:0", 0, NULL), ERR_OK);
     s->port = socket_port(fd);
-    assert_int_equal(http_open(&s->http, &s->loop, fd, &ops, s), ERR_OK);
+    assert_int_equal(http_open(&s->http, &s->loop, fd, of, s), ERR_OK);
     http_connection_ms(s->http, DEADLINE_MS);
     loop_timer_init(&s->heart, &s->loop, on_heart, s);
     assert_int_equal(loop_timer_every(&s->heart, 5), ERR_OK);
+}
+
+static void open_site(struct site *s)
+{
+    open_site_of(s, &ops);
 }
 
 static void close_site(struct site *s)
@@ -317,6 +335,104 @@ static void who_does_not_read_holds_nobody_up(void **state)
     close_site(&s);
 }
 
+/* Until it has heard `text`. */
+static void hear_until(struct site *s, struct client *c, const char *text)
+{
+    int64_t until = clock_now_ms() + DEADLINE_MS;
+    while (!strstr(c->text, text)) {
+        assert_true(clock_now_ms() < until);
+        assert_false(c->over);
+        assert_int_equal(loop_tick(&s->loop, NULL), ERR_OK);
+        hear(c);
+    }
+}
+
+static void listen_to(struct site *s, struct client *c)
+{
+    dial(s, c);
+    say(c, "GET /events HTTP/1.1\r\n\r\n");
+    hear_until(s, c, "retry: ");
+}
+
+static void a_page_of_its_own_may_load_from_here_alone(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client c;
+    open_site_of(&s, &page_ops);
+    assert_starts(ask(&s, &c, "GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "\r\n\r\n<p>"));
+    assert_non_null(strstr(c.text,
+                           "Content-Security-Policy: default-src 'none'; script-src 'self'; "
+                           "style-src 'self'; connect-src 'self'; img-src data:; "
+                           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"));
+    assert_starts(ask(&s, &c, "GET /page.js HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_non_null(strstr(c.text, "Content-Type: text/javascript\r\n"));
+    assert_starts(ask(&s, &c, "HEAD /events HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    assert_string_equal(strstr(c.text, "\r\n\r\n"), "\r\n\r\n");
+    close_site(&s);
+    open_site(&s);
+    assert_starts(ask(&s, &c, "GET /events HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 ");
+    close_site(&s);
+}
+
+static void a_stream_tells_what_is_new_and_else_beats(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client c;
+    open_site_of(&s, &page_ops);
+    s.number = 7;
+    http_beat_ms(s.http, 1);
+    http_connection_ms(s.http, 1); /* the bound of the others */
+    listen_to(&s, &c);
+    assert_non_null(strstr(c.text, "Content-Type: text/event-stream\r\n"));
+    hear_until(&s, &c, "\"number\":7");
+    hear_until(&s, &c, ": beat\n\n");
+    assert_null(
+        strstr(strstr(c.text, "\"number\":7") + 1, "data: ")); /* memory alone has changed */
+    s.number = 8;
+    http_tell(s.http);
+    hear_until(&s, &c, "\"number\":8");
+    (void)close(c.fd);
+    close_site(&s);
+}
+
+static void streams_have_a_bound_and_a_free_place_is_taken_again(void **state)
+{
+    (void)state;
+    struct site s;
+    struct client stream[HTTP_STREAMS_MAX], c, again;
+    open_site_of(&s, &page_ops);
+    for (int i = 0; i < HTTP_STREAMS_MAX; i++)
+        listen_to(&s, &stream[i]);
+    assert_starts(ask(&s, &c, "GET /events HTTP/1.1\r\n\r\n"), "HTTP/1.1 503 ");
+    assert_non_null(strstr(c.text, "ask /status instead"));
+    struct client idle[HTTP_OPEN_MAX];
+    for (int i = 0; i < HTTP_OPEN_MAX; i++) /* of these the oldest go, and no stream */
+        dial(&s, &idle[i]);
+    assert_starts(ask(&s, &c, "GET /healthz HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    (void)close(stream[3].fd);
+    do {
+        assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
+        dial(&s, &again);
+        say(&again, "GET /events HTTP/1.1\r\n\r\n");
+        while (!again.over && !strstr(again.text, "HTTP/1.1 ")) {
+            assert_int_equal(loop_tick(&s.loop, NULL), ERR_OK);
+            hear(&again);
+        }
+    } while (again.over || strstr(again.text, "HTTP/1.1 503 "));
+    hear_until(&s, &again, "data: ");
+    close_site(&s); /* with streams open */
+    hear_end(&stream[0]);
+    for (int i = 0; i < HTTP_STREAMS_MAX; i++)
+        if (i != 3)
+            (void)close(stream[i].fd);
+    for (int i = 0; i < HTTP_OPEN_MAX; i++)
+        (void)close(idle[i].fd);
+    (void)close(again.fd);
+}
+
 static void it_ends_with_connections_open(void **state)
 {
     (void)state;
@@ -384,6 +500,9 @@ int main(void)
         cmocka_unit_test(a_slow_request_is_cut_off),
         cmocka_unit_test(of_too_many_connections_the_oldest_goes),
         cmocka_unit_test(who_does_not_read_holds_nobody_up),
+        cmocka_unit_test(a_page_of_its_own_may_load_from_here_alone),
+        cmocka_unit_test(a_stream_tells_what_is_new_and_else_beats),
+        cmocka_unit_test(streams_have_a_bound_and_a_free_place_is_taken_again),
         cmocka_unit_test(it_ends_with_connections_open),
         cmocka_unit_test(a_place_is_not_where_the_job_is_served),
         cmocka_unit_test(a_place_is_bound_adopted_or_none),

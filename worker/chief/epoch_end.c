@@ -53,6 +53,16 @@ static void post(struct epoch_end *end, int type, void *take_data)
                  mem_free);
 }
 
+/* A progress callback. */
+static void tell_point(void *ctx, const struct history_point *p, bool of_epoch)
+{
+    struct history_point *copy = mem_zalloc(1, sizeof *copy);
+    if (!copy)
+        return; /* a point less */
+    *copy = *p;
+    post(ctx, of_epoch ? CONTROL_EPOCH_POINT : CONTROL_STEP_POINT, copy);
+}
+
 static void welcomed(void *ctx)
 {
     struct epoch_end *end = ctx;
@@ -470,6 +480,8 @@ enum err epoch_end_new(struct epoch_end **out, const struct epoch_end_config *co
                               .evaluated_step = UINT64_MAX};
     progress_init(&end->progress, config->job, config->progress_fd, clock_now_s());
     end->progress.planted = config->planted;
+    end->progress.on_point = tell_point;
+    end->progress.ctx = end;
     enum err err = config->eval ? evaluator_new(&end->evaluator, config->job, config->model,
                                                 config->eval, parts->pool, e)
                                 : ERR_OK;

@@ -40,6 +40,7 @@ void host_free(struct host *h)
     if (!h)
         return;
     chief_free(h->chief);
+    host_page_close(h);
     mem_free(h->ps);
     mem_free(h);
 }
@@ -269,7 +270,9 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     h->started_ms = clock_now_ms();
     pending_init(&h->pending);
     store_server_init(&h->store_server, h->checkpoints, control, &h->checkpoints_disk);
-    enum err err = host_make_token(h, io_random(h), e);
+    enum err err = host_page_start(h, e);
+    if (!err)
+        err = host_make_token(h, io_random(h), e);
     if (!err)
         err = make_chief(h, e);
     if (err)
@@ -302,6 +305,8 @@ static void host_on_letter(void *role, struct mail *m)
 {
     struct host *h = role;
     int64_t now = clock_now_ms();
+    if (host_page_on_letter(h, m))
+        return;
     if (m->type == CONTROL_SEND) {
         chief_on_worker(h->chief, 0, (enum frame_type)m->number, m->data, now);
     } else if (m->type == CONTROL_STEP) {
@@ -343,6 +348,7 @@ static void host_on_tick(void *role, int64_t now)
     if (h->control->ended)
         return;
     host_look(h, now);
+    host_page_tick(h, now);
     pending_tick(&h->pending, now);
 }
 

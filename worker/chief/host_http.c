@@ -148,17 +148,22 @@ void host_metrics(void *role, struct metrics *m)
 
 /* ---- /status ---- */
 
-static json_t *worker_json(const struct host *h, uint32_t i, int64_t now)
+static json_t *worker_json(const struct host *h, uint32_t i, double slow_s, int64_t now)
 {
     const struct chief_peer p = chief_peer_worker(h->chief, i, now);
-    return json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
-                     "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
+    json_t *worker =
+        json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
+                  "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
+    host_page_put_worker(h, i, slow_s, now, worker);
+    return worker;
 }
 
 static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
 {
     const struct chief_peer p = chief_peer_ps(h->chief, i, now);
-    return json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
+    json_t *ps = json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
+    host_page_put_ps(h, i, now, ps);
+    return ps;
 }
 
 /* Whom training waits for; null: nobody. */
@@ -192,8 +197,9 @@ enum err host_status(void *role, json_t *to)
     int64_t now = clock_now_ms();
     json_t *workers = json_array(), *ps = json_array();
     const char *waits_for = host_waits_for(role);
+    double slow_s = host_page_slow_s(h);
     for (uint32_t i = 0; i < chief_workers(h->chief); i++)
-        (void)json_array_append_new(workers, worker_json(h, i, now));
+        (void)json_array_append_new(workers, worker_json(h, i, slow_s, now));
     for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
         (void)json_array_append_new(ps, ps_json(h, i, now));
     json_t *job = json_pack(
@@ -206,6 +212,7 @@ enum err host_status(void *role, json_t *to)
             ? json_null()
             : json_pack("{s:I, s:I}", "number", (json_int_t)f.cut, "step", (json_int_t)f.cut_step),
         "waits_for", waits_for, "waiting", waiting_json(h, now), "workers", workers, "ps", ps);
+    host_page_put_job(h, &f, job);
     if (!job || json_object_set_new(job, "eval", eval_json(h)) != 0) {
         json_decref(job);
         return ERR_NOMEM;

@@ -10,8 +10,18 @@
 #include "common/peers/pending.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"
+#include "worker/chief/health.h"
 #include "worker/chief/letters.h"
+#include "worker/control/history.h"
 #include "worker/model/evaluation.h"
+
+/* What the job's page shows beside the chief's facts. */
+struct host_page {
+    struct health *worker; /* WORKERS_MAX */
+    struct health *ps;     /* of each */
+    struct history steps, epochs;
+    int64_t own_ms; /* when this process was looked at last */
+};
 
 /* A control connection to a ps. */
 struct ps_link {
@@ -51,6 +61,7 @@ struct host {
     struct pending pending;
     struct listener listener;
     bool listening;
+    struct host_page page;
     struct evaluation eval;
     bool has_eval;
     struct disk_thread checkpoints_disk; /* manifests, and what ps send and fetch */
@@ -89,6 +100,20 @@ void ps_links_close(struct host *h);
 const char *host_waits_for(void *role);
 void host_metrics(void *role, struct metrics *m);
 enum err host_status(void *role, json_t *to) MUST_CHECK;
+
+/* ---- host_page.c ---- */
+
+/* Close with host_page_close, on error too. Errors: ERR_NOMEM. */
+enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
+void host_page_close(struct host *h);
+void host_page_tick(struct host *h, int64_t now_ms);
+bool host_page_on_letter(struct host *h, const struct mail *m); /* false: it is not for the page */
+/* What /status has of a worker, a ps, and the job as a whole. */
+double host_page_slow_s(const struct host *h); /* for each step: a worker above it is slow */
+void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
+                          json_t *to);
+void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to);
+void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to);
 
 /* ---- worker_link.c ---- */
 

@@ -80,6 +80,8 @@ static enum err ps_on_frame(struct conn *c, void *owner)
         enum err err = ps_on_store(p, m);
         msg_free(m);
         return err;
+    } else if (p->up && p->type == FRAME_VITALS) {
+        health_hear(&h->page.ps[p->ps], (const Gradwire__Vitals *)m, conn_peer(c), clock_now_ms());
     } else if (p->up) {
         chief_on_ps(h->chief, p->ps, (enum frame_type)p->type, m, clock_now_ms());
     }
@@ -126,6 +128,7 @@ static void ps_on_open(struct conn *c, void *owner)
     hello_make(&m, config->job, config->cluster, p->ps);
     m.uuid = (char *)facts.uuid;
     m.chief_address = (char *)own_address(config);
+    m.vitals = true;
     dial_hello(p->dialer, c, &m);
 }
 

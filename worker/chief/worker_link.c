@@ -78,12 +78,14 @@ static enum err worker_link_on_space(struct conn *c, void *owner, uint64_t at, u
 
 static enum err worker_link_on_frame(struct conn *c, void *owner)
 {
-    (void)c;
     struct worker_link *g = owner;
     ProtobufCMessage *m = g->message;
     g->message = NULL;
     if (!g->known)
         worker_link_hello(g, (const Gradwire__Hello *)m);
+    else if (g->type == FRAME_VITALS)
+        health_hear(&g->host->page.worker[g->worker], (const Gradwire__Vitals *)m, conn_peer(c),
+                    clock_now_ms());
     else
         chief_on_worker(g->host->chief, g->worker, (enum frame_type)g->type, m, clock_now_ms());
     msg_free(m);

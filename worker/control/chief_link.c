@@ -17,7 +17,9 @@
 #include "common/checkpoint/ending.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/serve/vitals_note.h"
 #include "common/peers/msg_send.h"
+#include "worker/control/meter.h"
 
 enum {
     SAY_WAIT_MS = 10000,
@@ -40,9 +42,11 @@ struct chief_link {
     bool to_chief;     /* which of the two */
     bool welcomed;     /* the chief has had us once */
     bool up;           /* connected to the chief */
+    bool vitals;       /* the chief wants to hear how we are */
     bool said_hello;   /* on this connection: nothing may go before it */
     char address[300], refusal[CONTROL_REFUSAL_BYTES], waits_for[600];
     int64_t lost_ms, dialed_ms, said_ms;
+    int64_t vitals_ms;
     int64_t over_ms;     /* since then ps 0 says that the job is done; 0: it does not */
     uint64_t generation; /* of the last welcome; 0: none */
     uint64_t later;      /* the latest that a shard has said; 0: none */
@@ -147,8 +151,10 @@ static enum err on_frame(struct conn *c, void *owner)
         else
             on_answer(l, reply);
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
-        if (l->type == FRAME_WELCOME)
+        if (l->type == FRAME_WELCOME) {
             on_welcome(l, (const Gradwire__Welcome *)m);
+            l->vitals = ((const Gradwire__Welcome *)m)->vitals;
+        }
         l->refusal[0] = 0;
         control_message_to_train(l->control, (enum frame_type)l->type, m);
     }
@@ -185,7 +191,7 @@ static void on_open(struct conn *c, void *owner)
     l->conn = c;
     if (l->to_chief) {
         l->up = true;
-        l->said_hello = false;
+        l->said_hello = l->vitals = false;
         control_to_train(l->control, TRAIN_HELLO, 0);
         return;
     }
@@ -329,10 +335,23 @@ static void give_up(struct chief_link *l, int64_t away_s)
         l->welcomed ? "; the job may be done: see summary.json in the chief's folder" : "");
 }
 
+/* For the chief's page. */
+static void tell_vitals(struct chief_link *l, int64_t now)
+{
+    struct vitals_note note;
+    if (!l->vitals || !l->conn || now - l->vitals_ms < VITALS_EVERY_MS)
+        return;
+    l->vitals_ms = now;
+    vitals_note_make(&note, l->control->config.http_fd);
+    meter_vitals(l->control->config.meter, &note.message);
+    msg_send(l->conn, FRAME_VITALS, &note.message.base, NULL, 0);
+}
+
 static void chief_link_on_tick(void *role, int64_t now)
 {
     struct chief_link *l = role;
     if (l->up) {
+        tell_vitals(l, now);
         check_later(l, now);
         return;
     }

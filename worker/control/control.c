@@ -65,13 +65,14 @@ void control_kept_to_train(struct control *c, const struct train_kept *kept)
 
 void control_stop_train(struct control *c, int exit_code, const char *fmt, ...)
 {
-    char text[400];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)vsnprintf(c->end_text, sizeof c->end_text, fmt, args);
     va_end(args);
     c->ended = true;
-    post(c->config.train, TRAIN_STOP, (uint64_t)exit_code, mem_strdup(text), mem_free);
+    c->exit_code = exit_code;
+    http_tell(c->http);
+    post(c->config.train, TRAIN_STOP, (uint64_t)exit_code, mem_strdup(c->end_text), mem_free);
 }
 
 void control_send(struct control *c, enum frame_type type, const ProtobufCMessage *m)

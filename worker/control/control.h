@@ -34,9 +34,11 @@ enum control_letter {
     CONTROL_DIVERGED, /* number: step; data: what an evaluation found that is not finite, a string */
     CONTROL_ENOUGH, /* data: uint64_t, the generation. Nothing more is to be learned; sync: after step `number` */
     CONTROL_KEEP, /* number: an ask, not 0: a cut of what is learned now is wanted; TRAIN_KEPT says of it */
-    CONTROL_GENERATION, /* of a worker that is not the chief: a shard is in generation `number` */
-    CONTROL_QUIT,       /* from control_close */
-    CONTROL_ROLE,       /* the first of the role's own: control_ops.on_letter gets them */
+    CONTROL_GENERATION,  /* of a worker that is not the chief: a shard is in generation `number` */
+    CONTROL_STEP_POINT,  /* data: struct history_point: loss, metric, examples/s after a step */
+    CONTROL_EPOCH_POINT, /* the same: loss, metric, and those of the evaluation, of an epoch */
+    CONTROL_QUIT,        /* from control_close */
+    CONTROL_ROLE,        /* the first of the role's own: control_ops.on_letter gets them */
 };
 
 /* The cut that was asked for: it is copied, so training may go on; then published, or with neither it has failed. */
@@ -81,6 +83,8 @@ struct control {
     pthread_t pthread;
     struct http *http; /* NULL: none */
     bool going, ended;
+    int exit_code; /* once it has ended */
+    char end_text[400];
     bool nobody_came; /* no chief within timeouts.start_s; read behind control_close */
     int64_t going_ms;
 };

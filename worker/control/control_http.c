@@ -8,6 +8,7 @@
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
 #include "worker/control/meter.h"
+#include "worker/control/job_page.h"
 
 /* It listens, and it needs nobody for that. A worker that is not the chief, and that was told to go, is dialed by nobody
  * any more; the chief is reached to its end. */
@@ -67,13 +68,21 @@ json_t *control_http_status(const struct job *job, const struct cluster *cluster
         not_ready, "state", process_state_word(state), "waits_for", waits_for, "draining", going);
 }
 
+/* How it ends; null: it has not. */
+static json_t *end_json(const struct control *c)
+{
+    return c->ended ? json_pack("{s:i, s:s}", "exit_code", c->exit_code, "text", c->end_text)
+                    : json_null();
+}
+
 static json_t *on_status(void *ctx)
 {
     const struct control *c = ctx;
     const char *waits_for = c->ops->waits_for(c->role);
     json_t *all = control_http_status(c->config.job, c->config.cluster, on_not_ready(ctx),
                                       state_of(waits_for), waits_for, c->going);
-    if (json_object_set_new(all, "training", training_json(c->config.meter)) ||
+    if (json_object_set_new(all, "end", end_json(c)) ||
+        json_object_set_new(all, "training", training_json(c->config.meter)) ||
         json_object_set_new(all, "tls", tls_json()) || c->ops->status(c->role, all) ||
         json_object_set_new(all, "system", vitals_json())) {
         json_decref(all);
@@ -84,10 +93,13 @@ static json_t *on_status(void *ctx)
 
 static const struct http_ops control_http_ops = {
     .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status};
+static const struct http_ops chief_http_ops = {
+    .not_ready = on_not_ready, .metrics = on_metrics, .status = on_status, .files = job_page};
 
 enum err control_http_open(struct control *c)
 {
-    return http_open_again(&c->http, &c->loop, c->config.http_fd, &control_http_ops, c);
+    const struct http_ops *ops = c->config.cluster->is_chief ? &chief_http_ops : &control_http_ops;
+    return http_open_again(&c->http, &c->loop, c->config.http_fd, ops, c);
 }
 
 void control_http_close(struct control *c)

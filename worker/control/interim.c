@@ -3,6 +3,7 @@
 #include "common/net/tls.h"
 #include "common/serve/vitals.h"
 #include "worker/control/control_http.h"
+#include "worker/control/job_page.h"
 
 static void on_metrics(void *ctx, struct metrics *m)
 {
@@ -26,12 +27,14 @@ static json_t *on_status(void *ctx)
 
 /* It listens, and nobody has to be there for that: so it is always ready. */
 static const struct http_ops ops = {.metrics = on_metrics, .status = on_status};
+static const struct http_ops chief_ops = {
+    .metrics = on_metrics, .status = on_status, .files = job_page};
 
 enum err interim_begin(struct interim *i, int fd, const struct job *job,
                        const struct cluster *cluster, enum process_state state, struct errmsg *e)
 {
     *i = (struct interim){.job = job, .cluster = cluster, .state = state};
-    return http_thread_new(&i->thread, fd, &ops, i, e);
+    return http_thread_new(&i->thread, fd, cluster->is_chief ? &chief_ops : &ops, i, e);
 }
 
 void interim_end(struct interim *i)

@@ -105,3 +105,11 @@ void meter_metrics(const struct meter *m, struct metrics *to)
     for (uint32_t i = 0; i < GET(m->shards); i++)
         codec_metrics_put(to, "push", i, (enum codec)GET(m->push_codec[i]));
 }
+
+void meter_vitals(const struct meter *m, Gradwire__Vitals *to)
+{
+    to->tasks = GET(m->tasks);
+    to->examples = GET(m->examples);
+    to->computed_s = GET(m->phase[METER_COMPUTE].sum_s);
+    to->waited_s = GET(m->phase[METER_WAIT].sum_s);
+}

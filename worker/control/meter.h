@@ -7,6 +7,7 @@
 #include "common/codec/codec_metrics.h"
 #include "common/process/metrics.h"
 #include "common/parameters/plan.h"
+#include "common/wire/msg.h"
 
 /* A step's parts, one behind the other. */
 enum meter_phase {
@@ -48,5 +49,7 @@ void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec);
 
 /* Thread: any. */
 void meter_metrics(const struct meter *m, struct metrics *to);
+/* tasks, examples, computed_s and waited_s of *to. */
+void meter_vitals(const struct meter *m, Gradwire__Vitals *to);
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
@@ -70,6 +71,15 @@ static double mean(double sum, double n)
     return n > 0 ? sum / n : NAN;
 }
 
+static void tell_point(const struct progress *p, uint64_t step, bool of_epoch,
+                       const double value[HISTORY_VALUES])
+{
+    struct history_point point = {.step = step};
+    memcpy(point.value, value, sizeof point.value);
+    if (p->on_point)
+        p->on_point(p->ctx, &point, of_epoch);
+}
+
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
                    uint64_t step, uint64_t steps, double now_s)
 {
@@ -83,17 +93,18 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     char loss[32], metric[32], rate[32], odd[48];
     const struct job *job = p->job;
     double mean_loss = mean(trained->loss, trained->examples);
-    write_line(
-        p->fd,
-        "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
-        ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
-        ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
-        epoch, job->training.epochs, step, steps, steps * job->training.epochs,
-        number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
-        job->model.metrics ? metric_name(job->model.metric[0]) : "",
-        number(job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN,
-               metric),
-        number(p->window_examples / (now_s - p->window_s), rate));
+    double first =
+        job->model.metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
+    double per_s = p->window_examples / (now_s - p->window_s);
+    tell_point(p, (epoch - 1) * steps + step, false, (double[]){mean_loss, first, per_s, NAN});
+    write_line(p->fd,
+               "{\"type\":\"progress\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"step\":%" PRIu64
+               ",\"steps\":%" PRIu64 ",\"total_steps\":%" PRIu64
+               ",\"loss\":%s,%s\"metric_name\":\"%s\",\"metric\":%s,\"examples_per_s\":%s}\n",
+               epoch, job->training.epochs, step, steps, steps * job->training.epochs,
+               number(mean_loss, loss), not_finite(odd, "loss", trained->examples > 0, mean_loss),
+               job->model.metrics ? metric_name(job->model.metric[0]) : "", number(first, metric),
+               number(per_s, rate));
     p->said_s = p->window_s = now_s;
     p->window_examples = 0;
 }
@@ -136,6 +147,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
                number(eval ? eval->loss : NAN, c),
                not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0),
                number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
+    tell_point(
+        p, epoch, true,
+        (double[]){loss, metric, eval ? eval->loss : NAN, eval && metrics ? eval->metric[0] : NAN});
     if (trained->examples > 0)
         (void)words(learned, shown(loss, a), name, b);
     if (eval)

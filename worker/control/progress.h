@@ -6,11 +6,15 @@
 
 #include "common/base/err.h"
 #include "common/job/job.h"
+#include "worker/control/history.h"
 #include "worker/model/evaluation.h"
 #include "worker/model/model.h"
 
 struct progress {
     int fd; /* -1: none */
+    /* For the job's page: of a step {loss, metric, examples/s}, of an epoch {loss, metric, eval loss, eval metric}. */
+    void (*on_point)(void *ctx, const struct history_point *p, bool of_epoch);
+    void *ctx;
     const struct job *job;
     struct planted planted;   /* printed beside what an evaluation found */
     double started_s, said_s; /* clock_now_s */

@@ -25,6 +25,7 @@ static void send_welcome(struct chief *c, uint32_t worker)
     m.incarnation = c->worker[worker].incarnation;
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
+    m.vitals = true;
     put_skipped(c, &m);
     c->io->to_worker(c->ctx, worker, FRAME_WELCOME, &m.base);
     mem_free(m.skipped);

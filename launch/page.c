@@ -1,0 +1,40 @@
+#include "launch/page.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launch/base/rundir.h"
+
+bool page_url(const char *dir, char out[PAGE_URL_BYTES])
+{
+    char path[PATH_MAX], line[512], role[16], at[300];
+    FILE *f = rundir_file(dir, "processes/http", path, NULL) ? NULL : fopen(path, "re");
+    unsigned index;
+    bool found = false;
+    while (f &&
+           fgets(line, sizeof line, f)) { /* without a chief of its own the first worker is it */
+        bool chief = sscanf(line, "%15s %u %299s", role, &index, at) == 3 && index == 0 &&
+                     (strcmp(role, "chief") == 0 || (!found && strcmp(role, "worker") == 0));
+        if (chief)
+            (void)snprintf(out, PAGE_URL_BYTES, "http://%s/", at);
+        found = found || chief;
+    }
+    if (f)
+        (void)fclose(f);
+    return found;
+}
+
+void page_open(const char *url)
+{
+    const char *browser = getenv("BROWSER");
+    if (browser && *browser)
+        (void)execlp(browser, browser, url, (char *)NULL);
+    (void)execlp("xdg-open", "xdg-open", url, (char *)NULL);
+    (void)fprintf(stderr,
+                  "gradwire: no browser could be started (BROWSER is not set to one, and there is "
+                  "no xdg-open): open %s\n",
+                  url);
+}

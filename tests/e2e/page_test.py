@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""The page of a job: where its address is told, what its events say, and what people see of it in a browser (Chromium;
+without it those tests skip). GRADWIRE_SCREENSHOTS=DIR keeps pictures of each state, for people to look at."""
+import http.server
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from browser import WHY_NOT, Browser  # noqa: E402
+from cluster import LAUNCH, ROOT, SANITIZED, TrainCase, free_ports, slow  # noqa: E402
+from watch import dial, get, places, text  # noqa: E402
+
+PAGE = ROOT / "worker" / "control" / "page"
+EVIL = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
+LOOKS = [(1200, 1000, False, "light"), (1200, 1000, True, "dark"), (390, 844, False, "phone"), (390, 844, True, "phone-dark")]
+
+
+def status(**changes):
+    """Of a chief in the middle of a job."""
+    worker = {"up": True, "member": True, "incarnation": 16777217, "away_s": 0, "resident_bytes": 73e6, "http": "127.0.0.1:1",
+              "heard_s": 0, "tasks": 900, "task_s": 0.0005, "examples_per_s": 1500, "wait_share": 0.9, "slow": False, "staleness": None}
+    job = {"run": "r", "generation": 1, "steps": 450, "planned_steps": 900, "epoch": 1, "epochs": 2, "dealt": 1, "lost": 0,
+           "rejected": 0, "recoveries": 0, "cut": {"number": 2, "step": 400}, "waits_for": None,
+           "workers": [{**worker, "worker": 0}, {**worker, "worker": 1, "slow": True, "task_s": 0.02}],
+           "ps": [{"ps": 0, "up": True, "away_s": 0, "resident_bytes": 14e6, "http": "127.0.0.1:2", "heard_s": 0},
+                  {"ps": 1, "up": False, "away_s": 13}],
+           "metric": "accuracy", "examples_per_s": 3000, "eta_s": 75, "cuts": {"published": 2, "failed": 0, "age_s": 4},
+           "warnings": [], "curve": [[i * 10, 2 / i, 1 - 1 / i, 3000 + i] for i in range(1, 46)],
+           "epoch_curve": [[1, 0.5, 0.8, 0.4, 0.85]], "eval": {"step": 450, "loss": 0.4, "accuracy": 0.85}}
+    whole = changes.pop("whole_job", {})
+    return {"process": "worker 0", "version": "0.1.0", "role": "worker", "index": 0, "worker": 0, "is_chief": True, "job": "census",
+            "update": "sync", "ready": True, "not_ready": None, "state": "training", "waits_for": None, "draining": False,
+            "end": None, "whole_job": {**job, **whole}, **changes}
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """As the chief would, with what self.server.status says."""
+
+    def do_GET(self):
+        files = {"/": ("page.html", "text/html"), "/page.css": ("page.css", "text/css"), "/page.js": ("page.js", "text/javascript")}
+        if self.path in files:
+            name, kind = files[self.path]
+            body = (PAGE / name).read_bytes()
+        elif self.path == "/status":
+            body, kind = json.dumps(self.server.status).encode(), "application/json"
+        elif self.server.full:
+            self.send_error(503)
+            return
+        else:
+            self.tell_events()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def tell_events(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        try:
+            self.wfile.write(b"data: " + json.dumps(self.server.status).encode() + b"\n\n")
+            while not self.server.over.wait(0.2):  # until the browser goes
+                self.wfile.write(b": beat\n\n")
+        except OSError:
+            pass
+
+    def log_message(self, *words):
+        pass
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+@unittest.skipIf(SANITIZED, "no program of ours runs in it")
+class BrowserTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        cls.addClassCleanup(cls.server.server_close)
+        cls.server.daemon_threads, cls.server.over = True, threading.Event()
+        cls.addClassCleanup(cls.server.over.set)
+        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
+        cls.addClassCleanup(cls.server.shutdown)
+        cls.browser = Browser(free_ports(1)[0])
+        cls.addClassCleanup(cls.browser.close)
+
+    def show(self, name, **changes):
+        """What a reader sees, once the badge says so."""
+        b = self.browser
+        self.server.full = changes.pop("full", False)
+        self.server.status = status(**changes)
+        for width, height, dark, look in LOOKS:
+            b.look(width, height, dark)
+            b.open(f"http://127.0.0.1:{self.server.server_port}/")
+            b.until(f"{name} is shown", lambda: b.run("return document.getElementById('badge').textContent") == name)
+            self.assertLessEqual(b.run("return document.documentElement.scrollWidth - innerWidth"), 0, look)
+            if folder := os.environ.get("GRADWIRE_SCREENSHOTS"):
+                b.screenshot(pathlib.Path(folder) / f"{name}-{look}.png")
+        return b.run("return document.body.innerText")
+
+    def test_a_running_job_with_a_slow_worker(self):
+        seen = self.show("training")
+        for words in ("census", "1 of 2", "450 of 900", "1:15", "3,000", "step 400, 0:04 ago", "Slow: worker 1, 20 ms for a step",
+                      "14 MB", "away 0:13", "waits for others 90 %"):
+            self.assertIn(words, seen)
+        for gone in "phase", "16777217", "null", "undefined", "NaN":
+            self.assertNotIn(gone, seen)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('svg polyline').length"), 5)
+        grounds = set()
+        for dark in False, True:
+            self.browser.look(1200, 800, dark)
+            grounds.add(self.browser.run("return getComputedStyle(document.body).backgroundColor"))
+        self.assertEqual(len(grounds), 2)
+
+    def test_the_end_is_told_in_words(self):
+        self.assertIn("The training is done.", self.show("done", end={"exit_code": 0, "text": ""}, whole_job={"steps": 900}))
+        why = "the loss of step 12 is not finite"
+        self.assertIn(why, self.show("failed", end={"exit_code": 1, "text": why}))
+        self.assertIn("Run gradwire train again to resume", self.show("stopped", end={"exit_code": 143, "text": "stopped"}))
+
+    def test_who_is_waited_for_and_who_loads(self):
+        self.assertIn("Worker 1 is away", self.show("waiting", waits_for="worker 1 is away, last seen 13 s ago", state="waiting"))
+        self.assertIn("read their data", self.show("loading", state="loading"))
+
+    def test_staleness_where_the_mode_has_it(self):
+        workers = [{**status()["whole_job"]["workers"][0], "staleness": {"mean": 3.25, "max": 17}}]
+        self.assertIn("3.25 updates, at most 17", self.show("training", update="async", whole_job={"workers": workers}))
+
+    def test_nothing_that_a_peer_says_becomes_markup(self):
+        job = status()["whole_job"]
+        evil = {**job["ps"][0], "http": "javascript:alert(1)//:80"}
+        seen = self.show("training", job=EVIL, update=EVIL, waits_for=None, whole_job={
+            "ps": [evil], "metric": EVIL, "warnings": [{"time_ms": EVIL, "process": EVIL, "level": "warning", "text": EVIL}],
+            "eval": {"step": 1, EVIL: 1}})
+        self.assertIn("<img src=x", seen)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('img, main script, iframe').length"), 0)
+        self.assertFalse(any(a.startswith("javascript") for a in self.browser.run("return [...document.links].map(a => a.href)")))
+        self.assertIn("training: ", self.browser.run("return document.title"))
+
+    def test_where_streams_are_full_the_page_asks(self):
+        self.assertIn("census", self.show("training", full=True))
+
+
+class JobTest(TrainCase):
+    def event(self, address, until):
+        """The first status of /events of which `until` is so. A stream ends where the process begins to train; then, as a
+        browser does, it is asked for again."""
+        while True:
+            s = dial(address)
+            s.settimeout(120)
+            s.sendall(b"GET /events HTTP/1.0\r\n\r\n")
+            with s, s.makefile("rb") as lines:
+                for line in lines:
+                    if line.startswith(b"data: ") and until(told := json.loads(line[6:])):
+                        return told
+
+    def test_the_address_is_told_and_leads_to_the_page(self):
+        job = self.launch(*slow(0.02), "--fault=worker-1=sleep:0.06", keys={"training.epochs": 100000})
+        at = job.until("the chief is in processes/http", lambda: places(self.out).get("worker-0"))
+        url = f"http://{at}/"
+        job.until("the launcher tells the address", lambda: f"the job's page: {url}" in job.stderr())
+        script = self.tmp / "browser"
+        script.write_text(f"#!/bin/sh\necho \"$1\" > {self.tmp}/opened\n")
+        script.chmod(0o755)
+        said = subprocess.run([LAUNCH, "status", self.out, "--open"], env={**os.environ, "BROWSER": str(script)},
+                              stdout=subprocess.PIPE, text=True)
+        self.assertEqual(said.returncode, 0)
+        self.assertIn(f"page: {url}", said.stdout)
+        self.assertEqual((self.tmp / "opened").read_text(), url + "\n")
+        self.assertIn('<script src="page.js"', job.until("the page is there", lambda: text(at, "/")))
+        seen = self.event(at, lambda s: (j := s.get("whole_job")) and j["workers"][1]["slow"] and j["curve"]
+                           and all(p.get("resident_bytes") for p in j["workers"] + j["ps"]))["whole_job"]
+        self.assertEqual([w["slow"] for w in seen["workers"]], [False, True])
+        self.assertEqual([p["http"] for p in seen["ps"] + seen["workers"]],
+                         [places(self.out)[name] for name in ("ps-0", "ps-1", "worker-0", "worker-1")])
+        self.look(url, job)
+        job.signal(signal.SIGTERM)
+        self.assertEqual(self.event(at, lambda s: s.get("end"))["end"]["exit_code"], 143)
+        job.wait(143)
+        said = subprocess.run([LAUNCH, "status", self.out, "--open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.assertIn("has no page now", said.stderr)
+        self.assertIsNone(get(at, "/"))
+
+    def look(self, url, job):
+        if WHY_NOT or SANITIZED:
+            return
+        b = Browser(free_ports(1)[0])
+        self.addCleanup(b.close)
+        b.open(url)
+        job.until("the page says who is slow", lambda: "Slow: worker 1" in b.run("return document.body.innerText"))
+        self.assertGreaterEqual(b.run("return document.querySelectorAll('svg polyline').length"), 3)
+        self.assertEqual(b.complaints(), [])  # nothing that the Content-Security-Policy forbids
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+/* What the job's page shows beside the chief's facts: curves, warnings, how each process is. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/json_number.h"
+#include "common/base/mem.h"
+#include "worker/chief/host_state.h"
+#include "worker/control/meter.h"
+#include "worker/model/metric.h"
+
+enum { WARNINGS_SHOWN = 12, STEP_VALUES = 3, EPOCH_VALUES = 4, RATE = 2 };
+
+enum err host_page_start(struct host *h, struct errmsg *e)
+{
+    h->page.worker = mem_zalloc(CHIEF_WORKERS_MAX, sizeof *h->page.worker);
+    h->page.ps = mem_zalloc(h->control->config.cluster->n_ps, sizeof *h->page.ps);
+    return h->page.worker && h->page.ps ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for the page");
+}
+
+void host_page_close(struct host *h)
+{
+    mem_free(h->page.worker);
+    mem_free(h->page.ps);
+    h->page.worker = h->page.ps = NULL;
+}
+
+/* The chief's own process, as it would tell another one's chief. */
+void host_page_tick(struct host *h, int64_t now_ms)
+{
+    struct vitals_note note;
+    if (now_ms - h->page.own_ms < VITALS_EVERY_MS)
+        return;
+    h->page.own_ms = now_ms;
+    vitals_note_make(&note, h->control->config.http_fd);
+    meter_vitals(h->control->config.meter, &note.message);
+    health_hear(&h->page.worker[0], &note.message, "", now_ms);
+}
+
+bool host_page_on_letter(struct host *h, const struct mail *m)
+{
+    if (m->type == CONTROL_STEP_POINT)
+        history_add(&h->page.steps, m->data);
+    else if (m->type == CONTROL_EPOCH_POINT)
+        history_add(&h->page.epochs, m->data);
+    else
+        return false;
+    return true;
+}
+
+/* ---- a process ---- */
+
+static json_t *staleness_json(const struct host *h, uint32_t worker)
+{
+    struct staleness s;
+    if (!chief_staleness(h->chief, worker, &s))
+        return json_null();
+    return json_pack("{s:f, s:I}", "mean", (double)s.sum / (double)s.count, "max",
+                     (json_int_t)s.max);
+}
+
+double host_page_slow_s(const struct host *h)
+{
+    return health_slow_s(h->page.worker, chief_workers(h->chief));
+}
+
+void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
+                          json_t *to)
+{
+    const struct health *health = &h->page.worker[worker];
+    health_put(health, to, now_ms);
+    (void)json_object_set_new(to, "slow", json_boolean(health->known && health->task_s > slow_s));
+    (void)json_object_set_new(to, "staleness", staleness_json(h, worker));
+}
+
+void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to)
+{
+    health_put(&h->page.ps[ps], to, now_ms);
+}
+
+/* ---- warnings ---- */
+
+struct newest {
+    const struct log_kept *line[WARNINGS_SHOWN]; /* the newest first */
+    char process[WARNINGS_SHOWN][24];
+    uint32_t n;
+};
+
+static void add_line(struct newest *t, const struct log_kept *line, const char *role, uint32_t i)
+{
+    uint32_t at = t->n < WARNINGS_SHOWN ? t->n : WARNINGS_SHOWN - 1;
+    if (t->n == WARNINGS_SHOWN && line->time_ms <= t->line[at]->time_ms)
+        return;
+    for (; at > 0 && line->time_ms > t->line[at - 1]->time_ms; at--) {
+        t->line[at] = t->line[at - 1];
+        memcpy(t->process[at], t->process[at - 1], sizeof t->process[at]);
+    }
+    t->line[at] = line;
+    (void)snprintf(t->process[at], sizeof t->process[at], "%s %u", role, i);
+    t->n += t->n < WARNINGS_SHOWN;
+}
+
+static void add_lines(struct newest *t, const struct health *h, uint32_t n, const char *role)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < h[i].warnings; k++)
+            add_line(t, &h[i].warning[k], role, i);
+}
+
+static json_t *warnings_json(const struct host *h)
+{
+    struct newest newest = {.n = 0};
+    json_t *all = json_array();
+    add_lines(&newest, h->page.worker, chief_workers(h->chief), "worker");
+    add_lines(&newest, h->page.ps, h->control->config.cluster->n_ps, "ps");
+    for (uint32_t i = 0; i < newest.n; i++)
+        (void)json_array_append_new(all, health_warning(newest.line[i], newest.process[i]));
+    return all;
+}
+
+/* ---- the job ---- */
+
+/* Of the newest point: as the launcher's line has it. */
+static double rate_of(const struct host *h)
+{
+    const struct history *s = &h->page.steps;
+    return s->n ? s->point[s->n - 1].value[RATE] : (double)NAN;
+}
+
+static double eta_s(const struct host *h, const struct chief_facts *f)
+{
+    double left = f->total > f->steps ? (double)(f->total - f->steps) : 0;
+    return left * h->control->config.job->training.batch_size / rate_of(h);
+}
+
+static json_t *cuts_json(const struct host *h)
+{
+    double age_s = (double)((clock_now_ms() - h->published_ms) / 1000);
+    return json_pack("{s:I, s:I, s:o}", "published", (json_int_t)h->published, "failed",
+                     (json_int_t)h->not_published, "age_s",
+                     h->published ? json_real(age_s) : json_null());
+}
+
+void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to)
+{
+    const struct job *job = h->control->config.job;
+    (void)json_object_set_new(to, "epochs", json_integer(job->training.epochs));
+    (void)json_object_set_new(to, "metric",
+                              job->model.metrics ? json_string(metric_name(job->model.metric[0]))
+                                                 : json_null());
+    (void)json_object_set_new(to, "examples_per_s", json_number(rate_of(h)));
+    (void)json_object_set_new(to, "eta_s", json_number(eta_s(h, f)));
+    (void)json_object_set_new(to, "cuts", cuts_json(h));
+    (void)json_object_set_new(to, "warnings", warnings_json(h));
+    /* [step, loss, metric, examples/s], and [epoch, loss, metric, loss and metric of the evaluation] */
+    (void)json_object_set_new(to, "curve", history_json(&h->page.steps, STEP_VALUES));
+    (void)json_object_set_new(to, "epoch_curve", history_json(&h->page.epochs, EPOCH_VALUES));
+}

@@ -1,0 +1,11 @@
+# cmake -D OUT=HEADER -P embed.cmake FILE...: each FILE as an array of bytes, page.css as page_css.
+set(text "/* Made by worker/control/page/embed.cmake. */\n")
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE 5 ${last})
+  get_filename_component(name ${CMAKE_ARGV${i}} NAME)
+  string(MAKE_C_IDENTIFIER ${name} array)
+  file(READ ${CMAKE_ARGV${i}} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(APPEND text "static const unsigned char ${array}[] = {${bytes}};\n")
+endforeach()
+file(WRITE ${OUT} "${text}")

@@ -67,6 +67,11 @@ def add_kept(results):
             slow["kept"] = slow["examples_per_s"] / calm["examples_per_s"]
 
 
+def kept_words(kept):
+    """Not a share where the run with the slow worker was the faster one."""
+    return "not slower" if kept > 1 else format(kept, ".0%")
+
+
 def straggler_cost(results):
     """A table: a line for each number of workers and link, a column for each mode."""
     slow = [r for r in results if r.get("kept") is not None]
@@ -76,12 +81,13 @@ def straggler_cost(results):
     lines = ["## What a slow worker costs", "",
              "Examples/s with one slow worker, of those without. It sleeps after each compute, 4 x the undisturbed step "
              "time of sync with as many workers on that link; that leaves 20 % to who waits for it, and (workers - 1) / "
-             "workers, or a little more, to who does not.", "",
+             "workers, or a little more, to who does not. `not slower`: the run with the slow worker was faster than the "
+             "one without; its bar in the plot ends at 100 %.", "",
              "| workers | link | sleep, ms | " + " | ".join(modes) + " |", "|" + "---|" * (3 + len(modes))]
     for workers, link in dict.fromkeys((r["workers"], r["link"]) for r in slow):
         part = {r["mode"]: r for r in slow if (r["workers"], r["link"]) == (workers, link)}
         sleep_ms = 1e3 * next(iter(part.values()))["sleep_s"]
-        kept = [shown(part[mode]["kept"] if mode in part else None, ".0%") for mode in modes]
+        kept = [kept_words(part[mode]["kept"]) if mode in part else "no such run" for mode in modes]
         lines.append(f"| {workers} | {link} | {sleep_ms:.1f} | " + " | ".join(kept) + " |")
     return "\n".join([*lines, ""])
 
@@ -98,7 +104,7 @@ def write_markdown(done, path, plots):
                      ", ".join(f"{value:,.0f}" for value in c["one_process_examples_per_s"]) + " examples/s.")
     lines += [f"- {note}" for note in c["notes"]] + [""]
     for name in plots:
-        lines += [f"![{name}]({name}.svg)", ""]
+        lines += [f"![{name}]({name}.svg)", "", *([BELOW[name], ""] if name in BELOW else [])]
     for title, part in groups(done["cases"]):
         lines += [f"## {title}", "", table(part, c), ""]
     lines.append(straggler_cost(done["cases"]))
@@ -108,54 +114,99 @@ def write_markdown(done, path, plots):
 
 # ---- plots ----
 
-PLOTS = {"examples-per-s": ("examples_per_s", "examples/s", "set yrange [0:*]"),
-         "time-to-target": ("seconds_to_target", "seconds to the target", "set yrange [0:*]"),
-         "idle-share": ("idle_share", "idle share of the workers", "set yrange [0:1]"),
-         "staleness": ("staleness_mean", "mean staleness, updates", "set yrange [0:*]"),
-         "kept": ("kept", "examples/s kept with a slow worker", "set yrange [0:*]"),
-         "bytes-per-example": ("bytes_per_example", "bytes an example", "set yrange [0:*]")}
+# The field, its axis, gnuplot's range of it, and why a run has no value.
+PLOTS = {"examples-per-s": ("examples_per_s", "examples/s", "[0:*]", "not measured"),
+         "time-to-target": ("seconds_to_target", "seconds to {metric} {target}", "[0:*]", "not reached"),
+         "idle-share": ("idle_share", "idle share of the workers, %", "[0:100]", "not measured"),
+         "staleness": ("staleness_mean", "mean staleness, updates", "[0:*]", "there is none"),
+         "kept": ("kept", "% of the examples/s without it", "[0:100]", "not measured"),
+         "bytes-per-example": ("bytes_per_example", "bytes an example", "[0:*]", "not measured")}
+# Where that says more than the axis.
+BELOW = {"kept": "Examples/s with one slow worker, in percent of those without. A run that was faster with it ends at 100.",
+         "time-to-target": "x: the target was not reached. Modes and numbers of workers that never reach it are named above."}
+PERCENT = {"idle_share", "kept"}
+NO_BAR = "x"  # stands where a bar is missing
+
+
+def value_of(result, field):
+    """What a bar shows; None: there is none. A share is a percentage; nothing keeps more than all."""
+    value = None if result.get("invalid") else result.get(field)
+    if value is not None and field in PERCENT:
+        value = 100 * min(value, 1)
+    return value
 
 
 def block(results, field):
-    """A gnuplot data block: a line per number of workers, a column per mode; ? where there is nothing."""
-    modes = list(dict.fromkeys(result["mode"] for result in results))
-    lines = []
-    for workers in dict.fromkeys(result["workers"] for result in results):
-        by_mode = {r["mode"]: r.get(field) for r in results if r["workers"] == workers and not r.get("invalid")}
-        cells = ["?" if by_mode.get(mode) is None else f"{by_mode[mode]:.6g}" for mode in modes]
-        lines.append(f"{workers} " + " ".join(cells))
-    return modes, lines
+    """(modes, numbers of workers, {(mode, workers): value}) of which each mode has a value, and each number one above 0."""
+    values = {(r["mode"], r["workers"]): value_of(r, field) for r in results}
+    values = {key: value for key, value in values.items() if value is not None}
+    modes = [mode for mode in dict.fromkeys(r["mode"] for r in results) if any(m == mode for m, _ in values)]
+    workers = [n for n in sorted({r["workers"] for r in results}) if any(w == n and v > 0 for (_, w), v in values.items())]
+    return modes, workers, values
 
 
-def script(results, field, label, extra):
+def missing_words(results, field, why):
+    """What a part of a plot has no bars for; "": for nothing."""
+    modes, workers, values = block(results, field)
+    words = []
+    runs = {(r["mode"], r["workers"]) for r in results}
+    if any((m, w) in runs and (m, w) not in values for m in modes for w in workers):
+        words.append(f"{NO_BAR}: {why}")
+    if any((m, w) not in runs for m in modes for w in workers):
+        words.append("gap: no such run")
+    for n in sorted({r["workers"] for r in results} - set(workers)):
+        zero = any(w == n for _, w in values)
+        words.append(f"{n} worker{'s' * (n > 1)}: " + ("0" if zero else "there is no other" if field == "kept" and n == 1 else why))
+    words += [f"{mode}: {why}" for mode in dict.fromkeys(r["mode"] for r in results) if mode not in modes]
+    return "; ".join(words)
+
+
+def marks(modes, workers, values, runs):
+    """gnuplot labels where a run has no bar, by the places that `clustered gap 1` gives to bars."""
+    step = 1 / (len(modes) + 1)
+    for group, n in enumerate(workers):
+        for k, mode in enumerate(modes):
+            if (mode, n) in runs and (mode, n) not in values:
+                at = group + (k - (len(modes) - 1) / 2) * step
+                yield f"set label '{NO_BAR}' at first {at:.4f}, graph 0.03 center tc rgb '{COLORS.get(mode, '#888888')}'"
+
+
+def script(results, name, configuration):
+    """(gnuplot's lines, columns, rows)"""
+    field, label, yrange, why = PLOTS[name]
+    label = label.format(metric=configuration["metric"], target=configuration["target"])
     parts = list(groups(results, field))
     columns = 2 if len(parts) > 1 else 1
     rows = -(-len(parts) // columns)
     out = ["set datafile missing '?'", "set style data histogram", "set style histogram clustered gap 1",
            "set style fill solid 0.9 noborder", "set boxwidth 0.9", "set grid ytics lc rgb '#dddddd'",
-           "set key top left reverse Left samplen 1", "set xlabel 'workers'", f"set ylabel '{label}'", extra]
+           "set key outside right center vertical Left reverse samplen 1", "set xlabel 'workers'", f"set ylabel '{label}'",
+           f"set yrange {yrange}"]
     for i, (_, part) in enumerate(parts):
-        _, lines = block(part, field)
+        modes, workers, values = block(part, field)
+        lines = [f"{n} " + " ".join(f"{values[mode, n]:.6g}" if (mode, n) in values else "?" for mode in modes) for n in workers]
         out += [f"$data{i} << EOD", *lines, "EOD"]
     out.append(f"set multiplot layout {rows},{columns}")
     for i, (title, part) in enumerate(parts):
-        modes, _ = block(part, field)
+        modes, workers, values = block(part, field)
         series = [f"$data{i} using {k + 2}:xtic(1) title '{mode}' lc rgb '{COLORS.get(mode, '#888888')}'"
                   for k, mode in enumerate(modes)]
-        out += [f"set title '{title}'", "plot " + ", ".join(series)]
+        said = missing_words(part, field, why)
+        out += ["unset label", *marks(modes, workers, values, {(r["mode"], r["workers"]) for r in part}),
+                f'set title "{title}' + (f'\\n{said}"' if said else '"'),
+                f"set xrange [-0.6:{len(workers) - 0.4}]", "plot " + ", ".join(series)]
     out.append("unset multiplot")
     return out, columns, rows
 
 
-def plot(results, name, folder):
-    field, label, extra = PLOTS[name]
-    if all(result.get(field) is None for result in results):
+def plot(results, name, folder, configuration):
+    if all(value_of(result, PLOTS[name][0]) is None for result in results):
         return False
-    out, columns, rows = script(results, field, label, extra)
-    width, height = 560 * columns, 340 * rows
+    out, columns, rows = script(results, name, configuration)
+    width, height = 640 * columns, 340 * rows
     for terminal, ending in ((f"svg size {width},{height} font 'Helvetica,11' background '#ffffff'", "svg"),
                              (f"pngcairo size {width},{height} font 'Helvetica,10'", "png")):
-        head = [f"set terminal {terminal}", f"set output '{os.path.join(folder, name)}.{ending}'"]
+        head = [f"set terminal {terminal} noenhanced", f"set output '{os.path.join(folder, name)}.{ending}'"]
         subprocess.run(["gnuplot"], input="\n".join(head + out) + "\n", text=True, check=True, capture_output=True)
     return True
 
@@ -165,7 +216,7 @@ def write_plots(done, folder):
         done["configuration"]["notes"].append("no plots: gnuplot is not installed (Debian: gnuplot-nox)")
         return []
     try:
-        return [name for name in PLOTS if plot(done["cases"], name, folder)]
+        return [name for name in PLOTS if plot(done["cases"], name, folder, done["configuration"])]
     except subprocess.CalledProcessError as error:
         done["configuration"]["notes"].append(f"no plots: gnuplot: {error.stderr.strip()}")
         return []

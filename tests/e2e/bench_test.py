@@ -64,6 +64,31 @@ class HarnessTest(unittest.TestCase):
         with open(os.path.join(self.folder, "update-modes.json"), encoding="utf-8") as file:
             return json.load(file)
 
+    def lines(self, name, results):
+        return report.script(results, name, {"metric": "accuracy", "target": 0.85, "epochs": 4})[0]
+
+    def played(self, mode, workers, **values):
+        return {"mode": mode, "workers": workers, "link": "unlimited", "straggler": "one", **values}
+
+    def test_a_plot_says_what_a_missing_bar_means_and_has_no_empty_group(self):
+        results = [self.played("sync", 1, seconds_to_target=0.5), self.played("geo", 1, seconds_to_target=0.4),
+                   self.played("sync", 2, seconds_to_target=None), self.played("geo", 2, seconds_to_target=0.2),
+                   self.played("sync", 4, seconds_to_target=None), self.played("geo", 4, seconds_to_target=None),
+                   self.played("backup", 2, seconds_to_target=None)]
+        lines = self.lines("time-to-target", results)
+        self.assertEqual(lines[lines.index("$data0 << EOD") + 1:lines.index("EOD")], ["1 0.5 0.4", "2 ? 0.2"])
+        self.assertIn('set title "unlimited link, one slow worker\\nx: not reached; 4 workers: not reached; backup: not reached"', lines)
+        self.assertEqual([line.split(",")[0] for line in lines if line.startswith("set label")], ["set label 'x' at first 0.8333"])
+        self.assertTrue(any(line.startswith("set key outside right") for line in lines))
+        self.assertNotIn("backup'", "".join(lines))
+
+    def test_nothing_keeps_more_than_all(self):
+        results = [self.played("sync", 1), self.played("sync", 2, kept=0.2), self.played("backup", 2, kept=1.9)]
+        lines = self.lines("kept", results)
+        self.assertEqual(lines[lines.index("$data0 << EOD") + 1:lines.index("EOD")], ["2 20 100"])
+        self.assertIn('set title "unlimited link, one slow worker\\n1 worker: there is no other"', lines)
+        self.assertEqual([report.kept_words(k) for k in (0.2, 1.0, 1.9)], ["20%", "100%", "not slower"])
+
     def test_all_modes_workers_links_and_stragglers_are_measured(self):
         code, said = self.bench()
         self.assertEqual(code, 0, said)

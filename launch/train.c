@@ -25,6 +25,7 @@
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
+#include "launch/local/ahead.h"
 #include "launch/local/crew.h"
 #include "launch/remote/fleet.h"
 #include "launch/remote/hosts.h"
@@ -88,6 +89,8 @@ static enum err train_check(struct train *t, struct errmsg *e)
         err = job_output(&t->job, t->options.output, t->output, sizeof t->output, e);
     if (!err)
         err = train_place(t, e);
+    if (!err)
+        err = ahead_look(&t->options, &t->here, e);
     return err;
 }
 

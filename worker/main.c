@@ -862,7 +862,7 @@ int main(int argc, char **argv)
         log_json();
     openblas_set_num_threads(1);
     if (p->flags.doctor)
-        return doctor_run(&p->flags);
+        return p->flags.doctor_crew[0] ? doctor_run_crew(&p->flags) : doctor_run(&p->flags);
     kernels_flush_denormals();
     int exit_code = work(p);
     termination_end(p->flags.termination_message, exit_code);

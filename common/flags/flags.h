@@ -45,6 +45,8 @@ struct flags {
     int progress_fd; /* where the chief writes progress as JSON lines for a launcher; -1: none */
     bool find_learning_rate;
     bool doctor, doctor_json; /* look, and do not train */
+    const char
+        *doctor_crew; /* "PS,WORKERS,EVALUATORS": the launcher's look before it starts them */
     const char *certificates; /* the doctor's: "CERT,KEY,CA" */
     int token_fd; /* where the job's token is read from (common/peers/token.h); -1: none */
     const char *token_file;

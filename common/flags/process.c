@@ -27,6 +27,7 @@ void flags_process(struct flags *f)
         .find_learning_rate = flags_on("find_learning_rate"),
         .doctor = flags_on("doctor"),
         .doctor_json = flags_on("json"),
+        .doctor_crew = flags_text("crew"),
         .certificates = flags_text("certificates"),
         .token_fd = (int)flags_number("token_fd"),
         .token_file = flags_text("token_file"),

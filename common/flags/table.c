@@ -172,6 +172,7 @@ const struct flag flags_table[] = {
     ROW("find_learning_rate", FLAG_ON, FLAGS_WORKER, NULL, NULL),
     ROW("doctor", FLAG_ON, FLAGS_WORKER, NULL, NULL), /* worker/doctor/doctor.h */
     ROW("json", FLAG_ON, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
+    ROW("crew", FLAG_TEXT, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),
 
     ROW("open", FLAG_ON, FLAGS_STATUS, NULL, "show its page, by $BROWSER or xdg-open"),

@@ -58,7 +58,45 @@ class InputTest(TrainCase):
     def test_a_model_that_cannot_be_has_its_line_once(self):
         self.job.write_text(JOB.replace("{units: 3}", "{units: 1}"))
         self.refused("wrong.yaml:5: model.loss: sparse_categorical_crossentropy chooses among classes")
-        self.assertEqual(self.summary()["error"].count("wrong.yaml"), 1)
+        self.assertFalse(self.out.exists())
+
+    def seen_before_the_start(self, *texts, flags=(), job):
+        self.job.write_text(job)
+        got = self.launch(*flags, job=self.job, keys=dict.fromkeys(self.KEYS)).wait(2)
+        for text in texts:
+            self.assertIn(text, got.stderr())
+        self.assertFalse(self.out.exists())
+
+    def test_shapes_of_the_model_are_checked_before_a_process_starts(self):
+        flat, dense = "[flatten, {dense: {units: 3}}]", "{dense: {units: 3}}"
+        for layers, text in ((f"[{dense}]", "flatten"),
+                             (f"[flatten, {{dense: {{units: 4, name: a}}}}, {{add: [a, flatten]}}, {dense}]",
+                              "wrong.yaml:4: model.layers: add"),
+                             ("[flatten, {reshape: {target_shape: [4]}}, " + dense + "]", "wrong.yaml:4: model.layers")):
+            with self.subTest(layers):
+                self.seen_before_the_start(text, job=JOB.replace(flat, layers))
+
+    def test_shapes_are_checked_before_the_start_though_data_say_the_first(self):
+        (self.tmp / "rows.csv").write_text("".join(f"{i},w{i},{i % 2}\n" for i in range(2000)))
+        csv = """name: wrong
+model:
+  input: {shape: auto}
+  layers:
+    - dense: {units: 3, name: a}
+    - dense: {units: 4, name: b, inputs: a}
+    - add: [a, b]
+    - dense: {units: 2}
+  loss: {sparse_categorical_crossentropy: {from_logits: true}}
+data: {format: csv, train: rows.csv, columns: [{number: n}, {category: w}, {label: y}]}
+optimizer: sgd
+training: {batch_size: 2}
+"""
+        self.seen_before_the_start("wrong.yaml:7: model.layers: add", job=csv)
+
+    def test_a_model_that_no_host_has_memory_for_is_refused_before_the_start(self):
+        self.seen_before_the_start("parameters, for which 2 ps and 30 workers take at least 27", "--hosts",
+                                   flags=["--workers=30"],
+                                   job=JOB.replace("[flatten, ", "[flatten, {dense: {units: 16777216}}, {dense: {units: 64}}, "))
 
     def test_a_wrong_key_has_its_line_and_the_nearest_name(self):
         self.job.write_text(JOB.replace("batch_size", "batchsize"))

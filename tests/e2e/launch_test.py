@@ -22,9 +22,13 @@ from cluster import DEADLINE_S, LAUNCH, Case, command_line  # noqa: E402
 
 FAKE = r"""#!/usr/bin/env python3
 import json, os, signal, socket, sys, time
+here = os.environ["FAKE_DIR"]
+if "--doctor" in sys.argv:      # the look before the start
+    if os.path.exists(here + "/doctor"):
+        sys.stdout.write(open(here + "/doctor").read())
+    sys.exit(0)
 flags = dict(a[2:].split("=", 1) for a in sys.argv[1:] if "=" in a and not a.startswith("--set="))
 me = flags["job_name"] + "-" + flags["task_index"]
-here = os.environ["FAKE_DIR"]
 scripts = json.load(open(here + "/scripts.json"))
 starts = open(here + "/" + me + ".starts", "a+")
 starts.write("%d %s\n" % (os.getpid(), json.dumps(sys.argv)))
@@ -446,6 +450,32 @@ class LaunchTest(Case):
                 self.assertIn(text, got.stderr)
                 self.assertEqual(len(got.stderr.splitlines()), 1, got.stderr)
                 self.assertFalse(self.out.exists())
+
+    def test_what_the_look_ahead_finds_is_told_before_a_process_starts(self):
+        self.scripts(ps=[["exit 0"]], worker=[["exit 0"]])
+        (self.tmp / "doctor").write_text("warn memory: it will be tight; use fewer --workers\n")
+        got = self.train()
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertRegex(got.stderr.splitlines()[0], "warn launcher: it will be tight; use fewer --workers$")
+        (self.tmp / "doctor").write_text("FAIL model: job.yaml:4: model.layers: no\n")
+        again = self.train("--fresh")
+        self.assertEqual((again.returncode, again.stderr), (2, "gradwire: job.yaml:4: model.layers: no\n"))
+        self.assertEqual(len(self.starts("ps-0")), 1)
+        self.assertFalse(self.tmp.joinpath("out.1").exists())
+
+    def test_many_workers_on_few_cores_are_warned_of_and_too_many_refused(self):
+        (self.tmp / "doctor").write_text("FAIL model: stop here\n")
+        one = lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])  # noqa: E731
+        def said(workers):
+            got = subprocess.run(self.command(f"--workers={workers}"), env=self.environment(), capture_output=True,
+                                 text=True, timeout=DEADLINE_S, cwd=self.tmp, preexec_fn=one)
+            self.assertEqual(got.returncode, 2, got.stderr)
+            return got.stderr.splitlines()
+        self.assertEqual(said(4), ["gradwire: stop here"])
+        self.assertIn("5 workers share 1 core: ", said(5)[0])
+        self.assertIn("--workers 1 is enough", said(32)[0])
+        self.assertIn("gradwire: --workers: 33 workers are too many for the 1 core of this host", said(33)[0])
+        self.assertEqual(len(said(1000)), 1)
 
     def test_an_output_that_cannot_be_a_folder_is_2(self):
         (self.tmp / "file").touch()

@@ -10,10 +10,15 @@
 #include "worker/doctor/visit.h"
 #include "worker/model/model.h"
 
+struct check_crew { /* how many of each the launcher will start on this host; ps 0: on others */
+    uint32_t ps, workers, evaluators;
+};
+
 struct check {
     const struct flags *flags;
     struct cluster cluster;
     bool has_cluster;
+    struct check_crew crew; /* of a look at all of them; else none */
     struct job job;
     bool has_job;
     char output[4096], checkpoints[4200];
@@ -50,5 +55,11 @@ void check_tables(struct check *p, struct finding *f);
 void check_memory(struct check *p, struct finding *f);
 void check_checkpoint(struct check *p, struct finding *f);
 void check_grace(struct check *p, struct finding *f);
+/* What one thread's activations take: they are built, and the heap says. p->model is there. */
+uint64_t check_activations_bytes(const struct check *p);
+/* check_crew.c: all processes of the job together */
+bool check_crew_read(struct check_crew *crew, const char *text); /* "PS,WORKERS,EVALUATORS" */
+void check_crew_model(struct check *p, struct finding *f);
+void check_crew_memory(struct check *p, struct finding *f);
 
 #endif

@@ -28,8 +28,7 @@ static uint64_t physical_bytes(void)
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
 }
 
-/* What one thread's activations take: it is built, and the heap says. */
-static uint64_t activations_bytes(const struct check *p)
+uint64_t check_activations_bytes(const struct check *p)
 {
     const struct job *job = &p->job;
     struct model_run *run;
@@ -66,7 +65,7 @@ static uint64_t worker_bytes(const struct check *p)
 {
     uint32_t threads = p->job.worker.threads ? p->job.worker.threads : cores_usable();
     return estimate_worker_bytes(&p->job, model_layout(p->model)->elems, threads,
-                                 activations_bytes(p), data_bytes(p));
+                                 check_activations_bytes(p), data_bytes(p));
 }
 
 static uint64_t share_of(const struct check *p)

@@ -27,6 +27,11 @@ static const struct {
 
 enum { CHECKS = sizeof checks / sizeof checks[0], EXIT_WRONG = 2 };
 
+static const struct {
+    const char *name;
+    void (*check)(struct check *p, struct finding *f);
+} crew_checks[] = {{"model", check_crew_model}, {"memory", check_crew_memory}};
+
 static void print_line(const struct finding *f)
 {
     char line[2048];
@@ -77,6 +82,26 @@ static void check_close(struct check *p)
         job_close(&p->job);
     if (p->has_cluster)
         cluster_close(&p->cluster);
+}
+
+int doctor_run_crew(const struct flags *flags)
+{
+    static struct check p;
+    enum verdict worst = VERDICT_NONE;
+    p.flags = flags;
+    log_init("doctor", LOG_ERROR);
+    if (!check_crew_read(&p.crew, flags->doctor_crew)) {
+        (void)fprintf(stderr, "--crew=%s: PS,WORKERS,EVALUATORS is wanted\n", flags->doctor_crew);
+        return EXIT_WRONG;
+    }
+    for (size_t i = 0; i < sizeof crew_checks / sizeof crew_checks[0]; i++) {
+        struct finding f = {.name = crew_checks[i].name};
+        crew_checks[i].check(&p, &f);
+        print_line(&f);
+        worst = f.verdict > worst ? f.verdict : worst;
+    }
+    check_close(&p);
+    return worst == VERDICT_FAIL ? EXIT_WRONG : 0;
 }
 
 int doctor_run(const struct flags *flags)

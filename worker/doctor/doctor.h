@@ -9,4 +9,8 @@
  * Thread: start-up; blocks, for about half a minute at most. */
 int doctor_run(const struct flags *flags);
 
+/* For the launcher, before it starts anything (flags->doctor_crew): a line for each check that does not find what it needs.
+ * Returns as doctor_run. Thread: start-up; reads the beginnings of files. */
+int doctor_run_crew(const struct flags *flags);
+
 #endif

@@ -61,6 +61,17 @@ uint64_t estimate_worker_bytes(const struct job *job, uint64_t elems, uint32_t t
            data_bytes;
 }
 
+uint64_t estimate_ps_least_bytes(const struct job *job, uint64_t elems)
+{
+    uint64_t weights = job->training.update == UPDATE_SYNC ? 2 : 1;
+    return (weights + optimizer_slots(&job->optimizer)) * elems * sizeof(float);
+}
+
+uint64_t estimate_worker_least_bytes(uint64_t elems)
+{
+    return 2 * elems * sizeof(float);
+}
+
 uint64_t estimate_cut_bytes(const struct job *job, uint64_t elems)
 {
     return (1 + (uint64_t)optimizer_slots(&job->optimizer)) * elems * sizeof(float);

@@ -20,6 +20,10 @@ uint64_t estimate_ps_bytes(const struct job *job, uint64_t share, uint32_t worke
 uint64_t estimate_worker_bytes(const struct job *job, uint64_t elems, uint32_t threads,
                                uint64_t activations_bytes, uint64_t data_bytes);
 
+/* What no run can do without: of all ps together, and of a worker. Weights and slots; the weights and a gradient. */
+uint64_t estimate_ps_least_bytes(const struct job *job, uint64_t elems);
+uint64_t estimate_worker_least_bytes(uint64_t elems);
+
 /* What a cut has on disk, at most: weights and slots; zstd makes less of it. */
 uint64_t estimate_cut_bytes(const struct job *job, uint64_t elems);
 

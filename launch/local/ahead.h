@@ -1,0 +1,11 @@
+/* A look at the job before its first process starts: the worker program makes the model, and says what the processes will
+ * take of this host. Models are its business, so it is run for that. */
+#ifndef GRADWIRE_LAUNCH_LOCAL_AHEAD_H
+#define GRADWIRE_LAUNCH_LOCAL_AHEAD_H
+
+#include "launch/local/crew.h"
+
+/* What is unwise is told at once. Errors: ERR_INPUT what cannot work. Blocks until the program has ended. */
+enum err ahead_look(const struct options *o, const struct site *site, struct errmsg *e) MUST_CHECK;
+
+#endif

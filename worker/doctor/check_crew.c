@@ -1,0 +1,172 @@
+/* All processes of a job on one host, before the launcher starts them: is the model one, and is there memory for it? */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/process/cgroup.h"
+#include "common/process/cores.h"
+#include "worker/doctor/estimate.h"
+#include "worker/doctor/check.h"
+
+/* ---- who ---- */
+
+bool check_crew_read(struct check_crew *crew, const char *text)
+{
+    int end = 0;
+    return sscanf(text, "%" SCNu32 ",%" SCNu32 ",%" SCNu32 "%n", &crew->ps, &crew->workers,
+                  &crew->evaluators, &end) == 3 &&
+           text[end] == '\0';
+}
+
+static uint32_t readers(const struct check_crew *crew)
+{
+    return crew->workers + crew->evaluators;
+}
+
+/* ---- the model's shapes ---- */
+
+/* How many one-hot features it has is not said by the job, but by data or a checkpoint. */
+static bool learns_width(const struct job_column *c)
+{
+    bool words = c->kind == COLUMN_CATEGORY && !c->words;
+    bool buckets =
+        c->kind == COLUMN_NUMBER && c->buckets != BUCKETS_NONE && c->buckets != BUCKETS_BORDERS;
+    return c->encode == ENCODE_ONE_HOT && (words || buckets);
+}
+
+/* As if each of these had some more. */
+static void widen(struct job *job)
+{
+    uint32_t shift = 0;
+    for (uint32_t i = 0; i < job->data.csv.columns; i++) {
+        struct job_column *c = &job->data.csv.column[i];
+        if (c->kind != COLUMN_NUMBER && c->kind != COLUMN_CATEGORY)
+            continue;
+        c->feature += shift;
+        if (learns_width(c)) {
+            c->width += i + 1;
+            shift += i + 1;
+        }
+    }
+    if (job->model.rank == 1)
+        job->model.shape[0] += shift;
+}
+
+/* The look has seen a part of the words, and a checkpoint may have others. An error that stays as it is with other widths
+ * has nothing to do with them. */
+static bool stays(struct job *job, const struct errmsg *was)
+{
+    struct model *model = NULL;
+    struct errmsg e = {""};
+    widen(job);
+    enum err err = model_new(&model, job, &e);
+    model_free(model);
+    return err && strcmp(e.text, was->text) == 0;
+}
+
+/* What is wrong with the data is told when they are read, with file and line: then nothing is said here. */
+static void shape_by_data(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    p->looked = dataset_look(&p->train, &p->job, 0, 0, &e) == ERR_OK;
+    if (!p->looked)
+        return;
+    enum err err = model_new(&p->model, &p->job, &e);
+    if (err && (!job_reads_columns(&p->job) || stays(&p->job, &e)))
+        (void)finding_error(f, err, &e);
+}
+
+static void look_at_data(struct check *p)
+{
+    struct errmsg e;
+    if (!p->looked)
+        p->looked = dataset_look(&p->train, &p->job, 0, model_classes(p->model), &e) == ERR_OK;
+}
+
+void check_crew_model(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    enum err err = job_load(&p->job, p->flags->job, p->flags->sets, p->flags->n_sets, &e);
+    if (finding_error(f, err, &e))
+        return;
+    p->has_job = true;
+    if (job_needs_data(&p->job))
+        shape_by_data(p, f);
+    else
+        (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
+    if (p->model && p->crew.ps)
+        look_at_data(p);
+}
+
+/* ---- memory ---- */
+
+static uint32_t threads_of(const struct check *p)
+{
+    uint32_t share = cores_usable() / readers(&p->crew);
+    return p->job.worker.threads ? p->job.worker.threads : share ? share : 1;
+}
+
+/* Of each process that reads them: rows of text that have no room beside the rest are in a file. */
+static uint64_t data_bytes(const struct check *p)
+{
+    uint64_t mb = p->job.data.memory_mb, bytes = p->looked ? p->train.bytes : 0;
+    uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4 / readers(&p->crew);
+    return job_reads_columns(&p->job) && bytes > room ? room : bytes;
+}
+
+static uint64_t likely_bytes(const struct check *p, uint64_t elems, uint64_t share)
+{
+    uint64_t worker = estimate_worker_bytes(&p->job, elems, threads_of(p),
+                                            check_activations_bytes(p), data_bytes(p));
+    return p->crew.ps * estimate_ps_bytes(&p->job, share, p->crew.workers) +
+           readers(&p->crew) * worker;
+}
+
+/* No process is there without it. */
+static uint64_t least_bytes(const struct check *p, uint64_t elems)
+{
+    return estimate_ps_least_bytes(&p->job, elems) +
+           readers(&p->crew) * estimate_worker_least_bytes(elems);
+}
+
+/* Is it so? Then it cannot work. */
+static bool refuse(const struct check *p, struct finding *f, uint64_t elems)
+{
+    char a[24], b[24];
+    uint64_t limit = cgroup_memory_bytes(), least = least_bytes(p, elems);
+    if (least > limit)
+        finding_say(f, VERDICT_FAIL,
+                    "the model has %" PRIu64 " parameters, for which %u ps and %u workers take at "
+                    "least %s of memory, and this host allows %s",
+                    elems, p->crew.ps, readers(&p->crew), estimate_text(a, least),
+                    estimate_text(b, limit));
+    return least > limit;
+}
+
+static void warn(const struct check *p, struct finding *f, uint64_t elems, uint64_t share)
+{
+    char a[24], b[24];
+    uint64_t likely = likely_bytes(p, elems, share), limit = cgroup_memory_bytes();
+    uint64_t there = table_room_free_bytes();
+    there = there < limit ? there : limit;
+    if (likely > there)
+        finding_say(f, VERDICT_WARN,
+                    "%u ps and %u workers will take about %s for %" PRIu64
+                    " parameters and the data, and this host has %s free",
+                    p->crew.ps, readers(&p->crew), estimate_text(a, likely), elems,
+                    estimate_text(b, there));
+}
+
+void check_crew_memory(struct check *p, struct finding *f)
+{
+    uint64_t share = 0;
+    struct errmsg e;
+    if (!p->model || !p->crew.ps)
+        return;
+    uint64_t elems = model_layout(p->model)->elems;
+    if (estimate_share(elems, p->crew.ps, &share, &e))
+        return;
+    if (!refuse(p, f, elems))
+        warn(p, f, elems, share);
+    finding_mend(f, f->verdict, "use smaller layers, fewer --workers, or more hosts (--hosts)");
+}

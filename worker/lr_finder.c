@@ -7,6 +7,7 @@
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
+#include "worker/model/blas.h"
 #include "worker/step/gradient.h"
 #include "common/math/pool.h"
 
@@ -73,7 +74,9 @@ static enum err run_open(struct run *r, const struct job *job, const struct mode
     if (!there)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
     layout_init_values(r->layout, job->training.seed, 0, elems, r->w);
-    enum err err = pool_new(&r->pool, threads, e);
+    enum err err = blas_take(threads, e);
+    if (!err)
+        err = pool_new(&r->pool, threads, e);
     if (!err)
         err = loader_new(&r->loader, data, order, 2 * leaves, e);
     if (!err)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/peers/auth.h"
 #include "common/process/cgroup.h"
@@ -40,6 +41,7 @@
 #include "worker/control/chief_link.h"
 #include "worker/control/progress.h"
 #include "worker/lr_finder.h"
+#include "worker/model/blas.h"
 #include "worker/model/growth.h"
 #include "worker/warm_start/warm_start.h"
 #include "worker/summarize.h"
@@ -848,6 +850,10 @@ static int work(struct process *p)
     return exit_code;
 }
 
+/* OpenBLAS makes its threads when it is loaded. */
+static void (*const before_libraries)(int argc, char **argv, char **envp)
+    __attribute__((section(".preinit_array"), used)) = blas_one_thread;
+
 int main(int argc, char **argv)
 {
     static struct process process = {.http_fd = -1, .rests = STATE_LOADING};
@@ -866,5 +872,11 @@ int main(int argc, char **argv)
     kernels_flush_denormals();
     int exit_code = work(p);
     termination_end(p->flags.termination_message, exit_code);
+    if (exit_code ==
+        err_exit_code(
+            ERR_NOMEM)) { /* out of memory: what runs at exit may wait for some for ever */
+        (void)fflush(NULL);
+        _exit(exit_code);
+    }
     return exit_code;
 }

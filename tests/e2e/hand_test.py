@@ -63,6 +63,28 @@ class HandTest(HandCase):
         self.assertEqual(s["steps"], 4 * 250)
         self.assertGreater(s["batches"]["clipped"], 0)
 
+    @unittest.skipIf(SANITIZED, "a sanitizer takes more address space than there is")
+    def test_a_worker_without_address_space_for_its_products_ends_with_138_and_says_so(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS")}
+        hosts = self.addresses(2)
+        of = [f"--ps_hosts={hosts[0]}", f"--worker_hosts={hosts[1]}", f"--job={self.JOB}", f"--output={self.out}",
+              *self.sets({"worker.threads": 2})]
+        Process(self, [PS, "--job_name=ps", "--task_index=0", *of], "ps")
+        me = [WORKER, "--job_name=worker", "--task_index=0", *of]
+        small = Process(self, ["prlimit", "--as=260000000", *me], "small", env).wait(138)
+        self.assertIn("error worker 0: no address space for the products of 2 threads, 256 MiB: raise ulimit -v",
+                      small.last_line())
+        large = Process(self, ["prlimit", f"--as={1200 << 20}", *me], "large", env).wait(0)
+        self.assertEqual(self.summary()["digest"], self.undisturbed(), large.log())
+
+    def test_a_worker_by_hand_gives_openblas_one_thread_before_it_is_loaded(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS")}
+        worker = self.start(WORKER, "alone", keys={"training.epochs": 1000}, env=env)
+        worker.until_said("generation 1")
+        proc = pathlib.Path(f"/proc/{worker.process.pid}")
+        self.assertIn(b"OPENBLAS_NUM_THREADS=1", (proc / "environ").read_bytes().split(b"\0"))
+        self.assertEqual((proc / "comm").read_text(), WORKER.name + "\n")
+
     def test_a_lone_worker_starts_a_ps_for_itself_and_both_end(self):
         worker = self.start(WORKER, "alone").wait(0)
         ps = int(worker.log().split("one runs on 127.0.0.1:")[1].split("pid ")[1].split()[0])

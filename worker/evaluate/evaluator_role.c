@@ -22,6 +22,7 @@
 #include "worker/evaluate/eval_log.h"
 #include "worker/evaluate/evaluate.h"
 #include "worker/evaluate/evaluator_http.h"
+#include "worker/model/blas.h"
 #include "worker/model/metric.h"
 #include "worker/control/progress.h"
 #include "worker/warm_start/warm_start.h"
@@ -358,7 +359,9 @@ static enum err make(struct watch *v, struct errmsg *e)
     v->w = mem_floats(model_layout(r->model)->elems);
     if (!v->w)
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    err = pool_new(&v->pool, threads, e);
+    err = blas_take(threads, e);
+    if (!err)
+        err = pool_new(&v->pool, threads, e);
     if (!err)
         err = evaluator_new(&v->evaluator, r->job, r->model, r->eval, v->pool, e);
     if (err)

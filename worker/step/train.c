@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/process/cores.h"
 #include "common/base/mem.h"
+#include "worker/model/blas.h"
 #include "worker/step/batch.h"
 
 enum { LOADER_DEPTH_MIN = 4 };
@@ -159,7 +160,9 @@ static enum err new_parts(struct train *t, struct errmsg *e)
         is->averages = mem_floats(layout->elems);
     if (!is->w || (averages && !is->averages))
         return err_set(e, ERR_NOMEM, "no memory for the parameters");
-    enum err err = pool_new(&is->pool, threads, e);
+    enum err err = blas_take(threads, e);
+    if (!err)
+        err = pool_new(&is->pool, threads, e);
     if (!err)
         err = loader_new(&t->loader, c->data, c->order,
                          depth < LOADER_DEPTH_MIN ? LOADER_DEPTH_MIN : depth, e);

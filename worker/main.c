@@ -216,7 +216,7 @@ static enum err load_rows(struct process *p, struct errmsg *e)
     if (!err)
         err = load_model_and_data(p, e);
     if (!err)
-        err = taught_agree(&p->taught, &p->job, &p->data, &p->encoding, e);
+        err = taught_agree(&p->taught, &p->job, &p->data, p->flags.progress_fd, &p->encoding, e);
     return err;
 }
 

@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/files.h"
+#include "worker/control/progress.h"
 #include "worker/data/csv_row.h"
 #include "worker/export/encoding.h"
 #include "worker/warm_start/warm_start.h"
@@ -170,17 +171,21 @@ static enum err check_rows(const struct job *job, uint32_t column, const struct 
     return ERR_OK;
 }
 
-static void say_growth(const struct table_input *in)
+static void say_growth(const struct table_input *in, int progress_fd)
 {
-    char shown[CSV_SHOWN_BYTES];
+    char shown[CSV_SHOWN_BYTES], text[2 * CSV_SHOWN_BYTES + 256];
     size_t n;
     const char *word = vocabulary_text(&in->words, in->known, &n);
-    log_info("column %s has %u words, of which %u are new since the last run; the first new one is "
-             "\"%s\"",
-             in->name, in->words.count, in->words.count - in->known, csv_row_shown(shown, word, n));
+    (void)snprintf(text, sizeof text,
+                   "column %s has %u words, of which %u are new since the last run; the first new "
+                   "one is \"%s\"",
+                   in->name, in->words.count, in->words.count - in->known,
+                   csv_row_shown(shown, word, n));
+    log_info("%s", text);
+    progress_say(progress_fd, "%s", text);
 }
 
-static enum err look_at_growth(const struct job *job, const struct table_schema *s,
+static enum err look_at_growth(const struct job *job, const struct table_schema *s, int progress_fd,
                                struct errmsg *e)
 {
     const struct table_input *in = s->input;
@@ -192,7 +197,7 @@ static enum err look_at_growth(const struct job *job, const struct table_schema 
         if (in->words.count > in->known && in->encode == ENCODE_ID)
             err = check_rows(job, i, in, e);
         if (in->words.count > in->known && !err)
-            say_growth(in);
+            say_growth(in, progress_fd);
         in++;
     }
     return err;
@@ -227,12 +232,12 @@ static enum err digest(struct job *job, const char *text, struct errmsg *e)
 }
 
 enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
-                      char **encoding, struct errmsg *e)
+                      int progress_fd, char **encoding, struct errmsg *e)
 {
     const struct table_schema *s = d->table.schema;
     if (!s)
         return ERR_OK;
-    enum err err = t->there && t->given.extends ? look_at_growth(job, s, e) : ERR_OK;
+    enum err err = t->there && t->given.extends ? look_at_growth(job, s, progress_fd, e) : ERR_OK;
     if (!err)
         err = export_encoding_text(job, s, encoding, e);
     return err ? err : digest(job, *encoding, e);

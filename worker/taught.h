@@ -26,9 +26,9 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
 /* NULL: the training part is what teaches. */
 const struct encoding_given *taught_given(const struct taught *t);
 /* When the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest, for the
- * hello. The log says which words are new. Errors: ERR_INPUT an embedding has no row for a new word; ERR_NOMEM. */
+ * hello. Which words are new is told, to the launcher, too (progress_fd: as in progress_init). Errors: ERR_INPUT an embedding has no row for a new word; ERR_NOMEM. */
 enum err taught_agree(const struct taught *t, struct job *job, const struct dataset *d,
-                      char **encoding, struct errmsg *e) MUST_CHECK;
+                      int progress_fd, char **encoding, struct errmsg *e) MUST_CHECK;
 /* The chief, before a run begins: which features are those of new words, (features), the caller's (mem_free); NULL: none.
  * Errors: ERR_NOMEM. */
 enum err taught_fresh(const struct taught *t, const struct dataset *d, uint8_t **fresh,

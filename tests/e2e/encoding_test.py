@@ -109,7 +109,8 @@ class EncodingTest(TrainCase):
         self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))
         job = self.tuesday("--ps=2", "--workers=3", "--evaluator")
         self.assertEqual(job.summary()["eval"], first["eval"])  # whose words are known
-        self.assertIn("column town has 6 words, of which 2 are new", job.log("worker-0"))
+        for said in (job.log("worker-0"), job.stderr()):
+            self.assertIn("column town has 6 words, of which 2 are new", said)
         self.assertEqual(self.encoding()[2]["category"]["words"], [*TOWNS, "Lima", "Cali"])
         s = self.night("wednesday").summary()
         self.assertGreater(s["eval"]["auc"], 0.95)

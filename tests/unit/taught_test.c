@@ -104,7 +104,7 @@ static enum err reads(struct fixture *f, const char *rows, char numbers[32], cha
         err = dataset_gather(&f->d, &row, 1, &x, &y, &there, &f->e);
         n += (size_t)snprintf(numbers + n, 32 - n, "%g ", (double)x);
     }
-    return err ? err : taught_agree(&f->t, &f->job, &f->d, encoding, &f->e);
+    return err ? err : taught_agree(&f->t, &f->job, &f->d, -1, encoding, &f->e);
 }
 
 static void reads_as(struct fixture *f, const char *rows, const char *wanted)

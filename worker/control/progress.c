@@ -178,12 +178,25 @@ void progress_untrained(int fd, const char *text)
     write_line(fd, "{\"type\":\"untrained\",\"text\":\"%s\"}\n", text);
 }
 
+/* What JSON wants escaped; control characters are blanks. */
+static void json_text(char *out, size_t bytes, const char *text)
+{
+    size_t n = 0;
+    for (; *text && n + 2 < bytes; text++) {
+        if (*text == '"' || *text == '\\')
+            out[n++] = '\\';
+        out[n++] = (unsigned char)*text < ' ' ? ' ' : *text;
+    }
+    out[n] = '\0';
+}
+
 void progress_say(int fd, const char *fmt, ...)
 {
-    char text[384];
+    char text[384], escaped[2 * sizeof text];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    write_line(fd, "{\"type\":\"log\",\"text\":\"%s\"}\n", text);
+    json_text(escaped, sizeof escaped, text);
+    write_line(fd, "{\"type\":\"log\",\"text\":\"%s\"}\n", escaped);
 }

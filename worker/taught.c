@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
+#include "common/job/column_order.h"
 #include "common/process/files.h"
 #include "worker/control/progress.h"
 #include "worker/data/csv_row.h"
@@ -67,13 +68,26 @@ static bool is_of_another_job(const struct job *job, const struct manifest *m, b
                   : job_identity_compare(m->identity_text, job->identity_text, &e) != ERR_OK;
 }
 
+/* learn takes no word and no scale; the weights are those of the columns as they stood. */
+static enum err check_order(const struct job *job, const struct manifest *m, struct errmsg *e)
+{
+    struct errmsg what;
+    if (column_order_compare(m->identity_text, job->identity_text, &what) == ERR_OK)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "run \"%s\" would begin with the weights of cut %" PRIu64 ": %.300s",
+                   job->checkpoint.run, m->cut, what.text);
+}
+
 static enum err take(struct taught *t, const struct job *job, const char *output,
                      const char *checkpoints, const struct manifest *m, struct errmsg *e)
 {
     bool begins = warm_start_is_due(job, m);
     enum data_encoding how = job->data.csv.encoding;
-    if (is_of_another_job(job, m, begins) || (begins && how == ENCODING_LEARN))
+    if (is_of_another_job(job, m, begins))
         return ERR_OK;
+    if (begins && how == ENCODING_LEARN)
+        return check_order(job, m, e);
     if (!m->encoding.bytes && (!begins || !learns(&job->data.csv)))
         return ERR_OK; /* of an earlier release, and of the same data, which teach the same again */
     enum err err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)

@@ -104,6 +104,16 @@ class EncodingTest(TrainCase):
         self.assertNotEqual(s["eval"]["auc"], first["eval"]["auc"])
         self.assertNotEqual(self.encoding()[2]["category"]["words"], was[2]["category"]["words"])
 
+    def test_learn_refuses_columns_that_change_places(self):
+        numbers = "    - number: {name: age, scale: standard}\n    - number: {name: size, scale: standard}\n"
+        began = JOB.replace("    - number: {name: age, scale: standard}\n    - number: {name: size, buckets: {quantiles: 4}}\n",
+                            numbers)
+        self.JOB.write_text(began)
+        self.night("monday", training__epochs=1)
+        self.JOB.write_text(began.replace(numbers, "".join(reversed(numbers.splitlines(keepends=True)))))
+        self.assertIn("column age was input column 1, is input column 2",
+                      self.said(self.tuesday(code=2, data__encoding="learn")))
+
     def test_new_words_get_features_and_the_others_keep_theirs(self):
         first = self.monday()
         self.write(people(0, 800, ["Lima", *TOWNS, "Cali"]))

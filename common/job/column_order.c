@@ -1,0 +1,64 @@
+#include "common/job/column_order.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct name {
+    const char *text; /* not terminated */
+    size_t bytes;
+};
+
+/* "data.columns[3].number.name = age", or of the kind category. */
+static bool takes_name(const char *line, size_t bytes, struct name *out)
+{
+    static const char begin[] = "data.columns[";
+    static const char *const kinds[] = {"].number.name = ", "].category.name = "};
+    if (bytes < sizeof begin || memcmp(line, begin, sizeof begin - 1) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const char *at = memmem(line, bytes, kinds[i], strlen(kinds[i]));
+        if (!at)
+            continue;
+        out->text = at + strlen(kinds[i]);
+        out->bytes = (size_t)(line + bytes - out->text);
+        return true;
+    }
+    return false;
+}
+
+/* The next input column from *at on; false: there is none. */
+static bool next(const char **at, struct name *out)
+{
+    bool found = false;
+    while (!found && **at) {
+        size_t n = strcspn(*at, "\n");
+        found = takes_name(*at, n, out);
+        *at += n + ((*at)[n] == '\n');
+    }
+    return found;
+}
+
+/* From 1; 0: it has none of this name. */
+static unsigned place_of(const char *text, const struct name *name)
+{
+    struct name one;
+    for (unsigned place = 1; next(&text, &one); place++)
+        if (one.bytes == name->bytes && memcmp(one.text, name->text, one.bytes) == 0)
+            return place;
+    return 0;
+}
+
+enum err column_order_compare(const char *was, const char *is, struct errmsg *e)
+{
+    struct name name;
+    for (unsigned place = 1; next(&was, &name); place++) {
+        unsigned now = place_of(is, &name);
+        if (now && now != place)
+            return err_set(e, ERR_INPUT,
+                           "column %.*s was input column %u, is input column %u, and would be "
+                           "read with another column's weights",
+                           (int)name.bytes, name.text, place, now);
+    }
+    return ERR_OK;
+}

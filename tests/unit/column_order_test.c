@@ -1,0 +1,61 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "common/job/column_order.h"
+
+static const char WAS[] = "data.scale = 1\n"
+                          "data.columns[0] = number\n"
+                          "data.columns[0].number.name = age\n"
+                          "data.columns[0].number.scale = standard\n"
+                          "data.columns[1].label.name = rich\n"
+                          "data.columns[2].category.name = town\n"
+                          "data.columns[3].number.name = size\n";
+
+/* "": nothing is wrong with it. */
+static void compares(const char *is, const char *why)
+{
+    struct errmsg e = {""};
+    assert_int_equal(column_order_compare(WAS, is, &e), *why ? ERR_INPUT : ERR_OK);
+    assert_string_equal(e.text, why);
+}
+
+static void inputs_at_their_places_may_stand_beside_other_labels_and_keys(void **state)
+{
+    (void)state;
+    compares(WAS, "");
+    compares("", "");
+    compares("data.columns[0].label.name = rich\ndata.columns[1].number.name = age\n"
+             "data.columns[2].key.name = size\ndata.columns[3].category.name = town\n",
+             "");
+}
+
+static void one_of_another_name_is_not_compared(void **state)
+{
+    (void)state;
+    compares("data.columns[0].number.name = years\ndata.columns[1].category.name = town", "");
+}
+
+static void inputs_that_change_places_are_refused_naming_the_first(void **state)
+{
+    (void)state;
+    compares("data.columns[0].number.name = size\ndata.columns[1].category.name = town\n"
+             "data.columns[2].number.name = age\n",
+             "column age was input column 1, is input column 3, and would be read with another "
+             "column's weights");
+    compares("data.columns[0].category.name = town\n",
+             "column town was input column 2, is input column 1, and would be read with another "
+             "column's weights");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inputs_at_their_places_may_stand_beside_other_labels_and_keys),
+        cmocka_unit_test(one_of_another_name_is_not_compared),
+        cmocka_unit_test(inputs_that_change_places_are_refused_naming_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -124,13 +124,21 @@ class DoctorTest(TrainCase):
     def test_a_wrong_job_file_and_data_that_are_wrong_or_missing(self):
         self.says(self.doctor("--set=training.epoch=3", code=2), "job", "FAIL", "training.epochs")
         (self.tmp / "rows-1.csv").write_text("1,2,3,4\n")
-        self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv", "is the volume mounted")
+        wrong = self.doctor(code=2)
+        self.says(wrong, "data", "FAIL", "rows-1.csv:1: it has 4 fields")
+        self.assertNotIn("volume", wrong["data"][1])
         (self.tmp / "rows-1.csv").write_text("1,2,3,4,0\n1,2,3,x,0\n")
         self.says(self.doctor(code=2), "data", "FAIL", "rows-1.csv:2: ")
         for path in self.tmp.glob("rows-*.csv"):
             path.unlink()
-        self.says(self.doctor(code=2), "data", "FAIL", "no file matches")
+        self.says(self.doctor(code=2), "data", "FAIL", "no file matches", "is the volume mounted")
         self.says(self.doctor(*self.cluster("ps", 0)), "data", "ok", "a ps reads none")
+
+    def test_labels_that_the_model_does_not_have_are_found_where_the_data_say_its_shape(self):
+        self.job.write_text(self.job.read_text().replace("[4]", "auto"))
+        (self.tmp / "rows-1.csv").write_text("1,2,3,4,2\n")
+        self.says(self.doctor(code=2), "data", "FAIL",
+                  'rows-1.csv:1: column "y": label 2, the model has 2 classes (labels 0 to 1)')
 
     def test_names_that_do_not_resolve_are_not_yet(self):
         lines = self.doctor(*self.cluster("worker", 1, ["no-such-ps.invalid:2222"]))

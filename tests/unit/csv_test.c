@@ -267,9 +267,10 @@ static void a_field_with_blanks_around_names_data_trim(void **state)
     refuses(WORD_LABEL, "x,1\n\"a\" ,2\n",
             ":2: column \"w\": a quote inside a field: blanks stand around its quotes; use "
             "data.trim: true");
-    refuses(NUMBER_LABEL ", header: names", "\na, y\n1,2\n",
-            ":2: its header, \"a, y\", does not name \"y\" of data.columns; blanks around a name "
-            "count: use data.trim: true");
+    refuses(
+        NUMBER_LABEL ", header: names", "\na, y\n1,2\n",
+        ":2: its header does not name \"y\" of data.columns, it is \"a, y\"; blanks around a name "
+        "count: use data.trim: true");
     refuses(NUMBER_LABEL, "1,2\n x ,2\n",
             ":2: column \"a\": \" x \" is not a number; use data.missing if it marks a missing "
             "value");
@@ -294,9 +295,10 @@ static void a_line_of_another_delimiter_names_data_delimiter(void **state)
             "data.delimiter: space it has 2");
     refuses(NUMBER_LABEL, "a b c\n", ":1: it has 1 field, data.columns names 2");
     refuses(three, "1,2,3,4\n", ":1: it has 4 fields, data.columns names 3");
-    refuses(NUMBER_LABEL ", header: names", "a;y\n1;2\n",
-            ":1: its header, \"a;y\", does not name \"a\" of data.columns; with data.delimiter: "
-            "semicolon it has 2");
+    refuses(
+        NUMBER_LABEL ", header: names", "a;y\n1;2\n",
+        ":1: its header does not name \"a\" of data.columns, it is \"a;y\"; with data.delimiter: "
+        "semicolon it has 2");
     refuses(NUMBER_LABEL ", header: names", "a,y\n1\n", ":2: it has 1 field, its header has 2");
 }
 
@@ -398,7 +400,8 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
           "y,\"b c\",unused,a\n1,2,x,3\n4,5,y,6\n", "3 2 : 1", "6 5 : 4");
     READS(NUMBER_LABEL ", header: names, comment: '#'", "\xEF\xBB\xBF\n# c\na,y\r\n1,2\n", "1 : 2");
     refuses(NUMBER_LABEL ", header: names", "a,z\n1,2\n",
-            ":1: its header, \"a,z\", does not name \"y\" of data.columns; without a header in the "
+            ":1: its header does not name \"y\" of data.columns, it is \"a,z\"; without a header "
+            "in the "
             "file, leave data.header out");
     refuses(NUMBER_LABEL ", header: names", "a,y,a\n1,2,3\n", ":1: its header names \"a\" twice");
     refuses(NUMBER_LABEL ", header: skip", "", "it has no header");
@@ -1189,13 +1192,57 @@ static void a_look_says_of_how_many_rows_it_is_sure(void **state)
     for (enum packing p = 0; p < PACK_COUNT; p++) {
         struct bytes all = bytes_pack(text, p), few = bytes_pack((struct bytes){text.data, 60}, p);
         look_says(&f, few, false, 10, 10);
-        if (p == PACK_PLAIN)
-            look_says(&f, all, true, ROWS - 1, ROWS);
-        else /* 4 KiB or less: beyond a piece there is more of it, no one knows how much */
-            look_says(&f, all, true, CSV_PIECE_BYTES / ROW_BYTES + 1, 3 * ROWS);
+        look_says(&f, all, true, p == PACK_PLAIN ? ROWS - 1 : ROWS / 2,
+                  p == PACK_PLAIN ? ROWS : 2 * ROWS);
         bytes_free(&all);
         bytes_free(&few);
     }
+    free(text.data);
+    teardown(&f);
+}
+
+/* As numbers of real files are packed: as much for each byte all the way. */
+static void a_look_counts_the_rows_of_packed_files_by_their_size(void **state)
+{
+    (void)state;
+    enum { ROWS = 200000, ROW_BYTES = 12 };
+    struct fixture f;
+    struct bytes text = {malloc((size_t)ROWS * ROW_BYTES + 1), 0};
+    assert_non_null(text.data);
+    for (unsigned i = 0; i < ROWS; i++)
+        text.count += (size_t)sprintf((char *)text.data + text.count, "%05u,%u,%u\n",
+                                      (unsigned)(rng_u64(7, i) % 100000), i % 7, i % 2);
+    setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+    for (enum packing p = 0; p < PACK_COUNT; p++) {
+        struct bytes all = bytes_pack(text, p);
+        look_says(&f, all, true, ROWS / 100 * 95, ROWS / 100 * 105);
+        bytes_free(&all);
+    }
+    free(text.data);
+    teardown(&f);
+}
+
+/* Rows of 4 KiB: a piece has 128. */
+static void a_look_reads_the_first_thousand_rows_of_each_file(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000, ROW_BYTES = 4096, WRONG = 990 };
+    struct fixture f;
+    struct dataset_look look = {0};
+    struct bytes text = {malloc((size_t)ROWS * ROW_BYTES), (size_t)ROWS * ROW_BYTES};
+    assert_non_null(text.data);
+    memset(text.data, ' ', text.count);
+    for (size_t i = 0; i < ROWS; i++) {
+        memcpy(text.data + i * ROW_BYTES, "1,2,", 4);
+        memcpy(text.data + (i + 1) * ROW_BYTES - 2, "3\n", 2);
+    }
+    setup(&f, "columns: [number: a, number: b, label: y]", NULL, 0);
+    look_says(&f, text, true, ROWS - 1, ROWS);
+    idx_files_write(&f.files, "b.csv", text);
+    text.data[(size_t)(WRONG - 1) * ROW_BYTES] = 'x';
+    idx_files_write(&f.files, "a.csv", text);
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "a.csv:990: column \"a\": \"x\" is not a number"));
     free(text.data);
     teardown(&f);
 }
@@ -1247,6 +1294,8 @@ int main(void)
         cmocka_unit_test(a_row_of_the_census_depends_on_its_number_alone),
         cmocka_unit_test(adult_loads_whole),
         cmocka_unit_test(a_look_says_of_how_many_rows_it_is_sure),
+        cmocka_unit_test(a_look_counts_the_rows_of_packed_files_by_their_size),
+        cmocka_unit_test(a_look_reads_the_first_thousand_rows_of_each_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

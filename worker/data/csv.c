@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/process/cores.h"
 #include "common/base/log.h"
@@ -28,7 +27,7 @@
 #include "worker/data/readers.h"
 #include "worker/data/stream.h"
 
-enum { DIGEST_BYTES = 32, USUAL_RATIO = 4 /* of compressed text */ };
+enum { DIGEST_BYTES = 32, LOOK_ROWS = 1000 /* of each file, at least */ };
 enum { TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD };
 
 /* One thread's piece. */
@@ -67,7 +66,9 @@ struct csv {
     char *tail;            /* the beginning of a row, for the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
-    uint64_t looked_bytes; /* a look: of the text that was read */
+    uint64_t first_row;    /* of this file, in the table */
+    uint64_t file_bytes;   /* of its text that was read */
+    uint64_t looked_bytes; /* a look: of the text of all files that was read */
     uint64_t all_bytes;    /* a look: of all files, as they are when decompressed, likely */
     bool open;             /* file[next_file] is begun */
     bool ended;            /* nothing more to read, or something failed */
@@ -127,36 +128,42 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     return ERR_OK;
 }
 
-/* A look: the file's text, of which `looked` bytes were read, the whole of it or not. */
-static enum err count_bytes(struct csv *c, const char *path, uint64_t looked, bool whole,
-                            struct errmsg *e)
-{
-    struct stat s;
-    if (stat(path, &s) != 0)
-        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
-    uint64_t bytes = (uint64_t)s.st_size;
-    if (stream_is_compressed(c->stream)) {
-        bytes *= USUAL_RATIO;
-        bytes = bytes > 2 * looked ? bytes : 2 * looked; /* there is more of it */
-    }
-    c->all_bytes += whole ? looked : bytes;
-    return ERR_OK;
-}
-
 static enum err open_next(struct csv *c, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
     f->path = c->paths.path[c->next_file];
     c->line = 1;
     c->tail_bytes = 0;
+    c->first_row = c->table->rows;
+    c->file_bytes = 0;
     c->open = true;
     if (c->reading->job->data.format == DATA_SYNTHETIC)
         return ERR_OK;
     return stream_open(&c->stream, f->path, e);
 }
 
-static void close_file(struct csv *c)
+/* Of the file that is open, decompressed. A compressed one is read on a little to know it better. */
+static uint64_t likely_bytes(struct csv *c)
 {
+    enum { AHEAD_PIECES = 16 };
+    uint64_t bytes = c->file_bytes + c->tail_bytes;
+    size_t got = CSV_PIECE_BYTES;
+    if (!stream_is_compressed(c->stream))
+        return stream_likely_bytes(c->stream);
+    for (int i = 0; i < AHEAD_PIECES && got == CSV_PIECE_BYTES; i++) {
+        if (stream_read(c->stream, c->tail, CSV_PIECE_BYTES, &got, NULL))
+            break; /* said when it is read */
+        bytes += got;
+    }
+    return got < CSV_PIECE_BYTES ? bytes : stream_likely_bytes(c->stream);
+}
+
+/* `whole`: all of it was read. */
+static void close_file(struct csv *c, bool whole)
+{
+    uint64_t likely = whole || !c->stream ? c->file_bytes : likely_bytes(c);
+    c->looked_bytes += c->file_bytes;
+    c->all_bytes += likely > c->file_bytes ? likely : c->file_bytes;
     stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
@@ -213,18 +220,24 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     }
     p->field = f->field;
     p->fields = f->fields;
-    c->looked_bytes += w->text_bytes;
-    if (!err && c->reading->look && c->stream)
-        err = count_bytes(c, f->path, w->text_bytes, got < wanted, e);
-    if (got < wanted || c->reading->look)
-        close_file(c);
+    c->file_bytes += w->text_bytes;
+    if (got < wanted)
+        close_file(c, true);
     return err;
+}
+
+/* A look, which is one thread's, so all that was read has been joined. */
+static bool looked_enough(const struct csv *c)
+{
+    return c->reading->look && c->open && c->table->rows - c->first_row >= LOOK_ROWS;
 }
 
 /* The next piece, and its ticket; false: there is none. What fails is reported when its turn comes. */
 static bool take_piece(struct csv *c, struct work *w)
 {
     pthread_mutex_lock(&c->lock);
+    if (looked_enough(c))
+        close_file(c, false);
     bool more = !c->ended && c->next_file < c->paths.count;
     if (more) {
         w->ticket = c->tickets++;
@@ -525,7 +538,9 @@ enum err csv_load(struct dataset *d, const struct reading *r, struct sha256 *dig
                   struct errmsg *e)
 {
     struct pool *pool = NULL;
-    uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
+    uint32_t threads = r->look                  ? 1
+                       : r->job->worker.threads ? r->job->worker.threads
+                                                : cores_usable();
     if (r->eval && !r->schema)
         return err_set(e, ERR_STATE, "the training part is read first");
     enum err err = ERR_OK;

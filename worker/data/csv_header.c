@@ -95,8 +95,9 @@ static enum err refuse_names(const char *name, const struct csv_format *f, const
         hint = "blanks around a name count: use data.trim: true";
     if (!hint)
         hint = "without a header in the file, leave data.header out";
-    return err_set(e, ERR_INPUT, "its header, \"%s\", does not name \"%s\" of data.columns; %s",
-                   csv_row_shown(shown, line, bytes), name, hint);
+    return err_set(e, ERR_INPUT,
+                   "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", name,
+                   csv_row_shown(shown, line, bytes), hint);
 }
 
 /* The header's names, `bytes` of text up to its newline. */

@@ -20,7 +20,8 @@ struct stream {
     /* zstd */
     int fd;
     ZSTD_DStream *zstd;
-    uint8_t *buffer; /* STREAM_BUFFER_BYTES of compressed bytes */
+    uint64_t filled_bytes; /* compressed bytes that have been in the buffer */
+    uint8_t *buffer;       /* STREAM_BUFFER_BYTES of compressed bytes */
     ZSTD_inBuffer in;
     size_t open_frame; /* 0 between frames */
 };
@@ -155,6 +156,20 @@ uint64_t stream_bound_bytes(const struct stream *s)
     return s->file_bytes > UINT64_MAX / ratio ? UINT64_MAX : s->file_bytes * ratio;
 }
 
+/* Of the file, for what was read of it. */
+static uint64_t used_bytes(const struct stream *s)
+{
+    return s->zstd ? s->filled_bytes - (s->in.size - s->in.pos) : (uint64_t)gzoffset(s->gz);
+}
+
+uint64_t stream_likely_bytes(const struct stream *s)
+{
+    uint64_t used = used_bytes(s);
+    if (!stream_is_compressed(s) || used == 0)
+        return s->file_bytes;
+    return (uint64_t)((double)s->read_bytes * ((double)s->file_bytes / (double)used));
+}
+
 static enum err ends_early(const struct stream *s, const char *format, struct errmsg *e)
 {
     return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes", format,
@@ -212,6 +227,7 @@ static enum err zstd_fill(struct stream *s, struct errmsg *e)
         return err_set(e, ERR_IO, "%s", strerror(errno));
     s->in.size = (size_t)n;
     s->in.pos = 0;
+    s->filled_bytes += (uint64_t)n;
     return ERR_OK;
 }
 

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/base/version.h"
+#include "common/process/paths.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 
@@ -113,20 +115,52 @@ static void shape_by_data(struct check *p, struct finding *f)
     (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
 }
 
+/* Files that are not there may be on a volume. */
+static bool files_are_there(const char *patterns)
+{
+    struct paths paths;
+    struct errmsg e;
+    if (!patterns)
+        return true;
+    if (paths_expand(&paths, patterns, &e))
+        return false;
+    bool there = true;
+    for (size_t i = 0; i < paths.count; i++)
+        there = there && access(paths.path[i], R_OK) == 0;
+    paths_close(&paths);
+    return there;
+}
+
 static bool look(struct check *p, struct finding *f, int eval, struct dataset_look *out)
 {
     struct errmsg e = {""};
     uint32_t classes = p->model ? model_classes(p->model) : 0;
-    if (finding_error(f, dataset_look(out, &p->job, eval, classes, &e), &e)) {
+    if (!finding_error(f, dataset_look(out, &p->job, eval, classes, &e), &e))
+        return true;
+    if (!files_are_there(eval ? p->job.data.eval : p->job.data.train))
         finding_mend(f, VERDICT_FAIL,
                      "the path is one of this process's host: is the volume mounted?");
-        return false;
-    }
+    return false;
+}
+
+static void say_look(struct finding *f, const char *part, const struct dataset_look *l)
+{
     char bytes[24];
-    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory",
-                eval ? "data.eval" : "data.train", out->files, out->estimated ? "about " : "",
-                out->rows, estimate_text(bytes, out->bytes));
-    return true;
+    finding_say(f, VERDICT_OK, "%s: %zu files, %s%" PRIu64 " rows, %s in memory", part, l->files,
+                l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
+}
+
+/* Where the data say what the model is, the model then says which labels they may have. */
+static void look_at_train(struct check *p, struct finding *f)
+{
+    bool automatic = job_needs_data(&p->job);
+    p->looked = look(p, f, 0, &p->train);
+    if (!p->looked)
+        return;
+    if (automatic)
+        shape_by_data(p, f);
+    if (!automatic || !p->model || look(p, f, 0, &p->train))
+        say_look(f, "data.train", &p->train);
 }
 
 void check_data(struct check *p, struct finding *f)
@@ -135,15 +169,14 @@ void check_data(struct check *p, struct finding *f)
     struct finding unheard = {0};
     if (!p->has_job || !p->has_cluster)
         return;
-    bool reads = check_computes(p), automatic = job_needs_data(&p->job);
-    if (reads || automatic)
-        p->looked = look(p, reads ? f : &unheard, 0, &p->train);
-    if (p->looked && automatic)
-        shape_by_data(p, reads ? f : &unheard);
+    bool reads = check_computes(p);
+    if (reads || job_needs_data(&p->job))
+        look_at_train(p, reads ? f : &unheard);
     bool evaluates = reads && (c->role == ROLE_EVALUATOR || (c->is_chief && !c->has_evaluator)) &&
                      (p->job.data.eval || p->job.data.format == DATA_SYNTHETIC);
-    if (evaluates)
-        p->looked_eval = look(p, f, 1, &p->eval);
+    p->looked_eval = evaluates && look(p, f, 1, &p->eval);
+    if (p->looked_eval)
+        say_look(f, "data.eval", &p->eval);
     if (!reads)
         finding_say(f, VERDICT_OK, "a ps reads none");
 }

@@ -257,15 +257,16 @@ static void default_name(struct job *job, const char *file)
 
 /* ---- the whole ---- */
 
-/* The learning_rate of `rates` and the optimizer's are one key: a --set of one replaces the other in the file. */
+/* The learning_rate of `rates` and the optimizer's are one key: a --set of one replaces the other in the file, and not one
+ * of another --set. */
 static void set_replaces_rate(struct job_node *rates, struct job_node *optimizer, const char *set)
 {
     struct job_node *kind = optimizer && optimizer->kind == NODE_MAP ? optimizer->child : NULL;
     struct job_node *rate = rates ? job_tree_child(rates, "learning_rate") : NULL;
     struct job_node *own = kind ? job_tree_child(kind, "learning_rate") : NULL;
-    if (rate && own && rate->set == set && own->set != set)
+    if (rate && own && rate->set == set && !own->set)
         job_tree_remove(kind, own);
-    else if (rate && own && own->set == set && rate->set != set)
+    else if (rate && own && own->set == set && !rate->set)
         job_tree_remove(rates, rate);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/job/meaning.h"
 #include "common/job/table.h"
 #include "common/base/words.h"
 
@@ -288,6 +289,11 @@ void job_key_hint(const char *path, char *out, size_t bytes)
     const char *wrong = last_name(path);
     char group[JOB_PATH_MAX];
     (void)snprintf(group, sizeof group, "%.*s", (int)(wrong > path ? wrong - path - 1 : 0), path);
+    char meant[JOB_PATH_MAX];
+    if (job_meaning_key(group, wrong, meant)) {
+        (void)snprintf(out, bytes, "did you mean %s?", meant);
+        return;
+    }
     if (hint_sibling(group, wrong, out, bytes) ||
         (strncmp(path, "model.layers", 12) != 0 && strncmp(path, "data.columns", 12) != 0 &&
          strncmp(path, "tables", 6) != 0 && hint_elsewhere(path, out, bytes)))

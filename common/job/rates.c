@@ -33,13 +33,15 @@ static void find_rate(struct job_reader *r, const struct job_updates *u, struct 
 enum err job_settle_rate(struct job_reader *r, const struct job_updates *u, bool *given)
 {
     struct rate_given g;
-    char shown[2 * JOB_PATH_MAX];
+    char shown[2 * JOB_PATH_MAX], where[200];
     find_rate(r, u, &g);
     *given = g.at[0] || g.at[1];
     if (g.at[0] && g.at[1]) {
         job_path_shown(r, g.path[1], shown, sizeof shown);
+        job_tree_where(where, sizeof where, g.at[1], r->name);
         return job_refuse(r, g.at[0], g.path[0],
-                          "%s is the same key, and is given too; give one of them", shown);
+                          "%s is the same key, and is given too, by %s; give one of them", shown,
+                          where);
     }
     if (!*given)
         return ERR_OK;

@@ -9,6 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/words.h"
+#include "common/job/meaning.h"
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 
@@ -86,17 +87,21 @@ static enum err refuse_word(struct job_reader *r, const struct job_key *key,
                             const struct job_node *at, const char *word)
 {
     char allowed[ALLOWED_BYTES];
+    const char *meant = job_meaning_word(key->words, word);
+    bool later = job_word_find(key->words, word);
     job_words_list(key->words, true, allowed, sizeof allowed);
-    if (job_word_find(key->words, word))
+    if (later && !meant)
         return job_refuse(r, at, key->path, "'%s' is not supported yet; allowed: %s", word,
                           allowed);
     struct words near;
     words_init(&near, word);
     for (const struct job_word *w = key->words; w->word; w++)
         words_try(&near, w->word);
-    if (near.best)
-        return job_refuse(r, at, key->path, "'%.*s' is unknown, did you mean %s? allowed: %s",
-                          SHOWN_BYTES, word, near.best, allowed);
+    meant = meant ? meant : near.best;
+    if (meant)
+        return job_refuse(r, at, key->path, "'%.*s' is %s, did you mean %s? allowed: %s",
+                          SHOWN_BYTES, word, later ? "not supported yet" : "unknown", meant,
+                          allowed);
     return job_refuse(r, at, key->path, "'%.*s' is unknown; allowed: %s", SHOWN_BYTES, word,
                       allowed);
 }

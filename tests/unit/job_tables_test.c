@@ -622,10 +622,11 @@ static void a_rate_beside_the_optimizer_holds_wherever_it_stands(void **state)
                           "tables.ids.learning_rate=2"};
     struct job job;
     struct errmsg e = {""};
-    if (job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", both, 2, &e))
-        fail_msg("%s", e.text);
-    assert_true(job.model.table[1].optimizer.learning_rate == 2);
-    job_close(&job);
+    assert_int_equal(job_parse(&job, wide_deep, strlen(wide_deep), "j.yaml", "/jobs", both, 2, &e),
+                     ERR_INPUT);
+    assert_string_equal(e.text, "--set tables.ids.learning_rate: "
+                                "tables.ids.optimizer.sgd.learning_rate is the same key, and is "
+                                "given too, by --set tables; give one of them");
 }
 
 static void updates_of_rows_that_cannot_be_are_refused(void **state)
@@ -658,7 +659,7 @@ static void updates_of_rows_that_cannot_be_are_refused(void **state)
             AT ".learning_rate: '0' is not allowed; allowed: number above 0");
     refused("tables.ids={learning_rate: 1, optimizer: {sgd: {learning_rate: 1}}}",
             AT ": tables.ids.learning_rate: tables.ids.optimizer.sgd.learning_rate is the same "
-               "key, and is given too; give one of them");
+               "key, and is given too, by " AT "; give one of them");
     refused("tables.ids.learning_rate_schedule=cosine_decay",
             AT ".learning_rate_schedule: tables.ids.learning_rate_schedule.cosine_decay."
                "decay_steps: it is missing; allowed: integer from 1 to 4294967295");

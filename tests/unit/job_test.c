@@ -427,6 +427,54 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
                 "inputs");
 }
 
+/* `wrong` under --set: the error says "did you mean `meant`?". */
+static void means(const char *wrong, const char *meant)
+{
+    struct job job;
+    struct errmsg e = {""};
+    char wanted[256];
+    assert_int_equal(job_parse(&job, mlp, strlen(mlp), "j.yaml", "/", &wrong, 1, &e), ERR_INPUT);
+    snprintf(wanted, sizeof wanted, "did you mean %s?", meant);
+    if (!strstr(e.text, wanted))
+        fail_msg("%s: %s", wrong, e.text);
+}
+
+static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void **state)
+{
+    (void)state;
+    means("model.loss=bce", "binary_crossentropy");
+    means("model.loss=BCEWithLogitsLoss", "binary_crossentropy: {from_logits: true}");
+    means("model.loss=CrossEntropyLoss", "sparse_categorical_crossentropy: {from_logits: true}");
+    means("model.loss=cross_entropy", "sparse_categorical_crossentropy: {from_logits: true}");
+    means("model.loss=categorical_crossentropy", "sparse_categorical_crossentropy");
+    means("model.loss=log_loss", "binary_crossentropy");
+    means("model.loss=MSELoss", "mean_squared_error");
+    means("model.metrics=[acc]", "accuracy");
+    means("model.metrics=[roc_auc]", "auc");
+    means("model.metrics=[bce]", "logloss");
+    means("model.layers.1={dense: {units: 3, activation: relu6}}", "relu");
+    means("model.layers.1={dense: {units: 3, activation: swish}}", "silu");
+    means("model.layers.1={dense: {units: 3, activation: identity}}", "linear");
+    means("model.layers.1={Linear: 3}", "dense");
+    means("model.layers.1={batchnorm: {}}", "batch_normalization");
+    means("model.layers.1={dense: {neurons: 3}}", "model.layers[].dense.units");
+    means("model.layers.1={dropout: {p: 0.5}}", "model.layers[].dropout.rate");
+    means("optimizer=momentum", "sgd: {momentum: 0.9}");
+    means("optimizer={adam: {lr: 0.1}}", "optimizer.adam.learning_rate");
+    means("optimizer={adam: {betas: 0.1}}", "optimizer.adam.beta_1");
+    means("lr=0.1", "training.learning_rate");
+    means("training.lr=0.1", "training.learning_rate");
+    means("training.batch=8", "training.batch_size");
+    means("batchSize=8", "training.batch_size");
+    means("epoch=8", "training.epochs");
+    means("training.epoch=8", "training.epochs");
+    means("model.loss_fn=mse", "model.loss");
+    means("data.validation=x", "data.eval");
+    means("data.sep=;", "data.delimiter");
+    means("data.format=svmlight", "libsvm");
+    means("training.update=hogwild", "async");
+}
+
 static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
 {
     (void)state;
@@ -624,7 +672,19 @@ static void the_rate_is_given_once(void **state)
             "training: {learning_rate: 0.2}\n",
             NULL,
             "j.yaml:4: training.learning_rate: optimizer.sgd.learning_rate is the same key, and "
-            "is given too; give one of them");
+            "is given too, by j.yaml:3; give one of them");
+    static const char *const both[] = {"optimizer.adam.learning_rate=0.5",
+                                       "training.learning_rate=0.25"};
+    struct job none;
+    struct errmsg e;
+    for (size_t i = 0; i < 2; i++) { /* neither is the later one */
+        const char *const sets[] = {both[i], both[1 - i]};
+        assert_int_equal(job_parse(&none, mlp, strlen(mlp), "j.yaml", "/", sets, 2, &e), ERR_INPUT);
+        assert_string_equal(e.text,
+                            "--set training.learning_rate: optimizer.adam.learning_rate is the "
+                            "same key, and is given too, by --set optimizer.adam.learning_rate; "
+                            "give one of them");
+    }
     /* They are one key: a --set of either takes the place of what the file says. */
     struct job job = parsed(mlp, "optimizer={adam: {learning_rate: 0.5}}");
     assert_true(job.optimizer.learning_rate == 0.5f);
@@ -772,7 +832,8 @@ static void schedules_are_read_and_checked(void **state)
                 SET IN "inverse_time_decay.decay_steps: '0' is not allowed; allowed: integer from "
                        "1 to 4294967295");
     refused_set("training.learning_rate_schedule=cosine",
-                SET ": 'cosine' is unknown; allowed: constant, exponential_decay, cosine_decay, "
+                SET ": 'cosine' is unknown, did you mean cosine_decay? allowed: constant, "
+                    "exponential_decay, cosine_decay, "
                     "polynomial_decay, piecewise_constant_decay, inverse_time_decay");
     refused_line("training: {warmup_steps: 5, learning_rate_schedule: {cosine_decay: {decay_steps: "
                  "9, warmup_target: 1}}}",
@@ -1613,6 +1674,7 @@ int main(void)
         cmocka_unit_test(regularizers_and_class_weights_are_read_as_keras_has_them),
         cmocka_unit_test(initializers_take_names_or_a_constant),
         cmocka_unit_test(an_unknown_key_names_line_and_nearest_key),
+        cmocka_unit_test(a_name_that_other_programs_use_gets_the_one_that_means_it_here),
         cmocka_unit_test(an_unknown_word_names_the_nearest_and_the_allowed),
         cmocka_unit_test(wrong_types_and_ranges_say_what_is_allowed),
         cmocka_unit_test(numbers_are_read_strictly),

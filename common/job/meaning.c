@@ -1,0 +1,186 @@
+#include "common/job/meaning.h"
+
+#include <string.h>
+
+struct meaning {
+    const char *
+        names; /* as PyTorch, Keras, scikit-learn, XGBoost, LightGBM or habit have it; blanks between them */
+    const char *here;
+};
+
+/* A name may stand in several lines: the first whose word is allowed in that place is meant. */
+static const struct meaning words[] = {
+    /* losses */
+    {"bcewithlogits bcewithlogitsloss sigmoidcrossentropy sigmoidcrossentropywithlogits",
+     "binary_crossentropy: {from_logits: true}"},
+    {"bce bceloss logloss binarylogloss binary binarylogistic logistic logisticregression",
+     "binary_crossentropy"},
+    {"ce cce crossentropy crossentropyloss softmaxcrossentropy softmaxcrossentropywithlogits "
+     "sparsesoftmaxcrossentropywithlogits",
+     "sparse_categorical_crossentropy: {from_logits: true}"},
+    {"categoricalcrossentropy scc sparsecrossentropy nll nllloss negativeloglikelihood "
+     "multilogloss multiclass multisoftmax multisoftprob",
+     "sparse_categorical_crossentropy"},
+    {"mseloss l2 l2loss squarederror squaredloss regression regsquarederror leastsquares "
+     "meansquarederror",
+     "mean_squared_error"},
+    {"maeloss l1 l1loss absoluteerror regabsoluteerror meanabsoluteerror", "mean_absolute_error"},
+    /* metrics */
+    {"acc accuracyscore binaryaccuracy categoricalaccuracy sparsecategoricalaccuracy", "accuracy"},
+    {"rocauc aucroc rocaucscore auroc areaunderthecurve", "auc"},
+    {"sensitivity tpr truepositiverate recallscore", "recall"},
+    {"ppv precisionscore", "precision"},
+    {"bce bceloss binarycrossentropy crossentropy binarylogloss", "logloss"},
+    {"ne", "normalized_entropy"},
+    /* layers and activations */
+    {"linear fc fullyconnected innerproduct", "dense"},
+    {"linear identity", "linear"},
+    {"relu6 rectifier", "relu"},
+    {"swish", "silu"},
+    {"logistic", "sigmoid"},
+    {"lrelu leakyrelu prelu", "leaky_relu"},
+    {"conv convolution convolution2d", "conv2d"},
+    {"maxpool maxpool2d maxpooling", "max_pooling2d"},
+    {"avgpool avgpool2d averagepooling", "average_pooling2d"},
+    {"gap globalavgpool globalaveragepooling adaptiveavgpool2d", "global_average_pooling2d"},
+    {"globalmaxpool globalmaxpooling adaptivemaxpool2d", "global_max_pooling2d"},
+    {"bn batchnorm batchnorm1d batchnorm2d", "batch_normalization"},
+    {"ln layernorm", "layer_normalization"},
+    {"cat concat", "concatenate"},
+    {"residual sum plus", "add"},
+    {"view", "reshape"},
+    {"lookup", "embedding"},
+    /* first values */
+    {"xavier xavieruniform glorot", "glorot_uniform"},
+    {"xaviernormal", "glorot_normal"},
+    {"kaiming kaiminguniform he", "he_uniform"},
+    {"kaimingnormal", "he_normal"},
+    {"normal gaussian", "random_normal"},
+    {"uniform", "random_uniform"},
+    /* optimizers, schedules */
+    {"momentum sgdm", "sgd: {momentum: 0.9}"},
+    {"nesterov nag", "sgd: {momentum: 0.9, nesterov: true}"},
+    {"adamweightdecay", "adamw"},
+    {"followtheregularizedleader", "ftrl"},
+    {"cosine cosineannealing cosineannealinglr", "cosine_decay"},
+    {"exponential exponentiallr", "exponential_decay"},
+    {"multistep multisteplr step steplr piecewise", "piecewise_constant_decay"},
+    {"poly polynomial polynomiallr linear", "polynomial_decay"},
+    /* update modes */
+    {"bsp synchronous", "sync"},
+    {"asp asynchronous hogwild downpour", "async"},
+    {"stalesynchronous", "ssp"},
+    {"localsgd diloco fedavg", "geo"},
+    /* data */
+    {"mnist ubyte", "idx"},
+    {"cifar", "cifar10"},
+    {"tsv", "csv, with data.delimiter: tab,"},
+    {"svmlight svm", "libsvm"},
+};
+
+static const struct meaning keys[] = {
+    {"lr eta stepsize alpha baselr", "training.learning_rate"},
+    {"batch bs batchsize minibatch minibatchsize trainbatchsize globalbatchsize",
+     "training.batch_size"},
+    {"epoch nepochs numepochs maxepochs numtrainepochs niter numboostround", "training.epochs"},
+    {"randomseed randomstate rngseed", "training.seed"},
+    {"gradclip clip clipnorm clipgradnorm maxgradnorm gradientclip gradientclipping globalclipnorm",
+     "training.clip_norm"},
+    {"gradaccum gradientaccumulation accumulatesteps accumulategradbatches",
+     "training.gradient_accumulation_steps"},
+    {"warmup numwarmupsteps", "training.warmup_steps"},
+    {"schedule scheduler lrschedule lrscheduler decay", "training.learning_rate_schedule"},
+    {"classweights", "training.class_weight"},
+    {"mode updatemode", "training.update"},
+    {"opt optim solver", "optimizer"},
+    {"lossfn lossfunction criterion objective", "model.loss"},
+    {"metric evalmetric", "model.metrics"},
+    {"inputshape inputsize", "model.input.shape"},
+    {"traindata trainfile trainfiles trainingdata file files path paths", "data.train"},
+    {"val valid validation validationdata test testdata evaldata", "data.eval"},
+    {"sep separator", "data.delimiter"},
+    {"navalues nullvalues", "data.missing"},
+    {"hasheader skipheader", "data.header"},
+    {"earlystop earlystoppingrounds", "early_stopping.patience"},
+    {"saveevery savesteps checkpointsteps", "checkpoint.every_steps"},
+    {"maxtokeep savetotallimit", "checkpoint.keep"},
+    {"nthreads numthreads njobs", "worker.threads"},
+    /* of layers and optimizers: only where they have such a key */
+    {"neurons outfeatures width hidden", "units"},
+    {"outchannels channels", "filters"},
+    {"kernel", "kernel_size"},
+    {"act nonlinearity", "activation"},
+    {"p prob probability", "rate"},
+    {"numembeddings vocabsize", "input_dim"},
+    {"embeddingdim", "output_dim"},
+    {"eps", "epsilon"},
+    {"betas beta1", "beta_1"},
+    {"beta2", "beta_2"},
+    {"wd l2", "weight_decay"},
+};
+
+/* Its letters and digits, small; "" if they have no room. */
+static void plain(const char *name, char out[static JOB_NAME_MAX])
+{
+    size_t n = 0;
+    for (; *name; name++) {
+        char c = *name;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9'))
+            continue;
+        if (n == JOB_NAME_MAX - 1) {
+            n = 0;
+            break;
+        }
+        out[n++] = c;
+    }
+    out[n] = 0;
+}
+
+static bool has_name(const struct meaning *m, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = m->names; n && (at = strstr(at, name)); at += n)
+        if ((at == m->names || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
+}
+
+/* The word that a meaning begins with is one of these, and there is such a thing here. */
+static bool is_allowed(const struct job_word *allowed, const char *here)
+{
+    size_t n = strcspn(here, ":,");
+    for (const struct job_word *w = allowed; w->word; w++)
+        if (strlen(w->word) == n && strncmp(w->word, here, n) == 0)
+            return w->value != JOB_WORD_LATER;
+    return false;
+}
+
+const char *job_meaning_word(const struct job_word *allowed, const char *word)
+{
+    char name[JOB_NAME_MAX];
+    plain(word, name);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (has_name(&words[i], name) && is_allowed(allowed, words[i].here))
+            return words[i].here;
+    return NULL;
+}
+
+bool job_meaning_key(const char *group, const char *name, char out[static JOB_PATH_MAX])
+{
+    char is[JOB_NAME_MAX];
+    plain(name, is);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *here = keys[i].here, *dot = strrchr(here, '.');
+        if (!has_name(&keys[i], is))
+            continue;
+        (void)snprintf(out, JOB_PATH_MAX, "%s%s%s", group, *group ? "." : "", dot ? dot + 1 : here);
+        if (job_key_find(out))
+            return true;
+        (void)snprintf(out, JOB_PATH_MAX, "%s", here);
+        if (job_key_find(out))
+            return true;
+    }
+    return false;
+}

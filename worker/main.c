@@ -294,13 +294,18 @@ static enum err begin_run(struct process *p, struct errmsg *e)
 /* The newest cut that can be used; of a job that is done, and of another run, the first cut that is made of it. */
 static enum err find_base(struct process *p, struct errmsg *e)
 {
-    if (!p->has_base)
-        return ERR_OK;
-    if (!warm_start_is_due(&p->job, &p->base)) {
+    bool begins = !p->has_base || warm_start_is_due(&p->job, &p->base);
+    enum err err = job_settle_merge(&p->job, begins ? NULL : p->base.identity_text, e);
+    if (!err && p->job.training.update == UPDATE_GEO)
+        log_info("rounds merge by training.geo_merge: %s",
+                 job_geo_merge_word(p->job.training.geo_merge));
+    if (err || !p->has_base)
+        return err;
+    if (!begins) {
         warm_start_settle(&p->job, p->checkpoints, &p->base);
         return ERR_OK;
     }
-    enum err err = begin_run(p, e);
+    err = begin_run(p, e);
     if (err)
         return err;
     manifest_close(&p->base);

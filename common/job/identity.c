@@ -448,14 +448,31 @@ static void path_of_line(const struct line *l, char path[JOB_PATH_MAX])
     path[n] = 0;
 }
 
-/* An older release did not know the key, and does what its default says. */
-static bool line_is_default(const struct line *l)
+static const struct job_key *key_of_line(const struct line *l)
 {
     char path[JOB_PATH_MAX];
     path_of_line(l, path);
-    const struct job_key *key = job_key_find(path);
-    return key && key->fallback && strlen(key->fallback) == (size_t)l->value_bytes &&
-           memcmp(key->fallback, l->value, (size_t)l->value_bytes) == 0;
+    return job_key_find(path);
+}
+
+static bool value_is(const struct line *l, const char *value)
+{
+    return value && strlen(value) == (size_t)l->value_bytes &&
+           memcmp(value, l->value, (size_t)l->value_bytes) == 0;
+}
+
+/* An older release did not know the key, and does what its default says. */
+static bool line_is_default(const struct line *l)
+{
+    const struct job_key *key = key_of_line(l);
+    return key && (value_is(l, key->fallback) || value_is(l, key->former));
+}
+
+/* The default is what the checkpoint has, whatever that is. */
+static bool line_takes_any(const struct line *l)
+{
+    const struct job_key *key = key_of_line(l);
+    return key && key->former && value_is(l, key->fallback);
 }
 
 /* A list of words may be long, and what follows it in a message has to be read, too. */
@@ -477,7 +494,7 @@ static enum err compare(const char *was, const char *is, const char *const *fold
         if (!line_find_next(is, &next, &a, &b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is not there", a.key_bytes, a.key,
                            value_shown(&a), a.value);
-        if (!same_value(&a, &b))
+        if (!same_value(&a, &b) && !line_takes_any(&b))
             return err_set(e, ERR_INPUT, "%.*s was %.*s, is %.*s", a.key_bytes, a.key,
                            value_shown(&a), a.value, value_shown(&b), b.value);
     }
@@ -492,6 +509,34 @@ static enum err compare(const char *was, const char *is, const char *const *fold
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 {
     return compare(was, is, NULL, e);
+}
+
+/* ---- what a checkpoint settles ---- */
+
+/* A release without the key did as Paddle does. */
+static enum geo_merge merge_that_was(const char *was)
+{
+    static const char key[] = "training.geo_merge";
+    const struct line wanted = {.key = key, .key_bytes = (int)sizeof key - 1};
+    struct line found;
+    if (was && !line_find(was, &wanted, &found))
+        return GEO_MERGE_PADDLE;
+    return was && value_is(&found, "paddle") ? GEO_MERGE_PADDLE : GEO_MERGE_AVERAGE;
+}
+
+enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e)
+{
+    struct job_training *t = &job->training;
+    if (t->update != UPDATE_GEO || t->geo_merge != GEO_MERGE_AUTO)
+        return ERR_OK;
+    char *unsettled = job->identity_text;
+    t->geo_merge = merge_that_was(was);
+    if (identity_text(job)) {
+        job->identity_text = unsettled;
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    mem_free(unsettled);
+    return ERR_OK;
 }
 
 /* ---- keys of rows ---- */

@@ -98,6 +98,8 @@ enum csv_delimiter {
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
 /* What a new run (checkpoint.run) takes of the words and scales of the one before it. */
+/* What a round of geo pushes; on the wire, but for AUTO, which the chief settles (job_settle_merge). */
+enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
 
 /* One column of a csv file. */
@@ -248,6 +250,7 @@ struct job {
         float clip_norm;          /* 0: off */
         uint32_t monitor;         /* MONITOR_.. */
         uint32_t geo_every;       /* geo */
+        enum geo_merge geo_merge; /* geo */
         uint32_t staleness;       /* ssp */
         float delay_compensation; /* lambda; 0: none */
         bool staleness_rate;
@@ -373,6 +376,10 @@ bool job_draws_clicks(const struct job *job);
 /* Compare two identity texts; names the first key that differs with its old and new value
  * ("training.batch_size was 64, is 128"). ERR_INPUT where they differ. */
 enum err job_identity_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* geo: settle `geo_merge: auto` by the identity text of the checkpoint that the job goes on from; NULL: it is a new one.
+ * The identity text says it from then on; the hash stays, as other processes see no checkpoint. Errors: ERR_NOMEM. */
+enum err job_settle_merge(struct job *job, const char *was, struct errmsg *e) MUST_CHECK;
+const char *job_geo_merge_word(enum geo_merge merge);
 /* The same of what says what weights are, and how they are learned from: model, optimizer, how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 

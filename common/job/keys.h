@@ -75,7 +75,10 @@ struct job_key {
     /* The field of the wire's Settings in which the chief's value goes to the ps and the other workers; NULL: in none,
      * or not as it stands here. */
     const char *setting;
-    const char *fallback;     /* the default as one would write it; NULL: none, or `fallback_doc` */
+    const char *fallback; /* the default as one would write it; NULL: none, or `fallback_doc` */
+    /* Identity keys whose default is `auto`, what a checkpoint has: the value of a checkpoint of a release without the key;
+     * NULL: the default. */
+    const char *former;
     const char *fallback_doc; /* a default that is worked out, in words */
     const char *doc;
 };

@@ -31,6 +31,13 @@ static const struct job_word nan_guard_words[] = {
     {"rollback", NAN_GUARD_ROLLBACK, NULL}, LAST_WORD,
 };
 
+static const struct job_word geo_merge_words[] = {
+    {"auto", GEO_MERGE_AUTO, NULL},
+    {"average", GEO_MERGE_AVERAGE, NULL},
+    {"paddle", GEO_MERGE_PADDLE, NULL},
+    LAST_WORD,
+};
+
 static const struct job_word update_words[] = {
     {"sync", UPDATE_SYNC, NULL},
     {"async", UPDATE_ASYNC, NULL},
@@ -205,6 +212,14 @@ static const struct job_key keys[] = {
             .fallback = "8",
             HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
             .setting = "geo_every"),
+    JOB_KEY("training.geo_merge", WORD, training.geo_merge,
+            "geo: `average`: a worker pushes its part of what it has moved, and goes on from the "
+            "servers' parameters; `paddle`: it goes on from its own, moved by what the others "
+            "pushed; `auto`: as the checkpoint that the job goes on from (one of 0.1.0: `paddle`), "
+            "in a new job `average`",
+            .identity = true, .words = geo_merge_words, .fallback = "auto", .former = "paddle",
+            HEEDED(in_geo, "it is of training.update: geo, which is %s here; leave it out"),
+            .setting = "geo_merge"),
     JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
             "async: lambda of DC-ASGD, g + lambda g g (w - w pulled); a copy of the parameters for "
             "each worker on the ps",
@@ -214,5 +229,11 @@ static const struct job_key keys[] = {
             "async: the rate of an update is divided by its staleness", .fallback = "false",
             OF_STALE("false"), .setting = "staleness_rate"),
 };
+
+const char *job_geo_merge_word(enum geo_merge merge)
+{
+    return job_word_of(geo_merge_words, (int)merge);
+}
+
 const struct job_key_table job_table_training = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

@@ -108,6 +108,15 @@ class ModesTest(TrainCase):
         for (variance,) in struct.iter_unpack("<f", weights[8 + size + start:8 + size + end]):
             self.assertGreater(variance, 0)
 
+    def test_geo_goes_on_by_the_merge_that_it_began_with(self):
+        keys = {"training.update": "geo", "data.synthetic_train_rows": 2000, "data.synthetic_eval_rows": 100}
+        one = {"training.epochs": 1, "training.geo_merge": "paddle"}
+        self.train("--workers=2", keys={**keys, **one})
+        going_on = self.train("--workers=2", keys={**keys, "training.epochs": 2})
+        self.assertIn("rounds merge by training.geo_merge: paddle", going_on.logs())
+        self.assertRegex(self.train("--workers=2", code=2, keys={**keys, "training.epochs": 4, "training.geo_merge": "average"}).stderr(),
+                         "training.geo_merge was paddle, is average")
+
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_it_goes_on_from_where_it_was_stopped_with_other_numbers_of_ps_and_workers(self):
         for mode in self.each(*(("ssp-2",) if SHORT or SANITIZED else ())):

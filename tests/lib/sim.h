@@ -632,6 +632,7 @@ struct sim {
     size_t updates, updates_room;
     struct sim_update *update;
     struct sim_computed *computed;
+    float left[64]; /* geo: the part of a batch that its round leaves out */
     uint64_t saved_generation, saved_cut, saved_ids; /* sim_stale.c: what the last copies have */
     bool died;                                       /* somebody was killed */
     double *

@@ -707,7 +707,8 @@ static void check_async(struct sim *sim, const struct manifest *m, const float *
         if (!ids_has(&done, id) || sim_broken(c, id, NULL) || sim_batch_examples(c, id) == 0)
             continue;
         bool differs = sim_broken_for(c, id, 1);
-        *(differs ? &open : &moved) += (float)id_value(id) * c->settings.learning_rate;
+        *(differs ? &open : &moved) +=
+            (float)id_value(id) * c->settings.learning_rate * (1 - sim->left[id]);
         *(differs ? &open_t : &t) += 1;
     }
     if (c->settings.update == GRADWIRE__UPDATE__GEO)

@@ -536,6 +536,8 @@ static void run_one(const char *name, uint64_t seed, Gradwire__Update update, bo
     sim_config_random(&config, seed, update == GRADWIRE__UPDATE__SYNC);
     config.settings.update = update;
     config.settings.geo_every = 1 + (uint32_t)(seed % 5);
+    config.settings.geo_merge =
+        seed % 2 ? GRADWIRE__GEO_MERGE__AVERAGE : GRADWIRE__GEO_MERGE__PADDLE;
     if (faults)
         sim_faults_random(&config);
     sim_try(&config, name, seed);

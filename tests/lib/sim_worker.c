@@ -563,6 +563,15 @@ static void on_batch(struct sim *sim, struct sim_event *e)
     sim_worker_pump(sim, k);
 }
 
+/* Of the batches of a round no more is ever pushed, but by Paddle's rule. */
+static void note_round(const struct sim_worker *k, float part)
+{
+    const struct session_ranges *r = session_round(k->session);
+    for (size_t i = 0; i < r->n && k->terms->settings.geo_merge != GRADWIRE__GEO_MERGE__PADDLE; i++)
+        for (uint64_t id = 0; id < r->range[i].count; id++)
+            sim_of(k)->left[r->range[i].first + id] = 1 - part;
+}
+
 /* Geo: what the parameters have moved; async: what was withheld. */
 static void start_round(struct sim_worker *k, const struct session_task *t)
 {
@@ -578,12 +587,14 @@ static void start_round(struct sim_worker *k, const struct session_task *t)
     n->examples = 1;
     push_codec_task(k->codec, &(struct push_task){.name = t->name, .remainder = true});
     if (k->local) {
-        local_round(k->local, k->w, t->divisor);
+        local_round(k->local, k->w, t->part);
+        note_round(k, t->part);
         memcpy(n->value, k->local->round.value, sim->config.elems * sizeof(float));
     } else {
         memset(n->value, 0, sim->config.elems * sizeof(float));
     }
-    sim_trace(sim, "worker %u pushes round %" PRIu64 " by %u", k->proc.index, t->name, t->divisor);
+    sim_trace(sim, "worker %u pushes round %" PRIu64 ", %g", k->proc.index, t->name,
+              (double)t->part);
     k->piece_shard = k->terms->plan.shards - 1;
     k->piece_chunks = k->terms->plan.shard[k->piece_shard].chunks;
     schedule_piece(k);

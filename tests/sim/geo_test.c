@@ -24,6 +24,8 @@ static void geo_adds_each_round_once_whatever_connections_break(void **state)
         sim_config_random(&c, seed, false);
         c.settings.update = GRADWIRE__UPDATE__GEO;
         c.settings.geo_every = 1 + (uint32_t)(seed % 5);
+        c.settings.geo_merge =
+            seed % 2 ? GRADWIRE__GEO_MERGE__AVERAGE : GRADWIRE__GEO_MERGE__PADDLE;
         c.worker_rejoin_s = 60;
         c.faults = SIM_FAULTS_MAX;
         for (uint32_t i = 0; i < c.faults; i++)

@@ -139,6 +139,7 @@ static struct sim_config config_of(const struct mode *m, const struct property *
     s->update = m->update;
     s->staleness = m->staleness;
     s->geo_every = 1 + (uint32_t)(seed % 5);
+    s->geo_merge = seed % 2 ? GRADWIRE__GEO_MERGE__AVERAGE : GRADWIRE__GEO_MERGE__PADDLE;
     s->delay_compensation = m->delay_compensation;
     s->staleness_rate = m->staleness_rate;
     s->epochs = EPOCHS;

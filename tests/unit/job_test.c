@@ -216,6 +216,48 @@ static void the_rounds_of_geo_are_refused_where_nobody_heeds_them(void **state)
     job_close(&job);
 }
 
+/* The settled merge, in its word, of a job that goes on from a checkpoint with that identity text. */
+static const char *merge_of(const char *set, const char *was)
+{
+    struct errmsg e;
+    struct job unsettled = parsed(mlp, set), job = parsed(mlp, set);
+    assert_int_equal(job_settle_merge(&job, was, &e), ERR_OK);
+    const char *word = job_geo_merge_word(job.training.geo_merge);
+    char line[64];
+    (void)snprintf(line, sizeof line, "training.geo_merge = %s\n", word);
+    assert_non_null(strstr(job.identity_text, line));
+    assert_memory_equal(job.identity, unsettled.identity, sizeof job.identity);
+    job_close(&job);
+    job_close(&unsettled);
+    return word;
+}
+
+static void a_checkpoint_says_how_the_rounds_of_geo_merge(void **state)
+{
+    (void)state;
+    static const char old[] = "training.update = geo\n", auto_[] = "training.geo_merge = auto\n",
+                      paddle[] = "training.geo_merge = paddle\n",
+                      average[] = "training.geo_merge = average\n";
+    struct errmsg e;
+    refused_set(
+        "training.geo_merge=paddle",
+        "--set training.geo_merge: it is of training.update: geo, which is sync here; leave it "
+        "out");
+    assert_string_equal(merge_of("training.update=geo", NULL), "average");
+    assert_string_equal(merge_of("training.update=geo", old), "paddle");
+    assert_string_equal(merge_of("training.update=geo", paddle), "paddle");
+    assert_string_equal(merge_of("training.update=geo", average), "average");
+    assert_string_equal(merge_of("training={update: geo, geo_merge: paddle}", NULL), "paddle");
+    assert_string_equal(merge_of(NULL, old), "auto"); /* in sync nobody merges */
+    assert_int_equal(job_identity_compare(average, auto_, &e), ERR_OK);
+    assert_int_equal(job_identity_compare(paddle, auto_, &e), ERR_OK);
+    assert_int_equal(job_identity_compare("", auto_, &e), ERR_OK);
+    assert_int_equal(job_identity_compare("", paddle, &e), ERR_OK);
+    assert_int_equal(job_identity_compare("", average, &e), ERR_INPUT);
+    assert_int_equal(job_identity_compare(paddle, average, &e), ERR_INPUT);
+    assert_string_equal(e.text, "training.geo_merge was paddle, is average");
+}
+
 static void backup_workers_are_refused_where_nobody_waits(void **state)
 {
     (void)state;
@@ -1666,6 +1708,7 @@ int main(void)
         cmocka_unit_test(backup_workers_need_a_microbatch_for_each_worker),
         cmocka_unit_test(what_stale_gradients_want_is_refused_in_sync),
         cmocka_unit_test(the_rounds_of_geo_are_refused_where_nobody_heeds_them),
+        cmocka_unit_test(a_checkpoint_says_how_the_rounds_of_geo_merge),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
         cmocka_unit_test(layers_are_named_as_keras_names_them),
         cmocka_unit_test(two_layers_of_one_name_are_refused),

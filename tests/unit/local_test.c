@@ -67,7 +67,7 @@ static void a_round_takes_its_part_and_the_rest_stays_at_the_worker(void **state
     all_are(w, 8);
     step(l, w, 4, 0); /* w = 6 */
     all_are(w, 6);
-    local_round(l, w, 4);
+    local_round(l, w, 0.25f);
     all_are(l->round.value, -0.5f);
     all_are(w, 6);
     servers_are(l, 7); /* 8 - 0.5 of ours - 0.5 of another's */
@@ -96,14 +96,14 @@ static void a_round_has_what_its_batches_add_to_a_moving_average(void **state)
     local_step(l, w, &empty, 1, 0);
     step(l, w, 2, 2);
     all_are(w, 4);
-    local_round(l, w, 4);       /* whatever part of the weights goes */
+    local_round(l, w, 0.25f);   /* whatever part of the weights goes */
     all_are(l->round.value, 2); /* 4 - 0.5 * 0.5 * 8 */
     assert_int_equal(l->updates, 2);
     servers_are(l, 3);
     local_merge(l, w, false);
     all_are(w, 3);
     step(l, w, 1, 3);
-    local_round(l, w, 4);
+    local_round(l, w, 0.25f);
     all_are(l->round.value, 0.5f);
     assert_int_equal(l->updates, 1);
     local_free(l);

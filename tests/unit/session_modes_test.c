@@ -18,6 +18,7 @@ struct fixture {
     bool bodies;                 /* a push is answered with parameters */
     uint64_t entry;              /* of the last tick */
     int pulls[SHARDS], ticks, helds, merges;
+    Gradwire__GeoMerge merge; /* the job's; PADDLE if nothing is said */
     bool bounded, fresh;
     uint64_t clock, number, done; /* of the last pull; done: ids that were reported */
 };
@@ -88,7 +89,8 @@ static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t ev
     Gradwire__Settings settings = GRADWIRE__SETTINGS__INIT;
     Gradwire__Welcome m = GRADWIRE__WELCOME__INIT;
     Gradwire__Generation g = msg_generation((struct generation){5, 7});
-    *f = (struct fixture){.layout = f->layout, .bodies = update == GRADWIRE__UPDATE__GEO};
+    *f = (struct fixture){
+        .layout = f->layout, .merge = f->merge, .bodies = update == GRADWIRE__UPDATE__GEO};
     assert_int_equal(session_new(&f->s, &io, f, f->layout), ERR_OK);
     plan.elems = SHARDS * CHUNK;
     plan.threads = threads;
@@ -96,6 +98,7 @@ static void open_fixture(struct fixture *f, Gradwire__Update update, uint32_t ev
     settings.update = update;
     settings.microbatches = 1;
     settings.geo_every = every;
+    settings.geo_merge = f->merge;
     settings.reply_codec = f->layout ? CODEC_FP16 : CODEC_RAW;
     settings.batches_per_epoch = epoch;
     settings.epochs = 100;
@@ -175,12 +178,12 @@ static void computes(struct fixture *f, uint64_t batch)
 
 /* ---- geo ---- */
 
-static void pushes(struct fixture *f, uint64_t round, uint32_t divisor)
+static void pushes(struct fixture *f, uint64_t round, float part)
 {
     struct session_task t = session_task(f->s);
     assert_int_equal(t.kind, TASK_PUSH);
     assert_int_equal(t.name, round);
-    assert_int_equal(t.divisor, divisor);
+    assert_true(t.part == part);
     session_computed(f->s);
     acknowledge(f, round);
 }
@@ -195,7 +198,7 @@ static void a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it(void **st
     assert_true(f.merges == 1 && f.fresh);
     computes(&f, 10);
     computes(&f, 11);
-    pushes(&f, 1, WORKERS);
+    pushes(&f, 1, 1.0f / WORKERS);
     assert_true(f.merges == 2 && !f.fresh); /* what is left of the others' stays with us */
     computes(&f, 12);
     computes(&f, 13);
@@ -216,13 +219,46 @@ static void before_a_hold_what_is_left_of_a_round_is_pushed(void **state)
     parameters(&f);
     computes(&f, 10);
     computes(&f, 11);
-    pushes(&f, 1, WORKERS);
+    pushes(&f, 1, 1.0f / WORKERS);
     hold(&f, 3);
     assert_int_equal(f.helds, 0);
     pushes(&f, 2, 1);
     assert_int_equal(f.helds, 1);
     assert_int_equal(f.done, 2);
     assert_int_equal(session_task(f.s).kind, TASK_NONE);
+    session_free(f.s);
+}
+
+static void averaging_takes_the_servers_parameters_behind_every_round(void **state)
+{
+    (void)state;
+    struct fixture f = {.layout = NULL, .merge = GRADWIRE__GEO_MERGE__AVERAGE};
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
+    lease(&f, 10, 7, false);
+    parameters(&f);
+    computes(&f, 10);
+    computes(&f, 11);
+    pushes(&f, 1, 1.5f / WORKERS);
+    assert_true(f.merges == 2 && f.fresh);
+    hold(&f, 3);
+    (void)session_task(f.s);
+    assert_int_equal(f.helds, 1); /* there is nothing left to be pushed */
+    session_free(f.s);
+}
+
+static void averaging_pushes_the_same_part_before_a_hold_and_at_the_end(void **state)
+{
+    (void)state;
+    struct fixture f = {.layout = NULL, .merge = GRADWIRE__GEO_MERGE__AVERAGE};
+    open_fixture(&f, GRADWIRE__UPDATE__GEO, 2, 100);
+    lease(&f, 10, 1, false);
+    parameters(&f);
+    computes(&f, 10);
+    pushes(&f, 1, 1.5f / WORKERS);
+    assert_true(f.merges == 2 && f.fresh);
+    (void)session_task(f.s);
+    assert_int_equal(f.done, 1);
+    assert_int_equal(session_phase(f.s), SESSION_IDLE);
     session_free(f.s);
 }
 
@@ -236,7 +272,7 @@ static void a_round_touches_few_epochs(void **state)
     parameters(&f);
     for (uint64_t batch = 1; batch <= 6; batch++) /* of epochs 0 to 3 */
         computes(&f, batch);
-    pushes(&f, 1, WORKERS);
+    pushes(&f, 1, 1.0f / WORKERS);
     session_free(f.s);
 }
 
@@ -253,7 +289,7 @@ static void the_last_rounds_batches_are_known_to_the_hello(void **state)
     assert_int_equal(session_leases(f.s, held, 4), 2); /* in no round yet, and those to come */
     assert_true(held[0].first == 10 && held[0].count == 1 && held[1].first == 11);
     computes(&f, 11);
-    pushes(&f, 1, WORKERS);
+    pushes(&f, 1, 1.0f / WORKERS);
     Gradwire__Hello m = GRADWIRE__HELLO__INIT;
     struct session_hello room;
     session_hello_chief(f.s, &room, &m);
@@ -376,6 +412,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_is_a_part_of_what_moved_and_the_last_one_all_of_it),
         cmocka_unit_test(before_a_hold_what_is_left_of_a_round_is_pushed),
+        cmocka_unit_test(averaging_takes_the_servers_parameters_behind_every_round),
+        cmocka_unit_test(averaging_pushes_the_same_part_before_a_hold_and_at_the_end),
         cmocka_unit_test(a_round_touches_few_epochs),
         cmocka_unit_test(the_last_rounds_batches_are_known_to_the_hello),
         cmocka_unit_test(reads_at_a_clock_alone_have_the_codec_of_the_job),

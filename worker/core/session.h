@@ -127,8 +127,8 @@ struct session_task {
     const struct epochs_work *work;
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* runs of leaves */
     uint32_t runs;
-    uint32_t divisor; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
-    bool whole;       /* error feedback: its pushes withhold nothing */
+    float part; /* TASK_PUSH: of what has moved since the last round; 1: all of it goes */
+    bool whole; /* error feedback: its pushes withhold nothing */
 };
 
 /* What to do now; call after every event. TASK_COMPUTE moves to SESSION_COMPUTING. */

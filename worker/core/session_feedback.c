@@ -49,6 +49,6 @@ bool feedback_pushes(struct session *s, struct session_task *t)
     if (!whole || feedback_is_clean(s))
         return false;
     s->remainders++;
-    *t = (struct session_task){.kind = TASK_PUSH, .name = s->remainders, .divisor = 1};
+    *t = (struct session_task){.kind = TASK_PUSH, .name = s->remainders, .part = 1};
     return true;
 }

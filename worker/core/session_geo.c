@@ -1,8 +1,9 @@
 /* The session in local SGD (docs/semantics.md, "Geo").
  *
  * Happy path: a lease -> pull -> compute a batch, the optimizer runs here -> after training.geo_every batches a round:
- * a part of what the parameters have moved goes to every shard, their newest come back -> compute ...
- * Before a hold, when told to go, and when no lease is left the round takes all that is left to push ("whole").
+ * a part of what the parameters have moved goes to every shard, their newest come back and take the place of ours ->
+ * compute ... Before a hold, when told to go, and when no lease is left a round is due, too.
+ * Paddle's rule keeps what a round leaves, and pushes a part of it with the next one, and all before a hold ("whole").
  * Failure modes: a connection breaks (the round is pushed again, it is added once), a new generation (what was not
  * pushed is lost; its batches are dealt again). */
 #include <assert.h>
@@ -55,15 +56,31 @@ static bool full(const struct session *s)
            of->n == WORKER_RANGES_MAX;
 }
 
+static bool keeps_rest(const struct session *s)
+{
+    return s->terms.settings.geo_merge == GRADWIRE__GEO_MERGE__PADDLE;
+}
+
+/* The mean of the workers' moves times 1.5: what each adds to it is smaller than a step of sync, whose gradient of all
+ * workers has less noise for Adam to divide by. Measured in docs/semantics.md, "Geo". */
+static float part_of(uint32_t members)
+{
+    float part = 1.5f / (float)members;
+    return part < 1 ? part : 1;
+}
+
 static struct session_task task(struct session *s)
 {
     bool whole = s->hold != HOLD_NONE || session_is_going(s) || s->lease.list.n == 0;
     if (is_clean(s) || (!whole && !full(s)))
         return lease_task(s);
-    s->geo.left = whole ? GEO_LEAVES : GEO_MOVED;
+    bool leaves = whole || !keeps_rest(s);
+    s->geo.left = leaves ? GEO_LEAVES : GEO_MOVED;
     s->geo.round++;
-    return (struct session_task){
-        .kind = TASK_PUSH, .name = s->geo.round, .divisor = whole ? 1 : s->geo.members};
+    float part = !keeps_rest(s) ? part_of(s->geo.members)
+                 : whole        ? 1.0f
+                                : 1.0f / (float)s->geo.members;
+    return (struct session_task){.kind = TASK_PUSH, .name = s->geo.round, .part = part};
 }
 
 /* A batch is computed and its update made. */

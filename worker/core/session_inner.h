@@ -61,7 +61,7 @@ struct lease_state {
 };
 
 struct geo_state {
-    /* Of what the parameters have moved: something is left to be pushed; all of it goes with the task at hand. */
+    /* Of what the parameters have moved: something is left to be pushed; with the task at hand nothing is left. */
     enum { GEO_CLEAN, GEO_MOVED, GEO_LEAVES } left;
     uint64_t round;
     uint32_t members; /* workers that train, as the chief said last */

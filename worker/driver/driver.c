@@ -410,7 +410,7 @@ static void push_round(struct driver *d, const struct session_task *task)
     links_begin(d->links, task, 0);
     d->computed_s = clock_now_s();
     if (d->local)
-        local_round(d->local, d->config.w, task->divisor);
+        local_round(d->local, d->config.w, task->part);
     for (uint32_t i = 0; i < d->terms->plan.shards; i++)
         if (session_may_stream(d->session, i))
             links_push_round(d->links, i);

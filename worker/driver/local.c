@@ -128,7 +128,7 @@ static void take_part(const struct local *l, const float *w, float part, uint64_
     }
 }
 
-void local_round(struct local *l, const float *w, uint32_t divisor)
+void local_round(struct local *l, const float *w, float part)
 {
     for (uint32_t i = 0; i < l->layout->tensors; i++) {
         const struct tensor *t = &l->layout->tensor[i];
@@ -136,7 +136,7 @@ void local_round(struct local *l, const float *w, uint32_t divisor)
         if (t->role == TENSOR_STATISTIC)
             memcpy(l->round.value + at, l->old + at, t->elems * sizeof *w);
         else
-            take_part(l, w, 1.0f / (float)divisor, at, t->elems);
+            take_part(l, w, part, at, t->elems);
     }
 }
 

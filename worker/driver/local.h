@@ -35,9 +35,9 @@ void local_reset(struct local *l);
 void local_step(struct local *l, float *w, const struct gradient_node *n, uint64_t id,
                 uint64_t epoch);
 
-/* The round: value = (w - old) / divisor, old += value; with divisor 1 all of it. Of a statistic value = a: in k updates
+/* The round: value = part (w - old), old += value; with part 1 all of it. Of a statistic value = a: in k updates
  * the moving average r has become m^k r + a, which a shard does with its own. */
-void local_round(struct local *l, const float *w, uint32_t divisor);
+void local_round(struct local *l, const float *w, float part);
 
 /* The servers' parameters are in l->server. Fresh: w = old = server; else w += server - old, old = server. A statistic is
  * the servers' each time. The sums of the round went out with it: those of the next begin. */

@@ -33,6 +33,8 @@ struct rank {
     uint32_t rank, size;
     struct options options; /* what crew.c reads of them */
     const char *address, *token_file;
+    const char *http_address;     /* of the chief's page */
+    int http_port;                /* 0: any */
     uint16_t port_low, port_high; /* 0: any */
     struct job job;
     struct site site;
@@ -303,6 +305,21 @@ static void rank_share(struct rank *r, uint32_t *site_of)
     }
 }
 
+/* The chief's. */
+static enum err rank_open_page(const struct rank *r, int *fd, struct errmsg *e)
+{
+    char name[256] = "", host[256], at[300];
+    bool bare_v6 = strchr(r->http_address, ':') && r->http_address[0] != '[';
+    (void)snprintf(host, sizeof host, bare_v6 ? "[%.250s]" : "%.250s", r->http_address);
+    (void)snprintf(at, sizeof at, "%s:%d", host, r->http_port);
+    enum err err = listen_bind(fd, at, LISTEN_TAKEN_MS, e);
+    if (err)
+        return err_wrap(e, err, "--http_address, --http_port: ");
+    (void)gethostname(name, sizeof name - 1);
+    log_info("the job's page: http://%s:%u/ on %s", host, socket_port(*fd), name);
+    return fcntl(*fd, F_SETFD, 0) == 0 ? ERR_OK : err_set(e, ERR_IO, "%s", strerror(errno));
+}
+
 static enum err rank_become(struct rank *r, struct errmsg *e)
 {
     char token[PATH_MAX + 32];
@@ -315,9 +332,10 @@ static enum err rank_become(struct rank *r, struct errmsg *e)
     else
         (void)snprintf(token, sizeof token, "--token_file=%s/" RANK_TOKEN, r->folder);
     r->crew.token_flag = token;
-    const struct handed fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
-    enum err err =
-        crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
+    struct handed fds = {.listen = r->listen_fd, .http = -1, .progress = -1};
+    enum err err = r->rank == r->options.ps ? rank_open_page(r, &fds.http, e) : ERR_OK;
+    if (!err)
+        err = crew_make_argv(&r->crew, r->rank, &r->options, &r->job, &r->site, site_of, &fds, e);
     mem_free(site_of);
     if (err)
         return err;
@@ -358,7 +376,9 @@ int rank_main(int argc, char **argv)
     flags_parse("rank", argc, argv);
     struct rank r = {.listen_fd = -1,
                      .address = flags_given("address"),
-                     .token_file = flags_given("token_file")};
+                     .token_file = flags_given("token_file"),
+                     .http_address = flags_text("http_address"),
+                     .http_port = (int)flags_number("http_port")};
     options_init(&r.options);
     enum err err = rank_check(&r, &e);
     if (!err)

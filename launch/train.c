@@ -155,6 +155,13 @@ static void train_tell_page(const struct train *t)
         say_info("the job's page: %s", url);
 }
 
+static void train_serve_page(const struct train *t)
+{
+    struct errmsg e = {""};
+    if (fleet_serve_page(t->fleet, &e))
+        say_warn("the job has no page: %s", e.text);
+}
+
 /* What says how to reach processes that are gone now. */
 static void train_remove_lists(const struct train *t)
 {
@@ -223,10 +230,12 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
     enum err err =
         t->fleet ? fleet_check_shared(t->fleet, &t->problems, e)
                  : crew_settle_here(&t->crew, &t->options, &t->job, &t->here, t->progress[1], e);
-    if (!err && !t->fleet)
+    if (!err && t->fleet)
+        train_serve_page(t);
+    if (!err) {
         train_write_http(t);
-    if (!err)
         train_tell_page(t);
+    }
     if (!err)
         err = train_supervise(t, result, e);
     (void)close(t->progress[0]);

@@ -106,6 +106,10 @@ const struct flag flags_table[] = {
     ROW("address", FLAG_TEXT, FLAGS_RANK, "HOST",
         "how other ranks reach this host (default its name)"),
     ROW("ports", FLAG_TEXT, FLAGS_RANK, "LO-HI", "what to listen on (default any port)"),
+    ROW("http_address", FLAG_TEXT, FLAGS_RANK, "HOST",
+        "where the chief's page is (default 127.0.0.1), on\n--http_port=PORT (default any port)",
+        .preset = "127.0.0.1"),
+    ROW("http_port", FLAG_NUMBER, FLAGS_RANK, "PORT", NULL, .preset = "0", .most = 65535),
     ROW("attempt", FLAG_TEXT, FLAGS_RANK, "ID",
         "one for all ranks of a start, another for each start;\n"
         "srun and Open MPI's mpirun have one"),

@@ -1,14 +1,19 @@
 #include "launch/remote/fleet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <event2/listener.h>
+
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/net/listen.h"
+#include "common/net/socket.h"
 #include "common/wire/msg.h"
 #include "common/base/sha256.h"
 #include "launch/remote/fleet_state.h"
@@ -236,6 +241,8 @@ static void remote_lost(struct remote *c, const char *why)
     char names[256];
     bool was_settled = c->settled;
     c->settled = false;
+    if (c->runs & RUNS_CHIEF)
+        web_talk(&c->fleet->web, NULL);
     if (was_settled) {
         remote_list(c, names, sizeof names);
         say_warn("host %s is lost%s: %s; it is used again when it is back", c->line->name, names,
@@ -263,6 +270,8 @@ static void remote_back(struct remote *c)
     say_info("host %s is back after %lld s", c->line->name,
              (long long)(clock_now_ms() - c->lost_ms) / 1000);
     c->settled = true;
+    if (c->runs & RUNS_CHIEF)
+        web_talk(&c->fleet->web, &c->link.talk);
     for (uint32_t i = 0; i < config->crew->n; i++)
         if (config->host_of[i] == c->index && config->crew->process[i].state == PROCESS_AWAITED)
             remote_send(&config->crew->process[i]);
@@ -335,6 +344,11 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
     struct fleet *f = c->fleet;
     if (type == TALK_ANSWER)
         return remote_answered(c, data, bytes);
+    if (type == TALK_WEB_DATA || type == TALK_WEB_CLOSE) {
+        if (f->web.talk == &c->link.talk)
+            web_on_message(&f->web, type, process, data, bytes, 0);
+        return true;
+    }
     if (process >= f->config.crew->n || f->config.host_of[process] != c->index ||
         !f->place[process].sent)
         return false;
@@ -531,6 +545,38 @@ enum err fleet_guard(struct fleet *f, const struct guardian *g, struct errmsg *e
     return err;
 }
 
+/* ---- the page ---- */
+
+/* A listener's callback. */
+static void on_browser(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int n,
+                       void *arg)
+{
+    (void)l, (void)from, (void)n;
+    struct fleet *f = arg;
+    web_accept(&f->web, fd);
+}
+
+enum err fleet_serve_page(struct fleet *f, struct errmsg *e)
+{
+    struct process *chief = &f->config.crew->process[f->config.crew->chief];
+    int fd;
+    enum err err = listen_bind(&fd, "127.0.0.1:0", 0, e);
+    if (err)
+        return err;
+    uint16_t port = socket_port(fd);
+    f->door = evconnlistener_new(f->config.base, on_browser, f,
+                                 LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+    if (!f->door || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        if (!f->door)
+            (void)close(fd);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    web_init(&f->web, f->config.base);
+    web_talk(&f->web, &((struct remote_place *)chief->place)->remote->link.talk);
+    (void)snprintf(chief->http, sizeof chief->http, "127.0.0.1:%u", port);
+    return ERR_OK;
+}
+
 void fleet_reaped(struct fleet *f, pid_t pid)
 {
     for (uint32_t i = 0; i < f->config.hosts->n; i++)
@@ -544,6 +590,10 @@ void fleet_close(struct fleet *f)
     if (f->closed)
         return;
     f->closed = true;
+    web_talk(&f->web, NULL);
+    if (f->door)
+        evconnlistener_free(f->door);
+    f->door = NULL;
     for (uint32_t i = 0; i < f->config.hosts->n; i++) {
         struct remote *c = &f->remote[i];
         if (c->link.tick)

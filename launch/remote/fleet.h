@@ -59,6 +59,9 @@ void fleet_reaped(struct fleet *f, pid_t pid);
 
 /* Hang up on all hosts and wait for the remote shells; safe to call again. Blocks: LINK_CLOSE_MS at
  * most. */
+/* The job's page on a port of this host's 127.0.0.1, while the job runs: the address of the chief's HTTP, for all its
+ * lives, is set. Errors: ERR_IO, ERR_NOMEM: there is no page. */
+enum err fleet_serve_page(struct fleet *f, struct errmsg *e) MUST_CHECK;
 void fleet_close(struct fleet *f);
 void fleet_free(struct fleet *f);
 

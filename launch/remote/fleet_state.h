@@ -7,6 +7,7 @@
 #include "common/base/sha256.h"
 #include "launch/remote/fleet.h"
 #include "launch/remote/link.h"
+#include "launch/remote/web.h"
 
 /* A worker that is the chief has both bits. */
 enum {
@@ -61,6 +62,8 @@ struct fleet {
     const struct process_events *events;
     void *arg;
     const struct guardian *guardian;
+    struct web web;
+    struct evconnlistener *door; /* where browsers come to the page; NULL: none */
 };
 
 /* Open the link. Errors: ERR_IO, ERR_NOMEM. */

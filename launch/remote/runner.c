@@ -20,6 +20,7 @@
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"
 #include "common/net/listen.h"
+#include "common/net/socket.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
@@ -28,6 +29,7 @@
 #include "launch/local/child.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/talk.h"
+#include "launch/remote/web.h"
 
 enum { RUNNER_CHECK_EVERY_MS = 500, RUNNER_READ_BYTES = 32 << 10 };
 
@@ -53,6 +55,8 @@ struct runner {
     struct event_base *base;
     struct talk talk;
     bool talking;
+    struct web web;
+    int page_fd; /* the chief's HTTP; -1: it is not here */
     struct guardian guardian;
     struct ward *ward; /* RUNNER_PROCESSES_MAX of them */
     uint32_t n;        /* above the highest that was named */
@@ -81,6 +85,7 @@ static void runner_signal_all(const struct runner *r, int sig)
 /* The link is gone: nobody may outlive it. */
 static void runner_end(struct runner *r)
 {
+    web_talk(&r->web, NULL);
     if (r->talking)
         talk_close(&r->talk);
     r->talking = false;
@@ -242,13 +247,27 @@ static struct args ward_argv(const json_t *argv, const struct handed *fds, bool 
     return a;
 }
 
+/* Where the chief answers, for all its lives. Without a port it has no page. */
+static int page_bind(struct runner *r)
+{
+    struct errmsg e = {""};
+    if (r->page_fd < 0 && listen_bind(&r->page_fd, "127.0.0.1:0", 0, &e))
+        log_warn("the job has no page: %s", e.text);
+    if (r->page_fd >= 0)
+        (void)fcntl(r->page_fd, F_SETFD, FD_CLOEXEC);
+    return r->page_fd;
+}
+
 static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct errmsg *e)
 {
     struct ward *w = &r->ward[i];
     const char *token = json_string_value(json_object_get(m, "token"));
     struct child c = {.handed = {w->listen_fd, -1, -1}, .out_fd = -1, .token = token};
     enum err err = outlet_open(&w->out, r, i, TALK_OUT, &c.out_fd);
-    if (!err && json_is_true(json_object_get(m, "progress")))
+    bool chief = json_is_true(json_object_get(m, "progress"));
+    if (chief)
+        c.handed.http = page_bind(r);
+    if (!err && chief)
         err = outlet_open(&w->progress, r, i, TALK_PROGRESS, &c.handed.progress);
     struct args args = ward_argv(json_object_get(m, "argv"), &c.handed, token);
     c.argv = args.argv;
@@ -358,6 +377,11 @@ static bool on_message(void *arg, enum talk_type type, uint32_t process, const c
         talk_send_raw(&r->talk, TALK_PONG, 0, "", 0);
         return true;
     }
+    if (type == TALK_WEB_OPEN || type == TALK_WEB_DATA || type == TALK_WEB_CLOSE) {
+        web_on_message(&r->web, type, process, data, bytes,
+                       r->page_fd >= 0 ? socket_port(r->page_fd) : 0);
+        return true;
+    }
     json_t *m = json_loadb(data, bytes, 0, NULL);
     bool right =
         m && (type == TALK_ASK || (process < r->n && (type == TALK_START || type == TALK_SIGNAL)));
@@ -430,6 +454,8 @@ static enum err runner_talk(struct runner *r)
     if (err)
         return err;
     r->talking = true;
+    web_init(&r->web, r->base);
+    web_talk(&r->web, &r->talk);
     char host[256] = "?";
     (void)gethostname(host, sizeof host - 1);
     talk_send(&r->talk, TALK_READY, 0,
@@ -440,6 +466,9 @@ static enum err runner_talk(struct runner *r)
 
 static void runner_close(struct runner *r)
 {
+    web_talk(&r->web, NULL);
+    if (r->page_fd >= 0)
+        (void)close(r->page_fd);
     if (r->talking)
         talk_close(&r->talk);
     if (r->child)
@@ -482,7 +511,7 @@ static enum err runner_run(struct runner *r, const char *key, struct errmsg *e)
 
 int runner_main(int argc, char **argv)
 {
-    struct runner r = {.guardian = {.fd = -1}, .grace_ms = RUNNER_GRACE_MAX_MS};
+    struct runner r = {.guardian = {.fd = -1}, .page_fd = -1, .grace_ms = RUNNER_GRACE_MAX_MS};
     struct errmsg e = {""};
     log_init("runner", LOG_INFO);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -3,7 +3,7 @@
  *
  * The runner begins with the line TALK_HELLO; what came before it (a shell's greetings) is skipped.
  * From there on both send messages: a header of 12 bytes (little-endian: payload bytes u32, type
- * u32, process u32), then the payload: a JSON object, or raw bytes for OUT and PROGRESS.
+ * u32, process u32), then the payload: a JSON object, or raw bytes for OUT, PROGRESS and WEB_DATA.
  * Both sides hear something from the other at least every TALK_PING_MS, so that a link which has
  * been silent for TALK_SILENCE_MS is lost. */
 #ifndef GRADWIRE_LAUNCH_REMOTE_TALK_H
@@ -40,6 +40,10 @@ enum talk_type {
     TALK_OUT,   /* raw: what the process wrote to stdout and stderr */
     TALK_PROGRESS, /* raw: what the chief wrote to its progress pipe */
     TALK_PONG,
+    /* both ways, a browser's connection to the chief's page (web.h); its number in the place of a process */
+    TALK_WEB_OPEN, /* launcher to runner */
+    TALK_WEB_DATA, /* raw */
+    TALK_WEB_CLOSE,
     TALK_TYPES
 };
 

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from browser import WHY_NOT, Browser  # noqa: E402
-from cluster import LAUNCH, ROOT, SANITIZED, TrainCase, free_ports, slow  # noqa: E402
+from cluster import LAUNCH, ROOT, SANITIZED, Process, TrainCase, free_ports, slow  # noqa: E402
 from watch import dial, get, places, text  # noqa: E402
 
 PAGE = ROOT / "worker" / "control" / "page"
@@ -186,6 +186,41 @@ class JobTest(TrainCase):
         said = subprocess.run([LAUNCH, "status", self.out, "--open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.assertIn("has no page now", said.stderr)
         self.assertIsNone(get(at, "/"))
+
+    def test_with_hosts_the_printed_address_leads_to_the_chief_there(self):
+        rsh = self.tmp / "rsh"
+        rsh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+        rsh.chmod(0o755)
+        (self.tmp / "hosts").write_text("127.0.0.1\n")
+        job = self.launch(f"--hosts={self.tmp}/hosts", f"--rsh={rsh}", keys={"training.epochs": 100000})
+        at = job.until("the page is in processes/http", lambda: places(self.out).get("worker-0"))
+        job.until("the launcher tells the address", lambda: f"the job's page: http://{at}/" in job.stderr())
+        job.until("the page is there", lambda: text(at, "/page.js") == (PAGE / "page.js").read_text())
+        self.assertTrue(self.event(at, lambda s: (j := s.get("whole_job")) and j["curve"]))
+        pid = job.kill("worker-0", signal.SIGKILL)
+        job.until_pid("worker-0", other_than=pid)
+        job.until("another chief answers there", lambda: get(at, "/healthz") == (200, "ok\n"))
+        for _ in range(50):  # connections end, and their places are free again
+            self.assertEqual(job.until("it answers", lambda: get(at, "/healthz")), (200, "ok\n"))
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        self.assertIsNone(get(at, "/"))
+
+    def test_the_chief_among_ranks_listens_on_loopback_or_where_it_is_told_to(self):
+        port = free_ports(1)[0]
+        for flags, address in (([], "127.0.0.1:"), ([f"--http_port={port}", "--http_address=::1"], f"[::1]:{port}/")):
+            out = self.tmp / f"out{port if flags else 0}"
+            ranks = [Process(self, [LAUNCH, "rank", self.JOB, f"--output={out}", "--address=127.0.0.1", "--ps=1", *flags,
+                                    *self.sets({"training.epochs": 100000})], f"rank{i}",
+                             {**os.environ, "SLURM_PROCID": str(i), "SLURM_NTASKS": "2", "SLURM_JOB_ID": "5"}) for i in (0, 1)]
+            ranks[1].until_said(f"the job's page: http://{address}")
+            at = ranks[1].log().split("the job's page: http://")[1].split("/")[0]
+            self.until("the page is there", lambda: '<script src="page.js"' in text(at, "/"))
+            self.until("it trains", lambda: json.loads(text(at, "/status") or "{}").get("whole_job", {}).get("curve"))
+            for r in ranks:
+                r.process.terminate()
+            for r in ranks:
+                r.wait(143)
 
     def look(self, url, job):
         if WHY_NOT or SANITIZED:

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "launch/remote/fleet.h"
+#include "launch/log_watch.h"
 #include "launch/monitor.h"
 #include "launch/policy.h"
 #include "launch/base/rundir.h"
@@ -39,6 +40,7 @@ struct supervisor {
     struct policy policy;
     struct restart *restart; /* of each process */
     struct monitor monitor;
+    struct log_watch watch;
     int64_t interrupted_ms; /* when the job was interrupted */
 };
 
@@ -184,6 +186,7 @@ static void on_terminate(evutil_socket_t sig, short what, void *arg)
 
 static void supervisor_fail(struct supervisor *s, int exit_code, const char *name, const char *text)
 {
+    log_watch_hush(&s->watch);
     s->result->exit_code = exit_code;
     (void)snprintf(s->result->error, sizeof s->result->error, "%s: %s", name, text);
 }
@@ -237,6 +240,7 @@ static void supervisor_end_by(struct supervisor *s, const struct process *p,
 static void supervisor_on_chief_done(struct supervisor *s)
 {
     supervisor_cancel_restarts(s);
+    log_watch_hush(&s->watch);
     if (!s->policy.ending)
         supervisor_kill_after_ms(s, SUPERVISOR_LINGER_S * 1000);
     if (s->result->exit_code == SUPERVISOR_EXIT_INT ||
@@ -253,6 +257,7 @@ static void supervisor_follow(struct supervisor *s, uint32_t i, const struct pol
 {
     const struct process *p = &s->plan->crew->process[i];
     char words[PROCESS_WORDS_BYTES] = "";
+    log_watch_on_end(&s->watch, i);
     if (!quiet)
         process_last_words(p, exited, words, sizeof words);
     if (v->action == POLICY_END)
@@ -471,6 +476,7 @@ static void supervisor_close(struct supervisor *s)
         if (s->event[i])
             event_free(s->event[i]);
     monitor_close(&s->monitor);
+    log_watch_close(&s->watch);
     policy_close(&s->policy);
     mem_free(s->restart);
 }
@@ -521,6 +527,14 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
     return err;
 }
 
+static void supervisor_watch_logs(struct supervisor *s)
+{
+    if (log_watch_init(&s->watch, s->plan->base, s->plan->crew)) {
+        say_warn("out of memory: warnings of the processes are in their logs alone");
+        log_watch_close(&s->watch);
+    }
+}
+
 enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
                         struct errmsg *e)
 {
@@ -535,6 +549,8 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
         err_set(e, err, "%s", err_str(err));
     else
         err = supervisor_start_all(s, e);
+    if (!err)
+        supervisor_watch_logs(s);
     if (!err) {
         supervisor_write_pids(s);
         supervisor_announce(s);

@@ -596,7 +596,7 @@ static void check_chief(struct server *s, int64_t now)
         end(s, 1);
     } else if (now - s->said_ms >= SAY_WAIT_MS) {
         s->said_ms = now;
-        log_info("waiting %" PRId64 " s for the chief", away_s);
+        log_warn("waiting %" PRId64 " s for the chief", away_s);
     }
 }
 

@@ -494,6 +494,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                             .cluster = &p->cluster,
                                             .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
+                                            .handed = p->flags.listen_fd >= 0,
                                             .meter = driver_meter(driver)};
     enum err err = p->finished ? complete(p, config, e) : ERR_OK;
     if (!err && p->finished)
@@ -586,6 +587,7 @@ static enum err run_worker(struct process *p, struct train *train, struct errmsg
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
                                             .checkpoints = p->checkpoints,
+                                            .handed = p->flags.listen_fd >= 0,
                                             .meter = driver_meter(driver)};
     enum err err = chief_link_new(&link, e);
     if (err)

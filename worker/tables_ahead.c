@@ -8,7 +8,7 @@
 #include "worker/doctor/table_room.h"
 
 static void warn_of_room(const struct table_room *room, const struct job *job,
-                         const struct cluster *cluster, int progress_fd)
+                         const struct cluster *cluster)
 {
     char needed[24], there[24], text[200];
     uint32_t here = table_room_ps_here(cluster);
@@ -21,7 +21,6 @@ static void warn_of_room(const struct table_room *room, const struct job *job,
                    "tables: they will not fit: %s for %u ps on this host, %s are free",
                    estimate_text(needed, bytes), here, estimate_text(there, free_bytes));
     log_warn("%s", text);
-    progress_say(progress_fd, "warning: %s", text);
 }
 
 void tables_ahead_say(const struct job *job, const struct cluster *cluster,
@@ -40,9 +39,7 @@ void tables_ahead_say(const struct job *job, const struct cluster *cluster,
     table_room_text(&room, cluster->n_ps, text, sizeof text);
     log_info("tables: %s", text);
     progress_say(progress_fd, "tables: %s", text);
-    if (!table_room_fits(&room, job, cluster->n_ps, text, sizeof text)) {
+    if (!table_room_fits(&room, job, cluster->n_ps, text, sizeof text))
         log_warn("tables: %s", text);
-        progress_say(progress_fd, "warning: tables: %s", text);
-    }
-    warn_of_room(&room, job, cluster, progress_fd);
+    warn_of_room(&room, job, cluster);
 }

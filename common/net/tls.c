@@ -311,6 +311,36 @@ static enum err check_named(const struct tls *t, const char *address, struct err
                       t->names, host);
 }
 
+/* Would a process that has the same CA take this certificate? As a server's only where it is dialed. */
+static int verify_own(const struct tls *t, const char *purpose)
+{
+    STACK_OF(X509) *between = NULL;
+    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    int error = X509_V_ERR_OUT_OF_MEM;
+    (void)SSL_CTX_get0_chain_certs(t->ctx, &between);
+    if (check &&
+        X509_STORE_CTX_init(check, SSL_CTX_get_cert_store(t->ctx), SSL_CTX_get0_certificate(t->ctx),
+                            between) == 1 &&
+        X509_STORE_CTX_set_default(check, purpose) == 1)
+        error = X509_verify_cert(check) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(check);
+    X509_STORE_CTX_free(check);
+    ERR_clear_error();
+    return error;
+}
+
+static enum err check_own_ca(const struct tls *t, bool dialed, struct errmsg *e)
+{
+    int error = verify_own(t, "ssl_client");
+    if (error == X509_V_OK && dialed)
+        error = verify_own(t, "ssl_server");
+    if (error == X509_V_OK)
+        return ERR_OK;
+    return wrong_file(t, TLS_CERT, e,
+                      "processes with the CA of --tls_ca=%.200s would refuse it: %s; wanted is a "
+                      "certificate that this CA has signed, or the CA that has signed this one",
+                      t->file[TLS_CA], X509_verify_cert_error_string(error));
+}
+
 enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e)
 {
     struct tls *t = NULL;
@@ -319,6 +349,8 @@ enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *
         err = tls_new(&t, f, e);
     if (t && address)
         err = check_named(t, address, e);
+    if (t && !err)
+        err = check_own_ca(t, address != NULL, e);
     tls_free(t);
     return err;
 }

@@ -55,8 +55,8 @@ bool tls_look(struct tls *t, int64_t now_ms);
 enum err tls_load(const struct tls_files *f, struct errmsg *e) MUST_CHECK;
 void tls_forget(void);
 struct tls *tls_own(void); /* NULL: none */
-/* For who starts others: would tls_load do, and does the certificate name `address` (host:port), as others dial it? NULL:
- * nobody does. Nothing is kept. Errors: as tls_load. */
+/* For who starts others: would tls_load do, and does the certificate name `address` (host:port), as others dial it, and is it
+ * of the CA that is given beside it? NULL: nobody dials. Nothing is kept. Errors: as tls_load. */
 enum err tls_try(const struct tls_files *f, const char *address, struct errmsg *e) MUST_CHECK;
 /* Tests: another one, which stays the caller's. */
 void tls_own_set(struct tls *t);

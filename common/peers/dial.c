@@ -24,6 +24,8 @@ struct dialer {
     struct loop_timer timer;              /* until the next round, or for one connect */
     int64_t wait_ms, opened_ms;
     char why[TLS_WHY_BYTES], said[TLS_WHY_BYTES];
+    int64_t locked_out_ms; /* when the first of the last tries ended so; 0: the last one did not */
+    uint32_t locked_out;   /* tries */
 
     struct lookup *lookup; /* in flight, or NULL */
     struct event looked_up;
@@ -47,13 +49,25 @@ static void lookup_end(struct dialer *d)
 
 /* ---- Rounds ---- */
 
-static void say_why(struct dialer *d, const char *why)
+/* How a try ended. */
+static void count_locked_out(struct dialer *d, bool so)
 {
+    if (!so || d->locked_out++ == 0)
+        d->locked_out_ms = so ? clock_now_ms() : 0;
+    if (!so)
+        d->locked_out = 0;
+}
+
+/* A peer that is not there yet is no news at a start; one that does not take us, or we not it, is. */
+static void say_why(struct dialer *d, enum err code, const char *why)
+{
+    bool refused = code == ERR_TLS || code == ERR_REFUSED;
+    count_locked_out(d, refused);
     snprintf(d->why, sizeof(d->why), "%s", why);
     if (strcmp(d->why, d->said) == 0)
         return;
     memcpy(d->said, d->why, sizeof(d->said));
-    log_info("%s at %s: %s, trying on", d->what, d->host_port, why);
+    log_at(refused ? LOG_WARN : LOG_INFO, "%s at %s: %s, trying on", d->what, d->host_port, why);
 }
 
 static int64_t wait_next(struct dialer *d)
@@ -69,9 +83,9 @@ static void round_later(struct dialer *d, int64_t ms)
         log_error("%s at %s: no memory to try on", d->what, d->host_port);
 }
 
-static void round_failed(struct dialer *d, const char *why)
+static void round_failed(struct dialer *d, enum err code, const char *why)
 {
-    say_why(d, why);
+    say_why(d, code, why);
     round_later(d, wait_next(d));
 }
 
@@ -89,21 +103,21 @@ static void on_looked_up(evutil_socket_t fd, short what, void *arg)
     if (d->n)
         next_address(d);
     else
-        round_failed(d, why);
+        round_failed(d, ERR_NOTFOUND, why);
 }
 
 static void look_up(struct dialer *d)
 {
     d->lookup = lookup_start(d->host, d->port);
     if (!d->lookup) {
-        round_failed(d, "no memory, descriptor or thread to look the name up");
+        round_failed(d, ERR_NOMEM, "no memory, descriptor or thread to look the name up");
         return;
     }
     event_assign(&d->looked_up, d->loop->base, lookup_fd(d->lookup), EV_READ, on_looked_up, d);
     if (event_add(&d->looked_up, NULL) == 0)
         return;
     lookup_end(d);
-    round_failed(d, "no memory to look the name up");
+    round_failed(d, ERR_NOMEM, "no memory to look the name up");
 }
 
 static void round_begin(struct dialer *d)
@@ -173,7 +187,6 @@ static enum err on_frame(struct conn *c, void *owner)
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     (void)c;
-    (void)code;
     struct dialer *d = owner;
     loop_timer_stop(&d->timer);
     d->conn = NULL;
@@ -181,7 +194,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (d->next < d->n)
         next_address(d);
     else
-        round_failed(d, why);
+        round_failed(d, code, why);
 }
 
 /* Without a token and TLS on_open comes before any byte is read, and hands over: no head is seen here. */
@@ -207,7 +220,7 @@ static void next_address(struct dialer *d)
     snprintf(peer, sizeof(peer), "%s at %.250s", d->what, d->host_port);
     if (conn_dial(&d->conn, d->loop, (const struct sockaddr *)&a->addr, a->bytes, peer, &dial_ops,
                   d) != ERR_OK)
-        round_failed(d, err_str(ERR_NOMEM));
+        round_failed(d, ERR_NOMEM, err_str(ERR_NOMEM));
     else if (!secure(d) || loop_timer_once(&d->timer, DIAL_CONNECT_MS) != ERR_OK)
         conn_close(d->conn, ERR_NOMEM, err_str(ERR_NOMEM));
 }
@@ -274,7 +287,20 @@ void dial_start(struct dialer *d)
 void dial_lost(struct dialer *d, enum err code, const char *why)
 {
     if (code == ERR_TLS)
-        say_why(d, why);
+        say_why(d, code, why);
+    else if (code != ERR_REFUSED)
+        count_locked_out(d, false);
+}
+
+void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m)
+{
+    count_locked_out(d, m->reason == GRADWIRE__REASON__NO_TOKEN ||
+                            m->reason == GRADWIRE__REASON__OTHER_NAME);
+}
+
+bool dial_hopeless(const struct dialer *d, int64_t now_ms)
+{
+    return d->locked_out >= DIAL_HOPELESS_TRIES && now_ms - d->locked_out_ms >= DIAL_HOPELESS_MS;
 }
 
 void dial_stop(struct dialer *d)

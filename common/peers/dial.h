@@ -18,6 +18,8 @@ enum {
     DIAL_WAIT_FIRST_MS = 50,
     DIAL_WAIT_MAX_MS = 2000,
     DIAL_CONNECT_MS = 5000, /* for one address */
+    DIAL_HOPELESS_TRIES = 3,
+    DIAL_HOPELESS_MS = 1500, /* > TLS_LOOK_MS: both sides have looked at their files again */
 };
 
 struct dialer;
@@ -36,6 +38,11 @@ void dial_start(struct dialer *d);
 void dial_hello(struct dialer *d, struct conn *c, const Gradwire__Hello *m);
 /* A connection that on_open gave is lost: what went wrong with TLS is told as a failed try is. */
 void dial_lost(struct dialer *d, enum err code, const char *why);
+/* The peer answered the hello with this: of the token, or of the certificate, it counts as locked out. */
+void dial_locked_out(struct dialer *d, const Gradwire__Refuse *m);
+/* Each of the last tries ended because one side does not take the other's certificate, or the token; there were some, and
+ * the files are still as they were. While nobody changes the files no further try can end otherwise. */
+bool dial_hopeless(const struct dialer *d, int64_t now_ms);
 /* Stop trying. A connection that is the owner's already is left alone. */
 void dial_stop(struct dialer *d);
 bool dial_trying(const struct dialer *d);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launch/local/log_line.h"
+
 enum { PROCESS_TAIL_BYTES = 64 * 1024 };
 
 enum err process_init(struct process *p, enum role role, uint32_t index, const char *dir,
@@ -52,28 +54,17 @@ static char *process_log_tail(const struct process *p)
     return text;
 }
 
-/* The text of a line "TIME LEVEL WHO: TEXT" (common/base/log.h) if it has `level`, else NULL. */
-static const char *process_line_text(const char *line, const char *level)
-{
-    const char *space = strchr(line, ' ');
-    size_t n = strlen(level);
-    if (!space || space - line < 20 || line[4] != '-' || line[10] != 'T' ||
-        strncmp(space + 1, level, n) != 0 || space[1 + n] != ' ')
-        return NULL;
-    const char *colon = strstr(space + 1 + n, ": ");
-    return colon ? colon + 2 : NULL;
-}
-
 void process_last_words(const struct process *p, bool any, char *out, size_t bytes)
 {
     char last[PROCESS_WORDS_BYTES] = "", last_error[PROCESS_WORDS_BYTES] = "";
     char *tail = process_log_tail(p);
     for (char *save = NULL, *line = tail ? strtok_r(tail, "\n", &save) : NULL; line;
          line = strtok_r(NULL, "\n", &save)) {
-        const char *text = process_line_text(line, "error");
-        if (text)
-            (void)snprintf(last_error, sizeof last_error, "%s", text);
-        (void)snprintf(last, sizeof last, "%s", line);
+        struct log_line l;
+        bool ours = log_line_parse(&l, line);
+        if (ours && l.level == LOG_ERROR)
+            (void)snprintf(last_error, sizeof last_error, "%s", l.text);
+        (void)snprintf(last, sizeof last, "%s", ours ? l.text : line);
     }
     free(tail);
     const char *words = *last_error ? last_error : any ? last : "";

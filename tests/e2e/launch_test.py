@@ -151,6 +151,28 @@ class LaunchTest(Case):
 
     # ---- exits ----
 
+    def test_warnings_of_any_process_reach_the_terminal_once_with_its_name(self):
+        def line(level, who, text):
+            return f"say 2026-01-31T12:00:00.123Z {level} {who}: {text}"
+        self.scripts(ps_0=[[line("warn", "ps 0", "waiting 10 s for the chief"),
+                            line("warn", "ps 0", "waiting 20 s for the chief"), "await seen", "exit 0"]],
+                     ps_1=[[line("info", "ps 1", "all is well"), "say a library's own line", "await seen", "exit 0"]],
+                     worker_0=[[line("error", "worker 0", "a disk is full"), "await seen", "exit 0"]],
+                     worker_1=[['say {"time":"2026-01-31T12:00:00.123Z","level":"warn","process":"worker 1",'
+                                '"message":"3 bad rows are left out"}', "await seen", "exit 0"]])
+        with self.background() as job:
+            def told():
+                return all(words in self.stderr() for words in (
+                    "warn launcher: ps 0: waiting 10 s for the chief", "warn launcher: worker 1: 3 bad rows are left out",
+                    "warn launcher: worker 0: a disk is full"))
+            self.until(self.stderr, told)
+            (self.tmp / "seen").touch()
+            self.assertEqual(job.wait(), 0)
+            said = self.stderr()
+        self.assertEqual(said.count("for the chief"), 1, said)
+        for quiet in ("all is well", "library"):
+            self.assertNotIn(quiet, said)
+
     def test_all_done_is_0_and_the_chiefs_summary_is_completed(self):
         self.scripts(ps=[["await over", "exit 0"]], worker_1=[["await over", "exit 0"]],
                      worker_0=[['progress {"type":"first_step"}', step_line(100),

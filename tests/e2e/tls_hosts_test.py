@@ -77,6 +77,13 @@ class TlsHostsTest(TrainCase):
             self.assertTrue([line for line in said if f":{i + 1}: {self.hosts.address(i)}: {text}" in line], said)
         self.assertFalse((self.out / "processes/ps-0.log").exists())
 
+    def test_a_host_of_another_ca_ends_the_start_at_once_and_names_it(self):
+        certs.make_ca(self.tmp, "other")
+        self.certificate(1, f"IP:{self.hosts.address(1)}", ca="other")
+        (self.folders[1] / "tls/ca.crt").write_bytes((self.tmp / "other.crt").read_bytes())
+        said = self.on_hosts(keys={"timeouts.start_s": 40}).wait(2).stderr()
+        self.assertRegex(said, "do not take each other: .*(issued by CN=|it refuses our certificate)")
+
     def test_a_host_of_the_evaluator_alone_wants_no_certificate_of_its_name(self):
         self.certificate(2, "DNS:nobody.example")  # nobody dials it
         roles = {2: "role=evaluator"}

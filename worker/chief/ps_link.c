@@ -61,6 +61,7 @@ static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
     char who[32];
     (void)snprintf(who, sizeof who, "ps %u", p->ps);
     control_refused(&p->host->control->config, who, m, p->refusal);
+    dial_locked_out(p->dialer, m);
 }
 
 static enum err ps_on_frame(struct conn *c, void *owner)
@@ -70,7 +71,7 @@ static enum err ps_on_frame(struct conn *c, void *owner)
     ProtobufCMessage *m = p->message;
     p->message = NULL;
     if (p->type == FRAME_HELLO_REPLY && !p->up) {
-        p->up = true;
+        p->up = p->was_up = true;
         p->refusal[0] = 0;
         chief_on_ps_up(h->chief, p->ps, (const Gradwire__HelloReply *)m, clock_now_ms());
     } else if (p->type == FRAME_REFUSE) {
@@ -167,6 +168,19 @@ const char *ps_links_why_away(const struct host *h)
         if (!h->ps[i].up)
             return h->ps[i].refusal[0] ? h->ps[i].refusal : dial_why(h->ps[i].dialer);
     return "";
+}
+
+bool ps_links_hopeless(const struct host *h, int64_t now_ms, char *why, size_t bytes)
+{
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++) {
+        const struct ps_link *p = &h->ps[i];
+        if (p->was_up || !dial_hopeless(p->dialer, now_ms))
+            continue;
+        (void)snprintf(why, bytes, "ps %u and this process do not take each other: %s", i,
+                       p->refusal[0] ? p->refusal : dial_why(p->dialer));
+        return true;
+    }
+    return false;
 }
 
 static uint32_t links(const struct host *h)

@@ -143,6 +143,7 @@ static enum err on_frame(struct conn *c, void *owner)
     if (l->type == FRAME_REFUSE) {
         control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0",
                         (const Gradwire__Refuse *)m, l->refusal);
+        dial_locked_out(l->to_chief ? l->chief : l->ps, (const Gradwire__Refuse *)m);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
         const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
@@ -322,7 +323,7 @@ static const char *why_away(const struct chief_link *l)
 static void say_waiting(const struct chief_link *l, int64_t away_s)
 {
     const char *why = why_away(l);
-    log_info("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
+    log_warn("waiting %" PRId64 " s for %s%s%s", away_s, who_is_away(l), why[0] ? ": " : "", why);
 }
 
 static void give_up(struct chief_link *l, int64_t away_s)
@@ -333,6 +334,19 @@ static void give_up(struct chief_link *l, int64_t away_s)
         l->control, 1, "%s was not there for %" PRId64 " s (timeouts.%s)%s%s%s", who_is_away(l),
         away_s, l->welcomed ? "ps_rejoin_s" : "start_s", why[0] ? ": " : "", why,
         l->welcomed ? "; the job may be done: see summary.json in the chief's folder" : "");
+}
+
+/* The start is over before it has begun: one side does not take the other. */
+static bool is_hopeless(const struct chief_link *l, int64_t now)
+{
+    const struct dialer *d = l->to_chief ? l->chief : l->ps;
+    return l->control->config.handed && !l->welcomed && d && dial_hopeless(d, now);
+}
+
+static void end_hopeless(struct chief_link *l)
+{
+    control_stop_train(l->control, 2, "%s and this process do not take each other: %s",
+                       who_is_away(l), why_away(l));
 }
 
 /* For the chief's page. */
@@ -365,6 +379,8 @@ static void chief_link_on_tick(void *role, int64_t now)
     } else if (l->control->going && now - l->lost_ms > GOING_ALONE_MS &&
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "told to go, and the chief is not there");
+    } else if (is_hopeless(l, now)) {
+        end_hopeless(l);
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {
         give_up(l, away_s);
     } else if (l->to_chief && !l->conn && now - l->dialed_ms > ASK_AGAIN_MS) {

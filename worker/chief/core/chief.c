@@ -397,7 +397,7 @@ void chief_tick(struct chief *c, int64_t now_ms)
     if (c->phase < CHIEF_RUN && now_ms - c->said_ms >= CHIEF_SAY_WAIT_MS) {
         char text[256];
         chief_waits_for(c, now_ms, text, sizeof text);
-        chief_say(c, 0, "%s", text);
+        chief_say(c, 1, "%s", text);
         c->said_ms = now_ms;
     }
     check(c);

@@ -12,7 +12,8 @@ enum {
     MONITOR_LINE_EVERY_MS = 2000,
     MONITOR_SAVE_EVERY_MS = 1000,
     MONITOR_REDRAW_EVERY_MS = 100,
-    MONITOR_STATUS_BYTES = 256
+    MONITOR_STATUS_BYTES = 256,
+    MONITOR_EPOCH_BYTES = 900
 };
 
 /* ---- kept ---- */
@@ -81,7 +82,7 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
 
 static void monitor_on_epoch(struct monitor *m, const struct progress_event *event)
 {
-    char text[MONITOR_STATUS_BYTES];
+    char text[MONITOR_EPOCH_BYTES];
     progress_format_epoch(text, sizeof text, event);
     say_info("%s", text);
     m->said_ms = clock_now_ms();

@@ -37,6 +37,27 @@ static bool progress_type_of(enum progress_type *type, const json_t *object)
     return false;
 }
 
+static void progress_metrics(struct progress_event *event, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list) && i < PROGRESS_METRICS_MAX; i++) {
+        const json_t *one = json_array_get(list, i);
+        struct progress_metric *m = &event->of_epoch[i];
+        progress_text(m->name, sizeof m->name, one, "name");
+        m->train = progress_real(one, "train");
+        m->eval = progress_real(one, "eval");
+        event->n_of_epoch = i + 1;
+    }
+}
+
+static void progress_best(struct progress_event_best *best, const json_t *object)
+{
+    best->epoch = progress_count(object, "epoch");
+    progress_text(best->name, sizeof best->name, object, "name");
+    best->value = progress_real(object, "value");
+    best->waited = progress_count(object, "waited");
+    best->patience = progress_count(object, "patience");
+}
+
 static void progress_fill(struct progress_event *event, const json_t *object)
 {
     event->epoch = progress_count(object, "epoch");
@@ -49,9 +70,7 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->metric = progress_real(object, "metric");
     event->examples_per_s = progress_real(object, "examples_per_s");
     event->train_loss = progress_real(object, "train_loss");
-    event->train_metric = progress_real(object, "train_metric");
     event->eval_loss = progress_real(object, "eval_loss");
-    event->eval_metric = progress_real(object, "eval_metric");
     event->seconds = progress_real(object, "seconds");
     progress_text(event->metric_name, sizeof event->metric_name, object, "metric_name");
     progress_text(event->loss_shown, sizeof event->loss_shown, object, "loss_shown");
@@ -59,6 +78,9 @@ static void progress_fill(struct progress_event *event, const json_t *object)
                   "train_loss_shown");
     progress_text(event->eval_loss_shown, sizeof event->eval_loss_shown, object, "eval_loss_shown");
     progress_text(event->text, sizeof event->text, object, "text");
+    event->n_of_epoch = 0;
+    progress_metrics(event, json_object_get(object, "metrics"));
+    progress_best(&event->best, json_object_get(object, "best"));
 }
 
 enum err progress_parse(struct progress_event *event, const char *line, size_t bytes)
@@ -112,7 +134,7 @@ static void line_add_metric(struct line *l, const char *before, double metric, c
 {
     if (!isnan(metric) && *name)
         line_add(l, "%s%s %.4f", before, name, metric);
-    else if (*name) /* there is none: an auc in training */
+    else if (*name) /* there is none: an auc in training, or of rows of one class */
         line_add(l, "%s%s -", before, name);
 }
 
@@ -146,11 +168,36 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     }
 }
 
-static void line_add_results(struct line *l, const char *before, double loss, const char *shown,
-                             double metric, const char *metric_name)
+static void line_add_trained(struct line *l, const struct progress_event *event)
 {
-    if (line_add_loss(l, before, loss, shown))
-        line_add_metric(l, ", ", metric, metric_name);
+    if (!line_add_loss(l, ": ", event->train_loss, event->train_loss_shown))
+        return;
+    for (const struct progress_metric *m = event->of_epoch; m < event->of_epoch + event->n_of_epoch;
+         m++)
+        if (!isnan(m->train))
+            line_add_metric(l, ", ", m->train, m->name);
+}
+
+static void line_add_evaluated(struct line *l, const struct progress_event *event)
+{
+    if (!line_add_loss(l, "; eval ", event->eval_loss, event->eval_loss_shown))
+        return;
+    for (const struct progress_metric *m = event->of_epoch; m < event->of_epoch + event->n_of_epoch;
+         m++)
+        line_add_metric(l, ", ", m->eval, m->name);
+}
+
+static void line_add_best(struct line *l, const struct progress_event *event)
+{
+    const struct progress_event_best *best = &event->best;
+    if (best->epoch == event->epoch)
+        line_add(l, "; best so far");
+    else
+        line_add(l, "; best: epoch %llu (eval %s %.4f)", (unsigned long long)best->epoch,
+                 best->name, best->value);
+    if (best->patience && best->waited)
+        line_add(l, ", %llu of %llu epochs without a better one", (unsigned long long)best->waited,
+                 (unsigned long long)best->patience);
 }
 
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event)
@@ -160,10 +207,10 @@ void progress_format_epoch(char *out, size_t bytes, const struct progress_event 
              (unsigned long long)event->epochs);
     if (!isnan(event->seconds))
         line_add(&l, " in %.1f s", event->seconds);
-    line_add_results(&l, ": ", event->train_loss, event->train_loss_shown, event->train_metric,
-                     event->metric_name);
-    line_add_results(&l, "; eval ", event->eval_loss, event->eval_loss_shown, event->eval_metric,
-                     event->metric_name);
+    line_add_trained(&l, event);
+    line_add_evaluated(&l, event);
+    if (event->best.epoch)
+        line_add_best(&l, event);
 }
 
 static void progress_lines_end(struct progress_lines *l,

@@ -3,8 +3,9 @@
  *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
  *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000}        step within the epoch,
  * epoch from 1
- *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"train_metric":..,"eval_loss":..,"eval_metric":..,
- *    "metric_name":..,"seconds":..}
+ *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"eval_loss":..,
+ *    "metrics":[{"name":..,"train":..,"eval":..},..],"seconds":..,
+ *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
  *   {"type":"wait","text":"worker 1, ..","seconds":5.0}            training waits for it; "": for nobody any more
  *   {"type":"untrained","text":".."}                               there is nothing to train, and why
@@ -19,7 +20,12 @@
 
 #include "common/base/err.h"
 
-enum { PROGRESS_LINE_BYTES = 8192, PROGRESS_TEXT_BYTES = 512, PROGRESS_NAME_BYTES = 48 };
+enum {
+    PROGRESS_LINE_BYTES = 8192,
+    PROGRESS_TEXT_BYTES = 512,
+    PROGRESS_NAME_BYTES = 48,
+    PROGRESS_METRICS_MAX = 8
+};
 
 enum progress_type {
     PROGRESS_STEP,
@@ -31,15 +37,31 @@ enum progress_type {
     PROGRESS_UNTRAINED
 };
 
+struct progress_metric {
+    char name[PROGRESS_NAME_BYTES];
+    double train, eval; /* NAN: not defined, or not given */
+};
+
+/* By training.monitor. */
+struct progress_event_best {
+    uint64_t epoch; /* 0: there is none */
+    char name[PROGRESS_NAME_BYTES];
+    double value;
+    uint64_t waited, patience; /* epochs without a better one; 0: training does not end for that */
+};
+
 struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
     double loss, metric, examples_per_s;                         /* NAN: not given */
-    double train_loss, train_metric, eval_loss, eval_metric;     /* NAN: not given */
+    double train_loss, eval_loss;                                /* NAN: not given */
     char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite, or not given */
     double seconds;                                              /* NAN: not given */
-    char metric_name[PROGRESS_NAME_BYTES];                       /* "": none */
+    char metric_name[PROGRESS_NAME_BYTES];                       /* of a step; "": none */
+    struct progress_metric of_epoch[PROGRESS_METRICS_MAX];
+    size_t n_of_epoch;
+    struct progress_event_best best;
     char text[PROGRESS_TEXT_BYTES];
 };
 
@@ -53,7 +75,9 @@ uint64_t progress_total_step(const struct progress_event *event);
  * `batch_size` examples a step. */
 void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
                           uint32_t batch_size);
-/* "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723" */
+/* "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far",
+ * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". In training a metric that is not defined is
+ * left out (auc); in an evaluation it is "-". */
 void progress_format_epoch(char *out, size_t bytes, const struct progress_event *event);
 
 /* Bytes of a pipe -> lines. A line that is too long is dropped. */

@@ -41,12 +41,16 @@ class EarlyTest(TrainCase):
     def test_in_sync_it_ends_three_epochs_after_the_best_whatever_the_split(self):
         digests = set()
         for ps, workers in ((1, 1), (2, 3)):
-            s = self.train(f"--ps={ps}", f"--workers={workers}", "--fresh", keys=KEYS).summary()
+            got = self.train(f"--ps={ps}", f"--workers={workers}", "--fresh", keys=KEYS)
+            s = got.summary()
             history = self.check(s)
             self.assertLess(s["epochs"], 60)
             self.assertEqual(history[-1]["epoch"], int(self.best()[0]["epoch"]) + 3)
             self.assertEqual(s["epochs"], history[-1]["epoch"])
             digests.add(s["digest"])
+            self.assertRegex(got.stderr(), f"epoch {s['epochs'] - 3}/60 done .*; best so far\n")
+            self.assertRegex(got.stderr(), rf"; best: epoch {s['epochs'] - 3} \(eval loss .*\), 3 of 3 epochs without a better one")
+            self.assertIn(f"early stopping: epoch {s['epochs']}: no better evaluation for 3 epochs", got.stderr())
         self.assertEqual(len(digests), 1)
         again = self.train(keys=KEYS)  # it is done: nothing is trained
         self.assertEqual((again.summary()["digest"], again.summary()["history"]), (digests.pop(), []))

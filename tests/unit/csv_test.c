@@ -494,6 +494,34 @@ static void the_eval_part_is_read_as_the_training_part_taught(void **state)
     teardown(&f);
 }
 
+static void a_vocabulary_that_matches_no_word_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool said;
+    } of[] = {{"1,red\n2, green\n", false}, {"1, red\n2, green\n", true}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char words[400];
+        struct fixture f;
+        setup(&f, "columns: [label: y, category: {name: color, vocabulary: [red, green]}]", NULL,
+              0);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        loads(&f, of[i].text);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        teardown(&f);
+        assert_string_equal(
+            words,
+            of[i].said
+                ? "data.train: column color: no row has a word of its vocabulary, of which the "
+                  "first is \"red\": all are unknown; do case, blanks (data.trim) and quotes "
+                  "agree?"
+                : "nothing");
+    }
+}
+
 static void a_shape_that_does_not_fit_names_the_right_one(void **state)
 {
     (void)state;
@@ -1269,6 +1297,7 @@ int main(void)
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),
         cmocka_unit_test(labels_are_classes_by_name),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
+        cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),
         cmocka_unit_test(a_piece_does_not_end_within_quotes),

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/log.h"
 #include "launch/progress.h"
@@ -52,12 +53,26 @@ static void progress_words_an_epoch(void **state)
 {
     (void)state;
     struct progress_event event = parse(
-        "{\"type\":\"epoch\",\"epoch\":1,\"epochs\":10,\"train_loss\":0.25,\"train_metric\":0.9,"
-        "\"eval_loss\":0.125,\"eval_metric\":0.95,\"metric_name\":\"accuracy\",\"seconds\":3.21}");
-    char text[256];
+        "{\"type\":\"epoch\",\"epoch\":2,\"epochs\":10,\"train_loss\":0.25,\"eval_loss\":0.125,"
+        "\"metrics\":[{\"name\":\"accuracy\",\"train\":0.9,\"eval\":0.95},"
+        "{\"name\":\"auc\",\"train\":null,\"eval\":0.75},{\"name\":\"recall\",\"train\":0.5,"
+        "\"eval\":null}],\"seconds\":3.21}");
+    static const char epoch[] = "epoch 2/10 done in 3.2 s: loss 0.2500, accuracy 0.9000, recall "
+                                "0.5000; eval loss 0.1250, accuracy 0.9500, auc 0.7500, recall -";
+    char text[256], want[256];
     progress_format_epoch(text, sizeof text, &event);
-    assert_string_equal(text, "epoch 1/10 done in 3.2 s: loss 0.2500, accuracy 0.9000; "
-                              "eval loss 0.1250, accuracy 0.9500");
+    assert_string_equal(text, epoch);
+    event.best = (struct progress_event_best){.epoch = 2, .name = "loss", .value = 0.125};
+    progress_format_epoch(text, sizeof text, &event);
+    (void)snprintf(want, sizeof want, "%s; best so far", epoch);
+    assert_string_equal(text, want);
+    event.best = (struct progress_event_best){
+        .epoch = 1, .name = "auc", .value = 0.8, .waited = 1, .patience = 3};
+    progress_format_epoch(text, sizeof text, &event);
+    (void)snprintf(want, sizeof want,
+                   "%s; best: epoch 1 (eval auc 0.8000), 1 of 3 epochs without a better one",
+                   epoch);
+    assert_string_equal(text, want);
 }
 
 static void progress_cuts_a_line_that_does_not_fit(void **state)
@@ -136,7 +151,7 @@ static void assert_epoch_is_logged(const struct job *job, double examples,
     progress_init(&p, job, -1, 0);
     const struct sums trained = {
         .loss = examples / 4, .examples = examples, .metric = {examples / 2}};
-    progress_epoch(&p, 1, &trained, eval, 1);
+    progress_epoch(&p, 1, &trained, eval, NULL, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, want);
 }
@@ -157,6 +172,33 @@ static void progress_logs_of_an_epoch_what_there_is(void **state)
     assert_epoch_is_logged(&job, 8, NULL, "epoch 1/2: loss 0.25 accuracy 0.5");
 }
 
+static void progress_tells_the_launcher_all_metrics_and_the_best_epoch(void **state)
+{
+    (void)state;
+    struct job job = {.training = {.epochs = 2}};
+    struct progress p;
+    int pipes[2];
+    char line[2048], text[400];
+    job.model.metrics = 2;
+    job.model.metric[0] = METRIC_ACCURACY;
+    job.model.metric[1] = METRIC_AUC;
+    const struct sums trained = {.loss = 2, .examples = 8, .metric = {4}};
+    const struct evaluation eval = {.loss = 0.125, .metric = {0.75, (double)NAN}};
+    const struct progress_best best = {.name = "loss", .value = 0.1, .epoch = 1, .waited = 1};
+    assert_int_equal(pipe(pipes), 0);
+    progress_init(&p, &job, pipes[1], 0);
+    progress_epoch(&p, 2, &trained, &eval, &best, 1);
+    ssize_t n = read(pipes[0], line, sizeof line);
+    assert_true(n > 0);
+    struct progress_event event = {0};
+    assert_int_equal(progress_parse(&event, line, (size_t)n), ERR_OK);
+    progress_format_epoch(text, sizeof text, &event);
+    assert_string_equal(text, "epoch 2/2 done in 1.0 s: loss 0.2500, accuracy 0.5000; eval loss "
+                              "0.1250, accuracy 0.7500, auc -; best: epoch 1 (eval loss 0.1000)");
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+}
+
 static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
 {
     (void)state;
@@ -167,10 +209,10 @@ static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
     char got[256];
     progress_init(&p, &job, -1, 0);
     p.planted = (struct planted){true, 0.79121, 0.44098};
-    progress_epoch(&p, 1, &none, &eval, 1);
+    progress_epoch(&p, 1, &none, &eval, NULL, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, "epoch 1/2: eval loss 0.125 (planted: auc 0.7912 logloss 0.4410)");
-    progress_epoch(&p, 2, &none, NULL, 1);
+    progress_epoch(&p, 2, &none, NULL, NULL, 1);
     log_last_words(false, got, sizeof got);
     assert_string_equal(got, "epoch 2/2:");
 }
@@ -182,6 +224,7 @@ int main(void)
         cmocka_unit_test(progress_leaves_out_what_is_null_or_missing),
         cmocka_unit_test(progress_words_an_epoch),
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
+        cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),
         cmocka_unit_test(progress_cuts_a_line_that_does_not_fit),
         cmocka_unit_test(progress_refuses_what_is_no_message_and_leaves_the_event_alone),

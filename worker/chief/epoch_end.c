@@ -247,6 +247,26 @@ static void say_enough(struct epoch_end *end)
     post(end, CONTROL_ENOUGH, generation);
 }
 
+/* Where the job stands with this epoch, before it is kept. False: nothing is monitored. */
+static bool best_with(const struct epoch_end *end, uint64_t epoch, const struct evaluation *eval,
+                      struct progress_best *out)
+{
+    const struct best *best = end->config.best;
+    const struct job *job = end->config.job;
+    if (!eval || job->training.monitor == MONITOR_NONE)
+        return false;
+    bool is_best = best_is_beaten(best, epoch, eval);
+    bool any = is_best || best->has;
+    *out = (struct progress_best){.name = best_monitor_name(job),
+                                  .value = is_best ? best_monitored(job, eval) : best->value,
+                                  .epoch = !any      ? 0
+                                           : is_best ? epoch
+                                                     : best->epoch,
+                                  .waited = is_best ? 0 : best_waited(best, epoch),
+                                  .patience = job->early_stopping.patience};
+    return any;
+}
+
 /* False: no epoch was better for too long. */
 static bool keep_if_best(struct epoch_end *end, uint64_t epoch, const struct evaluation *eval)
 {
@@ -273,9 +293,15 @@ static void look_at(struct epoch_end *end, uint64_t epoch, const struct evaluati
         return; /* async: the last batches on their way do not count */
     if (keep_if_best(end, epoch, eval) || epoch >= job->training.epochs)
         return;
-    log_info("epoch %" PRIu64
-             ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64 ": enough",
-             epoch, job->early_stopping.patience, best->epoch);
+    char text[160];
+    (void)snprintf(text, sizeof text,
+                   "epoch %" PRIu64
+                   ": no better evaluation for %u epochs, the best was that of epoch %" PRIu64
+                   ": enough",
+                   epoch, job->early_stopping.patience, best->epoch);
+    log_info("%s", text);
+    progress_say(end->progress.fd, "early stopping: %s%s", text,
+                 job->early_stopping.restore_best_weights ? "; its weights are taken" : "");
     end->enough_epoch = epoch;
     end->enough_step = session_step(end->session);
     session_stop_at(end->session, end->enough_step);
@@ -311,7 +337,9 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
         return false;
     double now_s = clock_now_s();
     curves_paused(end->config.curves, now_s - began);
-    progress_epoch(&end->progress, epoch, &trained, eval, now_s);
+    struct progress_best best;
+    progress_epoch(&end->progress, epoch, &trained, eval,
+                   best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
     note_epoch(end, epoch, now_s);
     if (eval)
         curves_evaluated(end->config.curves, end_of(end, epoch), eval);

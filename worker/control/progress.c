@@ -10,6 +10,8 @@
 #include "common/base/log.h"
 #include "worker/model/metric.h"
 
+enum { PROGRESS_LINE_BYTES = 2048 }; /* < PIPE_BUF */
+
 static const double every_s = 0.5;
 
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s)
@@ -25,7 +27,7 @@ void progress_init(struct progress *p, const struct job *job, int fd, double now
 /* Whole, as it is shorter than PIPE_BUF. A launcher that is gone reads nothing: later lines fail, too. */
 static void PRINTF_LIKE(2, 3) write_line(int fd, const char *fmt, ...)
 {
-    char line[1024];
+    char line[PROGRESS_LINE_BYTES];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(line, sizeof line, fmt, args);
@@ -109,14 +111,16 @@ void progress_step(struct progress *p, double examples, const struct sums *train
     p->window_examples = 0;
 }
 
-/* " loss L METRIC M" for people, from what JSON is told; without a metric " loss L". */
-static const char *words(char out[96], const char *loss, const char *name, const char *metric)
+enum { WORDS_BYTES = 48 * (METRICS_MAX + 1) };
+
+/* " loss L METRIC M" for people, with all metrics; "-" is a metric that is not defined. */
+static void words(char out[WORDS_BYTES], const struct job *job, double loss, const double *metric)
 {
-    if (*name)
-        (void)snprintf(out, 96, " loss %s %s %s", loss, name, metric);
-    else
-        (void)snprintf(out, 96, " loss %s", loss);
-    return out;
+    char text[32];
+    size_t n = (size_t)snprintf(out, WORDS_BYTES, " loss %s", shown(loss, text));
+    for (uint32_t i = 0; i < job->model.metrics && n < WORDS_BYTES; i++)
+        n += (size_t)snprintf(out + n, WORDS_BYTES - n, " %s %s", metric_name(job->model.metric[i]),
+                              isfinite(metric[i]) ? number(metric[i], text) : "-");
 }
 
 const char *progress_planted(const struct planted *planted, char out[64])
@@ -128,36 +132,62 @@ const char *progress_planted(const struct planted *planted, char out[64])
     return out;
 }
 
-void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
-                    const struct evaluation *eval, double now_s)
+/* {"name":..,"train":..,"eval":..},.. of all metrics. */
+static void metrics_json(char *out, size_t room, const struct job *job, const double *trained,
+                         const struct evaluation *eval)
 {
-    char a[32], b[32], c[32], d[32], learned[96] = "", evaluated[96] = "", best[64];
-    char odd[48], odd_eval[48];
+    char a[32], b[32];
+    size_t n = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < job->model.metrics && n < room; i++)
+        n += (size_t)snprintf(out + n, room - n, "%s{\"name\":\"%s\",\"train\":%s,\"eval\":%s}",
+                              i ? "," : "", metric_name(job->model.metric[i]),
+                              number(trained[i], a), number(eval ? eval->metric[i] : NAN, b));
+}
+
+/* ,"best":{..} */
+static void best_json(char *out, size_t room, const struct progress_best *best)
+{
+    char value[32];
+    out[0] = '\0';
+    if (best && best->epoch)
+        (void)snprintf(out, room,
+                       ",\"best\":{\"epoch\":%" PRIu64 ",\"name\":\"%s\",\"value\":%s,"
+                       "\"waited\":%" PRIu64 ",\"patience\":%" PRIu64 "}",
+                       best->epoch, best->name, number(best->value, value), best->waited,
+                       best->patience);
+}
+
+void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
+                    const struct evaluation *eval, const struct progress_best *best, double now_s)
+{
+    char a[32], c[32], learned[WORDS_BYTES] = "", evaluated[WORDS_BYTES] = "", planted[64];
+    char odd[48], odd_eval[48], metrics[1200], best_text[160];
     const struct job *job = p->job;
-    bool metrics = job->model.metrics > 0;
-    double loss = mean(trained->loss, trained->examples);
-    double metric = metrics ? metric_value(job, 0, trained->metric, trained->examples) : NAN;
-    const char *name = metrics ? metric_name(job->model.metric[0]) : "";
+    double loss = mean(trained->loss, trained->examples), metric[METRICS_MAX] = {(double)NAN};
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        metric[i] = metric_value(job, i, trained->metric, trained->examples);
+    metrics_json(metrics, sizeof metrics, job, metric, eval);
+    best_json(best_text, sizeof best_text, best);
     write_line(p->fd,
                "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,%s"
-               "\"train_metric\":%s,\"eval_loss\":%s,%s\"eval_metric\":%s,\"metric_name\":\"%s\","
-               "\"seconds\":%.3f}\n",
+               "\"eval_loss\":%s,%s\"metrics\":[%s],\"seconds\":%.3f%s}\n",
                epoch, job->training.epochs, number(loss, a),
-               not_finite(odd, "train_loss", trained->examples > 0, loss), number(metric, b),
+               not_finite(odd, "train_loss", trained->examples > 0, loss),
                number(eval ? eval->loss : NAN, c),
-               not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0),
-               number(eval && metrics ? eval->metric[0] : NAN, d), name, now_s - p->epoch_s);
-    tell_point(
-        p, epoch, true,
-        (double[]){loss, metric, eval ? eval->loss : NAN, eval && metrics ? eval->metric[0] : NAN});
+               not_finite(odd_eval, "eval_loss", eval != NULL, eval ? eval->loss : 0), metrics,
+               now_s - p->epoch_s, best_text);
+    tell_point(p, epoch, true,
+               (double[]){loss, metric[0], eval ? eval->loss : NAN,
+                          eval && job->model.metrics ? eval->metric[0] : NAN});
     if (trained->examples > 0)
-        (void)words(learned, shown(loss, a), name, b);
+        words(learned, job, loss, metric);
     if (eval)
-        (void)words(evaluated, shown(eval->loss, c), name, d);
+        words(evaluated, job, eval->loss, eval->metric);
     log_info("epoch %" PRIu64 "/%u:%s%s%s%s%s%s", epoch, job->training.epochs, learned,
              *learned && *evaluated ? "," : "", *evaluated ? " eval" : "",
              *evaluated && job->optimizer.use_ema ? " of the averages:" : "", evaluated,
-             eval ? progress_planted(&p->planted, best) : "");
+             eval ? progress_planted(&p->planted, planted) : "");
     p->epoch_s = p->window_s = now_s;
     p->window_examples = 0;
 }

@@ -23,6 +23,14 @@ struct progress {
     bool first_told;
 };
 
+/* Where the job stands by training.monitor. */
+struct progress_best {
+    const char *name; /* what is monitored: "loss", or a metric */
+    double value;
+    uint64_t epoch;            /* the best one; 0: none yet */
+    uint64_t waited, patience; /* epochs without a better one; early_stopping.patience, 0: none */
+};
+
 void progress_init(struct progress *p, const struct job *job, int fd, double now_s);
 /* " (planted: auc 0.7912 logloss 0.4410)" to out, or nothing; returns out. */
 const char *progress_planted(const struct planted *planted, char out[64]);
@@ -30,9 +38,9 @@ const char *progress_planted(const struct planted *planted, char out[64]);
  * 1 in the epoch. */
 void progress_step(struct progress *p, double examples, const struct sums *trained, uint64_t epoch,
                    uint64_t step, uint64_t steps, double now_s);
-/* An epoch is over; without examples nothing is known of its training; eval may be NULL. */
+/* An epoch is over; without examples nothing is known of its training; eval may be NULL, and so may best. */
 void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *trained,
-                    const struct evaluation *eval, double now_s);
+                    const struct evaluation *eval, const struct progress_best *best, double now_s);
 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);

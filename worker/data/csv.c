@@ -391,7 +391,8 @@ static enum err work_init(struct work *w, uint32_t inputs, struct errmsg *e)
     w->piece.mark = mem_zalloc(TEXT_ROOM, sizeof *w->piece.mark);
     w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
     w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
-    return w->text && w->piece.mark && w->piece.words && w->piece.added
+    w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
+    return w->text && w->piece.mark && w->piece.words && w->piece.added && w->piece.known
                ? ERR_OK
                : err_set(e, ERR_NOMEM, "out of memory for a thread");
 }
@@ -402,10 +403,31 @@ static void work_close(struct work *w, uint32_t inputs)
         vocabulary_close(&w->piece.words[i]);
     mem_free(w->piece.words);
     mem_free(w->piece.added);
+    mem_free(w->piece.known);
     mem_free(w->piece.mark);
     mem_free(w->piece.cells);
     mem_free(w->text);
     mem_free(w->renumber);
+}
+
+/* All rows are read: a category of which no row has a word that its vocabulary knows tells the model nothing. */
+static void say_unknown(const struct csv *c, uint32_t threads)
+{
+    size_t bytes;
+    const struct table_schema *s = c->table->schema;
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        const struct table_input *in = &s->input[i];
+        bool known = in->kind != COLUMN_CATEGORY || in->words.count == 0 ||
+                     (c->format.learning && in->learns);
+        for (uint32_t k = 0; k < threads && !known; k++)
+            known = c->work[k].piece.known[i];
+        if (known)
+            continue;
+        const char *word = vocabulary_text(&in->words, 0, &bytes);
+        log_warn("%s: column %s: no row has a word of its vocabulary, of which the first is "
+                 "\"%.*s\": all are unknown; do case, blanks (data.trim) and quotes agree?",
+                 c->reading->key, in->name, (int)bytes, word);
+    }
 }
 
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -421,6 +443,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
     }
+    if (!err && !c->reading->look)
+        say_unknown(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
     for (size_t i = 0; i < c->paths.count && c->file; i++)

@@ -176,6 +176,7 @@ static void read_category(struct csv_row *r, const struct csv_field *field, cons
         assert(r->added <= f->schema->inputs);
     } else {
         number = vocabulary_find(&in->words, text, bytes);
+        r->piece->known[field->cell] |= number != VOCABULARY_NONE;
     }
     r->cells[field->cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }

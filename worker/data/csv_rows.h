@@ -54,7 +54,8 @@ struct csv_piece {
     uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
     uint32_t *cells; /* (rows, table_row_cells) */
     uint64_t rows, room;
-    uint32_t *added;          /* (inputs): of this row: categories that learned a word */
+    bool *known;     /* (inputs): categories with words that are given: a row has one of them */
+    uint32_t *added; /* (inputs): of this row: categories that learned a word */
     struct vocabulary *words; /* (inputs): learning: what cells of categories are numbers in, + 1 */
     uint64_t bad;
     uint64_t first_bad_line;

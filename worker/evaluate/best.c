@@ -23,14 +23,14 @@ static bool monitors(const struct best *b)
     return b->job->training.monitor != MONITOR_NONE;
 }
 
-static const char *monitor_name(const struct job *job)
+const char *best_monitor_name(const struct job *job)
 {
     uint32_t monitor = job->training.monitor;
     return monitor == MONITOR_LOSS ? "loss"
                                    : metric_name((enum metric_kind)(monitor - MONITOR_METRIC));
 }
 
-static double monitored(const struct job *job, const struct evaluation *eval)
+double best_monitored(const struct job *job, const struct evaluation *eval)
 {
     if (job->training.monitor == MONITOR_LOSS)
         return eval->loss;
@@ -119,9 +119,9 @@ static bool take_up(struct best *b)
         log_warn("%s says no monitor: it is not used, and overwritten", b->path);
         return false;
     }
-    if (strcmp(name, monitor_name(b->job)) != 0) {
+    if (strcmp(name, best_monitor_name(b->job)) != 0) {
         log_info("%s is the best by %s, and %s is asked for: it counts no more", b->path, name,
-                 monitor_name(b->job));
+                 best_monitor_name(b->job));
         return false;
     }
     if (export_check_safetensors(b->path, b->layout, &e)) {
@@ -132,7 +132,7 @@ static bool take_up(struct best *b)
     for (uint32_t i = 0; i < b->job->model.metrics; i++)
         b->eval.metric[i] = number_of(b->path, metric_name(b->job->model.metric[i]));
     double epoch = number_of(b->path, "epoch"), step = number_of(b->path, "step");
-    b->value = monitored(b->job, &b->eval);
+    b->value = best_monitored(b->job, &b->eval);
     if (!(epoch >= 1 && epoch <= 1e15 && step >= 0 && step <= 1e15) || isnan(b->value)) {
         log_warn("%s does not say its epoch, step and %s: it is not used, and overwritten", b->path,
                  name);
@@ -172,7 +172,7 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
     struct export_note notes[NOTES_MAX];
     size_t n = 0;
     notes[n] = (struct export_note){.key = "monitor"};
-    (void)snprintf(notes[n++].value, sizeof notes->value, "%s", monitor_name(b->job));
+    (void)snprintf(notes[n++].value, sizeof notes->value, "%s", best_monitor_name(b->job));
     notes[n] = (struct export_note){.key = "epoch"};
     (void)snprintf(notes[n++].value, sizeof notes->value, "%" PRIu64, epoch);
     notes[n] = (struct export_note){.key = "step"};
@@ -195,7 +195,7 @@ static enum err keep(const struct best *b, uint64_t epoch, const struct evaluati
 static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     b->has = true;
-    b->value = monitored(b->job, eval);
+    b->value = best_monitored(b->job, eval);
     b->epoch = epoch;
     b->eval = *eval;
 }
@@ -203,7 +203,7 @@ static void note(struct best *b, uint64_t epoch, const struct evaluation *eval)
 bool best_is_beaten(const struct best *b, uint64_t epoch, const struct evaluation *eval)
 {
     return monitors(b) && epoch > b->job->early_stopping.start_from_epoch &&
-           better(b, monitored(b->job, eval));
+           better(b, best_monitored(b->job, eval));
 }
 
 enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval, const float *w,

@@ -43,6 +43,10 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
 enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *eval, uint64_t cut,
                        int take_hold, struct errmsg *e) MUST_CHECK;
 
+/* What is monitored: "loss", or the name of a metric; and its value in an evaluation. Only where training.monitor is given. */
+const char *best_monitor_name(const struct job *job);
+double best_monitored(const struct job *job, const struct evaluation *eval);
+
 /* Epochs since the best one, `epoch` being the last one; and were they early_stopping.patience? */
 uint64_t best_waited(const struct best *b, uint64_t epoch);
 bool best_stops(const struct best *b, uint64_t epoch);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/evaluate/eval_rows.h"
 #include "worker/evaluate/ranking.h"
@@ -31,7 +32,8 @@ struct evaluator {
     atomic_bool stopped;
     struct sums *sums;       /* a block each */
     struct ranking *ranking; /* NULL: no auc is wanted */
-    atomic_bool failed;      /* the thread that sets it says why */
+    bool said_no_auc;
+    atomic_bool failed; /* the thread that sets it says why */
     enum err err;
     struct errmsg e;
 };
@@ -185,6 +187,19 @@ static struct sums join_blocks(const struct evaluator *v)
     return all;
 }
 
+/* Said once: each epoch would say the same. */
+static void say_no_auc(struct evaluator *v, const struct sums *sums, double auc)
+{
+    if (!v->ranking || !isnan(auc) || !isfinite(sums->loss) || sums->examples == 0 ||
+        v->said_no_auc)
+        return;
+    log_warn(
+        "eval: auc is not defined, and shown as \"-\": all %.0f rows of data.eval have one class; "
+        "it wants rows of both",
+        sums->examples);
+    v->said_no_auc = true;
+}
+
 /* The job's metrics, from all rows' sums. */
 static enum err make_metrics(struct evaluator *v, const struct sums *sums, double *metric,
                              struct errmsg *e)
@@ -195,6 +210,8 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
         metric[i] = v->job->model.metric[i] == METRIC_AUC
                         ? auc
                         : metric_value(v->job, i, sums->metric, sums->examples);
+    if (!err)
+        say_no_auc(v, sums, auc);
     return err ? err_wrap(e, err, "evaluation: ") : ERR_OK;
 }
 

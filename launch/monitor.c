@@ -51,6 +51,20 @@ static void on_save(evutil_socket_t fd, short what, void *arg)
 
 /* ---- shown ---- */
 
+static void monitor_draw(const struct monitor *m)
+{
+    char text[MONITOR_STATUS_BYTES];
+    progress_format_bar(text, sizeof text, &m->last, m->plan->job->training.batch_size,
+                        say_width());
+    say_status(text);
+}
+
+void monitor_redraw(const struct monitor *m)
+{
+    if (m->any_progress && say_on_terminal() && !m->policy->ending)
+        monitor_draw(m);
+}
+
 static void monitor_show_step(struct monitor *m)
 {
     char text[MONITOR_STATUS_BYTES];
@@ -60,11 +74,12 @@ static void monitor_show_step(struct monitor *m)
     if (now_ms - *when_ms < every_ms)
         return;
     *when_ms = now_ms;
+    if (say_on_terminal()) {
+        monitor_draw(m);
+        return;
+    }
     progress_format_step(text, sizeof text, &m->last, m->plan->job->training.batch_size);
-    if (say_on_terminal())
-        say_status(text);
-    else
-        say_info("%s", text);
+    say_info("%s", text);
 }
 
 static void monitor_on_step(struct monitor *m, const struct progress_event *event, const char *line,

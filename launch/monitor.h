@@ -37,6 +37,8 @@ void monitor_close(struct monitor *m);
 
 /* What came from the chief's progress pipe (progress.h). */
 void monitor_feed(struct monitor *m, const char *bytes, size_t n);
+/* The terminal has another width: draw the line that redraws for it. */
+void monitor_redraw(const struct monitor *m);
 /* Something is new: keep it, soon, or now. */
 void monitor_keep(struct monitor *m);
 void monitor_save(struct monitor *m);

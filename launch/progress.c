@@ -148,6 +148,23 @@ static void line_add_eta(struct line *l, uint64_t seconds)
                  (unsigned long long)seconds % 60);
 }
 
+static void line_add_rate(struct line *l, const struct progress_event *event)
+{
+    if (event->examples_per_s > 0)
+        line_add(l, "  %.0f examples/s", event->examples_per_s);
+}
+
+static void line_add_time_left(struct line *l, const struct progress_event *event,
+                               uint32_t batch_size)
+{
+    uint64_t done = progress_total_step(event);
+    if (!(event->examples_per_s > 0) || event->total_steps <= done)
+        return;
+    double left = (double)(event->total_steps - done) * batch_size / event->examples_per_s;
+    if (left < 1e9)
+        line_add_eta(l, (uint64_t)left);
+}
+
 void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
                           uint32_t batch_size)
 {
@@ -157,15 +174,60 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
              (unsigned long long)event->steps);
     (void)line_add_loss(&l, "  ", event->loss, event->loss_shown);
     line_add_metric(&l, "  ", event->metric, event->metric_name);
-    if (!(event->examples_per_s > 0))
-        return;
-    line_add(&l, "  %.0f examples/s", event->examples_per_s);
-    uint64_t done = progress_total_step(event);
-    if (event->total_steps > done) {
-        double left = (double)(event->total_steps - done) * batch_size / event->examples_per_s;
-        if (left < 1e9)
-            line_add_eta(&l, (uint64_t)left);
+    line_add_rate(&l, event);
+    line_add_time_left(&l, event, batch_size);
+}
+
+/* ---- the bar ---- */
+
+enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
+enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each has those before it, too */
+
+/* What stands behind the bar. */
+static void line_add_tail(struct line *l, const struct progress_event *event, uint32_t batch_size,
+                          int with)
+{
+    line_add(l, " %llu/%llu", (unsigned long long)event->step, (unsigned long long)event->steps);
+    if (with >= WITH_LOSS)
+        (void)line_add_loss(l, "  ", event->loss, event->loss_shown);
+    if (with >= WITH_METRIC)
+        line_add_metric(l, "  ", event->metric, event->metric_name);
+    if (with >= WITH_RATE)
+        line_add_rate(l, event);
+    if (with >= WITH_ETA)
+        line_add_time_left(l, event, batch_size);
+}
+
+/* "[====>   ]" of `inside` columns between its ends. */
+static void line_add_bar(struct line *l, const struct progress_event *event, size_t inside)
+{
+    double part = event->steps ? (double)event->step / (double)event->steps : 0;
+    size_t full = (size_t)((part < 1 ? part : 1) * (double)inside);
+    line_add(l, "[");
+    for (size_t i = 0; i < inside; i++)
+        line_add(l, "%s", i < full ? "=" : i == full ? ">" : " ");
+    line_add(l, "]");
+}
+
+void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
+                         uint32_t batch_size, size_t width)
+{
+    char text[TAIL_BYTES];
+    struct line tail = {.text = text, .room = sizeof text};
+    struct line l = {.text = out, .room = bytes < width + 1 ? bytes : width + 1};
+    line_add(&l, "epoch %llu/%llu ", (unsigned long long)event->epoch,
+             (unsigned long long)event->epochs);
+    for (int with = WITH_RATE; with >= 0; with--) {
+        tail.n = 0;
+        line_add_tail(&tail, event, batch_size, with);
+        if (l.n + tail.n + BAR_LEAST + 2 <= width)
+            break;
     }
+    if (l.n + tail.n + BAR_LEAST + 2 <= width) {
+        size_t inside = width - l.n - tail.n - 2;
+        line_add_bar(&l, event, inside < BAR_MOST ? inside : BAR_MOST);
+    }
+    line_add(&l, "%s", text);
 }
 
 static void line_add_trained(struct line *l, const struct progress_event *event)

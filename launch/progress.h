@@ -75,6 +75,11 @@ uint64_t progress_total_step(const struct progress_event *event);
  * `batch_size` examples a step. */
 void progress_format_step(char *out, size_t bytes, const struct progress_event *event,
                           uint32_t batch_size);
+/* The same in `width` columns at most, for a line that redraws:
+ * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". Where all of it does not
+ * fit, the rate goes first, then the metric, the loss, the time left, and the bar. */
+void progress_format_bar(char *out, size_t bytes, const struct progress_event *event,
+                         uint32_t batch_size, size_t width);
 /* "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far",
  * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". In training a metric that is not defined is
  * left out (auc); in an evaluation it is "-". */

@@ -22,7 +22,16 @@ enum {
     SUPERVISOR_SAME_INT_MS = 300 /* timeout(1) signals a process and then its group: one Ctrl-C */
 };
 
-enum { EVENT_INT, EVENT_TERM, EVENT_HUP, EVENT_CHILD, EVENT_PROGRESS, EVENT_KILL, EVENTS };
+enum {
+    EVENT_INT,
+    EVENT_TERM,
+    EVENT_HUP,
+    EVENT_CHILD,
+    EVENT_WIDTH,
+    EVENT_PROGRESS,
+    EVENT_KILL,
+    EVENTS
+};
 
 struct supervisor;
 struct restart {
@@ -86,6 +95,14 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
     ssize_t n;
     while ((n = read(fd, bytes, sizeof bytes)) > 0)
         monitor_feed(&s->monitor, bytes, (size_t)n);
+}
+
+/* The terminal is resized. */
+static void on_width(evutil_socket_t sig, short what, void *arg)
+{
+    (void)sig, (void)what;
+    const struct supervisor *s = arg;
+    monitor_redraw(&s->monitor);
 }
 
 /* ---- the end ---- */
@@ -439,7 +456,8 @@ static enum err supervisor_make_events(struct supervisor *s)
     } signals[] = {{EVENT_INT, SIGINT, on_interrupt},
                    {EVENT_TERM, SIGTERM, on_terminate},
                    {EVENT_HUP, SIGHUP, on_terminate},
-                   {EVENT_CHILD, SIGCHLD, on_child}};
+                   {EVENT_CHILD, SIGCHLD, on_child},
+                   {EVENT_WIDTH, SIGWINCH, on_width}};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         if (signals[i].sig == SIGHUP && supervisor_ignores(SIGHUP))
             continue;

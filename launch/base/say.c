@@ -2,19 +2,26 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { SAY_LINE_BYTES = 1024, SAY_WIDTH = 80 };
-#define SAY_CLEAR_LINE "\r\033[K"
+enum { SAY_LINE_BYTES = 1024, SAY_WIDTH = 80, SAY_CLEAR_BYTES = 32 };
 
 static bool say_terminal;
 static char say_last_status[SAY_LINE_BYTES];
 
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value;
+}
+
 void say_init(void)
 {
-    say_terminal = isatty(STDERR_FILENO) == 1;
+    bool dumb = !is_set("TERM") || strcmp(getenv("TERM"), "dumb") == 0;
+    say_terminal = isatty(STDERR_FILENO) == 1 && !dumb && !is_set("NO_COLOR");
     say_last_status[0] = 0;
 }
 
@@ -23,17 +30,45 @@ bool say_on_terminal(void)
     return say_terminal;
 }
 
+static size_t say_columns(void)
+{
+    struct winsize size = {0};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col
+                                                                           : SAY_WIDTH;
+}
+
+size_t say_width(void)
+{
+    return say_columns() -
+           1; /* the last column is left free: some terminals wrap when it is written */
+}
+
 static void say_bytes(const char *text)
 {
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
     (void)written; /* there is nowhere else to say that stderr is gone */
 }
 
+/* What takes the status away, on as many rows as it stands on now; "" if there is none. */
+static const char *say_clear(char out[SAY_CLEAR_BYTES])
+{
+    size_t n = strlen(say_last_status), rows = n ? (n - 1) / say_columns() : 0;
+    if (!n)
+        out[0] = 0;
+    else if (rows)
+        (void)snprintf(out, SAY_CLEAR_BYTES, "\r\033[%zuA\033[J", rows);
+    else
+        (void)snprintf(out, SAY_CLEAR_BYTES, "\r\033[J");
+    return out;
+}
+
 static void say_line(const char *before, const char *text)
 {
-    char line[2 * SAY_LINE_BYTES + 64];
-    (void)snprintf(line, sizeof line, "%s%s%s\n%s", *say_last_status ? SAY_CLEAR_LINE : "", before,
-                   text, say_last_status);
+    char line[2 * SAY_LINE_BYTES + 64], clear[SAY_CLEAR_BYTES];
+    (void)say_clear(clear);
+    if (strlen(say_last_status) > say_width()) /* it was drawn for a wider terminal */
+        say_last_status[say_width()] = 0;
+    (void)snprintf(line, sizeof line, "%s%s%s\n%s", clear, before, text, say_last_status);
     say_bytes(line);
 }
 
@@ -52,13 +87,11 @@ void say(enum log_level level, const char *fmt, ...)
 
 void say_status(const char *text)
 {
+    char line[SAY_LINE_BYTES + SAY_CLEAR_BYTES], clear[SAY_CLEAR_BYTES];
     if (!say_terminal || (!*text && !*say_last_status))
         return;
-    struct winsize size = {0};
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1
-                                                                                : SAY_WIDTH - 1;
-    (void)snprintf(say_last_status, sizeof say_last_status, "%.*s", width, text);
-    char line[2 * SAY_LINE_BYTES + 64];
-    (void)snprintf(line, sizeof line, SAY_CLEAR_LINE "%s", say_last_status);
+    (void)say_clear(clear);
+    (void)snprintf(say_last_status, sizeof say_last_status, "%.*s", (int)say_width(), text);
+    (void)snprintf(line, sizeof line, "%s%s", clear, say_last_status);
     say_bytes(line);
 }

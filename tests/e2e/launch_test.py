@@ -19,6 +19,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import DEADLINE_S, LAUNCH, Case, command_line  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 FAKE = r"""#!/usr/bin/env python3
 import json, os, signal, socket, sys, time
@@ -61,6 +62,8 @@ for action in mine[min(nth, len(mine) - 1)]:
         print(rest, flush=True)
     elif verb == "progress":
         os.write(int(flags["progress_fd"]), (rest + "\n").encode())
+    elif verb == "file":        # its lines, as progress
+        os.write(int(flags["progress_fd"]), open(here + "/" + rest, "rb").read())
     elif verb == "summary":
         open(flags["output"] + "/summary.json", "w").write(rest)
     elif verb == "await":       # a file in FAKE_DIR
@@ -148,6 +151,76 @@ class LaunchTest(Case):
 
     def stderr(self):
         return (self.tmp / "stderr").read_text()
+
+    # ---- the terminal ----
+
+    @contextlib.contextmanager
+    def on_terminal(self, columns, **environment):
+        """A launcher whose stderr is a terminal; the chief says what stands in the files say-0, say-1, ..."""
+        actions = [action for i in range(9) for action in (f"await say-{i}", f"file say-{i}")]
+        self.scripts(worker_0=[[*actions, "exit 0"]], ps=[["await say-8", "exit 0"]], worker_1=[["await say-8", "exit 0"]])
+        terminal = Terminal(columns)
+        self.addCleanup(terminal.close)
+        with open(self.tmp / "stdout", "w") as out:
+            launcher = subprocess.Popen(self.command(), env={**self.environment(), "TERM": "xterm", "NO_COLOR": "", **environment},
+                                        stdin=terminal.slave, stdout=out, stderr=terminal.slave, cwd=self.tmp)
+        try:
+            yield launcher, terminal
+        finally:
+            launcher.kill()
+            launcher.wait()
+            self.lock_is_free()
+
+    def shows(self, terminal, condition):
+        def shown():
+            terminal.read()
+            return condition(terminal.rows())
+        self.until(lambda: "\n".join(terminal.rows()), shown)
+        return terminal.rows()
+
+    def say(self, i, *lines):
+        (self.tmp / "saying").write_text("\n".join(lines) + "\n")
+        (self.tmp / "saying").rename(self.tmp / f"say-{i}")
+
+    def step(self, n):
+        return json.dumps({"type": "progress", "epoch": 1, "epochs": 2, "step": n, "steps": 100, "total_steps": 200, "loss": 0.5,
+                           "metric_name": "accuracy", "metric": 0.75, "examples_per_s": 1000})
+
+    def test_a_terminal_has_a_bar_of_its_width_with_lines_above_and_nothing_stale(self):
+        with self.on_terminal(110) as (launcher, terminal):
+            self.say(0, self.step(10))
+            wide = self.shows(terminal, lambda rows: rows and "] 10/100" in rows[-1])
+            self.assertRegex(wide[-1], r"^epoch 1/2 \[=+> +\] 10/100  loss 0.5000  accuracy 0.7500  1000 examples/s  ETA 0:01$")
+            self.assertLess(len(wide[-1]), 110)
+            terminal.resize(50)
+            launcher.send_signal(signal.SIGWINCH)  # the launcher is of no session that has this terminal
+            narrow = self.shows(terminal, lambda rows: rows[-1].startswith("epoch 1/2 [") and "examples" not in rows[-1])
+            self.say(1, json.dumps({"type": "log", "text": "a line"}))
+            rows = self.shows(terminal, lambda rows: "a line" in rows[-2:-1])
+            self.assertEqual((rows[-1], sum("] 10/100" in row for row in rows)), (narrow[-1], 1), rows)
+            self.assertLess(len(rows[-1]), 50)
+            terminal.resize(30)  # and a line comes before the launcher has heard of it
+            self.say(2, json.dumps({"type": "log", "text": "another line"}))
+            rows = self.shows(terminal, lambda rows: "another line" in rows)
+            self.assertEqual(sum("epoch 1/2 [" in row for row in rows), 1, rows)
+            self.assertLess(len(rows[-1]), 30)
+            for i in range(3, 9):
+                self.say(i, json.dumps({"type": "log", "text": f"line {i}"}))
+            self.assertEqual(launcher.wait(DEADLINE_S), 0)
+            rows = self.shows(terminal, lambda rows: "line 8" in rows)
+            self.assertEqual([row for row in rows if "epoch" in row], [], rows)
+
+    def test_a_dumb_terminal_and_no_color_have_plain_lines(self):
+        for environment in ({"TERM": "dumb"}, {"NO_COLOR": "1"}):
+            with self.subTest(environment=environment), self.on_terminal(110, **environment) as (launcher, terminal):
+                for i in range(9):
+                    self.say(i, self.step(10 + i))
+                self.assertEqual(launcher.wait(DEADLINE_S), 0)
+                rows = self.shows(terminal, lambda rows: any("step 10/100" in row for row in rows))
+                self.assertTrue(all(" info launcher: " in row or "launcher: " in row for row in rows if "epoch" in row), rows)
+                self.assertFalse([row for row in rows if "\x1b" in row or "] 1" in row], rows)
+            for i in range(9):
+                (self.tmp / f"say-{i}").unlink()
 
     # ---- exits ----
 

@@ -38,6 +38,42 @@ static void progress_reads_a_step_and_words_it_with_the_time_left(void **state)
     assert_string_equal(strstr(text, "ETA"), "ETA 1:21:46");
 }
 
+static void progress_draws_a_bar_that_fits_the_width(void **state)
+{
+    (void)state;
+    struct progress_event event = parse(
+        "{\"type\":\"progress\",\"epoch\":3,\"epochs\":10,\"step\":469,\"steps\":938,"
+        "\"total_steps\":9380,\"loss\":0.12344,\"metric_name\":\"accuracy\",\"metric\":0.9612,"
+        "\"examples_per_s\":91200}");
+    static const struct {
+        size_t width;
+        const char *want;
+    } of[] = {
+        {200,
+         "epoch 3/10 [====================>                   ] 469/938  loss 0.1234  accuracy "
+         "0.9612  91200 examples/s  ETA 0:04"},
+        {99, "epoch 3/10 [==========>         ] 469/938  loss 0.1234  accuracy 0.9612  91200 "
+             "examples/s  ETA 0:04"},
+        {79, "epoch 3/10 [=========>        ] 469/938  loss 0.1234  accuracy 0.9612  ETA 0:04"},
+        {60, "epoch 3/10 [========>       ] 469/938  loss 0.1234  ETA 0:04"},
+        {40, "epoch 3/10 [====>    ] 469/938  ETA 0:04"},
+        {29, "epoch 3/10 [====>   ] 469/938"},
+        {22, "epoch 3/10  469/938"},
+        {9, "epoch 3/1"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char text[256];
+        progress_format_bar(text, sizeof text, &event, 64, of[i].width);
+        assert_string_equal(text, of[i].want);
+        assert_true(strlen(text) <= of[i].width);
+    }
+    for (size_t width = 1; width < 150; width++) {
+        char text[256];
+        progress_format_bar(text, sizeof text, &event, 64, width);
+        assert_true(strlen(text) <= width);
+    }
+}
+
 static void progress_leaves_out_what_is_null_or_missing(void **state)
 {
     (void)state;
@@ -221,6 +257,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_reads_a_step_and_words_it_with_the_time_left),
+        cmocka_unit_test(progress_draws_a_bar_that_fits_the_width),
         cmocka_unit_test(progress_leaves_out_what_is_null_or_missing),
         cmocka_unit_test(progress_words_an_epoch),
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),

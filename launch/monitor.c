@@ -103,13 +103,11 @@ static void monitor_on_epoch(struct monitor *m, const struct progress_event *eve
     m->said_ms = clock_now_ms();
 }
 
-/* Told once; `status` shows it until it is over. */
+/* `status` shows it until it is over. The chief's log tells it once, and so does the terminal (log_watch.h). */
 static void monitor_on_wait(struct monitor *m, const struct progress_event *event, const char *line,
                             size_t bytes)
 {
     m->waits = *event->text;
-    if (m->waits)
-        say_warn("waiting %.0f s for %s", event->seconds, event->text);
     (void)snprintf(m->wait_line, sizeof m->wait_line, "%.*s", (int)bytes, line);
     m->waits_told_s = (int64_t)time(NULL);
     monitor_keep(m);

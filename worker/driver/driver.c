@@ -470,7 +470,7 @@ static void on_tick(void *arg)
     if (now - d->moved_ms < SAY_WAIT_MS || session_phase(d->session) < SESSION_PULLING)
         return;
     session_waits_for(d->session, text, sizeof text);
-    log_warn("%s for %" PRId64 " s", text, (now - d->moved_ms) / 1000);
+    log_info("%s for %" PRId64 " s", text, (now - d->moved_ms) / 1000);
     d->moved_ms = now;
 }
 

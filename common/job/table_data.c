@@ -159,7 +159,8 @@ static bool is_of_clicks(const struct job *job)
 static const struct job_key keys[] = {
     JOB_KEY(
         "data.format", WORD, data.format,
-        "`idx`: files as of MNIST; `cifar10`: CIFAR-10's binary batches, shape [32, 32, 3]; "
+        "`idx`: files as of MNIST, of any type of number; `cifar10`: CIFAR-10's binary batches, "
+        "shape [32, 32, 3]; "
         "`csv`: text, a row a line, as `data.columns` describes it; `libsvm`: text, a row a line: "
         "`label index:value index:value ..`; `synthetic`: rows drawn by code. Files may be "
         "plain, .gz or .zst",

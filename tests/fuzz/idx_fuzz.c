@@ -30,7 +30,7 @@ static void check(const struct dataset *d)
     uint64_t rows[1] = {d->rows - 1};
     float *x = calloc(d->features, sizeof *x), y;
     must(x != NULL, "calloc");
-    must(d->rows > 0 && d->label_max < CLASSES, "a label out of range");
+    must(d->rows > 0 && dataset_check_classes(d, CLASSES, NULL) == ERR_OK, "a label out of range");
     uint32_t there;
     must(dataset_gather(d, rows, 1, x, &y, &there, NULL) == ERR_OK, "gather");
     free(x);

@@ -288,14 +288,9 @@ static void idx_refuses_other_magic(void **state)
         uint8_t magic[4];
         const char *text;
     } cases[] = {
-        {{0, 0, 0x0D, 3},
-         "it holds 32-bit floats (type 0x0d), only unsigned bytes (0x08) are read"},
-        {{0, 0, 0x09, 3}, "it holds signed bytes (type 0x09)"},
-        {{0, 0, 0x0B, 3}, "it holds 16-bit integers"},
-        {{0, 0, 0x0C, 1}, "it holds 32-bit integers"},
-        {{0, 0, 0x0E, 1}, "it holds 64-bit floats"},
         {{0, 0, 0x07, 3}, "not an idx file: it begins with 00 00 07 03"},
-        {{'P', 'K', 3, 4}, "not an idx file: it begins with 50 4b 03 04, not with 00 00 08"},
+        {{'P', 'K', 3, 4},
+         "not an idx file: it begins with 50 4b 03 04, not with 00 00 and a type"},
         {{0, 0, 8, 0}, "it has 0 dimensions"},
         {{0, 0, 8, 6}, "it has 6 dimensions, not 1 (labels) or 2 to 5 (rows)"},
     };
@@ -361,6 +356,120 @@ static void idx_names_file_offset_and_value_of_a_label_out_of_range(void **state
         "t-labels: the label at offset 12 (item 4, counted from 0) is 17, the model has 10 "
         "classes (labels 0 to 9)",
         "");
+}
+
+/* An idx file of one type: `bytes` an element, the highest byte first, as the caller has put them. */
+static struct bytes typed(uint8_t type, uint32_t rank, const uint32_t *dim, const uint8_t *elements,
+                          size_t bytes)
+{
+    struct bytes b = {calloc(1, 4 + 4 * (size_t)rank + bytes), 4 + 4 * (size_t)rank + bytes};
+    assert_non_null(b.data);
+    b.data[2] = type;
+    b.data[3] = (uint8_t)rank;
+    for (uint32_t i = 0; i < rank; i++)
+        b.data[7 + 4 * i] = (uint8_t)dim[i];
+    memcpy(b.data + 4 + 4 * (size_t)rank, elements, bytes);
+    return b;
+}
+
+/* Written by Python: struct.pack(">4f", 1.5, -2, 3.25, 1e-3), and so on. */
+static void idx_reads_numbers_of_each_type(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t rows[] = {2, 2}, labels[] = {2};
+    static const struct {
+        uint8_t type;
+        size_t bytes;
+        uint8_t elements[32];
+        float is[4];
+    } cases[] = {
+        {0x08, 4, {1, 2, 3, 255}, {1, 2, 3, 255}},
+        {0x09, 4, {1, 2, 0x80, 0xFF}, {1, 2, -128, -1}},
+        {0x0B, 8, {0, 1, 0x7F, 0xFF, 0x80, 0, 0xFF, 0xFF}, {1, 32767, -32768, -1}},
+        {0x0C,
+         16,
+         {0, 0, 0, 1, 0, 1, 0, 0, 0x80, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFE},
+         {1, 65536, -2147483648.0F, -2}},
+        {0x0D,
+         16,
+         {0x3F, 0xC0, 0, 0, 0xC0, 0, 0, 0, 0x40, 0x50, 0, 0, 0x3A, 0x83, 0x12, 0x6F},
+         {1.5F, -2, 3.25F, 1e-3F}},
+        {0x0E,
+         32,
+         {0x3F, 0xF8, 0, 0, 0, 0, 0, 0, 0xC0, 0,    0,    0,    0,    0,    0,    0,
+          0x40, 0x0A, 0, 0, 0, 0, 0, 0, 0x3F, 0x50, 0x62, 0x4D, 0xD2, 0xF1, 0xA9, 0xFC},
+         {1.5F, -2, 3.25F, 1e-3F}},
+    };
+    static const uint8_t int_labels[] = {0, 0, 0, 7, 0, 0, 0, 3}, byte_labels[] = {7, 3};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bytes x = typed(cases[i].type, 2, rows, cases[i].elements, cases[i].bytes);
+        struct bytes y = i % 2 ? typed(0x0C, 1, labels, int_labels, sizeof int_labels)
+                               : typed(0x08, 1, labels, byte_labels, sizeof byte_labels);
+        struct dataset d;
+        struct errmsg e = {""};
+        static const uint64_t both[] = {0, 1};
+        float got[4], label[2];
+        uint32_t there;
+        write_pair(f, x, y);
+        struct job job = idx_job(2, 1, f->patterns);
+        snprintf(f->patterns, sizeof f->patterns, "%s", idx_files_path(&f->files, "t-*"));
+        job.data.scale = 2;
+        if (dataset_load(&d, &job, 0, CLASSES, &e))
+            fail_msg("%s", e.text);
+        assert_int_equal(dataset_gather(&d, both, 2, got, label, &there, &e), ERR_OK);
+        for (int k = 0; k < 4; k++)
+            assert_true(got[k] == cases[i].is[k] / 2);
+        assert_true(label[0] == 7 && label[1] == 3);
+        assert_int_equal(dataset_check_classes(&d, 8, &e), ERR_OK);
+        assert_int_equal(dataset_check_classes(&d, 7, &e), ERR_INPUT);
+        dataset_close(&d);
+        bytes_free(&x);
+        bytes_free(&y);
+    }
+}
+
+static void idx_refuses_numbers_and_labels_that_cannot_be(void **state)
+{
+    struct fixture *f = *state;
+    static const uint32_t rows[] = {2, 1}, labels[] = {2};
+    static const uint8_t nan_row[] = {0, 0, 0, 0, 0x7F, 0xC0, 0, 0},
+                         huge[] = {0x7F, 0xE0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                         good[] = {0, 0, 0, 0, 0, 0, 0, 0}, half[] = {0, 0, 0, 0, 0x3F, 0, 0, 0},
+                         below[] = {0xFF, 0};
+    struct bytes y = typed(0x0D, 1, labels, good, sizeof good);
+    struct bytes x = typed(0x0D, 2, rows, nan_row, sizeof nan_row);
+    write_pair(f, x, y);
+    struct dataset d;
+    struct errmsg e = {""};
+    struct job job = idx_job(1, 1, f->patterns);
+    snprintf(f->patterns, sizeof f->patterns, "%s", idx_files_path(&f->files, "t-*"));
+    assert_int_equal(dataset_load(&d, &job, 0, 2, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "t-images: the number at offset 16 is not finite"));
+    bytes_free(&x);
+    x = typed(0x0E, 2, rows, huge, sizeof huge);
+    write_pair(f, x, y);
+    assert_int_equal(dataset_load(&d, &job, 0, 2, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "t-images: the number at offset 12 is not finite, or beyond"));
+    bytes_free(&x);
+    bytes_free(&y);
+    x = typed(0x0D, 2, rows, good, sizeof good);
+    y = typed(0x0D, 1, labels, half, sizeof half);
+    write_pair(f, x, y);
+    assert_int_equal(dataset_load(&d, &job, 0, 2, &e), ERR_INPUT);
+    assert_non_null(
+        strstr(e.text, "t-labels: the label at offset 12 (item 1, counted from 0) is 0.5"));
+    job.data.augment.shift = 1;
+    assert_int_equal(dataset_load(&d, &job, 0, 0, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "data.augment"));
+    bytes_free(&y);
+    y = typed(0x09, 1, labels, below, sizeof below);
+    write_pair(f, x, y);
+    job.data.augment.shift = 0;
+    assert_int_equal(dataset_load(&d, &job, 0, 2, &e), ERR_INPUT);
+    assert_non_null(
+        strstr(e.text, "t-labels: the label at offset 8 (item 0, counted from 0) is -1"));
+    bytes_free(&x);
+    bytes_free(&y);
 }
 
 static int open_descriptors(void)
@@ -439,6 +548,8 @@ int main(void)
         TEST(idx_refuses_bytes_after_the_last_element),
         TEST(idx_refuses_a_header_that_its_file_cannot_hold),
         TEST(idx_refuses_other_magic),
+        TEST(idx_reads_numbers_of_each_type),
+        TEST(idx_refuses_numbers_and_labels_that_cannot_be),
         TEST(idx_refuses_an_empty_dimension),
         TEST(idx_refuses_counts_that_differ),
         TEST(idx_refuses_files_that_make_no_pairs),

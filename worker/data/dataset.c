@@ -65,21 +65,44 @@ enum err dataset_set_shape(struct dataset *d, const struct reading *r, const cha
     return ERR_OK;
 }
 
+enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char *from,
+                          uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
+                          bool float_labels, struct errmsg *e)
+{
+    uint64_t elems;
+    size_t width = float_rows ? sizeof(float) : 1;
+    enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
+    if (err)
+        return err;
+    if (float_rows && !r->eval && augment_any(&r->job->data.augment))
+        return err_set(e, ERR_INPUT,
+                       "%s: data.augment moves pixels that are unsigned bytes, and "
+                       "these are not",
+                       from);
+    if (__builtin_mul_overflow(rows, d->features, &elems) || elems > SIZE_MAX / 2 / width)
+        return err_set(e, ERR_INPUT, "%s asks for more memory than there is", from);
+    if (r->look) {
+        r->look->bytes = elems * width + rows * (float_labels ? sizeof(float) : 1);
+        return ERR_OK;
+    }
+    if (float_rows)
+        d->x_float = mem_zalloc((size_t)elems, sizeof *d->x_float);
+    else
+        d->x = mem_zalloc((size_t)elems, 1);
+    if (float_labels)
+        d->y_float = mem_zalloc((size_t)rows, sizeof *d->y_float);
+    else
+        d->labels = mem_zalloc((size_t)rows, 1);
+    if (!(d->x || d->x_float) || !(d->labels || d->y_float))
+        return err_set(e, ERR_NOMEM, "out of memory for %llu rows of %llu bytes",
+                       (unsigned long long)rows, (unsigned long long)d->features * width);
+    return ERR_OK;
+}
+
 enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
                        uint32_t rank, const uint32_t *shape, struct errmsg *e)
 {
-    uint64_t bytes;
-    enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
-    if (err || r->look)
-        return err;
-    if (__builtin_mul_overflow(rows, d->features, &bytes) || bytes > SIZE_MAX / 2)
-        return err_set(e, ERR_INPUT, "%s asks for more memory than there is", from);
-    d->x = mem_zalloc((size_t)rows, d->features);
-    d->labels = mem_zalloc((size_t)rows, 1);
-    if (!d->x || !d->labels)
-        return err_set(e, ERR_NOMEM, "out of memory for %llu rows of %u bytes",
-                       (unsigned long long)rows, d->features);
-    return ERR_OK;
+    return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
 }
 
 static enum err read_format(struct dataset *d, const struct reading *r, struct sha256 *digest,
@@ -239,6 +262,8 @@ void dataset_close(struct dataset *d)
 {
     mem_free(d->x);
     mem_free(d->labels);
+    mem_free(d->x_float);
+    mem_free(d->y_float);
     table_close(&d->table);
     *d = (struct dataset){0};
 }
@@ -249,6 +274,22 @@ static enum err check_label(float y, uint32_t classes, struct errmsg *e)
         return err_set(e, ERR_INPUT, "a label is %g, the model has %u classes (labels 0 to %u)",
                        (double)y, classes, classes - 1);
     return ERR_OK;
+}
+
+/* Of a row that is in no table. */
+static float label_of(const struct dataset *d, uint64_t row)
+{
+    return d->y_float ? d->y_float[row] : (float)d->labels[row];
+}
+
+static void row_of(const struct dataset *d, uint64_t row, float *x)
+{
+    const struct kernels *k = kernels();
+    float s = 1.0F / d->scale;
+    if (!d->x_float)
+        k->u8_to_float(x, d->x + row * d->features, s, d->features);
+    for (uint32_t i = 0; d->x_float && i < d->features; i++)
+        x[i] = d->x_float[row * d->features + i] * s;
 }
 
 /* A bad row's label is NaN. */
@@ -269,10 +310,10 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct errmsg *e)
 {
     enum err err = ERR_OK;
-    if (classes && !d->labels)
+    if (classes && d->table.schema)
         return check_table(d, classes, e);
     for (uint64_t row = 0; row < d->rows && classes && !err; row++)
-        err = check_label((float)d->labels[row], classes, e);
+        err = check_label(label_of(d, row), classes, e);
     return err;
 }
 
@@ -355,13 +396,11 @@ enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, 
                                  struct errmsg *e)
 {
     assert(!weight || dataset_is_weighted(d));
-    const struct kernels *k = kernels();
-    float s = 1.0F / d->scale;
-    if (!d->x)
+    if (!d->x && !d->x_float)
         return gather_table(d, rows, n, x, y, weight, there, e);
     for (uint32_t i = 0; i < n; i++) {
-        k->u8_to_float(x + (size_t)i * d->features, d->x + rows[i] * d->features, s, d->features);
-        y[i] = (float)d->labels[rows[i]];
+        row_of(d, rows[i], x + (size_t)i * d->features);
+        y[i] = label_of(d, rows[i]);
     }
     *there = n;
     return ERR_OK;
@@ -441,7 +480,7 @@ enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uin
     for (uint32_t i = 0; i < n; i++) {
         augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,
                       &image, &d->augment, rng_u64(key, i));
-        y[i] = (float)d->labels[rows[i]];
+        y[i] = label_of(d, rows[i]);
     }
     *there = n;
     return ERR_OK;

@@ -19,7 +19,9 @@ struct dataset {
     uint32_t features; /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* of one row */
     uint8_t *x;      /* (rows, features), raw bytes; the batch gets x / scale */
+    float *x_float;  /* in place of x: numbers that are no bytes */
     uint8_t *labels; /* (rows) class, or value, as a byte */
+    float *y_float;  /* in place of labels */
     uint8_t label_max;
     float scale;
     struct table table;         /* csv: the rows are in it, and x and labels are NULL */

@@ -3,14 +3,16 @@
  * elements. A file of rank 1 holds labels, one of a higher rank holds rows. */
 #include "worker/data/readers.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/process/paths.h"
+#include "worker/data/elements.h"
 #include "worker/data/stream.h"
 
 enum {
-    IDX_U8 = 0x08,
     IDX_MAGIC_BYTES = 4,
     IDX_RANK_MAX = TENSOR_RANK_MAX + 1,
     IDX_HEADER_MAX_BYTES = IDX_MAGIC_BYTES + 4 * IDX_RANK_MAX,
@@ -20,6 +22,7 @@ enum {
 struct idx_file {
     const char *path;
     uint32_t rank, dim[IDX_RANK_MAX]; /* dim[0]: rows */
+    enum element type;
     size_t header_bytes;
     uint64_t row_bytes, bytes; /* of one row; of all of them, without the header */
     uint8_t header[IDX_HEADER_MAX_BYTES];
@@ -31,21 +34,20 @@ struct idx_set {
     size_t n_images, n_labels;
 };
 
+static enum element type_of(uint8_t code)
+{
+    static const enum element types[] = {
+        [0x08] = ELEMENT_U8,  [0x09] = ELEMENT_I8,  [0x0B] = ELEMENT_I16,
+        [0x0C] = ELEMENT_I32, [0x0D] = ELEMENT_F32, [0x0E] = ELEMENT_F64};
+    return code < sizeof types / sizeof *types ? types[code] : ELEMENT_NONE;
+}
+
 static enum err check_magic(const uint8_t m[static IDX_MAGIC_BYTES], struct errmsg *e)
 {
-    static const char *const others[] = {[0x09] = "signed bytes",
-                                         [0x0B] = "16-bit integers",
-                                         [0x0C] = "32-bit integers",
-                                         [0x0D] = "32-bit floats",
-                                         [0x0E] = "64-bit floats"};
-    const char *type = m[2] < sizeof others / sizeof *others ? others[m[2]] : NULL;
-    if (m[0] == 0 && m[1] == 0 && type)
+    if (m[0] != 0 || m[1] != 0 || !type_of(m[2]))
         return err_set(e, ERR_INPUT,
-                       "it holds %s (type 0x%02x), only unsigned bytes (0x08) are read", type,
-                       m[2]);
-    if (m[0] != 0 || m[1] != 0 || m[2] != IDX_U8)
-        return err_set(e, ERR_INPUT,
-                       "not an idx file: it begins with %02x %02x %02x %02x, not with 00 00 08",
+                       "not an idx file: it begins with %02x %02x %02x %02x, not with 00 00 and a "
+                       "type: 08, 09, 0b, 0c, 0d or 0e",
                        m[0], m[1], m[2], m[3]);
     if (m[3] == 0 || m[3] > IDX_RANK_MAX)
         return err_set(e, ERR_INPUT, "it has %u dimensions, not 1 (labels) or 2 to %d (rows)", m[3],
@@ -56,7 +58,7 @@ static enum err check_magic(const uint8_t m[static IDX_MAGIC_BYTES], struct errm
 /* "60000 x 28 x 28" in words of the header; sizes are checked one by one. */
 static enum err parse_dims(struct idx_file *f, struct errmsg *e)
 {
-    f->row_bytes = 1;
+    f->row_bytes = element_bytes(f->type);
     for (uint32_t i = 0; i < f->rank; i++) {
         const uint8_t *b = f->header + IDX_MAGIC_BYTES + 4 * i;
         f->dim[i] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
@@ -93,6 +95,7 @@ static enum err read_header(struct idx_file *f, struct stream *s, struct errmsg 
         err = check_magic(f->header, e);
     if (err)
         return err;
+    f->type = type_of(f->header[2]);
     f->rank = f->header[3];
     f->header_bytes = IDX_MAGIC_BYTES + 4 * (size_t)f->rank;
     err = read_exactly(s, f->header + IDX_MAGIC_BYTES, 4 * (size_t)f->rank, IDX_MAGIC_BYTES,
@@ -207,26 +210,47 @@ static enum err read_end(struct stream *s, const struct idx_file *f, struct errm
     return err;
 }
 
-static enum err read_elements(struct stream *s, const struct idx_file *f, uint8_t *out,
+/* Where the elements of a file go: bytes as they are, or floats. */
+struct idx_out {
+    uint8_t *bytes; /* NULL: floats */
+    float *floats;
+};
+
+/* `bytes` of elements, which stand at `offset` in the file. */
+static enum err put_floats(const struct idx_file *f, float *out, const uint8_t *piece, size_t bytes,
+                           uint64_t offset, struct errmsg *e)
+{
+    size_t width = element_bytes(f->type), n = bytes / width;
+    size_t good = element_floats(out, piece, n, f->type);
+    if (good == n)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT, "the number at offset %llu is not finite, or beyond 32-bit floats",
+                   (unsigned long long)(f->header_bytes + offset + good * width));
+}
+
+static enum err read_elements(struct stream *s, const struct idx_file *f, struct idx_out out,
                               struct sha256 *digest, struct errmsg *e)
 {
-    enum err err = ERR_OK;
+    uint8_t *piece = out.bytes ? NULL : mem_zalloc(IDX_PIECE_BYTES, 1);
+    enum err err = out.bytes || piece ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory");
     sha256_add(digest, f->header, f->header_bytes);
     for (uint64_t done = 0; done < f->bytes && !err;) {
-        size_t piece =
-            f->bytes - done < IDX_PIECE_BYTES ? (size_t)(f->bytes - done) : IDX_PIECE_BYTES;
-        err = read_exactly(s, out + done, piece, f->header_bytes + done, f->header_bytes + f->bytes,
-                           e);
+        size_t n = f->bytes - done < IDX_PIECE_BYTES ? (size_t)(f->bytes - done) : IDX_PIECE_BYTES;
+        uint8_t *to = out.bytes ? out.bytes + done : piece;
+        err = read_exactly(s, to, n, f->header_bytes + done, f->header_bytes + f->bytes, e);
         if (!err)
-            sha256_add(digest, out + done, piece);
-        done += piece;
+            sha256_add(digest, to, n);
+        if (!err && piece)
+            err = put_floats(f, out.floats + done / element_bytes(f->type), piece, n, done, e);
+        done += n;
     }
+    mem_free(piece);
     return err ? err : read_end(s, f, e);
 }
 
 /* Read the elements of *f to `out`, which has room for what its header said when it was opened
  * first. */
-static enum err idx_file_read(const struct idx_file *f, uint8_t *out, struct sha256 *digest,
+static enum err idx_file_read(const struct idx_file *f, struct idx_out out, struct sha256 *digest,
                               struct errmsg *e)
 {
     struct idx_file now;
@@ -242,16 +266,32 @@ static enum err idx_file_read(const struct idx_file *f, uint8_t *out, struct sha
     return err ? err_wrap(e, err, "%s: ", f->path) : ERR_OK;
 }
 
-static enum err check_labels(const struct idx_file *f, const uint8_t *labels, uint32_t classes,
+static enum err check_labels(const struct idx_file *f, struct idx_out labels, uint32_t classes,
                              struct errmsg *e)
 {
-    for (uint32_t i = 0; classes && i < f->dim[0]; i++)
-        if (labels[i] >= classes)
+    for (uint32_t i = 0; classes && i < f->dim[0]; i++) {
+        float label = labels.bytes ? (float)labels.bytes[i] : labels.floats[i];
+        if (label < 0 || label >= (float)classes || label != truncf(label))
             return err_set(e, ERR_INPUT,
-                           "%s: the label at offset %zu (item %u, counted from 0) is %u, the model "
-                           "has %u classes (labels 0 to %u)",
-                           f->path, f->header_bytes + i, i, labels[i], classes, classes - 1);
+                           "%s: the label at offset %llu (item %u, counted from 0) is %g, the "
+                           "model has %u classes (labels 0 to %u)",
+                           f->path,
+                           (unsigned long long)(f->header_bytes + i * element_bytes(f->type)), i,
+                           (double)label, classes, classes - 1);
+    }
     return ERR_OK;
+}
+
+static struct idx_out rows_out(const struct dataset *d, uint64_t row)
+{
+    size_t at = (size_t)(row * d->features);
+    return d->x ? (struct idx_out){d->x + at, NULL} : (struct idx_out){NULL, d->x_float + at};
+}
+
+static struct idx_out labels_out(const struct dataset *d, uint64_t row)
+{
+    return d->labels ? (struct idx_out){d->labels + row, NULL}
+                     : (struct idx_out){NULL, d->y_float + row};
 }
 
 static enum err set_read(const struct idx_set *set, struct dataset *d, const struct reading *r,
@@ -260,14 +300,24 @@ static enum err set_read(const struct idx_set *set, struct dataset *d, const str
     uint64_t row = 0;
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
-        err = idx_file_read(&set->labels[i], d->labels + row, digest, e);
+        struct idx_out labels = labels_out(d, row);
+        err = idx_file_read(&set->labels[i], labels, digest, e);
         if (!err)
-            err = check_labels(&set->labels[i], d->labels + row, r->classes, e);
+            err = check_labels(&set->labels[i], labels, r->classes, e);
         if (!err)
-            err = idx_file_read(&set->images[i], d->x + row * d->features, digest, e);
+            err = idx_file_read(&set->images[i], rows_out(d, row), digest, e);
         row += set->images[i].dim[0];
     }
     return err;
+}
+
+/* One that is no bytes makes floats of all. */
+static bool has_wide(const struct idx_file *file, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (file[i].type != ELEMENT_U8)
+            return true;
+    return false;
 }
 
 static enum err set_load(const struct idx_set *set, struct dataset *d, const struct reading *r,
@@ -277,7 +327,9 @@ static enum err set_load(const struct idx_set *set, struct dataset *d, const str
     uint64_t rows = 0; /* at most PATHS_MAX * 2^32 */
     for (size_t i = 0; i < set->n_images; i++)
         rows += set->images[i].dim[0];
-    enum err err = dataset_alloc(d, r, first->path, rows, first->rank - 1, first->dim + 1, e);
+    enum err err = dataset_alloc_as(d, r, first->path, rows, first->rank - 1, first->dim + 1,
+                                    has_wide(set->images, set->n_images),
+                                    has_wide(set->labels, set->n_labels), e);
     return err || r->look ? err : set_read(set, d, r, digest, e);
 }
 

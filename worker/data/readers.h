@@ -36,9 +36,13 @@ enum err synthetic_load(struct dataset *d, const struct reading *r, struct sha25
 enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,
                            uint64_t rows, uint32_t rank, const uint32_t *shape,
                            struct errmsg *e) MUST_CHECK;
-/* The same, and allocate rows and labels, but for a look. `from` names where the shape stands.
+/* The same, and allocate rows and labels, as bytes, but for a look. `from` names where the shape stands.
  * Errors: ERR_INPUT the model's input has another shape; ERR_NOMEM. */
 enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
                        uint32_t rank, const uint32_t *shape, struct errmsg *e) MUST_CHECK;
+/* The same, with rows, labels or both as floats. Errors: ERR_INPUT data.augment, which moves pixels of bytes, too. */
+enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char *from,
+                          uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
+                          bool float_labels, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -1,0 +1,69 @@
+#include "worker/data/elements.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t element_bytes(enum element type)
+{
+    switch (type) {
+    case ELEMENT_U8:
+    case ELEMENT_I8:
+        return 1;
+    case ELEMENT_I16:
+        return 2;
+    case ELEMENT_I32:
+    case ELEMENT_F32:
+        return 4;
+    case ELEMENT_F64:
+        return 8;
+    case ELEMENT_NONE:
+        break;
+    }
+    return 0;
+}
+
+static uint64_t bits(const uint8_t *p, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static float float_of(const uint8_t *p, enum element type)
+{
+    uint64_t v = bits(p, element_bytes(type));
+    uint32_t low = (uint32_t)v;
+    float f;
+    double d;
+    switch (type) {
+    case ELEMENT_I8:
+        return (float)(int8_t)v;
+    case ELEMENT_I16:
+        return (float)(int16_t)v;
+    case ELEMENT_I32:
+        return (float)(int32_t)low;
+    case ELEMENT_F32:
+        memcpy(&f, &low, sizeof f);
+        return f;
+    case ELEMENT_F64:
+        memcpy(&d, &v, sizeof d);
+        return (float)d;
+    case ELEMENT_U8:
+    case ELEMENT_NONE:
+        break;
+    }
+    return (float)v;
+}
+
+size_t element_floats(float *out, const uint8_t *from, size_t n, enum element type)
+{
+    size_t bytes = element_bytes(type);
+    for (size_t i = 0; i < n; i++) {
+        float v = float_of(from + i * bytes, type);
+        if (!isfinite(v))
+            return i;
+        out[i] = v;
+    }
+    return n;
+}
